@@ -1,13 +1,13 @@
-"""Redis and Valkey: the line of claims as Lua, for all who reach one server.
+"""Redis and Valkey: the line of claims in Lua scripts, for all clients of one server.
 
-``redis://``, ``rediss://`` (TLS), ``redis+unix://`` (a socket), and the same for ``valkey``: the
-URLs of redis-py and of Celery, unchanged. Options: ``prefix=holdfast`` is what every key begins
-with; ``protocol=2`` for a proxy that knows no RESP3; the rest is redis-py's. A ``redis.Redis`` or
-``redis.asyncio.Redis`` may be given instead of a URL.
+The URLs are ``redis://``, ``rediss://`` (TLS), ``redis+unix://`` (a socket), and the same with
+``valkey``. URLs of redis-py and of Celery work unchanged. Options: ``prefix=holdfast``, with which
+every key begins; ``protocol=2`` for a proxy without RESP3; the others are redis-py's. A
+``redis.Redis`` or ``redis.asyncio.Redis`` can be given instead of a URL.
 
-``redis+sentinel://host1,host2/NAME/0`` is the primary that sentinels name, and
-``redis+cluster://host1,host2`` a cluster, by TLS with ``rediss``; clients of ``master_for()`` and
-``RedisCluster`` will do, too.
+``redis+sentinel://host1,host2/NAME/0`` is the primary that the sentinels name, and
+``redis+cluster://host1,host2`` is a cluster; with ``rediss`` both use TLS. Clients of
+``master_for()`` and ``RedisCluster`` can be given, too.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def open_aio(url: StoreURL) -> Store:
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """What is right and wrong with a server, for ``holdfast doctor``."""
+    """Findings about a server, for ``holdfast doctor``."""
     try:
         from .blocking.doctor import examine
     except ImportError as missing:

@@ -1,11 +1,11 @@
-"""The port for a cluster: which node each call goes to, for threads and for asyncio.
+"""The port for a cluster: sends each call to the right node, for threads and for asyncio.
 
-A call goes to the node that has the slot of its bucket. Where that is, redis-py finds out; what
-the nodes say since (MOVED) is believed at once. Each node is reached by its own port
-(``blocking/shard.py``, ``aio/shard.py``), which deals with scripts, the guard and wake-ups.
+A call goes to the node that has the slot of its bucket. redis-py finds out where the slots are; a
+later error of a node (MOVED) is believed at once. Each node is reached by its own port
+(``blocking/shard.py``, ``aio/shard.py``), which handles scripts, the guard and wake-ups.
 
-While a slot is on its way from one node to another, a script whose keys are not all in one place
-is answered TRYAGAIN by both. It is sent again until the slot has arrived, within the call's time.
+While a slot moves from one node to another, both answer TRYAGAIN to a script whose keys are not
+all in one place. It is sent again until the slot has moved, within the time of the call.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .slots import ASK, ELSEWHERE, sent_to
 from .topology import Members, Place
 from .value_keys import Place as Keys
 
-#: Between two tries of the same call: at first, and at most.
+#: Seconds between two tries of the same call: the first pause, and the longest one.
 PAUSE_S, PAUSE_MAX_S = 0.002, 0.05
-#: The nodes are asked for the whole map no more often than this.
+#: Minimum seconds between two requests for the whole map.
 FRESH_S = 0.5
-#: Finding out where the slots are may take so long, if there is an old map to go by.
+#: Maximum seconds to find out where the slots are, while there is an old map to use.
 FIND_S = 1.0
-#: Seconds for all buckets to open their windows; what fails is done by their first use.
+#: Seconds for all buckets to open their windows; a bucket that fails opens it at its first use.
 OPEN_S = 0.5
 #: Renewals: these continue while a slot moves.
 _OF_ONE_KEY = (KEEP, EXTEND, PROLONG)
@@ -55,21 +55,21 @@ class ClusterPort:
         self._start()
 
     def _start(self) -> None:
-        #: Of each bucket; empty until the nodes were asked.
+        #: The node of each bucket; empty until the nodes were asked.
         self._map: list[Place | None] = []
-        #: Where the last call for it went.
+        #: The node to which the last call for each bucket went.
         self._last: list[Place | None] = [None] * BUCKETS
         self._nodes: dict[Place, Node] = {}
-        #: Those that could not be reached lately are asked last.
+        #: Nodes that could not be reached lately; they are asked last.
         self._silent: set[Place] = set()
-        #: What the guard of each primary said last.
+        #: The last verdict of the guard of each primary.
         self._verdicts: dict[Place, Verdict] = {}
-        #: Until then every bucket is known to have its window.
+        #: Until this time every bucket is known to have its window.
         self._opened = 0.0
         self._found_at = -FRESH_S
         self._stale = True
         self._finding = False
-        #: Where each claim waits.
+        #: The node at which each claim waits.
         self._seats: dict[str, Node] = {}
 
     # -- the map -----------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class ClusterPort:
 
     async def _find(self, until: float) -> None:
         if self._finding and self._map:
-            return  # somebody else does it just now
+            return  # another thread or task does it just now
         self._finding = True
         known = {place for place in self._map if place is not None}
         order = [*known, *(one for one in self._members.places if one not in known)]
@@ -116,7 +116,7 @@ class ClusterPort:
         self._silent.add(place)
 
     def _told(self, bucket: int, place: Place, said: ServerSaid) -> bool:
-        """Take in what a node said; is it worthwhile to ask again at once?"""
+        """Record the error of a node; returns whether to ask again at once."""
         self._stale = True
         if said.code != MOVED:
             return False
@@ -133,7 +133,7 @@ class ClusterPort:
     async def _routed(
         self, bucket: int, send: Callable[[Node, float], Awaitable[Reply]], within: float
     ) -> Reply:
-        """Send it to the node that has the bucket, and again as long as it is refused there."""
+        """Send it to the node that has the bucket, again and again while it is refused there."""
         until = self._now() + within
         pause = PAUSE_S
         hops = 0
@@ -161,9 +161,9 @@ class ClusterPort:
             pause, hops = min(2 * pause, PAUSE_MAX_S), 0
 
     async def _introduced(self, bucket: int, place: Place, node: Node, until: float) -> None:
-        """If the slot has come to this node from another one, its guard has to see it there.
+        """If the slot has come to this node from another one, make the guard look at it there.
 
-        A join would have it look, but a release must serve the next one at once, too.
+        A join would do that, too. But a release must also grant the next waiter at once.
         """
         if self.guard.on and self._last[bucket] is not None:
             said = await node.look_at(bucket, until - self._now())
@@ -172,7 +172,7 @@ class ClusterPort:
         self._last[bucket] = place
 
     async def _open_windows(self, seconds: float, until: float) -> None:
-        """Have the guards of all buckets look, so that all windows end together."""
+        """Make the guards of all buckets look, so that all windows end together."""
         now = self._now()
         if not self.guard.on or now < self._opened:
             return
@@ -190,7 +190,7 @@ class ClusterPort:
         return await self._routed(call.bucket, send, within)
 
     async def _followed(self, call: Call, reply: Reply, left: float) -> Reply:
-        """If it is one key that was sent on already: what the node says that takes it over."""
+        """After ASK for a call of one key: the reply of the node that takes the slot over."""
         if isinstance(reply, ServerSaid) and reply.code == ASK and call.script in _OF_ONE_KEY:
             place = sent_to(reply, (self._members.places[0]))
             if place is not None:
@@ -229,7 +229,7 @@ class ClusterPort:
         found: list[Reply | Exception],
         until: float,
     ) -> tuple[list[int], bool]:
-        """Ask each node; which calls have to be sent again, and whether at once."""
+        """Ask each node; returns the calls to send again, and whether to do so at once."""
         order = sorted(groups, key=self._silent.__contains__)
         works = [self._part(self._node(one), [calls[at] for at in groups[one]]) for one in order]
         again: list[int] = []
@@ -277,7 +277,7 @@ class ClusterPort:
     # -- waiting -----------------------------------------------------------------------------
 
     async def enter(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """The join of somebody who may wait, where the claim will wait; see the protocol."""
+        """Send the join of a claim that may wait, to the node where it waits; see the protocol."""
 
         async def send(node: Node, left: float) -> Reply:
             before = self._seats.get(claim_id)
@@ -289,12 +289,12 @@ class ClusterPort:
         return await self._routed(call_of(b"").bucket, send, within)
 
     def addressed(self, claim_id: str) -> bool:
-        """Did its join have an address? See the protocol."""
+        """True if its join had an address; see the protocol."""
         node = self._seats.get(claim_id)
         return node is not None and node.addressed(claim_id)
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """A waiting claim's call, where it waits by now; see the protocol."""
+        """Send the call of a waiting claim to the node where it waits now; see the protocol."""
 
         async def send(node: Node, left: float) -> Reply:
             before = self._seats.get(claim_id)
@@ -314,7 +314,7 @@ class ClusterPort:
         return None if node is None else await node.wait(claim_id, ticket, seconds)
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more; see the protocol."""
+        """Stop waiting for this claim; see the protocol."""
         node = self._seats.pop(claim_id, None)
         if node is not None:
             node.unlisten(claim_id)
@@ -327,9 +327,9 @@ class ClusterPort:
         return {place: at for at, place in enumerate(self._map) if place is not None}
 
     async def look(self, within: float) -> Verdict:
-        """What the guards of all nodes say together; see the protocol.
+        """The verdicts of the guards of all nodes together; see the protocol.
 
-        Of a node that can't be reached, what it said last: it must not hide the others.
+        For a node that can't be reached, its last verdict is used: it must not hide the others.
         """
         until = self._now() + within
         primaries = await self._primaries(until)
@@ -371,7 +371,7 @@ class ClusterPort:
     # -- its life ----------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End the connections to all nodes."""
+        """Close the connections to all nodes."""
         await self._face.close()
         for node in list(self._nodes.values()):
             await node.close()
@@ -385,7 +385,7 @@ class ClusterPort:
 
 
 def _refusal(reply: Reply | Exception) -> ServerSaid | None:
-    """What a node said, if it didn't do what it was asked for as it isn't the one to be asked."""
+    """The error reply of a node that did nothing: send the call elsewhere, or again."""
     if isinstance(reply, ServerSaid) and reply.code in ELSEWHERE:
         return reply
     return None

@@ -1,7 +1,7 @@
-"""Reading values in a cluster: of each node those that it has, in one round trip per node.
+"""Reading values in a cluster: each node is asked for the values it has, in one round trip.
 
-A value whose slot is elsewhere by now is asked for there. One that is being moved is found where
-it is at the moment: where it is gone the node says who takes it over.
+A value whose slot has moved to another node is asked for there. A value that is being moved is
+read where it is now: the node that it has left names the node that takes it over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reply = Any
 
 
 class Reading:
-    """One reading of some values, until then."""
+    """One reading of some values, which ends at ``until``."""
 
     def __init__(self, cluster: ClusterPort, keys: Sequence[Keys], until: float) -> None:
         self._cluster = cluster
@@ -32,7 +32,7 @@ class Reading:
         self._at_once = True
 
     async def round(self, left: Sequence[int]) -> tuple[list[int], bool]:
-        """Ask for these; which have to be asked for again, and whether at once."""
+        """Ask for these; returns those to ask for again, and whether to do so at once."""
         self._at_once = True
         groups: dict[Place, list[int]] = {}
         for at in left:

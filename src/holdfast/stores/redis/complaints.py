@@ -1,8 +1,8 @@
 """Errors of the server, and the exception that each becomes for the caller.
 
-An error reply is a value, `ServerSaid`, never raised by a port: one reply of a pipeline may be an
-error and the others not. A port looks at ``said.code`` for what it can put right itself (see
-the sets below); everything else becomes the right exception here, in `complaint`.
+A port never raises an error reply. It returns it as a value, `ServerSaid`, because one reply of a
+pipeline may be an error while the others are not. A port handles the codes in the sets below
+itself; `complaint` turns every other error into the right exception.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...errors import ConfigError, HoldfastError, StoreUnavailable
 NOSCRIPT = "NOSCRIPT"
 #: Another node of the cluster has the slot.
 MOVED = "MOVED"
-#: This server is the wrong one: connect again, to the one that is the master now.
+#: This server is a replica: connect again, to the server that is the primary now.
 DEMOTED = frozenset({"READONLY", "MASTERDOWN"})
 
 
@@ -31,13 +31,14 @@ class ServerSaid(Exception):
         return f"{self.code} {self.text}".rstrip()
 
 
-#: Before 7.0 what a command in a script says stands at the end of a sentence about the script.
+#: Before 7.0, the error of a command in a script is the end of a sentence about the script.
 _IN_SCRIPT = re.compile(r".*@user_script: ?\d+: -([A-Z]+ .*)", re.DOTALL)
 
 
 def said(line: str) -> ServerSaid:
-    """The error reply of a line without its ``-``, as the wire has it, but without what was asked:
-    of a command that it doesn't know a server repeats that, be it a password.
+    """The error reply of a line without its ``-``, and without the arguments of the request.
+
+    A server repeats the arguments of a command that it doesn't know, even a password.
 
     >>> said("MOVED 3999 127.0.0.1:6381").code
     'MOVED'
@@ -52,11 +53,11 @@ def said(line: str) -> ServerSaid:
 
 
 def without_arguments(text: str) -> str:
-    """What a server says, without what it repeats of the request."""
+    """The text of a server without the arguments that it repeats from the request."""
     return text.partition(", with args beginning with")[0]
 
 
-#: What may pass by itself, or once somebody looks after the server: code -> in our words.
+#: Errors that may pass by themselves, or after the server is repaired: code -> our words.
 _UNAVAILABLE = {
     "READONLY": "it is a replica by now",
     "MASTERDOWN": "it is a replica and has lost its primary",
@@ -72,7 +73,7 @@ _UNAVAILABLE = {
     "renewed and released; give it more",
     "INPROG": "it is handing over to another server",
 }
-#: What stays wrong until somebody changes it.
+#: Errors that stay until a setting or a login is changed.
 _WRONG = {
     "NOAUTH": "it asks for a password: write redis://:PASSWORD@host or redis://USER:PASSWORD@host",
     "WRONGPASS": "the user or the password is wrong, or the user is disabled",
@@ -86,16 +87,16 @@ _WRONG = {
 _NO_COMMAND = re.compile(r"unknown (?:sub)?command [`']?(\w+)", re.IGNORECASE)
 _NOT_FOR_SCRIPTS = re.compile(r"unknown redis command called from script", re.IGNORECASE)
 _NO_RIGHT = re.compile(r"(?:run|execute) the '([\w|]+)' command", re.IGNORECASE)
-#: Who that is; a server before 7.0 says "this user".
+#: The name of the user; a server before 7.0 sends "this user".
 _WHO = re.compile(r"\bUser (\S+) has no permissions")
 _PLAIN_USER = re.compile(r"[A-Za-z0-9_@.][A-Za-z0-9_@.:-]*")
-#: Errors of our scripts on a key whose content they did not write.
+#: Errors of our scripts on a key whose content another program wrote.
 _DAMAGED = re.compile(r"user_script.*(?:attempt to|bad argument|too short|is damaged|malformed)")
 _OLDEST = "6.2"
 
 
 def complaint(error: ServerSaid, label: str) -> HoldfastError:
-    """The exception for an error reply of the server ``label``: what it means, what to do."""
+    """The exception for an error reply of the server ``label``: its meaning and its remedy."""
     words = _UNAVAILABLE.get(error.code)
     if error.code in (MOVED, "ASK") and "+cluster" not in label.partition("://")[0]:
         return ConfigError(f"{label} refuses: {_WRONG['CROSSSLOT']} ({error})")
@@ -112,7 +113,7 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
 
 
 def _right(text: str) -> str:
-    """Which right is missing, and how it is given."""
+    """The missing right, and the command that gives it."""
     named = _WHO.search(text)
     user = named[1] if named else ""
     if found := _NO_RIGHT.search(text):
@@ -126,9 +127,9 @@ def _right(text: str) -> str:
 
 
 def rules(user: str, *wanted: str) -> str:
-    """The command that gives a user these rules; in words, if it isn't sure what to write.
+    """The command that gives a user these rules; a sentence if the name of the user isn't plain.
 
-    ``ACL SETUSER`` makes a user who isn't there, so no other word may stand in for the name.
+    ``ACL SETUSER`` creates a user that doesn't exist, so the command never contains another name.
     """
     every = " ".join(wanted)
     if _PLAIN_USER.fullmatch(user):
@@ -138,7 +139,7 @@ def rules(user: str, *wanted: str) -> str:
 
 
 def _other(error: ServerSaid) -> str:
-    """Of what is only called ERR, what we know by its text."""
+    """The meaning of any other error, by its text; empty if it is unknown."""
     if found := _NO_COMMAND.search(error.text):
         return (
             f"it has no command {found[1].upper()}: it is older than Redis {_OLDEST}, or another "
@@ -149,7 +150,7 @@ def _other(error: ServerSaid) -> str:
             "it has no such command as one that the scripts call: it is older than Redis "
             f"{_OLDEST}, or the command was taken away (rename-command); `holdfast doctor` names it"
         )
-    # Before Redis 7.2 the command that a script may not call isn't named.
+    # Before Redis 7.2 the error doesn't name the command that the script may not call.
     if "user executing the script" in error.text or "ACL failure" in error.text:
         return (
             "the user lacks a right to a command that the scripts call; `holdfast doctor` names "

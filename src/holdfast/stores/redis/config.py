@@ -1,8 +1,8 @@
 """Connection settings from a URL, or from a client of redis-py. No driver is imported.
 
-Every URL that redis-py takes is taken, and those of Celery and kombu, so that a program can hand
-over the very string that it has. What such a string says of redis-py's own pool, time-outs and
-decoding is accepted and has no effect: requests are bounded by holdfast's own times.
+Accepts every URL that redis-py, Celery or kombu accepts, so that a program can pass the string that
+it has. Options for redis-py's own pool, time-outs and decoding are accepted and have no effect:
+holdfast bounds requests by its own times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEFAULT_PREFIX = "holdfast"
 PREFIX_MAX = 64
 _PREFIX = re.compile(rf"[A-Za-z0-9_.:-]{{1,{PREFIX_MAX}}}")
 _NO = ("0", "f", "false", "n", "no", "")
-#: What redis-py keeps for its own use, and is set otherwise for our connections.
+#: Arguments that redis-py keeps for its own use; our connections set them differently.
 _OURS = (
     "cache",
     "cache_config",
@@ -57,17 +57,17 @@ class Settings(NamedTuple):
     label: str
     prefix: str = DEFAULT_PREFIX
     protocol: int = 3
-    #: Seconds that connecting may take at most; a request that has less time counts.
+    #: Maximum seconds for connecting; a request that has less time left limits it further.
     connect_s: float = 5.0
-    #: How a server that has lost data is dealt with: reclaim, strict or off.
+    #: How to treat a server that has lost data: reclaim, strict or off.
     guard: str = "reclaim"
-    #: Seconds in which nothing is granted then; 0: as usual.
+    #: Seconds in which nothing is granted after that; 0: the default of ``guard``.
     grace: float = 0.0
-    #: Number of replicas that must have confirmed what a grant rests on.
+    #: Number of replicas that must confirm the writes of a grant.
     replicas: int = 0
-    #: The class that a given client makes its connections of.
+    #: The class of the connections of a given client.
     connection_class: Any = None
-    #: How to give a login, for the error of one that is missing.
+    #: How to give a login, for the error about a missing one.
     login: str = (
         "put it into the URL, as in redis://:password@host/0, or redis://user:password@host/0 "
         "for a user of an ACL"
@@ -110,11 +110,11 @@ def _version(text: str) -> int:
 
 _any_time = seconds(0.0, 86_400.0)
 _any_number = number(0, 1 << 31)
-#: The shortest and the longest time in which the guard grants nothing.
+#: Minimum and maximum time in which the guard grants nothing.
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 REPLICAS_MAX = 100
 
-#: Of these redis-py's connections are made.
+#: Options that become arguments of redis-py's connections.
 _ARGUMENTS: dict[str, Callable[[str], Any]] = {
     "username": any_text,
     "password": any_text,
@@ -135,7 +135,7 @@ _ARGUMENTS: dict[str, Callable[[str], Any]] = {
     "ssl_validate_ocsp": _yes,
     "ssl_validate_ocsp_stapled": _yes,
 }
-#: What is tried of them when the URL is read.
+#: The TLS options that are checked when the URL is read.
 _TLS = {
     "ca": "ssl_ca_certs",
     "ca_path": "ssl_ca_path",
@@ -145,7 +145,7 @@ _TLS = {
     "password": "ssl_password",
     "ciphers": "ssl_ciphers",
 }
-#: These are understood by redis-py, Celery or kombu, and mean nothing here.
+#: Options that redis-py, Celery or kombu understand, and that have no effect here.
 _ACCEPTED: dict[str, Callable[[str], Any]] = {
     "decode_responses": _yes,
     "encoding": any_text,
@@ -159,7 +159,7 @@ _ACCEPTED: dict[str, Callable[[str], Any]] = {
     "socket_timeout": _any_time,
     "timeout": _any_time,
 }
-#: Everything that a URL may say behind its question mark.
+#: All options that a URL may have after its question mark.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "prefix": _prefix,
     "db": _any_number,
@@ -201,7 +201,7 @@ def _of_url(url: StoreURL) -> Settings:
             db = _database(url)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     _check_tls(url.scheme, kind, arguments)
-    if kind == "tls":  # said here, because versions of redis-py have other defaults
+    if kind == "tls":  # set here, because the default differs between versions of redis-py
         arguments.setdefault("ssl_check_hostname", arguments.get("ssl_cert_reqs") != "none")
     arguments["db"] = db or 0
     prefix = options.get("prefix", DEFAULT_PREFIX)
@@ -269,7 +269,7 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
     else:
         text += f"/{db}"
     if prefix != DEFAULT_PREFIX:
-        told = prefix if "@" not in prefix else "..."  # it may be a password's end
+        told = prefix if "@" not in prefix else "..."  # it may be the end of a password
         text += f"{'&' if '?' in text else '?'}prefix={told}"
     return text
 
@@ -278,10 +278,10 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
 
 
 def _of_client(client: Any) -> Settings:
-    """The same for a client of redis-py: our own connections, made in the same way as the client's.
+    """The settings of a client of redis-py: for our own connections, made like the client's.
 
-    So what was handed in is never in our way, nor we in its: its pool may be small, its
-    connections may decode, wait for 5 s and retry ten times.
+    With its own connections, holdfast and the client don't disturb each other. The client's pool
+    may be small; its connections may decode, wait for 5 s and retry ten times.
     """
     pool = getattr(client, "connection_pool", None)
     given = getattr(pool, "connection_kwargs", None)
@@ -311,7 +311,7 @@ def _of_client(client: Any) -> Settings:
 
 
 def _kind(made_of: type) -> str:
-    """Which of the three kinds of connections a class is, whichever face of redis-py it is of."""
+    """The kind of a connection class: unix, tls or tcp, in both faces of redis-py."""
     names = {one.__name__ for one in made_of.__mro__}
     if "UnixDomainSocketConnection" in names:
         return "unix"

@@ -1,13 +1,13 @@
-"""The guard against a server that has lost what it had acknowledged: its questions and answers.
+"""The guard against a server that has lost acknowledged data: its requests and replies.
 
-A server that starts again without its data, or a replica that is promoted before it saw the last
-writes, would grant a second time what is held. So a record beside the lines says which server
-gave the latest grants, by its *run id*, which is a new one with every start. A client that
-connects reads the server's run id (with a number behind it once the server was promoted) and hands
-it to the scripts. If it isn't that of the record, nothing is granted for a while, the *window*, in
-which holders say that they hold and are put back (`reclaim.lua`).
+A server that restarts without its data, or a replica that is promoted before it received the last
+writes, would grant a name that is still held. So a record in the store names the server that gave
+the latest grants, by its *run id*, which changes with every start. A client that connects reads the
+run id of the server (with a number after it once the server was promoted) and passes it to the
+scripts. If it differs from the record, nothing is granted for a while, the *window*, in which
+holders report their holds and get them restored (`reclaim.lua`).
 
-How it is decided stands in ``lua/guard.lua``; no driver is known here.
+The decision is made in ``lua/guard.lua``; no driver is imported here.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ log = logging.getLogger("holdfast")
 
 Reply = Any
 
-#: Seconds in which nothing is granted, unless the URL says otherwise. A strict guard waits for as
-#: long as a lease may last: a holder that is cut off meanwhile has lost it by then, and knows it.
+#: Seconds in which nothing is granted, unless the URL sets them. A strict guard waits for as long
+#: as a lease may last: a holder that is cut off meanwhile has lost its hold at the end of that
+#: time, and knows it.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
-#: A server that has been up for less may have taken the place of one on which usual leases run:
+#: A server that has been up for less time may have replaced one on which usual leases still run:
 #: see ``lua/guard.lua``.
 YOUNG_S = 30.0
-#: Number of times in a window that holders look whether the server is still the one they know.
+#: Number of checks per window by which holders see whether the server is still the same.
 LOOKS = 3
-#: Replicas are given this long to confirm; on a shared connection all else waits meanwhile.
+#: Maximum time for replicas to confirm; all other requests of a shared connection wait meanwhile.
 WAIT_MS_MAX = 500
-#: The guard has to be asked: what a script answers then.
+#: The code in the reply of a script when the guard must be asked.
 ASK_GUARD = 6
 _RUN_ID = re.compile(rb"^run_id:([0-9a-f]{40})\r?$", re.MULTILINE)
 _PROMOTED = re.compile(rb"^second_repl_offset:([0-9]+)\r?$", re.MULTILINE)
@@ -56,9 +57,9 @@ _CAUSES = {
 
 
 class Verdict(NamedTuple):
-    """What the guard says: of which server, for how many seconds nothing is granted, and why.
+    """The decision of the guard: the server, the seconds in which nothing is granted, the cause.
 
-    ``record`` is another one when something has happened; empty if there is no guard.
+    ``record`` changes when something has happened; it is empty if there is no guard.
     """
 
     run_id: bytes
@@ -68,7 +69,7 @@ class Verdict(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Which server a client knows, since when, and whether it knew another one before."""
+    """The server that a client knows, since when, and whether it knew another one before."""
 
     run_id: bytes = b""
     since: float = 0.0
@@ -76,7 +77,7 @@ class Known(NamedTuple):
 
 
 class Latest:
-    """The latest fence that a client was given, by whichever server."""
+    """The latest fence that a client was given, by any server."""
 
     __slots__ = ("fence",)
 
@@ -85,7 +86,7 @@ class Latest:
 
 
 class Told:
-    """What the log of a client has said already, whichever node it was about."""
+    """The warnings that a client has already logged, about any node."""
 
     __slots__ = ("evicts", "unguarded")
 
@@ -98,9 +99,9 @@ class Unconfirmed(StoreUnavailable):
 
 
 class Guard:
-    """What a port needs to know of the guard; ``mode`` is that of the URL.
+    """The requests, replies and state of the guard for one port; ``mode`` is set in the URL.
 
-    ``now``: seconds, on a clock that is never set.
+    ``now``: seconds on a monotonic clock.
     """
 
     def __init__(self, settings: Settings, now: Callable[[], float] = float) -> None:
@@ -119,21 +120,21 @@ class Guard:
         self._requests = Requests(settings.prefix)
         self._known = Known()
         self.latest = Latest()
-        #: What is asked on every new connection: without a guard, too, whether keys are evicted.
+        #: Requests on every new connection; even without a guard one asks whether keys are evicted.
         sections = (b"server", b"replication", b"memory") if self.on else (b"memory",)
         self.hello: Sequence[tuple[bytes, ...]] = [(b"INFO", section) for section in sections]
         self._told = Told()
 
     def look(self) -> Call:
-        """A look at one record: a server that forgets, forgets all of them together."""
+        """A request for one record: a server that loses data loses all records together."""
         return self._call([0])
 
     def asked(self, bucket: int) -> Call:
-        """What is asked where a script of this bucket wants it: a look at all records."""
+        """The request that follows when a script of this bucket asks for it: for all records."""
         return self._call(range(BUCKETS))
 
     def scope(self, bucket: int) -> int:
-        """The same for all buckets of which `asked` asks at once."""
+        """A number that is the same for all buckets that one request of `asked` covers."""
         return 0
 
     def _call(self, buckets: Sequence[int]) -> Call:
@@ -150,7 +151,7 @@ class Guard:
         )
 
     def of_node(self) -> Self:
-        """The same guard for one more server: it knows that one by itself."""
+        """The same guard for another server, which it has not met yet."""
         other = copy(self)
         other._known = Known()
         return other
@@ -161,7 +162,7 @@ class Guard:
             self._known = Known(run_id, self._now(), bool(known.run_id))
 
     def server(self, said: Sequence[Reply]) -> bytes:
-        """The run id from the answers to `hello`, or nothing if the server hides it."""
+        """The run id from the replies to `hello`; empty if the server hides it."""
         texts = [bytes(one) if isinstance(one, bytes | bytearray) else b"" for one in said]
         if not self.on:
             self._keeps_all(b"".join(texts))
@@ -215,13 +216,13 @@ class Guard:
             )
 
     def unconfirmed(self, said: Reply, replicas: int) -> Unconfirmed | None:
-        """The error, if too few replicas have confirmed; ``said``: the answer to WAIT."""
+        """The error if too few replicas have confirmed; ``said`` is the reply to WAIT."""
         if isinstance(said, int) and said >= replicas:
             return None
         return Unconfirmed(f"{self.label}: {said} of {replicas} replicas have confirmed in time")
 
     def verdict(self, reply: Reply) -> Verdict | ServerSaid:
-        """The answer to `look` or `asked`."""
+        """Read the reply to `look` or `asked`."""
         match reply:
             case [bytes() as run_id]:
                 return Verdict(run_id, record=run_id)
@@ -236,19 +237,19 @@ class Guard:
 
 
 class ClusterGuard(Guard):
-    """Of a cluster: a node has only some of the records, each in a slot of its own."""
+    """The guard of a cluster: a node has only some of the records, each in a separate slot."""
 
     def asked(self, bucket: int) -> Call:
-        """What is asked where a script of this bucket wants it."""
+        """The request that follows when a script of this bucket asks for it."""
         return self._call([bucket])
 
     def scope(self, bucket: int) -> int:
-        """The same for all buckets of which `asked` asks at once."""
+        """A number that is the same for all buckets that one request of `asked` covers."""
         return bucket
 
 
 def grants(call: Call, reply: Reply) -> bool:
-    """Does somebody hold by this answer, or believe that a job is accepted?"""
+    """True if after this reply a client holds a name, or believes that a job is accepted."""
     if call.script is PUT:
         return True
     if call.script in (KEEP, JOIN_FREE, EXTEND):
@@ -259,17 +260,17 @@ def grants(call: Call, reply: Reply) -> bool:
 
 
 def wait_words(replicas: int, left: float) -> tuple[bytes, ...]:
-    """The command that waits until this many replicas have all that this connection wrote."""
+    """The command that waits until ``replicas`` replicas have all writes of this connection."""
     return b"WAIT", b"%d" % replicas, b"%d" % max(1, min(WAIT_MS_MAX, left * 900))
 
 
 def asks(reply: Reply) -> bool:
-    """Does a script say that the guard has to be asked?"""
+    """True if the reply of a script is that the guard must be asked."""
     return reply.__class__ is list and len(reply) > 0 and reply[0] == ASK_GUARD
 
 
 def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
-    """The answer to a call as long as nothing is granted; None: it may be sent again."""
+    """The reply to a call while nothing is granted; None: the call may be sent again."""
     if not verdict.seconds:
         return None
     if call.script in (JOIN, TAKE):
@@ -278,7 +279,7 @@ def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
 
 
 def barred(label: str, seconds: float, cause: bytes) -> NotYet:
-    """The error for somebody who wants to get in meanwhile."""
+    """The error for a new request while nothing is granted."""
     why = _CAUSES.get(cause, "it isn't the server that it was")
     return NotYet(
         f"{label} lets nobody in for {seconds:.1f} s more: {why}, and who holds may have to say so "

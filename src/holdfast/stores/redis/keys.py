@@ -3,20 +3,20 @@
 For the name ``N`` in bucket 17, with the prefix that the URL gives (``holdfast`` by default):
 
     holdfast:{17}:N       hash: the line's state and its holders
-    holdfast:{17}~N       hash: who waits; exists only while somebody does
-    holdfast:{17}!N       sorted set: the tombstones of claims that must not enter any more
+    holdfast:{17}~N       hash: the waiters; exists only while there are any
+    holdfast:{17}!N       sorted set: the tombstones of claims that must no longer enter
     holdfast:{17}#guard   string: the guard against a server that lost its data
 
-The bytes of the name follow as they are, so no two names share a key, and no escape is needed:
-a cluster hashes what stands in the first pair of braces, which is ours. All keys of a name, and
-the guard of its bucket, are therefore in one slot, with a cluster and without.
+The bytes of the name follow unchanged. So no two names share a key, and no escape is needed: a
+cluster hashes only the text in the first pair of braces, which is the bucket. All keys of a name,
+and the guard of its bucket, are therefore in one slot, with and without a cluster.
 """
 
 from __future__ import annotations
 
 from binascii import crc32
 
-#: Names are spread over so many buckets. It can't be changed: the keys depend on it.
+#: Number of buckets over which names are spread. It can't be changed: the keys depend on it.
 BUCKETS = 128
 PREFIX = "holdfast"
 
@@ -68,7 +68,7 @@ def guard_of(prefix: str, bucket: int) -> bytes:
 
 
 def pattern_of(prefix: str, names: bytes) -> bytes:
-    r"""The SCAN pattern for the lines whose names begin so. It may find too much: see `name_of`.
+    r"""The SCAN pattern for lines whose name begins with it. It may match too much: see `name_of`.
 
     >>> pattern_of("holdfast", b"a*b")
     b'holdfast:{*}:a\\*b*'
@@ -78,7 +78,7 @@ def pattern_of(prefix: str, names: bytes) -> bytes:
 
 
 def name_of(prefix: str, key: bytes) -> str | None:
-    """The name whose state a key is; None if the key is something else.
+    """The name of the line whose state a key is; None for any other key.
 
     >>> name_of("holdfast", b"holdfast:{3}:x")
     'x'

@@ -1,7 +1,7 @@
-"""The Lua scripts: read from their files, and how a server is told of them.
+"""The Lua scripts: read from their files, and the commands that load them.
 
-A server from 7.0 on is given the text as it stands; one before that can't read the first line
-(``#!lua``), and is given the same without it.
+A server from 7.0 gets the text unchanged. An older server can't read the first line (``#!lua``),
+so it gets the text without that line.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
-#: Before 7.0 a script that has written something may continue writing without memory. This writes,
-#: needs no memory and changes nothing.
+#: Before 7.0 a script that has written something may continue to write without memory. This line
+#: writes, needs no memory and changes nothing.
 _WRITTEN = b"redis.pcall('HDEL', KEYS[1], '')\n"
 _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
-    """One script: its text as it is loaded, and the name that EVALSHA knows it by.
+    """One script: the text that is loaded, and the name that EVALSHA knows it by.
 
     ``plain`` and ``plain_sha`` are the same without the first line (``#!lua``), which servers
     before 7.0 can't read.
@@ -58,7 +58,7 @@ def _read(folder: str, file: str) -> bytes:
 
 
 def assembled(name: str, folder: str = _FOLDER) -> bytes:
-    """The text of a script without its comments, with what it takes in from another file."""
+    """The text of a script without its comments, with the text of the files that it includes."""
     text = _read(folder, name + ".lua")
     return _INCLUDE.sub(lambda found: _read(folder, found[1].decode()), text).strip()
 
@@ -103,12 +103,12 @@ _OF_QUEUES = (
     "queue_mend",
     "queue_next",
 )
-#: What serial queues need besides.
+#: The scripts of serial queues.
 QUEUE_SCRIPTS = tuple(script_of(name, assembled(name)) for name in _OF_QUEUES)
 PUT, TAKE, SETTLE, EXTEND, BACK, WAKE, PACE, LOOK, MEND, NEXT = QUEUE_SCRIPTS
 
 _OF_VALUES = ("begin", "finish", "abandon", "prolong", "invalidate", "look", "tally")
-#: What refresh guards need besides.
+#: The scripts of refresh guards.
 VALUE_SCRIPTS = tuple(script_of(name, assembled(f"value_{name}")) for name in _OF_VALUES)
 BEGIN, FINISH, ABANDON, PROLONG, INVALIDATE, VIEW, TALLY = VALUE_SCRIPTS
 ALL_SCRIPTS = SCRIPTS + QUEUE_SCRIPTS + VALUE_SCRIPTS

@@ -1,6 +1,6 @@
-"""What a cluster's port needs: from a port to one node, and from threads or asyncio.
+"""Protocols of a cluster's port: a port to one node, and the face for threads or asyncio.
 
-No driver is known here.
+No driver is imported here.
 """
 
 from __future__ import annotations
@@ -19,78 +19,78 @@ from .value_keys import Place as Keys
 class Node(Protocol):
     """A port to one node of the cluster."""
 
-    #: It knows this node, and what was there before.
+    #: Knows this node, and whether another server was there before.
     guard: Guard
 
     @property
     def label(self) -> str:
-        """What people see."""
+        """The name of the node in messages."""
         ...
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """As of any port; MOVED and the like are replies."""
+        """As in any port; MOVED and similar errors are replies."""
         ...
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """As of any port."""
+        """As in any port."""
         ...
 
     async def asking(self, call: Call, within: float) -> Reply:
-        """The same for a slot that is just being taken over."""
+        """The same for a slot that is moving to this node."""
         ...
 
     def fetch(self, places: Sequence[Keys], within: float) -> Awaitable[list[Reply]]:
-        """As of any port; MOVED and the like are replies."""
+        """As in any port; MOVED and similar errors are replies."""
         ...
 
     async def fetch_asking(self, place: Keys, within: float) -> list[Reply]:
-        """The same for a slot that is just being taken over."""
+        """The same for a slot that is moving to this node."""
         ...
 
     def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> Awaitable[Reply]:
-        """As of any port."""
+        """As in any port."""
         ...
 
     def addressed(self, claim_id: str) -> bool:
-        """As of any port."""
+        """As in any port."""
         ...
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """As of any port."""
+        """As in any port."""
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """As of any port; None also when the slot has moved away."""
+        """As in any port; None also when the slot has moved away."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
-        """As of any port."""
+        """As in any port."""
         ...
 
     def seat(self, claim_id: str, address: bytes) -> None:
-        """The claim waits here from now on; the line knows it by this address."""
+        """Register a claim that waits at this node; its line knows it by this address."""
         ...
 
     def address(self, claim_id: str) -> bytes:
-        """By which the line knows a claim that waits here."""
+        """The address by which the line knows a claim that waits here."""
         ...
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
-        """What the guard says of this bucket."""
+        """The verdict of the guard on this bucket."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
-        """The keys of this node that match."""
+        """The keys of this node that match the pattern."""
         ...
 
     async def retire(self) -> None:
-        """It has no slots any more: end the connections that nobody uses."""
+        """Close the connections that are not in use: the node no longer has slots."""
         ...
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         ...
 
     def forked(self) -> None:
@@ -99,18 +99,18 @@ class Node(Protocol):
 
 
 class Face(Protocol):
-    """What differs between threads and asyncio, beside the nodes."""
+    """The differences between threads and asyncio, other than the nodes."""
 
     def open(self, place: Place, guard: Guard) -> Node:
         """A port to this node; it connects with the first call."""
         ...
 
     async def find(self, places: Sequence[Place], within: float) -> list[Place | None]:
-        """The primary of each bucket, as one of these nodes tells it."""
+        """The primary of each bucket, as reported by one of these nodes."""
         ...
 
     def now(self) -> float:
-        """Seconds, on a clock that is never set."""
+        """Seconds on a monotonic clock."""
         ...
 
     async def pause(self, seconds: float) -> None:
@@ -120,11 +120,11 @@ class Face(Protocol):
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
-        """Have all done until then; each is told its time. A failure of ours is a result."""
+        """Run all before ``until``; each gets the time that it may take. An error is a result."""
         ...
 
     async def close(self) -> None:
-        """Find nothing out any more."""
+        """Stop looking for primaries."""
         ...
 
     def forked(self) -> None:
@@ -133,10 +133,10 @@ class Face(Protocol):
 
 
 def looked(node: Node, bucket: int) -> Callable[[float], Coroutine[Any, Any, Any]]:
-    """What asks a node what its guard says of a bucket."""
+    """A function that asks a node for the verdict of its guard on a bucket."""
     return lambda within: node.look_at(bucket, within)
 
 
 def scanned(node: Node, pattern: bytes) -> Callable[[float], Coroutine[Any, Any, Any]]:
-    """What asks a node for its keys that match."""
+    """A function that asks a node for its keys that match the pattern."""
     return lambda within: node.scan(pattern, within)

@@ -16,7 +16,7 @@ from .scripts import Call, opening
 _KNOWN_MAX = 2048
 #: Number of keys of a shard, and number of a take's own arguments.
 _KEYS, _TAKING = 15, 12
-#: A named tuple without the call of its own ``__new__``, on the way of every job.
+#: Makes a named tuple without calling its ``__new__``; every job uses it.
 _new = tuple.__new__
 _VERDICTS = {
     Verdict.ACK: b"a",
@@ -35,7 +35,7 @@ def _us(seconds: float) -> bytes:
 
 
 def _rate(pace: Pace) -> tuple[bytes, bytes]:
-    """Microseconds between two starts, and how many may start at once."""
+    """Microseconds between two starts, and the maximum number of starts at once."""
     return b"%.3f" % (1e6 / pace.rate), b"%.6f" % rate_burst(pace.rate)
 
 
@@ -46,11 +46,11 @@ class QueueRequests:
         self._layout = layout
         self._prefix = prefix
         self._elsewhere = b"1" if layout.shards > 1 else b"0"
-        #: Of a queue and shard: the bucket, the keys, and the first of them for leases.
+        #: By queue and shard: the bucket, the keys, and the first of the keys for leases.
         self._places: dict[tuple[str, int], tuple[int, bytes, bytes]] = {}
-        #: Of a queue, shard, script and number of arguments: the bucket, and all before these.
+        #: By queue, shard, script and number of arguments: the bucket, and all bytes before these.
         self._heads: dict[tuple[str, int, str, int], tuple[int, bytes]] = {}
-        #: Of what takes have in common: those of their arguments, packed.
+        #: By the values that takes have in common: these arguments, packed.
         self._takings: dict[tuple[object, ...], bytes] = {}
 
     def put(self, put: Put, shard: int, jobs: Sequence[Job]) -> Call:
@@ -70,13 +70,13 @@ class QueueRequests:
     def take(
         self, take: Take, shard: int, most: int, seat: bytes, stale: bytes, paced: bool = True
     ) -> Call:
-        """Take what is due in a shard. ``seat``: ticket and address of who waits, if he does;
-        ``stale``: what of those who waited does so no more. Answer: `queue_replies.taken`."""
+        """Take the jobs that are due in a shard. ``seat``: ticket and address of a take that waits;
+        ``stale``: takes that no longer wait. Answer: `queue_replies.taken`."""
         bucket, head = self._head(TAKE, take.queue, shard, _TAKING)
         return _new(Call, (TAKE, bucket, head + self._taking(take, most, seat, stale, paced)))
 
     def settle_and_take(self, settles: Sequence[Settle], take: Take, stale: bytes) -> Call:
-        """Settle deliveries of the one shard of a queue, then take what is due there. Answer:
+        """Settle deliveries of the only shard of a queue, then take what is due there. Answer:
         `queue_replies.went_on`."""
         bucket, head = self._head(NEXT, take.queue, 0, _TAKING + 2 * len(settles))
         parts = [head, self._taking(take, take.most, b"", stale, True), *self._settling(settles)]
@@ -127,7 +127,7 @@ class QueueRequests:
         return _new(Call, (SETTLE, bucket, b"".join(parts)))
 
     def _settling(self, settles: Sequence[Settle]) -> list[bytes]:
-        """Of each delivery its take and field, and what becomes of it, packed."""
+        """For each delivery its take and field, and its outcome, packed."""
         alone, parts = self._layout.shards == 1, []
         for one in settles:
             if alone:
@@ -143,7 +143,7 @@ class QueueRequests:
         return parts
 
     def extend(self, queue: str, shard: int, extends: Sequence[Extend]) -> Call:
-        """Prolong leases of one shard. Answer: `queue_replies.settled`."""
+        """Renew leases of one shard. Answer: `queue_replies.settled`."""
         bucket, _, key = self._place(queue, shard)
         args: list[bytes] = []
         for one in extends:
@@ -153,20 +153,20 @@ class QueueRequests:
         return Call(EXTEND, bucket, head + b"".join(map(tail, args)))
 
     def back(self, take: Take, shard: int) -> Call:
-        """Return what a take got. Answer: `queue_replies.counted`."""
+        """Return the deliveries of a take. Answer: `queue_replies.counted`."""
         args = (take.id.encode(), _ms(take.ttl + TOMB_S), self._elsewhere)
         return self._call(BACK, take.queue, shard, args)
 
     def pace(self, take: Take, most: int) -> Call:
-        """Reserve starts at home, by the rate. Answer: how many, and ms until the next one."""
+        """Reserve starts at home, by the rate. Answer: their number, and ms until the next one."""
         return self._call(PACE, take.queue, 0, (b"%d" % most, *_rate(take.pace)))
 
     def wake(self, queue: str, count: int) -> Call:
-        """Wake the waiters at home for what is due in other shards."""
+        """Wake waiters at home for jobs that are due in other shards."""
         return self._call(WAKE, queue, 0, (b"%d" % count,))
 
     def look(self, queue: str, shard: int, *args: bytes) -> Call:
-        """Look at a shard; what at, and what is answered, stands in ``lua/queue_look.lua``."""
+        """Look at a shard; ``lua/queue_look.lua`` lists the arguments and the answers."""
         return self._call(LOOK, queue, shard, args)
 
     def mend(self, act: bytes, queue: str, shard: int, state: str, fields: Sequence[bytes]) -> Call:
@@ -179,8 +179,8 @@ class QueueRequests:
         return _new(Call, (script, bucket, head + b"".join(map(tail, args))))
 
     def _head(self, script: Script, queue: str, shard: int, args: int) -> tuple[int, bytes]:
-        """The bucket of a shard, and a call there up to its own arguments, of which so many
-        follow."""
+        """The bucket of a shard, and a call there up to its own arguments; ``args`` is their
+        number."""
         known = self._heads.get((queue, shard, script.name, args))
         if known is None:
             bucket, keys, _ = self._place(queue, shard)

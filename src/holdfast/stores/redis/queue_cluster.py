@@ -1,8 +1,8 @@
-"""Serial queues in a cluster: several shards, which a worker goes round.
+"""Serial queues in a cluster: several shards, which a worker asks in turn.
 
-Each shard is asked first in turn. With nothing due there, all are looked at in one round trip per
-node, and the one goes first that has waited longest. Takes wait at home; a client that puts
-into another shard, or settles there, wakes them at home in a second call.
+Each take asks the next shard first. If nothing is due there, it looks at all shards in one round
+trip per node; the shard where a job has waited longest comes first. Takes wait at home; a client
+that puts into another shard, or settles there, wakes them at home by a second call.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from . import queue_replies as replies
 from .queue_keys import SHARDS, Layout
 from .queues import Port, RedisQueues, ServerQueues
 
-#: Maximum number of steps of a take that are waited for one after the other.
+#: Maximum number of steps of a take, one after the other.
 _STEPS = 6
-#: Seconds after which a take that found nothing, though something was due, asks again at the
-#: soonest.
+#: Minimum seconds after which a take asks again if it found nothing although something was
+#: due.
 AGAIN_S = 0.05
 
 
@@ -40,13 +40,13 @@ class ClusterQueues(RedisQueues):
         self._turns = itertools.count()
 
     def forget(self) -> None:
-        """The client is closed, or we are the child of a fork."""
+        """Forget all takes: the client is closed, or we are the child of a fork."""
         super().forget()
-        #: The shard of a take that was sent and not answered.
+        #: By take: the shard to which it was sent and that has not answered.
         self._tried: dict[str, int] = {}
 
     async def put(self, put: Put, within: float) -> list[bool]:
-        """Accept all jobs: those of each shard as a whole, each once however often it is asked."""
+        """Accept all jobs: those of each shard as a whole, each job once even if it is repeated."""
         parts: dict[int, list[int]] = {}
         for at, job in enumerate(put.jobs):
             parts.setdefault(self._layout.home_of(job), []).append(at)
@@ -65,7 +65,7 @@ class ClusterQueues(RedisQueues):
         return found
 
     async def take(self, take: Take, within: float) -> Taken:
-        """Take what is due, of the shard whose turn it is, then of those that waited longest."""
+        """Take what is due in the shard whose turn it is, then where a job has waited longest."""
         within /= _STEPS
         paced = take.pace.rate < math.inf
         got: list[Delivered] = []
@@ -79,8 +79,8 @@ class ClusterQueues(RedisQueues):
         try:
             retry = await self._of_the_longest_due(take, got, within)
             if take.wait and not got:
-                # Only now, as a take that no longer waits might be woken in the place of another;
-                # and what became due meanwhile is looked for once more.
+                # Only now: a take that no longer waits might be woken in the place of another one.
+                # Jobs that became due meanwhile are looked for once more.
                 taken = await self._take_or_wait(take, 0 if paced else take.most, within, False)
                 got += taken.deliveries
                 if not got:
@@ -92,7 +92,7 @@ class ClusterQueues(RedisQueues):
         return Taken(tuple(got), 0.0 if got else min(retry, 1.0))
 
     async def _of_the_longest_due(self, take: Take, got: list[Delivered], within: float) -> float:
-        """Take from the shards where something is due; else seconds until something may be."""
+        """Take from the shards where jobs are due; else seconds until jobs may be due."""
         calls = [self._requests.look(take.queue, one, b"due") for one in range(SHARDS)]
         said = await self._port.ask_many(calls, within)
         looks = [replies.listed(reply, self._port.label) for reply in said]
@@ -110,18 +110,18 @@ class ClusterQueues(RedisQueues):
             taken = await self._of(take, shard, left, within)
             got += taken.deliveries
             left -= len(taken.deliveries)
-        # Where something was due that another one got, or that the guard keeps back.
+        # At least this time: another take got the job that was due, or the guard keeps it back.
         return max(float(retry), AGAIN_S)
 
     async def _of(self, take: Take, shard: int, most: int, within: float) -> Taken:
-        """From one shard; if it doesn't answer, it is the first to be asked again."""
+        """Take from one shard; if it doesn't answer, it is the first to be asked again."""
         self._tried[take.id] = shard
         taken = await self._take_from(take, shard, most, within, False)
         del self._tried[take.id]
         return taken
 
     def unlisten(self, take: Take) -> None:
-        """Nobody waits by this take any more; see the contract."""
+        """Stop waiting for this take; see the contract."""
         self._tried.pop(take.id, None)
         super().unlisten(take)
 

@@ -1,10 +1,10 @@
 """The layout of a serial queue: its shards, their keys, and the fields of a job.
 
 On one server a queue has one shard. In a cluster it has several, in their own buckets, so that
-nodes share the work: a group belongs to one of them, plain jobs are spread. The first one is its
-*home*, in the bucket of its name: there wait those who want a job of any shard.
+nodes share the work: a group belongs to one shard, ungrouped jobs are spread. The first shard is
+the *home* of the queue, in the bucket of its name: there a take waits for a job of any shard.
 
-    holdfast:{17}@g:N     what is kept of the groups of the queue ``N``; see ``lua/queue.lua``
+    holdfast:{17}@g:N     the data of the groups of the queue ``N``; see ``lua/queue.lua``
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from ...core.queue.model import Job
 from ...errors import HoldfastError
 from .keys import BUCKETS, bucket_of, guard_of, tag_of
 
-#: Shards of a queue in a cluster. It can't be changed: the keys depend on it.
+#: Number of shards of a queue in a cluster. It can't be changed: the keys depend on it.
 SHARDS = 8
-#: One letter for each key, in the order in which the scripts have them; the guard's comes behind.
+#: One letter for each key, in the order of the scripts; the key of the guard comes last.
 _LETTERS = "gjdpetizkbwrmn"
-#: What stands before the name in a key; and in those that are hashes, the others are sorted sets.
+#: The text before the name in a key. The keys in `HASHES` are hashes, the others sorted sets.
 MARKS = tuple(f"@{letter}:".encode() for letter in _LETTERS)
 HASHES = frozenset(f"@{letter}:".encode() for letter in "gjtimn")
-#: Of a row, without when it was accepted: delay in µs, milliseconds of its window and one more
-#: (0: its id isn't known), bytes of its id.
+#: A row without its time of acceptance: delay in µs, dedup window in milliseconds plus 1
+#: (0: its id isn't known), length of the id in bytes.
 _REST = struct.Struct(">dIH")
 _ROW = struct.Struct(">ddIH")
 _ROW_BYTES = _ROW.size
-#: The beginning of one without delay, whose id isn't known: all but the bytes of its id.
+#: The beginning of a row without delay whose id isn't known: all but the length of the id.
 _PLAIN = bytes(12)
 
 
-#: Beyond every time that is written in a row, µs.
+#: Later than every time in a row, µs.
 _END_OF_TIME = 9e15
 
 
 class Damaged(HoldfastError):
-    """What lies in the store was damaged from outside."""
+    """Data in the store was damaged from outside."""
 
 
 class Row(NamedTuple):
-    """A job as it is kept; ``accepted`` in µs."""
+    """A job in the store; ``accepted`` is in µs."""
 
     accepted: float
     id: str
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 
 def row_of(job: Job, window: float) -> bytes:
-    """A job as the script takes it in."""
+    """The bytes of a job for the script that accepts it."""
     name = job.id.encode()
     if not job.known and not job.delay:
         return b"%b%b%b%b" % (_PLAIN, len(name).to_bytes(2, "big"), name, job.payload)
@@ -59,7 +59,7 @@ def row_of(job: Job, window: float) -> bytes:
 
 
 def read_row(raw: bytes) -> Row:
-    """A job as it is kept; `Damaged` if the bytes can't be those of one."""
+    """A job from its bytes in the store; raises `Damaged` if they can't be those of a job."""
     try:
         accepted, _, _, size = _ROW.unpack_from(raw)
         end = _ROW_BYTES + size
@@ -84,12 +84,12 @@ def bucket_in(queue: bytes, shard: int) -> int:
 
 
 def is_shard(queue: bytes, bucket: int) -> bool:
-    """May a shard of this queue be in this bucket?"""
+    """True if a shard of this queue may be in this bucket."""
     return bool(queue) and (bucket - bucket_of(queue)) % (BUCKETS // SHARDS) == 0
 
 
 def shard_keys(prefix: str, queue: bytes, shard: int) -> list[bytes]:
-    """All keys of a shard, as the scripts have them.
+    """All keys of a shard, in the order of the scripts.
 
     >>> shard_keys("holdfast", b"refunds", 0)[0]
     b'holdfast:{89}@g:refunds'
@@ -101,7 +101,7 @@ def shard_keys(prefix: str, queue: bytes, shard: int) -> list[bytes]:
 
 
 def queue_pattern(prefix: str, names: bytes) -> bytes:
-    r"""The SCAN pattern for queues whose names begin so. It may find too much: see `queue_in`.
+    r"""The SCAN pattern for queues by the start of the name. May match too much: see `queue_in`.
 
     >>> queue_pattern("holdfast", b"a*b")
     b'holdfast:{*}@g:a\\*b*'
@@ -111,7 +111,7 @@ def queue_pattern(prefix: str, names: bytes) -> bytes:
 
 
 def queue_in(prefix: str, key: bytes) -> str | None:
-    """The queue that a key belongs to; None if it is something else.
+    """The queue that a key belongs to; None for any other key.
 
     >>> queue_in("holdfast", b"holdfast:{89}@g:refunds")
     'refunds'
@@ -134,12 +134,12 @@ def field_of(group: str, number: int) -> bytes:
 
 
 class Layout(NamedTuple):
-    """Where the jobs of a store's queues go: into so many shards."""
+    """Distributes the jobs of each queue over ``shards`` shards."""
 
     shards: int
 
     def home_of(self, job: Job) -> int:
-        """The shard of a job: of its group, else of its id."""
+        """The shard of a job: by its group, else by its id."""
         if self.shards == 1:
             return 0
         return crc32((job.group or job.id).encode()) % self.shards
@@ -154,5 +154,5 @@ class Layout(NamedTuple):
         return shard, field_of(group, number)
 
     def seq(self, shard: int, group: str, number: int) -> int:
-        """How a delivery is numbered outside."""
+        """The number of a delivery outside the store."""
         return number if group or self.shards == 1 else number * self.shards + shard

@@ -1,4 +1,4 @@
-"""Looking at queues on Redis: a part at a time, so that the server is never kept long."""
+"""Inspection of queues on Redis, in small parts, so that no call blocks the server for long."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .scripts import Call
 Reply = Any
 #: Maximum number of jobs that are read in one call.
 _ROWS = 100
-#: A job so that the one accepted last is the least: of those of one moment, the one with the
-#: number farthest from nought, as those that begin with a delay are numbered downwards.
+#: A job in a form in which the one accepted last is the least. Of jobs accepted at one moment it
+#: is the one with the number farthest from 0, as jobs with a delay are numbered downwards.
 _Last = tuple[float, int, int, bytes]
-#: How much of what is looked for is asked for at a time.
+#: Maximum number of dead letters that are read in one call.
 _PART = 500
 
 
 class Asked(Protocol):
-    """What is needed of the port; see ``store.Port``."""
+    """The parts of the port that are used here; see ``store.Port``."""
 
     label: str
 
@@ -41,7 +41,7 @@ class Asked(Protocol):
 
 
 class Looking:
-    """What people see of queues."""
+    """Reads queues and jobs for inspection and repair."""
 
     def __init__(self, port: Asked, prefix: str, layout: Layout, requests: QueueRequests) -> None:
         self._port = port
@@ -56,7 +56,7 @@ class Looking:
     # -- queues ------------------------------------------------------------------------------
 
     async def survey(self, prefix: str, within: float, exact: bool) -> list[QueueRecord]:
-        """The queues whose name begins so, or is this."""
+        """The queues whose name begins with ``prefix``; with ``exact``, the queue of this name."""
         names = [prefix]
         if not exact:
             keys = await self._port.scan(queue_pattern(self._prefix, prefix.encode()), within)
@@ -121,7 +121,7 @@ class Looking:
     async def _seen(
         self, queue: str, state: JobState | None, within: float
     ) -> AsyncIterator[tuple[int, tuple[bytes, str, float, str]]]:
-        """All jobs that stand so, each once, in no order: shard, and field, state, time, id."""
+        """All jobs in this state, each once, in no order: shard, and field, state, time, id."""
         for shard in self._shards:
             known: set[bytes] = set()
             cursor = b"0"
@@ -143,8 +143,8 @@ class Looking:
         most: int,
         within: float,
     ) -> dict[int, list[bytes]]:
-        """At most ``most`` jobs in this state (all but those that are taken), or with these ids, by
-        shard: the first in the order of acceptance."""
+        """At most ``most`` jobs in this state or with these ids, but none that is taken, by shard:
+        the first in the order of acceptance."""
         firsts: list[_Last] = []
         async for shard, (field, stands, at, id_) in self._seen(queue, state, within):
             if stands != JobState.TAKEN and (ids is None or id_ in ids):
@@ -155,7 +155,7 @@ class Looking:
         return found
 
     async def ids_of_letters(self, queue: str, within: float) -> list[str]:
-        """Those of all dead letters, those of a group as they died."""
+        """The ids of all dead letters, those of a group in the order in which they died."""
         # Each shard numbers its jobs by itself.
         found = {(at, field): id_ async for at, field, id_ in self._dead(queue, within)}
         return [found[one] for one in sorted(found, key=lambda one: replies.split(one[1]))]
@@ -176,7 +176,7 @@ class Looking:
     async def letters(
         self, queue: str, ids: frozenset[str] | None, within: float
     ) -> dict[int, list[bytes]]:
-        """Up to 1,000 dead letters, these or any, by shard; those of a group as they died."""
+        """Up to 1,000 dead letters, any or with these ids, by shard; of a group as they died."""
         found: dict[int, list[bytes]] = {}
         left = BATCH_MAX if ids is None else min(BATCH_MAX, len(ids))
         async for shard, field, id_ in self._dead(queue, within):
@@ -191,7 +191,7 @@ class Looking:
 
 
 def _among(firsts: list[_Last], most: int, shard: int, field: bytes, at: float) -> None:
-    """Keep it if it is one of the first ``most`` in the order of acceptance."""
+    """Keep the job if it is one of the first ``most`` in the order of acceptance."""
     one = (-at, -abs(replies.split(field)[0]), shard, field)
     if len(firsts) < most:
         heapq.heappush(firsts, one)

@@ -12,17 +12,17 @@ from .queue_keys import Layout, read_row
 from .replies import read, strange
 
 Reply = Any
-#: Nobody gets anything: the guard has to be asked once more, or bars for longer than is slept.
+#: Seconds while the guard bars deliveries: if it must be asked once more, and at most.
 _BARRED_S, _BARRED_MAX_S = 0.2, 1.0
-#: How much stands before the deliveries, and of each; of a job; of one that was seen.
+#: Number of elements before the deliveries; of a delivery; of a job; of a job in a scan.
 _HEADS, _DELIVERY, _JOB, _SEEN = 3, 4, 8, 4
-#: A named tuple without the call of its own ``__new__``.
+#: Makes a named tuple without calling its ``__new__``.
 _new = tuple.__new__
 
 
 @read
 def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
-    """The answer to a put: of each, is it new? And how many are to be woken at home."""
+    """The answer to a put: for each job whether it is new, and how many to wake at home."""
     due = 0
     if type(reply) is list and len(reply) == 2:
         reply, due = reply
@@ -39,7 +39,7 @@ def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
 def taken(
     reply: Reply, shard: int, layout: Layout, label: str
 ) -> tuple[tuple[Delivered, ...], float]:
-    """The answer to a take: what it got, else seconds until asking again can be of use."""
+    """The answer to a take: its deliveries, else seconds until asking again can be of use."""
     if reply.__class__ is list and reply:
         what, count = reply[0], len(reply)
         if what == 1 and count % _DELIVERY == _HEADS:
@@ -57,7 +57,7 @@ def taken(
 
 
 def why_none(reply: Reply, label: str) -> str:
-    """Why nobody gets anything by the answer to a take, in words; empty: nothing was due."""
+    """Why the guard bars a take, by the answer to it, in words; empty: nothing was due."""
     told = reply.__class__ is list and len(reply) == 3 and reply[0] == ASK_GUARD
     return str(barred(label, *reply[1:])) if told else ""
 
@@ -77,8 +77,8 @@ def _delivered(part: Sequence[Any], fence: int, now: int, shard: int, layout: La
 def went_on(
     reply: Reply, count: int, layout: Layout, label: str
 ) -> tuple[list[bool], tuple[Delivered, ...] | None]:
-    """The answer to a settle with a take: of each, was it ours? And what was taken; None: the guard
-    must be asked before."""
+    """The answer to a settle with a take: for each delivery whether it was ours, and the jobs that
+    were taken; None: the guard must be asked before."""
     if reply.__class__ is list and len(reply) > 1:
         said = reply.pop()
         if said.__class__ is bytes and len(said) == count:
@@ -89,7 +89,7 @@ def went_on(
 
 @read
 def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
-    """The answer to a settle or an extend: of each, was it ours? And how many are to be woken."""
+    """The answer to a settle or an extend: for each whether it was ours; how many to wake."""
     if reply == 1 and count == 1:
         return [True], 0
     if isinstance(reply, list) and len(reply) in (count, count + 1):
@@ -100,7 +100,7 @@ def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
 
 @read
 def counted(reply: Reply, label: str) -> tuple[int, int]:
-    """How many; and how many are to be woken at home, or ms until there may be more."""
+    """A number; and the number of waiters to wake at home, or ms until there may be more."""
     match reply:
         case int():
             return reply, 0
@@ -111,7 +111,7 @@ def counted(reply: Reply, label: str) -> tuple[int, int]:
 
 @read
 def listed(reply: Reply, label: str) -> list[Any]:
-    """What a look has found."""
+    """The elements that a look has found."""
     match reply:
         case [0, list() as found]:
             return found
@@ -120,7 +120,7 @@ def listed(reply: Reply, label: str) -> list[Any]:
 
 @read
 def shown(reply: Sequence[Any], label: str) -> list[tuple[float, JobRecord]]:
-    """Jobs as people see them, each with when it was accepted."""
+    """Jobs as records, each with its time of acceptance."""
     now, *rest = reply
     found = []
     for i in range(0, len(rest), _JOB):
@@ -144,7 +144,7 @@ def shown(reply: Sequence[Any], label: str) -> list[tuple[float, JobRecord]]:
 
 @read
 def seen(rest: Sequence[Any], label: str) -> list[tuple[bytes, str, float, str]]:
-    """Of each job of a part: field, state, when it was accepted, id."""
+    """For each job of a part: field, state, time of acceptance, id."""
     return [
         (rest[i], _text(rest[i + 1]), rest[i + 2], _text(rest[i + 3]))
         for i in range(0, len(rest), _SEEN)

@@ -1,7 +1,7 @@
-"""The verbs of serial queues on Redis: which script each is, and where it is sent.
+"""The verbs of serial queues on Redis: the script of each, and the shard to which it is sent.
 
-As with locks, nothing here knows a socket: see ``store.py`` for the port. Of a queue on one server
-all jobs are in one shard; ``queue_cluster.py`` has what is different with several.
+This module uses no socket: see ``store.py`` for the port. On one server all jobs of a queue are in
+one shard; ``queue_cluster.py`` handles several shards.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from .scripts import Call
 Reply = Any
 T = TypeVar("T", Settle, Extend)
 
-#: Seconds that a take may need to say where it waits, if it asked before it could be woken; else
-#: it says so later.
+#: Maximum seconds to report where a take waits, if it asked before it could be woken; if that
+#: fails, a later request reports it.
 ADDRESS_S = 0.2
-#: Maximum number of takes that no longer wait which are remembered for the next request.
+#: Maximum number of takes that no longer wait and are remembered for the next request.
 _STALE_MAX = 100
-#: The most deliveries that are settled or prolonged in one call.
+#: Maximum number of deliveries that are settled or renewed in one call.
 _CALL_MAX = 500
-#: The most jobs that are removed by what one look through a queue has found.
+#: Maximum number of jobs that are removed after one look through a queue.
 _PURGE_MAX = 50_000
 
 
 class Port(Protocol):
-    """What of the port is needed here; see ``store.Port``."""
+    """The parts of the port that are used here; see ``store.Port``."""
 
     label: str
     clustered: bool
@@ -61,15 +61,15 @@ class Port(Protocol):
     def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> Awaitable[Reply]:
-        """Send the first call of somebody who may wait."""
+        """Send the first call of a take that may wait."""
         ...
 
     def addressed(self, claim_id: str) -> bool:
-        """Did it have an address?"""
+        """True if it had an address."""
         ...
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """Send a further call of somebody who waits, where he waits."""
+        """Send a further call of a waiting take to the place where it waits."""
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
@@ -77,16 +77,16 @@ class Port(Protocol):
         ...
 
     def unlisten(self, claim_id: str) -> None:
-        """He waits no more."""
+        """Stop waiting."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
-        """The keys that match."""
+        """The keys that match the pattern."""
         ...
 
 
 class Seat(NamedTuple):
-    """Who waits: how often he has asked, and as what the shard knows him (empty: not at all)."""
+    """A waiting take: how many times it has asked, and its name in the shard (empty: none)."""
 
     ticket: int
     member: bytes
@@ -107,9 +107,9 @@ class RedisQueues:
         self.forget()
 
     def forget(self) -> None:
-        """The client is closed, or we are the child of a fork."""
+        """Forget all takes: the client is closed, or we are the child of a fork."""
         self._seats: dict[str, Seat] = {}
-        #: Of each queue, who waits no more though the shard may think so.
+        #: By queue: takes that no longer wait, though the shard may still list them.
         self._stale: dict[str, deque[bytes]] = {}
 
     # -- putting ---------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class RedisQueues:
     async def _take_or_wait(
         self, take: Take, most: int, within: float, paced: bool = True
     ) -> Taken:
-        """Take at home, or wait there."""
+        """Take in the home shard, or wait there."""
         ask = self._port.stand if take.id in self._seats else self._port.enter
         taken = await self._asked(ask, take, most, within, paced)
         if taken.deliveries or self._port.addressed(take.id):
@@ -163,7 +163,7 @@ class RedisQueues:
         within: float,
         paced: bool,
     ) -> Taken:
-        """Ask as a waiter; with another ticket each time, so that no old wake-up wakes it."""
+        """Ask as a waiter, with a new ticket each time, so that no old wake-up wakes it."""
         before = self._seats.get(take.id, Seat(0, b""))
         ticket = before.ticket + 1
         stale = self._gone(take, before.member)
@@ -182,7 +182,7 @@ class RedisQueues:
         return taken
 
     def _gone(self, take: Take, before: bytes = b"") -> bytes:
-        """Who waits no more, for the shard to know."""
+        """The takes that no longer wait, as a message for the shard."""
         stale = self._stale.get(take.queue)
         found = [before] if before else []
         while stale:
@@ -198,7 +198,7 @@ class RedisQueues:
         return await self._port.wait(take.id, ticket, seconds) is not None
 
     def unlisten(self, take: Take) -> None:
-        """Nobody waits by this take any more; see the contract."""
+        """Stop waiting for this take; see the contract."""
         seat = self._seats.pop(take.id, None)
         if seat is None:
             return
@@ -207,7 +207,7 @@ class RedisQueues:
         self._port.unlisten(take.id)
 
     async def give_back(self, take: Take, within: float) -> int:
-        """Return whatever this take got; see the contract."""
+        """Return all deliveries of this take; see the contract."""
         calls = [self._requests.back(take, shard) for shard in range(self._layout.shards)]
         said = await self._port.ask_many(calls, within)
         counts = [replies.counted(reply, self._port.label) for reply in said]
@@ -232,7 +232,7 @@ class RedisQueues:
     async def extend(
         self, extends: Sequence[Extend], within: float
     ) -> list[Held | Gone | Exception]:
-        """Prolong a batch of leases; see the contract."""
+        """Renew a batch of leases; see the contract."""
         found, _ = await self._in_shards(extends, self._requests.extend, within)
         return [
             one
@@ -246,8 +246,8 @@ class RedisQueues:
     async def _in_shards(
         self, items: Sequence[T], call_of: Callable[[str, int, Sequence[T]], Call], within: float
     ) -> tuple[list[bool | Exception], dict[str, int]]:
-        """Each in a call of its shard, all in one round trip; and of each queue, how many of the
-        waiters at home are to be woken for it."""
+        """Send each in a call of its shard, all in one round trip. Returns the answers, and for
+        each queue the number of waiters at home to wake."""
         places: dict[tuple[str, int, int], list[int]] = {}
         for at, one in enumerate(items):
             shard, _ = self._layout.find(one.group, one.seq)
@@ -270,7 +270,7 @@ class RedisQueues:
         return found, due
 
     async def _wake(self, queue: str, count: int, within: float) -> None:
-        """Wake the waiters at home; without it they ask again soon."""
+        """Wake waiters at home; if that fails they ask again soon."""
         if count > 0:
             try:
                 await self._port.ask(self._requests.wake(queue, count), within)
@@ -280,7 +280,7 @@ class RedisQueues:
     # -- looking and repair ----------------------------------------------------------------
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
-        """How many jobs stand where; see the contract."""
+        """The numbers of jobs in each state; see the contract."""
         return await self._looking.survey(prefix, within, exact)
 
     async def jobs(
@@ -306,8 +306,8 @@ class RedisQueues:
         most: int,
         within: float,
     ) -> int:
-        """Remove jobs; see the contract. Looking for the oldest reads the whole queue, so that many
-        are removed by what one look has found."""
+        """Remove jobs; see the contract. A search for the oldest jobs reads the whole queue,
+        therefore many jobs are removed after one search."""
         found = await self._looking.oldest(queue, state, _set(ids), min(most, _PURGE_MAX), within)
         done = 0
         while any(found.values()):

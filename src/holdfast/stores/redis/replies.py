@@ -1,7 +1,7 @@
 """Replies of the scripts, as the contract's data types.
 
-A reply is what a connection read: an int, bytes, a list of such, None, or a `ServerSaid`. On a
-shared connection the port takes the tag off first: it hands on the second element of the list.
+A reply is what a connection read: an int, bytes, a list of these, None, or a `ServerSaid`. On a
+shared connection the port removes the tag first: it passes on the second element of the list.
 Every function here raises the complaint for a `ServerSaid`, and `StoreUnavailable` for a reply
 that no script of ours gives.
 """
@@ -38,13 +38,13 @@ Reply = Any
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: What reading a reply raises that no script of ours gives.
+#: Exceptions from reading a reply that no script of ours gives.
 _ODD = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, struct.error)
 
 
 def read(parse: Callable[P, T]) -> Callable[P, T]:
-    """A function that reads a reply, its first argument; any odd one is the same error, which
-    names the server, its last argument."""
+    """A function that reads a reply, its first argument; any unexpected reply is the same error,
+    which names the server, its last argument."""
 
     @wraps(parse)
     def safe(*args: P.args, **more: P.kwargs) -> T:
@@ -64,7 +64,7 @@ _CLAIM = 8
 
 @read
 def joined(reply: Reply, claim: Claim, label: str) -> Joined:
-    """The answer to a join; raises `NotYet` if the guard says no."""
+    """The answer to a join; raises `NotYet` while the guard grants nothing."""
     if type(reply) is int:
         return Held(reply, claim.spec.ttl)
     match reply:
@@ -118,7 +118,7 @@ def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exc
 
 @read
 def let_in(reply: Reply, claims: Sequence[Claim], label: str) -> list[Held] | None:
-    """The answer to a join of several lines that are empty; None: nothing was done."""
+    """The answer to a join of several empty lines; None: nothing was done."""
     if reply == 0 or reply == [6]:
         return None
     if not isinstance(reply, list) or len(reply) != len(claims):
@@ -135,14 +135,14 @@ def released(reply: Reply, many: int, label: str) -> list[bool | None]:
 
 
 def whole(reply: Reply | Exception) -> Reply:
-    """A reply, unless the server that it should come from could not be asked."""
+    """The reply; raises it if it is the error of a server that could not be asked."""
     if isinstance(reply, HoldfastError):
         raise reply
     return reply
 
 
 def left(reply: Reply, label: str) -> bool:
-    """The answer to a leave: was the claim there?"""
+    """The answer to a leave: whether the claim was there."""
     if type(reply) is not int:
         raise strange(reply, label)
     return reply == 1
@@ -163,7 +163,7 @@ def resized(reply: Reply, label: str) -> int | Mismatch | None:
 
 @read
 def looked(reply: Reply, name: str, label: str) -> LineRecord | None:
-    """The answer to an inspect; None if nobody is there."""
+    """The answer to an inspect; None if the line is empty."""
     if reply is None:
         return None
     if not isinstance(reply, list) or len(reply) % _CLAIM != 2:
@@ -190,7 +190,7 @@ def looked(reply: Reply, name: str, label: str) -> LineRecord | None:
 
 @read
 def scanned(reply: Reply, label: str) -> tuple[bytes, list[bytes]]:
-    """The answer to a SCAN: where to continue, and the keys so far."""
+    """The answer to a SCAN: where to continue, and the keys of this step."""
     match reply:
         case [bytes() as cursor, list() as keys] if all(one.__class__ is bytes for one in keys):
             return cursor, keys
@@ -198,7 +198,7 @@ def scanned(reply: Reply, label: str) -> tuple[bytes, list[bytes]]:
 
 
 def poked(message: bytes) -> tuple[str, int] | None:
-    """Claim id and fence of a wake-up as it was published; None if it is something else.
+    """The claim id and the fence of a wake-up; None for any other message.
 
     >>> poked(b"00ff 17")
     ('00ff', 17)
@@ -214,7 +214,7 @@ def _text(raw: bytes) -> str:
 
 
 def strange(reply: Reply, label: str) -> Exception:
-    """The error for what is no answer to what was asked, or for one."""
+    """The error for an unexpected reply, or for one that is an error itself."""
     if isinstance(reply, HoldfastError):
         return reply
     if isinstance(reply, ServerSaid):

@@ -1,17 +1,16 @@
-"""The verbs as requests: Lua scripts, and ready bytes that ask for them.
+"""The verbs as requests: Lua scripts, and packed commands that call them.
 
-A `Call` is a whole EVALSHA command, packed, but for its last two arguments. They are known to the
-connection alone: the *run id* of the server to which it leads, for the guard (`guard`), and a
-*tag*::
+A `Call` is a whole EVALSHA command, packed, without its last two arguments. Only the connection
+knows these: the *run id* of the server to which it leads, for the guard (`guard`), and a *tag*::
 
-    call.head + ending(run_id)             nobody else uses the connection: the bare reply
+    call.head + ending(run_id)             the connection isn't shared: the bare reply
     call.head + ending(run_id, b"7f")      it is shared: the reply is [b"7f", reply], always
     call.head + UNTAGGED                   no guard, no tag
 
-so that a reply can't be taken for somebody else's. Error replies carry no tag: match those by
-their order. `replies` turns what comes back into the data types of the contract.
+The tag shows to which request a reply belongs. Error replies carry no tag: match those by their
+order. `replies` turns each reply into the data types of the contract.
 
-What claims of one `Spec` share is packed once; a join is then two bytes strings put together.
+The bytes that all claims of one `Spec` share are packed once; a join only adds the id to them.
 """
 
 from __future__ import annotations
@@ -39,25 +38,25 @@ from .library import (
     tail,
 )
 
-#: The last two arguments where there is no guard and no tag is wanted.
+#: The last two arguments of a call without guard and tag.
 UNTAGGED = b"$0\r\n\r\n$0\r\n\r\n"
-#: The most claims in one call of keep.
+#: Maximum number of claims in one call of keep.
 KEEP_MAX = 100
-#: The longest address, in bytes.
+#: Maximum length of an address in bytes.
 ADDRESS_MAX = 255
 _KNOWN_MAX = 2048
 _TOGETHER_MAX = 256
 _ID_BYTES = 32
-#: How a claim joins: does it wait, its address.
+#: How a claim joins: whether it waits, and its address.
 _How = tuple[bool, bytes]
-#: What the joins of a spec share: how, its bucket, the bytes before the id.
+#: The common part of the joins of a spec: how they join, the bucket, the bytes before the id.
 _Known = tuple[_How, int, bytes]
-#: A named tuple without the call of its own ``__new__``, on the way of every lock.
+#: Makes a named tuple without calling its ``__new__``; every lock request uses it.
 _new = tuple.__new__
 
 
 class Call(NamedTuple):
-    """One request: all of its bytes but the last two arguments."""
+    """One request: all of its bytes except the last two arguments."""
 
     script: Script
     bucket: int
@@ -70,7 +69,7 @@ class Call(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """A plain renewal of what is held, packed, and the answer to it if all is well."""
+    """A plain renewal of a held claim, packed, and its answer if all is well."""
 
     bucket: int
     key: bytes
@@ -79,7 +78,7 @@ class Ready(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some keeps of a batch that go in one call; ``places`` are their indexes."""
+    """Some keeps of a batch that are sent in one call; ``places`` are their indexes."""
 
     places: list[int]
     call: Call
@@ -87,7 +86,7 @@ class Batch(NamedTuple):
 
 
 def ending(run_id: bytes, tag: bytes = b"") -> bytes:
-    """What completes a call on a connection to this server; see above."""
+    """The last two arguments of a call on a connection to this server; see above."""
     return tail(run_id) + tail(tag)
 
 
@@ -108,7 +107,7 @@ def _id(text: str) -> bytes:
 
 
 def _words(spec: Spec) -> bytes:
-    """What a script keeps of a spec, but for its ttl: only its numbers are ever looked at."""
+    """The part of a spec that a script stores, without the ttl; it interprets only the numbers."""
     owner = spec.owner.encode()
     kind = spec.kind.encode()[:1]
     numbers = b"%d %b %d %d " % (spec.weight, kind, spec.capacity, len(owner))
@@ -116,18 +115,18 @@ def _words(spec: Spec) -> bytes:
 
 
 def opening(script: Script, keys: int, args: int) -> bytes:
-    """The beginning of an EVALSHA, up to its keys; so many of them, and of its own arguments."""
+    """The beginning of an EVALSHA up to its keys; ``keys`` and ``args`` count what follows."""
     head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + keys + args + 2)
     return head + tail(script.sha) + tail(b"%d" % keys)
 
 
 def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
-    """The same with its keys."""
+    """The beginning of an EVALSHA, including its keys."""
     return opening(script, len(keys), args) + b"".join(map(tail, keys))
 
 
 def _together(ready: Sequence[Ready]) -> Call:
-    """One call of these renewals; in a cluster all of one bucket. Answer: `replies.kept`."""
+    """One call for these renewals; in a cluster all of one bucket. Answer: `replies.kept`."""
     count = len(ready)
     parts = [opening(KEEP, count, 2 * count)]
     parts += [one.key for one in ready]
@@ -136,28 +135,28 @@ def _together(ready: Sequence[Ready]) -> Call:
 
 
 class Requests:
-    """Builds calls for one store: its prefix of keys, and how long a waiter lives unasked.
+    """Builds calls for one store: ``prefix`` begins its keys, ``patience`` is the waiter TTL.
 
-    Every method may be called from any thread. A name, owner or note that is no text in UTF-8
-    raises UnicodeEncodeError.
+    Every method may be called from any thread. A name, owner or note that can't be encoded in
+    UTF-8 raises UnicodeEncodeError.
     """
 
     def __init__(self, prefix: str = PREFIX, patience: float = PATIENCE_S) -> None:
         self.prefix = prefix
         self.patience = patience
         self._patience = _ms(patience)
-        #: Of a spec: for what else it was packed, the bucket, all but the id.
+        #: By spec: how it joins, the bucket, and all bytes except the id.
         self._joins: dict[Spec, _Known] = {}
-        #: Of specs that join together: the bucket of the first, all but the ids.
+        #: By specs that join together: the bucket of the first, and all bytes except the ids.
         self._together: dict[tuple[Spec, ...], tuple[int, bytes]] = {}
-        #: Of names that are left together: the bucket of the first, all but the ids.
+        #: By names that are released together: the bucket of the first, all bytes except the ids.
         self._apart: dict[tuple[str, ...], tuple[int, bytes]] = {}
-        #: Of a name: its bucket, all but the id of a plain leave.
+        #: By name: the bucket, and all bytes of a plain leave except the id.
         self._leaves: dict[str, tuple[int, bytes]] = {}
 
     def join(self, claim: Claim, wait: bool, address: bytes = b"") -> Call:
-        """Enter the line. ``address``: the channel for its wake-up, empty while nobody listens
-        there. Answer: `replies.joined`."""
+        """Enter the line. ``address``: the channel for the wake-up, empty while no listener
+        receives it. Answer: `replies.joined`."""
         spec = claim.spec
         how = (wait, address)
         known = self._joins.get(spec)
@@ -216,10 +215,10 @@ class Requests:
     def batches(
         self, keeps: Sequence[Keep], among: Iterable[int], by_bucket: bool
     ) -> tuple[list[Batch], dict[int, Exception]]:
-        """Plain renewals of held claims as calls, and what can't be packed.
+        """Calls for plain renewals of held claims, and the keeps that can't be packed.
 
-        ``among``: the indexes of the keeps to be packed. ``by_bucket``: for a cluster, where a
-        call is of one bucket.
+        ``among``: the indexes of the keeps to pack. ``by_bucket``: for a cluster, where all keys
+        of a call are in one bucket.
         """
         groups: dict[int, tuple[list[int], list[Ready]]] = {}
         wrong: dict[int, Exception] = {}
@@ -246,7 +245,7 @@ class Requests:
         ], wrong
 
     def _ready(self, keep: Keep) -> Ready:
-        """Pack one renewal, once if it will be sent again."""
+        """Pack one renewal; one that is sent again is packed only once."""
         claim, ticket, ttl = keep[:3]
         name = claim.spec.name.encode()
         bucket = bucket_of(name)
@@ -258,7 +257,7 @@ class Requests:
         return ready
 
     def join_free(self, claims: Sequence[Claim]) -> Call:
-        """Enter several lines that are empty; in a cluster all of one bucket. Answer:
+        """Enter several empty lines; in a cluster all of one bucket. Answer:
         `replies.let_in`."""
         specs = tuple([claim.spec for claim in claims])
         known = self._together.get(specs)
@@ -280,7 +279,7 @@ class Requests:
         return known
 
     def leave_all(self, leaves: Sequence[Leave]) -> Call:
-        """Plain releases of claims that stand alone, at most `KEEP_MAX`. Answer:
+        """Plain releases of claims that are alone in their lines, at most `KEEP_MAX`. Answer:
         `replies.released`."""
         texts = tuple([leave.name for leave in leaves])
         known = self._apart.get(texts)
@@ -294,8 +293,8 @@ class Requests:
         return Call(LEAVE_ALL, known[0], known[1] + tail(ids))
 
     def stand(self, keep: Keep, address: bytes = b"") -> Call:
-        """Everything that a single keep may be: of a waiter, a downgrade, an adoption, a detach.
-        An empty address leaves the one that the claim has. Answer: `replies.stood`."""
+        """Any kind of a single keep: of a waiter, a downgrade, an adoption, a detach. An empty
+        address leaves the address of the claim unchanged. Answer: `replies.stood`."""
         claim = keep.claim
         return self._call(
             STAND,
@@ -310,7 +309,7 @@ class Requests:
         )
 
     def reclaim(self, keep: Keep, window: float) -> Call:
-        """Put back what was held, while the guard lets nobody else in. Answer: `replies.stood`."""
+        """Restore a hold while the guard grants nothing new. Answer: `replies.stood`."""
         spec = keep.claim.spec
         words = _words(spec._replace(weight=keep.weight or spec.weight))
         mine = _id(keep.claim.id), b"%d" % keep.ticket, _ms(keep.ttl), words
@@ -326,10 +325,10 @@ class Requests:
         latest: int = 0,
         run_id: bytes = b"",
     ) -> Call:
-        """Look at the records of the guard, and write them as they must be. ``window``: seconds
-        in which nothing is granted. ``known``: seconds since when the server ``run_id`` is known,
-        ``former``: whether another one was before that; ``latest``: the latest fence. Answer:
-        `guard.verdict`."""
+        """Read the records of the guard, and write them where they must change. ``window``: the
+        grace period in seconds. ``known``: for how many seconds the client has known the server
+        ``run_id``. ``former``: whether it knew another one before. ``latest``: the latest fence.
+        Answer: `guard.verdict`."""
         keys = [guard_of(self.prefix, bucket) for bucket in buckets]
         numbers = strict, known * 1000, former, latest
         args = [_ms(window), *(b"%d" % one for one in numbers), run_id]
@@ -341,7 +340,7 @@ class Requests:
         return self._call(RESIZE, name, b"%d" % capacity)
 
     def inspect(self, name: str) -> Call:
-        """Look at one line. Answer: `replies.looked`."""
+        """Read one line. Answer: `replies.looked`."""
         return self._call(INSPECT, name)
 
     def _call(self, script: Script, text: str, *args: bytes) -> Call:

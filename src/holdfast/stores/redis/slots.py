@@ -1,6 +1,6 @@
-"""Buckets in a cluster: their slots, the channels beside them, and where a node sends us to.
+"""Buckets in a cluster: their slots, their channels, and the node that an error redirects to.
 
-No driver is known here.
+No driver is imported here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from .topology import Place
 
 SLOTS = 16384
 ASK = "ASK"
-#: What passes soon: the call is sent again within its time.
+#: Errors that pass soon: the call is sent again within its time.
 SOON = frozenset({"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"})
-#: It wasn't done, and has to be sent elsewhere or again.
+#: The call wasn't done. It has to be sent to another node, or again.
 ELSEWHERE = SOON | {MOVED, ASK}
 _BUCKET = re.compile(rb"\{([0-9]{1,3})\}")
 
@@ -43,7 +43,7 @@ def address_in(bucket: int, prefix: str, token: str) -> bytes:
 
 
 def bucket_in(address: bytes) -> int:
-    """The bucket of a channel; -1 if it isn't one of ours.
+    """The bucket of a channel; -1 if it isn't a channel of holdfast.
 
     >>> bucket_in(b"{17}holdfast:poke:2a")
     17
@@ -53,7 +53,7 @@ def bucket_in(address: bytes) -> int:
 
 
 def sent_to(said: ServerSaid, asked: Place) -> Place | None:
-    """Where an error reply sends us to, said by the node ``asked``.
+    """The node to which an error reply of the node ``asked`` redirects; None if it names none.
 
     >>> sent_to(ServerSaid("MOVED", "12304 127.0.0.1:6381"), ("h", 1))
     ('127.0.0.1', 6381)

@@ -1,8 +1,8 @@
-"""The five verbs on Redis: which script each of them is, and what its answer means.
+"""The verbs of locks on Redis: the script of each, and the meaning of its answer.
 
-Nothing here knows a socket. A request is a ``Call`` (``scripts.py``): a script with its keys and
-arguments, packed into the bytes that go over the wire. A port brings it to the server, for
-threads (``blocking/``) or for one event loop (``aio/``).
+This module uses no socket. A request is a ``Call`` (``scripts.py``): a script with its keys and
+arguments, packed into the bytes to send. A port sends it to the server, for threads
+(``blocking/``) or for one event loop (``aio/``).
 """
 
 from __future__ import annotations
@@ -41,103 +41,102 @@ from .values import RedisGuards
 
 log = logging.getLogger("holdfast")
 
-#: What a port hands on: an int, bytes, a list of such, None, or a ``ServerSaid``.
+#: What a port returns: an int, bytes, a list of these, None, or a ``ServerSaid``.
 Reply = Any
 #: What this store can do.
 CAPABILITIES = Capabilities(store="redis", queues=True, guards=True)
-#: Seconds that a claim may take to say where it waits, if it joined before it could be woken; else
-#: it says so later.
+#: Maximum seconds to report where a claim waits, if it joined before it could be woken; if that
+#: fails, a later request reports it.
 ADDRESS_S = 0.2
-#: Maximum number of lines that one round trip looks at.
+#: Maximum number of lines that one round trip reads.
 _LOOK_MAX = 50
 
 
 class Port(Protocol):
-    """How requests reach the server, and how a waiter hears that it was served.
+    """Sends requests to the server, and receives the wake-ups of waiters.
 
-    Each verb ends within ``within`` seconds, or raises ``StoreUnavailable`` and says what was
-    asked, of whom, for how long. What the server answers is a ``Reply``; an error reply is the
-    value ``ServerSaid``, not raised. The port itself deals with NOSCRIPT (it loads all scripts and
-    sends the call again, on the same connection), and it drops a connection that said that it
-    leads to no master (READONLY, LOADING, MASTERDOWN, MOVED), after handing that answer on.
+    Each verb ends within ``within`` seconds, or raises ``StoreUnavailable``, which names the
+    request, the server and the time. What the server answers is a ``Reply``; an error reply is the
+    value ``ServerSaid``, not raised. The port itself handles NOSCRIPT: it loads all scripts and
+    sends the call again, on the same connection. After an error from a server that is no primary
+    (READONLY, LOADING, MASTERDOWN, MOVED), it returns that reply and drops the connection.
 
-    A verb that is interrupted (Ctrl-C, a cancellation) never leaves its reply to be read by
-    another. Blocking: the connection is dropped. asyncio: the request keeps its slot, so that an
-    undo that is sent after it can't overtake it.
+    The reply to an interrupted verb (Ctrl-C, a cancellation) is never read as the reply to
+    another one. Blocking: the connection is dropped. asyncio: the request keeps its place in the
+    order, so that an undo that is sent after it can't overtake it.
     """
 
-    #: What people see in messages; never with a password.
+    #: The name of the server in messages; never with a password.
     label: str
-    #: Seconds that a waiting claim lives without being kept.
+    #: The waiter TTL in seconds.
     patience: float
-    #: Must the calls of one batch of renewals be of one bucket?
+    #: True if the calls of one batch of renewals must be of one bucket.
     clustered: bool
-    #: Asked by the port itself when a script wants it: the reply to a join is then ``[6, seconds,
-    #: cause]`` as long as nothing is granted, and the call is sent again when grants are possible.
+    #: The port itself asks it when a script requires it. While nothing is granted, the reply to a
+    #: join is then ``[6, seconds, cause]``; when grants are possible, the call is sent again.
     guard: Guard
-    #: Number of replicas that must have confirmed a grant or a renewal, or the port raises.
+    #: Number of replicas that must confirm a grant or a renewal, or the port raises.
     replicas: int
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """Send one call over any connection. Sent again by the port itself only if the
+        """Send one call over any connection. The port itself sends it again only if the
         connection was found dead before anything was sent."""
         ...
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many in one round trip (one per server); one answer per call, in order."""
+        """Send many in one round trip per server; one answer per call, in order."""
         ...
 
     def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
-        """Read the values in these places in one round trip (one per server): of each, for how
-        many milliseconds it is kept, and what it is. An error reply is a value here, too."""
+        """Read the values in these places in one round trip per server: for each, the milliseconds
+        for which it is kept, and the value. An error reply is a value here, too."""
         ...
 
     def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> Awaitable[Reply]:
-        """The join of somebody who may wait, sent where the claim will wait.
+        """Send the join of a claim that may wait to the place where the claim will wait.
 
-        ``call_of(address)`` makes the call; the address is empty while nothing is subscribed
-        there: a wake-up to it would be lost, and the claim would be taken for dead. If the reply
-        says that the claim waits (``[2, ...]``), it has a place to wait at from now on,
-        until ``unlisten``.
+        ``call_of(address)`` makes the call; the address is empty while nothing is subscribed to
+        it: a wake-up to it would be lost, and the claim would be taken for dead. If the reply is
+        that the claim waits (``[2, ...]``), it keeps a place to wait until ``unlisten``.
         """
         ...
 
     def addressed(self, claim_id: str) -> bool:
-        """Did the join of this claim, which waits, have an address? Or can none be had here?"""
+        """True if the join of this waiting claim had an address, or if none is available here."""
         ...
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """Send a waiting claim's call on the connection on which it waits.
+        """Send the call of a waiting claim on the connection on which it waits.
 
-        Subscribes first where that isn't done yet, and connects again first if the connection
-        has died: under the same address, which the line knows.
+        Subscribes first where that isn't done yet. If the connection has died, connects again
+        first, under the same address, which the line knows.
         """
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up for this claim *and* ticket is here, or for ``seconds``.
+        """Sleep until the wake-up for this claim *and* ticket arrives, at most ``seconds``.
 
-        What has been read already comes first. None, at once, if the connection has died: the
-        next ``stand`` makes a new one.
+        A wake-up that was read before is returned first. Returns None at once if the connection
+        has died: the next ``stand`` makes a new one.
         """
         ...
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more. Never fails, never suspends; does nothing if it never did."""
+        """Stop waiting for this claim. Never fails or suspends; does nothing if it never waited."""
         ...
 
     async def look(self, within: float) -> Verdict:
-        """What the guard says at present; not asked if it is off."""
+        """The present verdict of the guard; not asked if it is off."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
-        """The keys of all masters that match, each once, in no order."""
+        """The keys of all primaries that match, each once, in no order."""
         ...
 
     async def close(self) -> None:
-        """End the connections that are ours."""
+        """Close the connections that are ours."""
         ...
 
     def forked(self) -> None:
@@ -157,7 +156,7 @@ class RedisStore:
         self.watch_every = guard.window / LOOKS if guard.on else math.inf
         self.lease_max = guard.window if guard.mode == "strict" else math.inf
         self._latest = guard.latest
-        #: What the guard said last.
+        #: The last verdict of the guard.
         self._verdict = Verdict(b"")
         self._requests = Requests(prefix, port.patience)
         self._together = Together(port, self._requests)
@@ -166,7 +165,7 @@ class RedisStore:
         self._prefix = prefix
         self.patience = port.patience
         self.label = port.label
-        #: Claims that wait: what keeps them is sent where they wait.
+        #: Claims that wait; a keep of one is sent on the connection where it waits.
         self._waiting: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
@@ -190,7 +189,7 @@ class RedisStore:
         return answer
 
     async def _introduce(self, claim: Claim, waiting: Waiting, within: float) -> Joined:
-        """Let the line know where the claim can be woken; if that fails it asks again soon."""
+        """Report to the line where the claim can be woken; if that fails it asks again soon."""
         keep = Keep(claim, waiting.ticket, claim.spec.ttl)
         try:
             return await self._stand(keep, min(within, ADDRESS_S))
@@ -207,14 +206,14 @@ class RedisStore:
         return standing
 
     def _note(self, fence: int) -> None:
-        """This fence was granted to us: no server may give a smaller one from now on."""
+        """Record a fence that was granted here: no server may give a smaller one after it."""
         if fence > self._latest.fence:
             self._latest.fence = fence
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """Renew a batch; see the contract.
 
-        Plain renewals of what is held go together. What waits, or is to be changed, goes by itself.
+        Plain renewals of held claims go together. A waiter or a change goes in a separate call.
         """
         if len(keeps) == 1 and keeps[0].claim.id in self._waiting:
             return [await self._stand(keeps[0], within)]
@@ -239,7 +238,7 @@ class RedisStore:
         for batch, reply in zip(batches, said, strict=True):
             if reply == [held.fence for held in batch.held]:
                 if len(batch.held) == len(keeps):
-                    return list(batch.held)  # as nearly always
+                    return list(batch.held)  # the usual case
                 found.update(zip(batch.places, batch.held, strict=True))
             else:
                 found.update(self._kept(keeps, batch.places, reply))
@@ -251,10 +250,10 @@ class RedisStore:
         return [found[at] for at in range(len(keeps))]
 
     def _may_be_back(self, keep: Keep, answer: Standing | Exception) -> bool:
-        """Is it one that we held, but the server says otherwise, perhaps because it forgot?"""
+        """True if this was a hold that the server denies, perhaps because it lost data."""
         if keep.new_id or keep.claim.id in self._waiting:
             return False
-        if keep.detach:  # asked by a token, which may be over since long, or of another store
+        if keep.detach:  # from a token, which may have expired long ago, or is of another store
             return False
         if isinstance(answer, Gone):
             return answer.reason not in (Loss.BROKEN, Loss.RELEASED)
@@ -267,14 +266,14 @@ class RedisStore:
         found: list[Standing | Exception],
         within: float,
     ) -> None:
-        """Put back the claims that the server has forgotten, if any; replaces their answers."""
+        """Restore the claims that the server has forgotten, if any; replaces their answers."""
         self._note(max(keeps[at].ticket for at in places))
         calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
         said = await self._port.ask_many(calls, within)
         for at, reply in zip(places, said, strict=True):
             answer = self._stood(keeps[at], reply)
             if isinstance(answer, Gone) and isinstance(found[at], Gone):
-                continue  # the first one knows better why
+                continue  # the first answer has the better reason
             found[at] = answer
             if isinstance(answer, Held):
                 name = keeps[at].claim.spec.name
@@ -283,7 +282,7 @@ class RedisStore:
     def _kept(
         self, keeps: Sequence[Keep], places: list[int], reply: Reply | Exception
     ) -> dict[int, Standing | Exception]:
-        """What became of those that went in one call; nothing of those to be asked for alone."""
+        """The answers to the keeps of one call, except for keeps that need a separate stand."""
         try:
             kept = replies.kept(_whole(reply), [keeps[at] for at in places], self.label)
         except HoldfastError as wrong:
@@ -300,12 +299,12 @@ class RedisStore:
         return standing
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release, and wake who now fits; see the contract."""
+        """Withdraw or release, and grant the waiters that now fit; see the contract."""
         reply = await self._port.ask(self._requests.leave(leave), within)
         return replies.left(reply, self.label)
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Enter several lines that are empty; see the contract."""
+        """Enter several empty lines; see the contract."""
         held = await self._together.join_free(claims, within)
         if held:
             self._note(max(one.fence for one in held))
@@ -316,7 +315,7 @@ class RedisStore:
         return await self._together.leave_all(leaves, within)
 
     async def changed(self, within: float) -> bool:
-        """Has the server lost data, or is it another one? See the contract."""
+        """True if the server has lost data or is another one; see the contract."""
         before, found = self._verdict, await self._port.look(within)
         self._verdict = found
         another = bool(before.run_id) and before.run_id != found.run_id
@@ -352,12 +351,12 @@ class RedisStore:
         return replies.resized(reply, self.label)
 
     def unlisten(self, claim: Claim) -> None:
-        """The claim waits no more; see the contract."""
+        """Stop waiting for this claim; see the contract."""
         self._waiting.discard(claim.id)
         self._port.unlisten(claim.id)
 
     async def close(self) -> None:
-        """End our connections; a client that was handed in keeps its own."""
+        """Close our connections; a given client keeps its own."""
         self.queues.forget()
         self.guards.forget()
         await self._port.close()

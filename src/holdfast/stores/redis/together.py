@@ -1,8 +1,8 @@
-"""The verbs for several names at once: one script for all of them, where one server has them all.
+"""The verbs for several names at once: one script for all names, if one server has all of them.
 
-Letting several in is atomic only within one script, and a script of a cluster must stay in one
-bucket. There the claims go one by one, if their names are in more than one; leaves go in one
-write to each node.
+A grant of several names is atomic only within one script, and in a cluster a script must stay in
+one bucket. There, claims in more than one bucket go one by one; leaves go in one write to each
+node.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .keys import bucket_of
 from .scripts import Call, Requests
 
 Reply = Any
-#: Of each leave that was asked for, by its place.
+#: The answer to each leave, by its index.
 Answers = dict[int, bool | Exception]
 
 
 class Asked(Protocol):
-    """What is needed of the port; see ``store.Port``."""
+    """The parts of the port that are used here; see ``store.Port``."""
 
     label: str
     clustered: bool
@@ -44,7 +44,7 @@ class Together:
         self._requests = requests
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Let all of them in at once; see the contract."""
+        """Grant all of them at once; see the contract."""
         if self._port.clustered and not _in_one_bucket(claims):
             return None
         reply = await self._port.ask(self._requests.join_free(claims), within)
@@ -53,9 +53,9 @@ class Together:
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
         """Withdraw or release many; see the contract.
 
-        Claims that stand alone go in one script. A claim that has others behind it serves them in
-        a separate script: at once, if it is known that a plain release won't do, else in a second
-        write.
+        Claims that are alone in their lines go in one script. A claim with others behind it needs a
+        separate script, which grants them: in the same write, if it is known that a plain release
+        isn't enough, else in a second write.
         """
         alone: list[int] = []
         others: list[int] = []
@@ -75,7 +75,7 @@ class Together:
         return [found[at] for at in range(len(leaves))]
 
     def _released(self, places: list[int], reply: Reply | Exception) -> Answers:
-        """What became of those that went in one call; nothing of those who don't stand alone."""
+        """The answers to the releases of one call, except for claims that need a separate leave."""
         try:
             answers = replies.released(replies.whole(reply), len(places), self._port.label)
         except HoldfastError as wrong:
@@ -94,7 +94,7 @@ class Together:
     async def _one_by_one(
         self, leaves: Sequence[Leave], places: list[int], within: float
     ) -> Answers:
-        """The claims that don't stand alone, each in a separate script, in one write."""
+        """Release the claims that need a separate leave, each in its own script, in one write."""
         calls = [self._requests.leave(leaves[at]) for at in places]
         try:
             return self._left(places, await self._port.ask_many(calls, within))

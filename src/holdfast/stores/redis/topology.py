@@ -1,7 +1,7 @@
-"""Addresses of the servers when there are several: watched by sentinels, or in a cluster.
+"""Addresses of several servers: watched by sentinels, or in a cluster.
 
-Who is the primary, and which node has which slots, is found out by redis-py; here only what it is
-asked with is read, from a URL or from a client of redis-py. No driver is imported.
+redis-py finds out which server is the primary, and which node has which slots. This module only
+reads what redis-py needs for that, from a URL or from a client of redis-py. No driver is imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REDIS_PORT = 6379
 _SENTINEL, _CLUSTER = "+sentinel", "+cluster"
 
 
-#: What a URL may say of the sentinels, beside the options of one server.
+#: Options of a URL for the sentinels, in addition to the options of one server.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "sentinel_username": any_text,
     "sentinel_password": any_text,
@@ -32,16 +32,16 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 
 class Sentinels(NamedTuple):
-    """Who watches over the servers: ``arguments`` are those of redis-py's ``Sentinel`` for its own
-    connections."""
+    """The sentinels that watch the servers; ``arguments`` are those of redis-py's ``Sentinel`` for
+    its own connections."""
 
     settings: Settings
     places: tuple[Place, ...]
     service: str
     arguments: Mapping[str, Any]
-    #: A sentinel that sees fewer others isn't believed.
+    #: A sentinel that sees fewer other sentinels isn't trusted.
     others: int = 0
-    #: The address to use in place of that of the primary.
+    #: The address to use in place of the primary's.
     force_ip: str | None = None
 
     def __repr__(self) -> str:
@@ -49,18 +49,18 @@ class Sentinels(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Nodes of a cluster, of which any one tells of all others."""
+    """Nodes of a cluster; any one of them reports all others."""
 
     settings: Settings
     places: tuple[Place, ...]
-    #: What redis-py was told to make of the addresses that the nodes give.
+    #: The function by which redis-py changes the addresses that the nodes give.
     remap: Callable[[Place], Place] | None = None
 
     def __repr__(self) -> str:
         return f"Members({self.settings.label!r})"
 
     def at(self, place: Place) -> Settings:
-        """How to reach this node."""
+        """The settings of this node."""
         host, port = place
         base = self.settings
         return base._replace(
@@ -70,7 +70,7 @@ class Members(NamedTuple):
 
 
 def shown(place: Place) -> str:
-    """A place as people write it.
+    """A place in human-readable form.
 
     >>> shown(("::1", 6379))
     '[::1]:6379'
@@ -80,7 +80,7 @@ def shown(place: Place) -> str:
 
 
 def topology(url: StoreURL) -> Sentinels | Members | None:
-    """What a URL or a given client says of several servers; None: it means one."""
+    """The sentinels or nodes that a URL or a given client names; None if it names one server."""
     if url.native is not None:
         return _of_client(url.native)
     if url.scheme.endswith(_SENTINEL):
@@ -91,7 +91,7 @@ def topology(url: StoreURL) -> Sentinels | Members | None:
 
 
 def _one(url: StoreURL, ending: str, path: str) -> Settings:
-    """The settings of one server, but for where it is."""
+    """The settings of one server, without its address."""
     label = str(url._replace(path=url.path.rstrip("/")))
     plain = url._replace(scheme=url.scheme.removesuffix(ending), host="", path=path)
     found = settings(plain)
@@ -198,7 +198,7 @@ def _of_cluster(manager: Any) -> Members:
 
 
 class _Pool(NamedTuple):
-    """As much of a pool of redis-py's as `settings` looks at."""
+    """The part of a pool of redis-py that `settings` reads."""
 
     connection_kwargs: Mapping[str, Any]
     connection_class: type
@@ -209,14 +209,14 @@ class _Given(NamedTuple):
 
 
 class Connection:
-    """Stands for redis-py's class of that name; which face it is of doesn't matter here."""
+    """A substitute for redis-py's class of that name, in both faces: only the name is read."""
 
 
 class SSLConnection(Connection):
-    """The same by TLS."""
+    """The same with TLS."""
 
 
-#: What such clients know of single connections, beside what begins with ``ssl_``.
+#: Arguments of such clients that are for single connections, other than ``ssl_*``.
 _OF_CONNECTIONS = frozenset(
     {
         "client_name",

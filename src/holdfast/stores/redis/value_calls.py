@@ -26,7 +26,7 @@ class ValueRequests:
         self._places: dict[Entry, Place] = {}
 
     def place(self, entry: Entry) -> Place:
-        """Where an entry is."""
+        """The place of an entry."""
         found = self._places.get(entry)
         if found is None:
             found = place_of(self._prefix, entry)
@@ -36,7 +36,7 @@ class ValueRequests:
         return found
 
     def begin(self, wish: Wish, seat: bytes) -> Call:
-        """Take the refresh lease. ``seat``: ticket and address of the wish, if it waits. Answer:
+        """Take the refresh lease. ``seat``: ticket and address of the request, if it waits. Answer:
         `value_replies.begun`."""
         args = (
             wish.id.encode(),
@@ -49,7 +49,7 @@ class ValueRequests:
         return self._both(BEGIN, wish.entry, *args)
 
     def finish(self, finish: Finish) -> Call:
-        """Store a value. Answer: 1, or 0 if the refresh lease isn't ours any more."""
+        """Store a value. Answer: 1, or 0 if the refresh lease is no longer ours."""
         value, kept = written(finish, self.place(finish.entry).check)
         args = finish.id.encode(), b"%d" % finish.fence, b"%d" % kept, value
         return self._both(FINISH, finish.entry, *args)
@@ -66,12 +66,12 @@ class ValueRequests:
         return self._duty(ABANDON, abandon.entry, *args)
 
     def prolong(self, prolong: Prolong) -> Call:
-        """Renew a lease. Answer: 1, or 0 if it has ended."""
+        """Renew a refresh lease. Answer: 1, or 0 if it has ended."""
         args = prolong.id.encode(), b"%d" % prolong.fence, _us(prolong.lease)
         return self._duty(PROLONG, prolong.entry, *args)
 
     def invalidate(self, entry: Entry) -> Call:
-        """Forget a value. Answer: was there one? 1 or 0."""
+        """Forget a value. Answer: 1 if there was one, else 0."""
         return self._both(INVALIDATE, entry)
 
     def look(self, entry: Entry) -> Call:
@@ -79,7 +79,7 @@ class ValueRequests:
         return self._both(VIEW, entry)
 
     def tally(self, guard: str, tally: Tally) -> Call:
-        """Add to the numbers of a guard."""
+        """Add to the counts of a guard."""
         args = [b"add", guard.encode(), b"%d" % (TALLY_KEPT_S * 1000)]
         for name, count in zip(Tally._fields, tally, strict=True):
             if count:
@@ -91,7 +91,7 @@ class ValueRequests:
         return self._tallied(shard, "", [b"names"])
 
     def sums(self, guard: str) -> Call:
-        """The numbers of a guard. Answer: `value_replies.summed`."""
+        """The counts of a guard. Answer: `value_replies.summed`."""
         return self._tallied(shard_of(guard), guard, [b"sums"])
 
     def _tallied(self, shard: int, guard: str, args: list[bytes]) -> Call:

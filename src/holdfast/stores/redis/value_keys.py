@@ -2,13 +2,13 @@
 
 For the entry ``K`` of the guard ``G``, in its own bucket, here 17:
 
-    holdfast:{17}=8:homepage:K   string: the value, behind a head of 47 bytes
-    holdfast:{17}%8:homepage:K   hash: who computes the next one, and who waits for it
+    holdfast:{17}=8:homepage:K   string: the value, after a head of 47 bytes
+    holdfast:{17}%8:homepage:K   hash: the refresh lease for the next value, and its waiters
 
-The number is how many bytes the guard's name has, so no two entries share a key. The numbers of a
-guard are in one of few shards, so that all are found without looking through the database:
+The number is the length of the guard's name in bytes, so no two entries share a key. The counts of
+a guard are in one of few shards, so that all are found without a search through the database:
 
-    holdfast:{16}+G              hash: the numbers of the guard ``G``
+    holdfast:{16}+G              hash: the counts of the guard ``G``
     holdfast:{16}&guards         sorted set: the guards of the shard
 """
 
@@ -24,31 +24,31 @@ from .complaints import ServerSaid
 from .keys import BUCKETS, tag_of
 from .library import tail
 
-#: Shards for the numbers of guards. It can't be changed: the keys depend on it.
+#: Number of shards for the counts of guards. It can't be changed: the keys depend on it.
 SHARDS = 8
 MARK = b"\xf1hf"
 #: Tolerance, in milliseconds, when a stored expiry is compared with the longest one allowed.
 _LATE_MS = 1000
-#: See ``lua/value.lua``; times are milliseconds there, but for the cost.
+#: See ``lua/value.lua``; times are milliseconds there, except for the cost.
 #: As `sane` there.
 _MOST = 9e15
 _HEAD = struct.Struct(">3sIddddd")
 HEAD_BYTES = _HEAD.size
 _unpack = _HEAD.unpack_from
-#: A named tuple without the call of its own ``__new__``, on the way of every value.
+#: Makes a named tuple without calling its ``__new__``; every value uses it.
 _new = tuple.__new__
 _PTTL, _GET = b"*2\r\n$4\r\nPTTL\r\n", b"*2\r\n$3\r\nGET\r\n"
 
 
 class Place(NamedTuple):
-    """Where an entry is; keys and the reading of its value are packed.
+    """The place of an entry; the keys and the commands that read its value are packed.
 
-    The value is read by two commands in one write: how long it is kept, *then* what it is. So one
-    that is replaced in between looks older than it is, and never younger.
+    The value is read by two commands in one write: first for how long it is kept, *then* the
+    value. So a value that is replaced in between looks older than it is, and never younger.
     """
 
     bucket: int
-    #: What the name adds up to: a value says whose it is.
+    #: The checksum of the name; a value contains it, to show to which entry it belongs.
     check: int
     value: bytes
     duty: bytes
@@ -56,13 +56,13 @@ class Place(NamedTuple):
 
     @property
     def asking(self) -> Sequence[tuple[bytes, ...]]:
-        """The same, as words, of a node that is just taking the slot over."""
+        """The same, as words, for a node that is taking over the slot."""
         key = self.value.split(b"\r\n", 1)[1][:-2]
         return (b"ASKING",), (b"PTTL", key), (b"ASKING",), (b"GET", key)
 
 
 def place_of(prefix: str, entry: Entry) -> Place:
-    r"""Where an entry is.
+    r"""The place of an entry.
 
     >>> place_of("holdfast", Entry("homepage", "de")).value
     b'$26\r\nholdfast:{3}=8:homepage:de\r\n'
@@ -77,24 +77,24 @@ def place_of(prefix: str, entry: Entry) -> Place:
 
 
 def reading(places: Sequence[Place]) -> bytes:
-    """What is sent to read several values."""
+    """The commands that read several values."""
     return places[0].read if len(places) == 1 else b"".join([one.read for one in places])
 
 
 def shard_of(guard: str) -> int:
-    """The shard of a guard's numbers."""
+    """The shard of a guard's counts."""
     return crc32(guard.encode()) % SHARDS
 
 
 def tally_keys(prefix: str, shard: int, guard: str) -> tuple[int, bytes]:
-    """The bucket of a shard; packed, the keys of a guard's numbers and of the names there."""
+    """The bucket of a shard; packed, the keys of a guard's counts and of the names there."""
     bucket = shard * (BUCKETS // SHARDS)
     start = f"{prefix}:{tag_of(bucket)}".encode()
     return bucket, tail(start + b"+" + guard.encode()) + tail(start + b"&guards")
 
 
 def written(finish: Finish, check: int) -> tuple[bytes, int]:
-    """A value as it is kept, and for how many milliseconds."""
+    """The bytes of a value in the store, and for how many milliseconds they are kept."""
     ttl = max(1, _ms(finish.ttl))
     stale, keep = _ms(finish.stale), _ms(finish.keep)
     rest = stale + keep
@@ -105,8 +105,8 @@ def written(finish: Finish, check: int) -> tuple[bytes, int]:
 def seen(raw: bytes | None, left: int, check: int) -> Value | None:
     """A value that was read, ``left`` milliseconds before its end (below 0: none or no end).
 
-    None as well if it was damaged from outside: then it is computed again. Raises `ServerSaid` if
-    it is none of ours.
+    None, too, if it was damaged from outside: then it is computed again. Raises `ServerSaid` if
+    another program wrote it.
     """
     if not raw:
         return None
@@ -118,8 +118,8 @@ def seen(raw: bytes | None, left: int, check: int) -> Value | None:
     if whose != check or not 0 <= version < _MOST or version % 1:
         return None
     if left < 0 or left > ttl + rest:
-        # Written just now, after we asked how long it is kept; one without an end is ignored. One
-        # that is kept for much longer was stored before the clock was set back: it isn't fresh.
+        # Written just now, after the time was read; one without an end is ignored. One that is
+        # kept for much longer was stored before the clock was set back: it isn't fresh.
         if left == -1:
             return None
         left = ttl + rest if left <= ttl + rest + _LATE_MS else 0
@@ -128,10 +128,10 @@ def seen(raw: bytes | None, left: int, check: int) -> Value | None:
 
 
 def _foreign() -> ServerSaid:
-    """What our scripts say in this case."""
+    """The error reply that our scripts give in this case."""
     return ServerSaid("WRONGTYPE", "a value that is not one of holdfast")
 
 
 def _ms(seconds: float) -> int:
-    """Milliseconds, rounded down: no value is fresh for longer than was wished."""
+    """Milliseconds, rounded down: no value is fresh for longer than requested."""
     return int(round(seconds * 1000, 6))

@@ -27,7 +27,7 @@ _NOBODY = b"\0" * 32
 
 @read
 def value(left: Reply, raw: Reply, place: Place, label: str) -> Value | None:
-    """What a reading of a value has brought."""
+    """The value from the two replies of a reading; None if there is none."""
     if left.__class__ is int and (raw is None or raw.__class__ is bytes):
         try:
             return seen(raw, left, place.check)
@@ -55,7 +55,7 @@ def begun(reply: Reply, place: Place, label: str) -> Begun:
 
 @read
 def yes(reply: Reply, label: str) -> bool:
-    """The answer to what is done or not."""
+    """The answer to a request that is done or not: whether it was done."""
     if reply.__class__ is int:
         return bool(reply == 1)
     raise strange(reply, label)
@@ -84,8 +84,8 @@ def shown(reply: Reply, entry: Entry, place: Place, label: str) -> EntryRecord:
 
 
 def _with_duty(record: EntryRecord, state: bytes, now: int) -> EntryRecord:
-    """The same with who computes the next value, and how often that failed."""
-    if len(state) < _STATE.size:  # it was damaged from outside, and counts as missing
+    """The record with the owner of the refresh lease and the number of failures."""
+    if len(state) < _STATE.size:  # damaged from outside: it counts as missing
         return record
     claim, _, till, failures, pause, row, size = _STATE.unpack_from(state)
     owner, reason = state[_STATE.size : _STATE.size + size], state[_STATE.size + size :]
@@ -105,13 +105,13 @@ def _state_of(found: Value) -> EntryState:
 
 @read
 def names(reply: Reply, label: str) -> list[str]:
-    """The answer to what guards there are."""
+    """The answer to a request for the names of guards."""
     return [_text(one) for one in _listed(reply, label)]
 
 
 @read
 def summed(reply: Reply, label: str) -> Tally | None:
-    """The answer to the numbers of a guard; None if there are none."""
+    """The answer to a request for the counts of a guard; None if there are none."""
     flat = _listed(reply, label)
     pairs = zip(flat[::2], flat[1::2], strict=True)
     found = {_text(name): int(count) for name, count in pairs if count.isdigit()}

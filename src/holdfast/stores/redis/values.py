@@ -1,7 +1,7 @@
-"""The verbs of refresh guards on Redis: which script each is, and what its answer means.
+"""The verbs of refresh guards on Redis: the script of each, and the meaning of its answer.
 
-A value is read without a script, by two plain commands in one write. As with locks, nothing here
-knows a socket: see ``store.py`` for the port.
+A value is read without a script, by two plain commands in one write. This module uses no socket:
+see ``store.py`` for the port.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from .value_keys import SHARDS, Place
 log = logging.getLogger("holdfast")
 
 Reply = Any
-#: Seconds that a wish may need to say where it waits, if it asked before it could be woken; else
-#: it says so later.
+#: Maximum seconds to report where a request waits, if it was sent before it could be woken; if
+#: that fails, a later request reports it.
 ADDRESS_S = 0.2
 #: The first element of an answer to a waiter.
 _WAITS = 2
 
 
 class Port(Protocol):
-    """What of the port is needed here; see ``store.Port``."""
+    """The parts of the port that are used here; see ``store.Port``."""
 
     label: str
 
@@ -61,15 +61,15 @@ class Port(Protocol):
     def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> Awaitable[Reply]:
-        """Send the first call of somebody who may wait."""
+        """Send the first call of a request that may wait."""
         ...
 
     def addressed(self, claim_id: str) -> bool:
-        """Did it have an address?"""
+        """True if it had an address."""
         ...
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """Send a further call of somebody who waits, where he waits."""
+        """Send a further call of a waiting request to the place where it waits."""
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
@@ -77,7 +77,7 @@ class Port(Protocol):
         ...
 
     def unlisten(self, claim_id: str) -> None:
-        """He waits no more."""
+        """Stop waiting."""
         ...
 
 
@@ -92,18 +92,18 @@ class RedisGuards:
         self.forget()
 
     def forget(self) -> None:
-        """The client is closed, or we are the child of a fork."""
-        #: Of each wish that waits, how often it has asked: an old wake-up wakes nobody.
+        """Forget all waiters: the client is closed, or we are the child of a fork."""
+        #: By waiting request: how many times it has asked, so that an old wake-up is ignored.
         self._tickets: dict[str, int] = {}
 
     # -- reading -----------------------------------------------------------------------------
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """The values as they are; see the contract."""
+        """Read the values; see the contract."""
         place_of, label = self._requests.place, self._port.label
         if not entries:
             return []
-        if len(entries) == 1:  # as nearly always
+        if len(entries) == 1:  # the usual case
             place = place_of(entries[0])
             left, raw = await self._port.fetch((place,), within)
             return [replies.value(left, raw, place, label)]
@@ -142,7 +142,7 @@ class RedisGuards:
         wish: Wish,
         within: float,
     ) -> Reply:
-        """Ask as a waiter; with another ticket each time, so that no old wake-up wakes it."""
+        """Ask as a waiter, with a new ticket each time, so that no old wake-up wakes it."""
         ticket = self._tickets[wish.id] = self._tickets.get(wish.id, 0) + 1
 
         def call_of(address: bytes) -> Call:
@@ -157,15 +157,15 @@ class RedisGuards:
         return await self._port.wait(wish.id, ticket, seconds) is not None
 
     def unlisten(self, wish: Wish) -> None:
-        """Nobody waits by this wish any more; see the contract."""
+        """Stop waiting for this request; see the contract."""
         if self._tickets.pop(wish.id, None) is not None:
             self._port.unlisten(wish.id)
 
     async def finish(self, finish: Finish, within: float) -> bool:
         """Store the value and end the refresh lease; see the contract.
 
-        A server without memory doesn't store it. Then the refresh lease ends without a value:
-        nobody shall wait for one.
+        A server without memory doesn't store it. Then the refresh lease ends without a value, so
+        that no caller waits for one.
         """
         label = self._port.label
         reply = await self._port.ask(self._requests.finish(finish), within)
@@ -206,12 +206,12 @@ class RedisGuards:
     # -- looking and counting ----------------------------------------------------------------
 
     async def look(self, entry: Entry, within: float) -> EntryRecord:
-        """How an entry stands; see the contract."""
+        """The state of an entry; see the contract."""
         reply = await self._port.ask(self._requests.look(entry), within)
         return replies.shown(reply, entry, self._requests.place(entry), self._port.label)
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
-        """What was counted; see the contract."""
+        """The counts of guards; see the contract."""
         label = self._port.label
         found = [prefix]
         if not exact:
@@ -230,6 +230,6 @@ class RedisGuards:
         ]
 
     async def tally(self, guard: str, tally: Tally, within: float) -> None:
-        """Add to the numbers of a guard; see the contract."""
+        """Add to the counts of a guard; see the contract."""
         reply = await self._port.ask(self._requests.tally(guard, tally), within)
         replies.yes(reply, self._port.label)

@@ -1,8 +1,8 @@
 """The reply that a task awaits on a shared connection; the task continues when it arrives.
 
-A plain future tells the loop to wake the task in its next round: a handle to make, another look
-at all sockets, and for a task that is alone that is a quarter of what a request costs. Here the
-task continues in the round that brought the reply, after all that arrived with it has been read.
+A plain future makes the loop wake the task in its next round. That needs a new handle and another
+look at all sockets: for a task that is alone, a quarter of the cost of a request. Here the task
+continues in the round that brought the reply, after all data that arrived with it has been read.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 
 class Answer(asyncio.Future[Any]):
-    """The answer to a request: a future; but who sets it with ``give`` also calls ``wake_all``."""
+    """The answer to a request: a future. After ``give`` the caller must call ``wake_all``."""
 
-    #: How the first task that waits for it continues, and in what context. (Two places and no
-    #: dictionary, as many of them live at a time.)
+    #: How the first task that waits for it continues, and in what context. (Two slots and no
+    #: dictionary, as many answers exist at a time.)
     __slots__ = ("context", "resume")
     context: Context | None
     resume: Callable[[Any], object]
@@ -25,8 +25,8 @@ class Answer(asyncio.Future[Any]):
     def add_done_callback(
         self, fn: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
-        """As of any future; but a task that awaits it is kept apart, for ``wake_all``. Only a
-        task says in what context it continues, and it comes only while there is no result."""
+        """As in any future; but a task that awaits it is stored separately, for ``wake_all``. Only
+        a task passes the context in which it continues, and only while there is no result."""
         if context is None or self.context is not None:
             super().add_done_callback(fn, context=context)
         else:
@@ -41,17 +41,17 @@ class Answer(asyncio.Future[Any]):
             super().add_done_callback(self.resume, context=context)
 
     def set_result(self, result: Any, /) -> None:
-        """As of any future."""
+        """As in any future."""
         self.wake_soon()
         super().set_result(result)
 
     def set_exception(self, exception: type | BaseException, /) -> None:
-        """As of any future."""
+        """As in any future."""
         self.wake_soon()
         super().set_exception(exception)
 
     def cancel(self, msg: Any = None) -> bool:
-        """As of any future."""
+        """As in any future."""
         self.wake_soon()
         return super().cancel(msg)
 
@@ -65,14 +65,14 @@ class Answers(Answer):
 
 
 def new_answers(loop: asyncio.AbstractEventLoop, count: int) -> Answers:
-    """A future for ``count`` answers that aren't there yet."""
+    """A future for ``count`` answers that have not arrived."""
     answers = Answers(loop=loop)
     answers.context, answers.count, answers.parts = None, count, []
     return answers
 
 
 def new_answer(loop: asyncio.AbstractEventLoop) -> Answer:
-    """An answer that isn't there yet."""
+    """An answer that has not arrived."""
     answer = Answer(loop=loop)
     answer.context = None
     return answer
@@ -85,7 +85,7 @@ def wake(waiter: asyncio.Future[None]) -> None:
 
 
 def wake_all(answers: list[Answer]) -> None:
-    """These answers have all been given: let the tasks that wait for them continue now. Only for
+    """These answers all have a result: let the tasks that wait for them continue now. Only for
     callbacks of the loop: a task can't continue inside another."""
     try:
         for answer in answers:
@@ -93,7 +93,7 @@ def wake_all(answers: list[Answer]) -> None:
             if context is not None:
                 answer.context = None
                 context.run(answer.resume, answer)
-    except BaseException:  # Ctrl-C, which has ended one of them, and us: the others continue
+    except BaseException:  # Ctrl-C has ended one of them, and this call: the others continue
         for answer in answers:
             answer.wake_soon()
         raise

@@ -32,7 +32,7 @@ class LoopCluster(ClusterPort):
     """The nodes of one event loop."""
 
     def abandon(self) -> None:
-        """Our loop runs no more: end the connections without it."""
+        """Our loop no longer runs: close the connections without it."""
         for node in self._nodes.values():
             assert isinstance(node, LoopNode)
             node.abandon()
@@ -46,14 +46,14 @@ class LoopFace:
         self.forked()
 
     def forked(self) -> None:
-        """Nothing of this is ours."""
+        """Reset the state: after a fork it belongs to the parent."""
         self._token = secrets.token_hex(9)
         self._places: Sequence[Place] = ()
         self._until = 0.0
         self._finding = Shared(self._find)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End a search that is under way."""
         await self._finding.cancel()
 
     def open(self, place: Place, guard: Guard) -> Node:
@@ -61,7 +61,7 @@ class LoopFace:
         return LoopNode(self._members.at(place), guard, self._token)
 
     async def find(self, places: Sequence[Place], within: float) -> list[Place | None]:
-        """The primary of each bucket; asked for once, by however many."""
+        """The primary of each bucket; one search serves all tasks that ask."""
         self._places, self._until = places, boottime() + within
         return await self._finding.wait(
             within, f"{self._members.settings.label} did not say who has which slots"
@@ -94,7 +94,7 @@ class LoopFace:
         return max(0.0, self._until - boottime())
 
     def now(self) -> float:
-        """Seconds, on a clock that is never set."""
+        """Seconds on a monotonic clock."""
         return boottime()
 
     async def pause(self, seconds: float) -> None:
@@ -104,7 +104,7 @@ class LoopFace:
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
-        """All at once."""
+        """Run all at once."""
         left = until - boottime()
         if len(works) == 1:
             return [await _outcome(works[0], left)]
@@ -112,13 +112,13 @@ class LoopFace:
 
 
 async def _hung_up(nodes: Sequence[ClusterNode]) -> None:
-    """End the connections of all, whichever of them can't, and if we are cancelled meanwhile."""
+    """Close the connections of all nodes, even if some fail or if we are cancelled meanwhile."""
     ends = [node.disconnect() for node in nodes]
     await asyncio.shield(asyncio.gather(*ends, return_exceptions=True))
 
 
 async def _outcome(work: Callable[[float], Coroutine[Any, Any, Any]], left: float) -> Any:
-    # It is called in here, as a task that is cancelled before it begins would never await it.
+    # It is called in here, because a task that is cancelled before it begins would never await it.
     try:
         return await work(left)
     except HoldfastError as wrong:

@@ -1,4 +1,4 @@
-"""A connection as redis-py makes it, TLS, login, protocol and database included, taken over."""
+"""A connection made by redis-py, with TLS, login, protocol and database, and then taken over."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _CLASSES: dict[str, type[AbstractConnection]] = {
     "tls": SSLConnection,
     "unix": UnixDomainSocketConnection,
 }
-#: The name of the connection need not be answered sooner than so.
+#: Maximum seconds for the reply to the name of the connection.
 _NAMED_S = 5.0
 
 
 async def connect(
     settings: Settings, wire: Wire, limit: float, guard: Guard | None = None
 ) -> Settings:
-    """Connect, shake hands, and hand the bytes over to the wire, within ``within`` seconds.
+    """Connect, shake hands, and pass the bytes to the wire, within ``limit`` seconds.
 
-    With a guard also learn which server this is. What comes back is ``settings``, with the protocol
-    that the server turned out to know.
+    With a guard, also learn which server this is. Returns ``settings`` with the protocol that the
+    server turned out to know.
     """
     made_of = settings.connection_class
     if made_of is None or not issubclass(made_of, AbstractConnection):
-        made_of = _CLASSES[settings.kind]  # of the face for threads
+        made_of = _CLASSES[settings.kind]  # the given class is of the face for threads
     connection = made_of(
         **{**settings.arguments, **silent()},
         protocol=settings.protocol,
@@ -66,9 +66,9 @@ async def connect(
 
 
 async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
-    """Learn to which server it leads."""
+    """Learn to which server the connection leads."""
     answers = [wire.command(*words, within=limit) for words in guard.hello]
-    for answer in answers:  # if the first one fails, nobody waits for the others
+    for answer in answers:  # if the first one fails, no task waits for the others
         answer.add_done_callback(unheeded)
     try:
         wire.server = tail(guard.server([await one for one in answers]))
@@ -78,6 +78,6 @@ async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
 
 
 def unheeded(answer: asyncio.Future[Any]) -> None:
-    """How this request ended doesn't matter, and nobody needs to be told."""
+    """Ignore how this request ended, without a warning from asyncio."""
     if not answer.cancelled():
         answer.exception()

@@ -1,7 +1,7 @@
-"""The exchange between a request and its final answer on a shared connection, unseen by the caller.
+"""The steps between a request and its final answer on a shared connection, hidden from the caller.
 
-A server that doesn't know our scripts is given them; the guard is asked where a script wants it.
-The request is then sent again, under a new tag; its answer still goes to who waits for it.
+If the server doesn't know our scripts, they are loaded; if a script requires it, the guard is
+asked. The request is then sent again, under a new tag; its answer still goes to the same caller.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ..library import ALL_SCRIPTS, Script, load_command, tail
 from ..scripts import Call
 from .answer import Answer, new_answer
 
-#: A request under way: where its answer goes, its tag, until when and since when it is waited
-#: for, what it is, how often it was sent. A plain tuple, as one is made for each request.
+#: A request under way: its answer, its tag, its deadline, the time when it was sent, what it is,
+#: how many times it was sent. A plain tuple, as one is made for each request.
 Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
 
-#: A call is sent so often at most: as it is, after loading, after loading the text for old servers,
-#: after the guard was asked.
+#: Maximum number of times that a call is sent: at first, after loading, after loading the text for
+#: old servers, after the guard was asked.
 TRIES_MAX = 5
-#: What such a request is called that loads a script.
+#: The name of a request that loads a script.
 LOADING = "SCRIPT LOAD"
-#: The tags of what isn't a script: its reply carries none, or is a push, or they are several.
+#: Tags of requests that are no script: the reply has no tag, or is a push, or there are several.
 PLAIN, BY_PUSH, SEVERAL = b"-", b">", b"*"
 _TAGS = tuple(b"%x" % n for n in range(1 << 12))
 _TAILS = tuple(map(tail, _TAGS))
@@ -38,34 +38,34 @@ _MASK = len(_TAGS) - 1
 
 
 class Exchange(ABC):
-    """What a connection does with replies that aren't the last word."""
+    """Handles the replies that aren't the final answer."""
 
-    #: What a server is given that doesn't know a script of ours.
+    #: The scripts to load if the server doesn't know one of ours.
     _scripts: Sequence[Script] = ALL_SCRIPTS
 
     def __init__(self, guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
         self._guard = guard
         self._loop = loop
-        #: The guard is being asked, by the scope of the question.
+        #: Requests to the guard that are under way, by their scope.
         self._judging: dict[int, Answer] = {}
-        #: The server to which it leads, as the scripts are told.
+        #: The server to which the connection leads, as an argument of scripts.
         self.server = tail(b"")
         #: The server is too old for scripts whose first line is ``#!lua``.
         self._old = False
         self._loading = 0
         self._load_failed: ServerSaid | None = None
         self._number = random.randrange(len(_TAGS))
-        #: Why it can be used no more.
+        #: Why it can no longer be used; empty if it can.
         self.over = ""
 
     @abstractmethod
     def _post(
         self, data: bytes, tag: bytes, within: float, what: Call | str, answer: Answer, tries: int
     ) -> None:
-        """Send these bytes; what comes back is for this answer."""
+        """Send these bytes; the reply is for this answer."""
 
     def send(self, call: Call, within: float) -> Answer:
-        """Send a script's call; the answer is what it says, or the value ``ServerSaid``."""
+        """Send a script's call; the answer is its reply, or the value ``ServerSaid``."""
         answer = new_answer(self._loop)
         if self._old:
             call = call.for_old()
@@ -80,9 +80,9 @@ class Exchange(ABC):
         self._post(data, _TAGS[number], within, call, answer, tries)
 
     def _load(self, slot: Slot, reply: ServerSaid) -> None:
-        """The server doesn't know the script (any more): load all, and send the call again.
+        """The server doesn't know the script: load all scripts, and send the call again.
 
-        Not if nobody waits for it any more: an abandoned join is better not sent at all.
+        Not if the caller no longer waits: it is better not to send an abandoned join.
         """
         answer, _, due, _, call, tries = slot
         if answer.done() or isinstance(call, str):
@@ -106,11 +106,11 @@ class Exchange(ABC):
         self._loading -= 1
         if isinstance(reply, ServerSaid):
             self._load_failed = reply
-            # Before 7.0 a script can't begin with #!lua; the next try loads what they can read.
+            # Before 7.0 a script can't begin with #!lua; the next try loads the texts without it.
             self._old = self._old or reply.code == "ERR"
 
     def _judge(self, slot: Slot, reply: Reply) -> None:
-        """A script wants the guard to be asked. As above: not if nobody waits for it any more."""
+        """A script requires that the guard is asked. Not if the caller no longer waits."""
         answer, _, due, _, call, tries = slot
         if answer.done() or isinstance(call, str):
             return
@@ -144,7 +144,7 @@ class Exchange(ABC):
             answer.set_result(barred)
 
     def _unheeded(self) -> Answer:
-        """For a request whose answer nobody waits for, not even if it fails."""
+        """For a request whose answer no task waits for, not even if it fails."""
         answer = new_answer(self._loop)
         answer.add_done_callback(lambda one: one.cancelled() or one.exception())
         return answer

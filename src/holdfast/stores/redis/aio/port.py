@@ -1,8 +1,8 @@
-"""The port for one event loop: one connection for all that is asked, and for hearing of grants.
+"""The port for one event loop: one connection for all requests and wake-ups.
 
-Under RESP3 the messages come on the connection that the requests go by; under RESP2, which can't
-do that, a second one listens. It subscribes when somebody first has to wait, and keeps its
-address, a channel of this client's own, over every new connection: the lines know it.
+Under RESP3 the wake-ups come on the connection that the requests use. RESP2 can't do that, so a
+second connection listens. The port subscribes when a claim first has to wait. It keeps its address,
+a channel for this client alone, over every new connection, because the lines know it.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from .wire import Wire
 
 log = logging.getLogger("holdfast")
 
-#: Seconds that the first attempt to connect may take; each further one may take twice as long.
+#: Maximum seconds for the first attempt to connect; each further one may take twice the time.
 FIRST_S = 1.0
-#: Seconds that requests under way may still take when the client closes.
+#: Maximum seconds for requests under way when the client closes.
 CLOSE_S = 2.0
 #: Seconds of silence after which the connection that only listens is asked for a sign of life.
 SILENT_S = 5.0
-SIGN_S = 1.0  # seconds that this sign may take
-#: Seconds that pass before listening is tried again after it has failed.
+SIGN_S = 1.0  # maximum seconds for this sign
+#: Seconds after which listening is tried again when it has failed.
 MUTE_S = 1.0
-#: The same after the server has refused it; then this is logged.
+#: The same when the server has refused it; then this is logged.
 DEAF_S = 30.0
 DEAF = "%s doesn't let us subscribe (%s): waiters ask once a second; tried again in %g s"
 _SCAN_COUNT = b"1000"
-#: What a forked child has of its parent: kept, because its end would be heard by the server.
+#: Objects of the parent in a forked child: kept, because the server would notice their end.
 _of_the_parent: list[object] = []
 
 
 class Box:
-    """Where a claim sleeps until its wake-up is here: the fence of its last wake-up, the ticket
+    """Where a claim sleeps until its wake-up arrives: the fence of the last wake-up, the ticket
     that it waits with, and its sleep."""
 
     __slots__ = ("fence", "ticket", "waiter")
@@ -68,7 +68,7 @@ class LoopPort:
 
     clustered = False
     patience = PATIENCE_S
-    #: What a connection is made into.
+    #: The class of a connection.
     _made_into: type[Wire] = Wire
 
     def __init__(self, settings: Settings) -> None:
@@ -87,7 +87,7 @@ class LoopPort:
         self._failures = 0
         self._closed = False
         self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
-        #: Of each claim that may be woken: the fence of its last wake-up (0: none), or its sleep.
+        #: By claim that may be woken: the fence of its last wake-up (0: none), or its sleep.
         self._boxes: dict[str, int | Box] = {}
         self._connecting = Shared(self._connect)
         self._listening = Shared(self._listen)
@@ -110,7 +110,7 @@ class LoopPort:
         return self._confirmed(wire, call, answer, within) if self.replicas else answer
 
     async def _confirmed(self, wire: Wire, call: Call, answer: Answer, within: float) -> Reply:
-        """The answer, once replicas have confirmed what was granted."""
+        """The answer, once replicas have confirmed a grant."""
         due = boottime() + within
         reply = await answer
         if grants(call, reply):
@@ -122,7 +122,7 @@ class LoopPort:
         return reply
 
     async def look(self, within: float) -> Verdict:
-        """What the guard says at present; see the protocol."""
+        """The present verdict of the guard; see the protocol."""
         wire, within = await self._reach(within)
         due = boottime() + within
         found = self.guard.verdict(await wire.send(self.guard.look(), within))
@@ -163,8 +163,8 @@ class LoopPort:
     def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> Awaitable[Reply]:
-        """The join of somebody who may wait; see the protocol. Sent before it is awaited, as in
-        `ask`; in which loop we are, the core has looked."""
+        """Send the join of a claim that may wait; see the protocol. Sent before it is awaited, as
+        in `ask`; the core has checked in which loop we are."""
         wire = self._wire
         if wire is None:
             return self._reach_and_enter(claim_id, call_of, within)
@@ -185,18 +185,18 @@ class LoopPort:
         return self._send(wire, call_of(self._address), within)
 
     def addressed(self, claim_id: str) -> bool:
-        """Did its join have an address? See the protocol."""
+        """True if its join had an address; see the protocol."""
         return claim_id in self._boxes
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """Send a waiting claim's call; subscribes first where that isn't done yet."""
+        """Send the call of a waiting claim; subscribes first where that isn't done yet."""
         wire, within = await self._reach(within)
         self._boxes.setdefault(claim_id, 0)
         ear = self._ear
         if ear is None and not self._deaf and boottime() >= self._mute_until:
             begun = boottime()
             try:
-                # Half of the time at most, as the claim must be kept in any case.
+                # At most half of the time, as the claim must be kept in any case.
                 await self._listening.wait(within / 2, f"could not subscribe at {self.label}")
             except StoreUnavailable:
                 self._mute_until = boottime() + MUTE_S
@@ -227,7 +227,7 @@ class LoopPort:
     # -- waiting ---------------------------------------------------------------------------
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up for this claim and ticket is here, at most ``seconds``."""
+        """Sleep until the wake-up for this claim and ticket arrives, at most ``seconds``."""
         loop = self._own()
         known = self._boxes.get(claim_id, 0)
         fence = known.fence if isinstance(known, Box) else known
@@ -245,11 +245,11 @@ class LoopPort:
         return Granted(ticket) if box.fence == ticket else None
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more."""
+        """Stop waiting for this claim."""
         self._boxes.pop(claim_id, None)
 
     def _heard(self, message: bytes) -> Answer | None:
-        """Somebody who left has made one of our claims a holder: where that one sleeps."""
+        """Record the wake-up of one of our claims; returns where that claim sleeps, if it does."""
         poke = poked(message)
         if poke is None or (box := self._boxes.get(poke[0])) is None:
             return None
@@ -262,7 +262,7 @@ class LoopPort:
     # -- connecting ------------------------------------------------------------------------
 
     def _own(self) -> asyncio.AbstractEventLoop:
-        """The running loop, if it is ours."""
+        """The running loop; raises if it isn't ours."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -299,11 +299,11 @@ class LoopPort:
         return self._made_into(self.label, heard, ended, self.guard, ear)
 
     async def _where(self) -> Settings:
-        """How to reach the server: now, as it may be another one than before."""
+        """The settings of the server now, as it may be another one than before."""
         return self._settings
 
     def _attempt_s(self) -> float:
-        """An attempt is given up soon at first, as its packets may be lost; the next has longer."""
+        """The first attempt is short, as its packets may be lost; each further one is longer."""
         return min(self._settings.connect_s, FIRST_S * 2.0 ** min(self._failures, 12))
 
     def _failed(self) -> None:
@@ -311,7 +311,7 @@ class LoopPort:
         self._not_before = boottime() + back_off(self._failures, random.random(), 1.0)
 
     def _ended(self, wire: Wire) -> None:
-        """A connection can be used no more: wake the waiters, so that they ask."""
+        """A connection can no longer be used: wake the waiters, so that they ask."""
         if wire is self._wire:
             self._wire = None
             if wire.unfit:
@@ -325,7 +325,7 @@ class LoopPort:
                     wake(box.waiter)
 
     async def _listen(self) -> None:
-        """Subscribe: on the connection that there is, or on one of its own where it must be."""
+        """Subscribe: on the present connection, or on a separate one under RESP2."""
         limit = self._attempt_s()
         ear, _ = await self._reach(limit)
         own = self._settings.protocol == 2
@@ -345,7 +345,7 @@ class LoopPort:
                 ear.close()
 
     def _refused(self, reply: ServerSaid) -> None:
-        """The server doesn't let us subscribe, until somebody gives the right."""
+        """The server doesn't let us subscribe, until the user gets the right."""
         self._deaf_until = boottime() + DEAF_S
         log.warning(DEAF, self.label, reply, DEAF_S)
 
@@ -356,7 +356,7 @@ class LoopPort:
     # -- the end ---------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End the connections; what is under way is finished first."""
+        """Close the connections after the requests under way have finished."""
         self._own()
         if self._closed:
             return
@@ -372,13 +372,13 @@ class LoopPort:
             await ended([wire.gone], CLOSE_S)
 
     def abandon(self) -> None:
-        """Our loop runs no more: end the connections without it."""
+        """Our loop no longer runs: close the connections without it."""
         self._closed = True
         for wire in {one for one in (self._wire, self._ear) if one is not None}:
             sever(wire.transport)
 
     def __del__(self) -> None:
-        # The loop has the connections as long as it lives, if nobody closes them.
+        # The loop has the connections as long as it lives, if no caller closes them.
         loop = getattr(self, "_loop", None)
         if loop is None or self._closed:
             return
@@ -387,7 +387,7 @@ class LoopPort:
                 loop.call_soon_threadsafe(wire.close)
 
     def forked(self) -> None:
-        """In the child nothing of this is ours."""
+        """Reset the state: in the child of a fork it belongs to the parent."""
         for wire in {one for one in (self._wire, self._ear) if one is not None}:
             wire.leak()
         _of_the_parent.append((self._wire, self._ear, self._connecting, self._listening))
@@ -395,6 +395,6 @@ class LoopPort:
 
 
 def _abandon(answer: asyncio.Future[Any]) -> None:
-    """Nobody waits for it any more; its place on the connection stays."""
+    """The caller no longer waits for it; its place on the connection stays."""
     if not answer.cancel():
         unheeded(answer)

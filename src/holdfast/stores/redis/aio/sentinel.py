@@ -1,4 +1,4 @@
-"""The same under asyncio: before each connection the sentinels are asked who is the primary."""
+"""The port under asyncio with sentinels: before each connection they are asked for the primary."""
 
 from __future__ import annotations
 

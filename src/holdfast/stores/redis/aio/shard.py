@@ -1,8 +1,8 @@
 """The port to one node of a cluster, for one event loop.
 
-Wake-ups come by channels that belong to a slot, one for each bucket that somebody waits for. All
-nodes of a client use the same address for a bucket, so that a claim keeps its own when its slot
-moves. The node that it leaves ends the subscription and says so.
+Wake-ups come by channels that belong to a slot, one for each bucket that a claim waits for. All
+nodes of a client use the same address for a bucket, so that a claim keeps its address when its slot
+moves. The node that the slot leaves ends the subscription and sends a message about it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ShardWire(Wire):
     unsubscribed: Callable[[bytes], None]
 
     def _pushed(self, reply: Any, given: list[Answer]) -> None:
-        # Both are noted as they are read: the task that asked for the first one runs only
+        # Both are recorded when they are read: the task that asked for the first one runs only
         # afterwards, and the second one may have come with it.
         kind = reply[0] if isinstance(reply, list) else b""
         if kind == b"sunsubscribe":
@@ -47,7 +47,7 @@ class ShardWire(Wire):
         super()._pushed(reply, given)
 
     def _astray(self, reply: ServerSaid) -> bool:
-        # One slot may be elsewhere, and the others still here.
+        # One slot may be on another node while the others are still here.
         return reply.code != MOVED and super()._astray(reply)
 
 
@@ -61,10 +61,10 @@ class LoopNode(LoopPort):
 
     def _start(self) -> None:
         super()._start()
-        #: Buckets to whose channel we are subscribed, and those to which we just try to be.
+        #: Buckets whose channel is subscribed, and buckets whose subscription is under way.
         self._heard_of: set[int] = set()
         self._subscribing: dict[int, Shared[ServerSaid | None]] = {}
-        #: Of each claim that may wait.
+        #: By claim that may wait: its bucket.
         self._buckets: dict[str, int] = {}
 
     def _new_wire(self, ear: bool = False) -> Wire:
@@ -76,26 +76,26 @@ class LoopNode(LoopPort):
     # -- asking ----------------------------------------------------------------------------
 
     async def asking(self, call: Call, within: float) -> Reply:
-        """Send a call for a slot that this node is just taking over."""
+        """Send a call for a slot that this node is taking over."""
         wire, within = await self._reach(within)
         wire.command(b"ASKING", within=within).add_done_callback(unheeded)
         return await wire.send(call, within)
 
     async def fetch_asking(self, place: Place, within: float) -> list[Reply]:
-        """Read a value of a slot that this node is just taking over."""
+        """Read a value of a slot that this node is taking over."""
         wire, within = await self._reach(within)
         answers = [wire.command(*words, within=within) for words in place.asking]
         return (await asyncio.gather(*answers))[1::2]
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
-        """What the guard says of this bucket."""
+        """The verdict of the guard on this bucket."""
         wire, within = await self._reach(within)
         return self.guard.verdict(await wire.send(self.guard.asked(bucket), within))
 
     # -- waiting ---------------------------------------------------------------------------
 
     async def enter(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """The join of somebody who may wait."""
+        """Send the join of a claim that may wait."""
         wire, within = await self._reach(within)
         bucket = self._buckets[claim_id] = call_of(b"").bucket
         address = self._address_of(bucket)
@@ -104,18 +104,18 @@ class LoopNode(LoopPort):
         return await self._send(wire, call_of(address), within)
 
     def addressed(self, claim_id: str) -> bool:
-        """Did its join have an address?"""
+        """True if its join had an address."""
         return claim_id in self._boxes
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """Send a waiting claim's call; subscribes first where that isn't done yet."""
+        """Send the call of a waiting claim; subscribes first where that isn't done yet."""
         wire, within = await self._reach(within)
         due = boottime() + within
         bucket = self._buckets[claim_id] = call_of(b"").bucket
         self._boxes.setdefault(claim_id, 0)
         if self._must_subscribe(bucket):
             try:
-                # Half of the time at most, as the claim must be kept in any case.
+                # At most half of the time, as the claim must be kept in any case.
                 refusal = await self._subscribe(bucket, within / 2)
             except StoreUnavailable:
                 self._mute_until = boottime() + MUTE_S
@@ -129,7 +129,7 @@ class LoopNode(LoopPort):
         return await self._send(wire, call_of(self._address_of(bucket)), within)
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up is here; None at once if none can come."""
+        """Sleep until the wake-up arrives; None at once if none can come."""
         if self._must_subscribe(self._buckets.get(claim_id, -1)):
             known = self._boxes.get(claim_id, 0)
             fence = known.fence if isinstance(known, Box) else known
@@ -137,16 +137,16 @@ class LoopNode(LoopPort):
         return await super().wait(claim_id, ticket, seconds)
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more."""
+        """Stop waiting for this claim."""
         super().unlisten(claim_id)
         self._buckets.pop(claim_id, None)
 
     def seat(self, claim_id: str, address: bytes) -> None:
-        """The claim waits here from now on; its address is the one that it has everywhere."""
+        """Register a claim that waits at this node; its address is the same at all nodes."""
         self._boxes.setdefault(claim_id, 0)
 
     def address(self, claim_id: str) -> bytes:
-        """By which the line knows a claim that waits here."""
+        """The address by which the line knows a claim that waits here."""
         return address_in(self._buckets.get(claim_id, 0), self._settings.prefix, self._token)
 
     # -- channels --------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class LoopNode(LoopPort):
         return await undertaking.wait(within, f"could not subscribe at {self.label}")
 
     async def _listen(self) -> None:
-        """Have a connection for subscriptions: the one that there is, or one of its own."""
+        """Choose the connection for subscriptions: the present one, or a new one under RESP2."""
         limit = self._attempt_s()
         ear, _ = await self._reach(limit)
         if self._settings.protocol == 2:
@@ -176,7 +176,7 @@ class LoopNode(LoopPort):
         self._ear = None if ear.over else ear
 
     async def _listen_to(self, bucket: int) -> ServerSaid | None:
-        """Subscribe to the channel of a bucket; what the server said if it doesn't let us."""
+        """Subscribe to the channel of a bucket; returns the server's error if it refuses."""
         limit = self._attempt_s()
         if self._ear is None:
             await self._listening.wait(limit, f"could not subscribe at {self.label}")
@@ -195,11 +195,11 @@ class LoopNode(LoopPort):
         return reply
 
     def _subscribed(self, address: bytes) -> None:
-        """The wake-ups for this bucket come here now."""
+        """The wake-ups for this bucket now come here."""
         self._heard_of.add(bucket_in(address))
 
     def _unsubscribed(self, address: bytes) -> None:
-        """The slot has moved: who waits for it asks again, and is sent there."""
+        """The slot has moved: its waiters ask again, at the new node."""
         bucket = bucket_in(address)
         self._heard_of.discard(bucket)
         for claim_id, box in self._boxes.items():
@@ -214,7 +214,7 @@ class LoopNode(LoopPort):
     # -- the end ---------------------------------------------------------------------------
 
     async def retire(self) -> None:
-        """It has no slots any more: end the connections, if nobody uses them."""
+        """Close the connections, if they are not in use: the node no longer has slots."""
         wire, ear = self._wire, self._ear
         if self._boxes or wire is None or wire.under_way:
             return
@@ -223,7 +223,7 @@ class LoopNode(LoopPort):
             ear.close()
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await super().close()
         for undertaking in self._subscribing.values():
             await undertaking.cancel()

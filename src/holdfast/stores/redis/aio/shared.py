@@ -1,7 +1,7 @@
-"""An undertaking that many tasks wait for, each as long as it likes: connecting, subscribing.
+"""Work that many tasks wait for, each with its own time limit: connecting, subscribing.
 
-It runs in a separate task, so that a task that loses patience or is cancelled doesn't end it for
-the others.
+It runs in a separate task, so that a caller that runs out of time or is cancelled doesn't end it
+for the others.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """One undertaking at a time; the next begins when somebody waits after the last has ended."""
+    """Runs the work once at a time; it begins again when a task waits after its end."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._work = work
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[T]] = []
-        #: How the last one failed.
+        #: The failure of the last run.
         self._last = ""
 
     async def wait(self, within: float, late: str) -> T:
-        """What comes of it; ``StoreUnavailable`` that begins with ``late`` if it takes longer."""
+        """The result; ``StoreUnavailable`` that begins with ``late`` if it takes longer."""
         loop = asyncio.get_running_loop()
-        if self._task is None or self._task.done():  # one cancelled before it began can't say so
+        if self._task is None or self._task.done():  # one cancelled early doesn't reset it
             self._task = loop.create_task(self._run())
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting.append(answer)
@@ -68,7 +68,7 @@ class Shared(Generic[T]):
         return waiting
 
     async def cancel(self) -> None:
-        """End it, and return when it has ended."""
+        """Cancel the work, and return when it has ended."""
         task = self._task
         if task is not None:
             task.cancel()
@@ -81,7 +81,7 @@ def _fail(answer: asyncio.Future[Any], failure: Exception) -> None:
 
 
 def weakly(method: Callable[[A], T]) -> Callable[[A], T | None]:
-    """The same for as long as its object is there, which it doesn't keep."""
+    """The same while its object exists; it doesn't keep the object alive."""
     weak = WeakMethod(method)
 
     def call(what: A) -> T | None:

@@ -1,11 +1,11 @@
-"""One connection that all tasks share: what they ask in one tick of the loop leaves in one write.
+"""One connection that all tasks share: requests of one tick of the loop leave in one write.
 
-The server answers in order, so the replies are matched to the requests by their order; and each
-reply echoes the tag of its request, so that one can never be taken for another's: if they don't
-fit, the connection is dropped. A request keeps its place when its caller is cancelled or runs out
-of time. So what is sent later, such as its undo, can't overtake it, and its reply is for nobody.
+The server answers in order, so the replies are matched to the requests by their order. Each reply
+also echoes the tag of its request: if the two don't fit, the connection is dropped, so a reply is
+never taken for another one. A request keeps its place when its caller is cancelled or runs out of
+time. So a later request, such as its undo, can't overtake it, and its reply is ignored.
 
-redis-py has made the connection and shaken hands; from then on the bytes are ours.
+redis-py makes the connection and shakes hands; after that the bytes are ours.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from .exchange import BY_PUSH, LOADING, PLAIN, SEVERAL, Exchange, Slot
 
 #: Maximum number of requests under way on a connection; one more is refused.
 QUEUE_MAX = 50_000
-#: Seconds after which a connection with a request under way, on which nothing comes, is given up.
+#: Seconds without any data after which a connection with a request under way is given up.
 STALL_S = 1.0
-#: Overdue requests are looked for no more often than this.
+#: Minimum seconds between two searches for overdue requests.
 SWEEP_S = 0.002
-#: Maximum number of bytes that are read in one piece.
+#: Maximum number of bytes in one read.
 ROOM = 1 << 16
-#: After an answer with one of these the connection isn't used any more: it leads to no master.
+#: Errors after which the connection is no longer used: it leads to no primary.
 _OVER = DEMOTED | {"LOADING", "MOVED"}
 
 
 class Wire(Exchange, asyncio.BufferedProtocol):
     """One connection, from the handshake to its end.
 
-    ``heard`` is called with each message that is published to us, and says whom it wakes;
-    ``ended`` once, when it can be used no more. ``ear``: a connection of RESP2 that only listens.
+    ``heard`` is called with each message that is published to us, and returns the answer that it
+    wakes; ``ended`` once, when the connection can no longer be used. ``ear``: a connection of
+    RESP2 that only listens.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         self._ear = ear
         self._room = memoryview(bytearray(ROOM))
         self._reader = new_reader()
-        #: Bytes of a reply that isn't there as a whole, but for its first ones.
+        #: Bytes of an unfinished reply, without its first ones.
         self._unread = 0
         self._pending: deque[Slot] = deque()
         self._out: list[bytes] = []
@@ -71,12 +72,12 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         self.heard_at = boottime()
         self._sweep_at = math.inf
         self._sweeper: asyncio.Handle | None = None
-        #: The server said that it can be used no more, as another one might not.
+        #: An error of the server showed that the connection leads to no primary.
         self.unfit = False
         self.gone = loop.create_future()
 
     def take_over(self, connection: Any) -> None:
-        """From now on the bytes of this connection of redis-py's are ours."""
+        """Take over the bytes of this connection of redis-py."""
         # It is kept, as its stream would close the transport when it is collected.
         self._connection, self._stream = connection, connection._writer
         self._transport: asyncio.Transport = self._stream.transport
@@ -133,7 +134,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         self._transport.write(b"".join(out))
 
     def pause_writing(self) -> None:
-        """The peer doesn't read: keep back what is asked from now on."""
+        """The peer doesn't read: hold back the requests that follow."""
         self._paused = True
 
     def resume_writing(self) -> None:
@@ -152,11 +153,11 @@ class Wire(Exchange, asyncio.BufferedProtocol):
     # -- answers ---------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the transport may put what has arrived."""
+        """The buffer for the bytes that arrive."""
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
-        """``nbytes`` bytes have arrived: hand out the whole replies among them."""
+        """``nbytes`` bytes have arrived: pass on the whole replies among them."""
         self.heard_at = boottime()
         reader = self._reader
         gets, pending = reader.gets, self._pending
@@ -194,14 +195,14 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 wake_all(given)
 
     def _unfinished(self, nbytes: int) -> None:
-        """What has come answers nothing yet: bound how long a reply may become."""
+        """These bytes complete no answer: limit the length of a reply."""
         self._unread = self._unread + nbytes if self._reader.has_data() else 0
         if self._unread > REPLY_BYTES_MAX:
             raise ValueError(TOO_LONG)
 
     def _part(self, answers: Any, reply: Any, given: list[Answer]) -> bool:
-        """One of several replies; are these all? A number, and then none, by turns: so no reply
-        can be taken for another's for long."""
+        """Add one of several replies; returns whether these are all. A number and something else
+        take turns: so no reply is taken for another one for long."""
         if reply.__class__ is not ServerSaid and (reply.__class__ is int) == len(answers.parts) % 2:
             raise ValueError("what was read is out of step")
         answers.parts.append(reply)
@@ -215,7 +216,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return True
 
     def _odd(self, slot: Slot, reply: Any) -> None:
-        """A reply without a tag: to a plain command, or an error."""
+        """Handle a reply without a tag: to a plain command, or an error."""
         answer, tag, _, _, what, _ = slot
         if what is LOADING:
             self._loaded(reply)
@@ -231,7 +232,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             self._leave(reply)
 
     def _astray(self, reply: ServerSaid) -> bool:
-        """Does an error say that the connection leads to no master?"""
+        """True if an error shows that the connection leads to no primary."""
         return reply.code in _OVER
 
     def _leave(self, reply: ServerSaid) -> None:
@@ -266,7 +267,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             before.cancel()
 
     def _sweep(self) -> None:
-        """End the requests whose time-out has expired, and a connection on which nothing comes."""
+        """End the requests whose time-out has expired, and a connection that gets no data."""
         soonest = now = boottime()
         try:
             soonest = self._end_late(now)
@@ -302,13 +303,13 @@ class Wire(Exchange, asyncio.BufferedProtocol):
 
     @property
     def under_way(self) -> int:
-        """How many requests have no answer yet."""
+        """The number of requests that have no answer yet."""
         return len(self._pending)
 
     def leak(self) -> None:
-        """We are the child of a fork: close the socket, and leave all else as it is.
+        """We are the child of a fork: close the socket, and change nothing else.
 
-        What an end would send, by TLS for one, would end the parent's session.
+        A usual close may send something, by TLS for example, which would end the parent's session.
         """
         self.over = "it is the parent's"
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -317,16 +318,16 @@ class Wire(Exchange, asyncio.BufferedProtocol):
 
     @property
     def transport(self) -> asyncio.BaseTransport:
-        """What carries it."""
+        """The transport of this connection."""
         return self._transport
 
     def drop(self, why: str) -> None:
-        """Use it no more: all that is under way ends with ``StoreUnavailable``."""
+        """Stop using it: all requests under way end with ``StoreUnavailable``."""
         self._finish(why)
         self._transport.abort()
 
     def close(self) -> None:
-        """End it politely, once what is under way has been written."""
+        """Close it after all requests under way have been written."""
         self._flush()
         self._finish(f"the connection to {self.label} was closed")
         self._transport.close()

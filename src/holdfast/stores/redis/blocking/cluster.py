@@ -1,4 +1,4 @@
-"""A cluster for threads: redis-py finds out who has which slots, from any node that answers."""
+"""A cluster for threads: redis-py finds which node has which slots, from any node that answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .dial import error_of, unreachable
 from .sentinel import hurried, step_of
 from .shard import ThreadNode
 
-#: How redis-py says that it could not find out; IndexError means that no node has a slot.
+#: Exceptions of redis-py if it found nothing; IndexError means that no node has a slot.
 FAILURES = (said.RedisError, said.RedisClusterException, OSError, IndexError)
 _node: Any = ClusterNode
 _manager: Any = NodesManager
@@ -62,7 +62,7 @@ class ThreadFace:
         return bucket_places(manager.slots_cache)
 
     def now(self) -> float:
-        """Seconds, on a clock that is never set."""
+        """Seconds on a monotonic clock."""
         return boottime()
 
     async def pause(self, seconds: float) -> None:
@@ -72,7 +72,7 @@ class ThreadFace:
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
-        """One after the other, each with its share of the time that is left."""
+        """Run one after the other, each with its share of the time that is left."""
         found: list[Any] = []
         for number, work in enumerate(works):
             share = (until - boottime()) / (len(works) - number)
@@ -83,31 +83,31 @@ class ThreadFace:
         return found
 
     async def close(self) -> None:
-        """Nothing is left under way."""
+        """Do nothing: no work is under way between calls."""
 
     def forked(self) -> None:
-        """The parent continues to listen at its address."""
+        """Take a new address: the parent continues to listen at the old one."""
         self._token = secrets.token_hex(9)
 
 
-#: What of a connection's arguments redis-py wants to have in other words here, or not at all.
+#: Arguments of a connection that redis-py wants under other names here, or not at all.
 _ELSEWHERE = ("db", "host", "port")
 
 
 def for_finding(settings: Settings, step: float) -> dict[str, Any]:
-    """Arguments for redis-py's own connections, each step of which takes so long at most."""
+    """Arguments for redis-py's own connections, each step of which may take ``step`` seconds."""
     kept = {key: one for key, one in settings.arguments.items() if key not in _ELSEWHERE}
     return {**kept, **hurried(step), "protocol": 2}
 
 
 def bucket_places(slots: dict[int, list[Any]]) -> list[Place | None]:
-    """The primary of each bucket, as redis-py has found them."""
+    """The primary of each bucket, as redis-py has found it."""
     found = [slots.get(slot) for slot in BUCKET_SLOTS]
     return [(nodes[0].host, int(nodes[0].port)) if nodes else None for nodes in found]
 
 
 def lost(settings: Settings, places: Sequence[Place], wrong: Exception) -> HoldfastError:
-    """The error if no node tells where the slots are."""
+    """The error if no node reports where the slots are."""
     if isinstance(wrong, IndexError):
         return StoreUnavailable(f"no node of {settings.label} has a slot: is the cluster made?")
     cause: BaseException | None = wrong

@@ -1,7 +1,6 @@
-"""The connections of one client for threads: a small pool, and one in reserve for renewals and
-releases.
+"""The connections of one client for threads: a small pool, and one in reserve.
 
-A verb takes the connection that was used last, and returns it after the reply. New ones are made
+A verb takes the connection that was used last, and returns it after the reply. New ones are opened
 while few are open; after that a thread waits until one is returned. So a thousand threads
 cost a server few connections. Renewals and releases never queue behind other requests: as soon as
 there is a second connection, one is kept in reserve for them, and they are served first.
@@ -29,29 +28,29 @@ from .link import Link
 
 #: Seconds of idleness after which a connection is checked before it is used.
 FRESH_S = 1.0
-#: The pool keeps no more idle connections than this.
+#: Maximum number of idle connections in the pool.
 IDLE_MAX = 64
-#: Up to the first number, connections are made as soon as they are wanted. Up to the second, one is
-#: made for a thread that has waited this long for one.
+#: Up to the first number, a connection is opened as soon as a thread wants one. Up to the second,
+#: one is opened for a thread that has waited for `CROWDED_S` seconds.
 OPEN_FEW, OPEN_MAX = 10, 34
 CROWDED_S = 0.25
-#: What it takes at most to hand a connection over to a thread that has been chosen.
+#: Maximum seconds for passing a connection to a thread that has been chosen.
 HANDED_S = 0.05
-#: Requests for something new wait for a connection; those that end or renew something don't.
+#: Requests for something new wait for a connection; requests that end or renew something don't.
 _PATIENT = frozenset({JOIN, JOIN_FREE, PUT, TAKE, BEGIN})
 FAREWELL = DEMOTED | {MOVED, "LOADING"}
-#: Errors of the system that mean: no more for now. What is open continues to work.
+#: Errors of the system that mean: no more for now. Open connections continue to work.
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 
 
 class _Turn:
-    """A thread that waits for a connection; or just makes one."""
+    """A thread that waits for a connection, or that opens one."""
 
     __slots__ = ("__weakref__", "bell", "gone", "link", "urgent")
 
     def __init__(self, urgent: bool) -> None:
         self.urgent = urgent
-        #: Its thread waits no more.
+        #: Its thread no longer waits.
         self.gone = False
         self.link: Link | None = None
         self.bell = _thread.allocate_lock()
@@ -59,11 +58,11 @@ class _Turn:
 
 
 class Connections(Exchange):
-    """See above."""
+    """The pool and the reserve; see above."""
 
-    #: What a connection is made into.
+    #: The class of a connection.
     _link: type[Link] = Link
-    #: See OPEN_FEW. A port whose waiters keep a connection each sets no bound.
+    #: See OPEN_FEW. A port whose waiters keep a connection each sets no limit.
     _few: float = OPEN_FEW
     _most: float = OPEN_MAX
 
@@ -75,24 +74,24 @@ class Connections(Exchange):
         self._start()
 
     def _start(self) -> None:
-        #: The idle ones. Beyond its size the one at its other end is let go, and so closed.
+        #: The idle ones. If there are too many, the one at the other end is removed, and so closed.
         self._pool: deque[Link] = deque(maxlen=IDLE_MAX)
-        #: The one in reserve, unless it is in use or there is none yet.
+        #: The one in reserve; empty while it is in use or there is none yet.
         self._spare: deque[Link] = deque()
-        #: Every open connection; weakly, so that one that an exception made us lose is closed.
+        #: Every open connection; weakly, so that one that is lost by an exception is closed.
         self._links: WeakSet[Link] = WeakSet()
-        #: The threads that wait for one, and those that make one (weakly, for the same reason).
+        #: The threads that wait for one, and the threads that open one (weakly, as above).
         self._queue: deque[_Turn] = deque()
         self._dialling: WeakSet[_Turn] = WeakSet()
-        #: Is one to be kept in reserve? Must a thread that returns one look for a thread that lacks
-        #: one?
+        #: Whether one is to be kept in reserve; whether a thread that returns one must look for a
+        #: thread that needs one.
         self._reserving = self._short = False
         self._closed = False
 
     # -- taking --------------------------------------------------------------------------------
 
     def _take(self, now: float, until: float, script: Script | None = JOIN) -> Link:
-        """A connection for ourselves alone, for this script; None: for renewals and releases."""
+        """A connection for this thread alone, for this script; None: for renewals and releases."""
         link: Link | None
         try:
             link = self._pool.pop()
@@ -118,7 +117,7 @@ class Connections(Exchange):
             self._drop(link)
 
     def _another(self, begun: float, until: float, urgent: bool) -> Link:
-        """None is idle: the one in reserve, a new one, or the next one that is returned."""
+        """None is idle: take the one in reserve, a new one, or the next one that is returned."""
         turn = _Turn(urgent)
         now, again = begun, begun
         failure: StoreUnavailable | None = None
@@ -176,14 +175,14 @@ class Connections(Exchange):
             try:
                 self._queue.remove(turn)
             except ValueError:
-                if not rung:  # somebody is just giving us one
+                if not rung:  # another thread is just passing one to us
                     turn.bell.acquire(True, HANDED_S)
             turn.gone = True
             link, turn.link = turn.link, None
         return link
 
     def _relieve(self) -> None:
-        """Hand out idle connections: first to urgent threads, then to the reserve, then to the
+        """Pass on idle connections: first to urgent threads, then to the reserve, then to the
         others."""
         self._short = False
         while self._queue or not self._spare:
@@ -197,12 +196,12 @@ class Connections(Exchange):
             except IndexError:
                 if self._spare or not self._reserving:
                     self._pool.append(link)
-                    if not self._queue:  # who comes from now on sees that it is there
+                    if not self._queue:  # a thread that comes later sees the connection
                         return
                 else:
                     self._spare.append(link)
                 continue
-            if turn.gone:  # it was put back here when its thread had left
+            if turn.gone:  # the turn was put back here when its thread had left
                 self._pool.append(link)
             elif self._spare or turn.urgent or not self._reserving:
                 turn.link = link
@@ -221,7 +220,7 @@ class Connections(Exchange):
     # -- returning -----------------------------------------------------------------------------
 
     def _give(self, link: Link, reply: Any) -> None:
-        """Back into the pool; unless it leads to a server that is no master (any more)."""
+        """Put it back into the pool, unless it leads to a server that is no primary."""
         if reply.__class__ is ServerSaid and reply.code in FAREWELL:
             self._drop(link)
             self._farewell()
@@ -231,7 +230,7 @@ class Connections(Exchange):
                 self._relieve()
 
     def _farewell(self) -> None:
-        """The idle connections lead there as well."""
+        """Drop the idle connections, which lead to the same server."""
         for idle in (self._pool, self._spare):
             while idle:
                 try:
@@ -244,7 +243,7 @@ class Connections(Exchange):
         link.close()
 
     def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
-        """The exchange was not brought to its end: nobody may use this connection again."""
+        """The exchange was not completed: this connection must not be used again."""
         if isinstance(wrong, Unconfirmed):
             self._give(link, None)
             raise wrong
@@ -260,7 +259,7 @@ class Connections(Exchange):
     # -- their end -----------------------------------------------------------------------------
 
     def _hang_up(self) -> None:
-        """End them all: who reads from one is woken, and so is who waits for one."""
+        """Close them all; the threads that read from one or wait for one are woken."""
         self._closed = True
         pool, self._pool = self._pool, deque(maxlen=0)
         spare, self._spare = self._spare, deque(maxlen=0)
@@ -279,7 +278,7 @@ class Connections(Exchange):
 
 
 def _is_scarce(wrong: BaseException) -> bool:
-    """Could no connection be made because there are as many as there may be?"""
+    """True if no connection could be made because no more are allowed."""
     cause: BaseException | None = wrong
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in _SCARCE:

@@ -1,8 +1,8 @@
-"""Making connections: redis-py does it, TLS, passwords, databases and sockets included.
+"""Connections made by redis-py, with TLS, passwords, databases and sockets.
 
-What comes back is a socket past its handshake; requests and replies are then our own affair
-(`link.py`), because redis-py hides what the server says unasked, and sets time-outs by two calls
-of the kernel for each reply.
+A new connection is a socket after its handshake. Our own code (`link.py`) then handles requests and
+replies, because redis-py hides what the server sends without a request, and sets time-outs by two
+system calls for each reply.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from ..config import Settings
 from ..guard import Guard
 from ..library import packed
 
-#: Of this class redis-py makes a connection of each kind.
+#: The class of redis-py for each kind of connection.
 _CLASSES: dict[str, Callable[[], type[Any]]] = {
     "tcp": lambda: redis.Connection,
     "tls": lambda: redis.SSLConnection,
     "unix": lambda: redis.UnixDomainSocketConnection,
 }
-#: A server that was silent for the whole time of one attempt isn't asked again before so long.
+#: Minimum seconds until the next attempt if a server was silent for the whole time of one.
 SILENT_S = 0.1
-#: The answers of a handshake are no longer.
+#: Maximum number of bytes in the replies of a handshake.
 HANDSHAKE_BYTES_MAX = 4 * 1024 * 1024
-#: No step of connecting is given less, or it could not succeed at all.
+#: Minimum seconds for each step of connecting; with less it could not succeed at all.
 _LEAST_S = 0.005
 
 
 class Timed:
-    """A connection of redis-py all of whose time-outs are what is left until a moment."""
+    """A connection of redis-py; each of its time-outs is the time that is left until ``until``."""
 
     until = 0.0
-    #: The server to which it leads, if there is a guard and the server says so.
+    #: The server to which it leads, if there is a guard and the server reports it.
     run_id = b""
-    #: What it answered to the guard's questions.
+    #: The replies to the guard's requests.
     said: Sequence[Any] = ()
 
     @property
@@ -57,7 +57,7 @@ class Timed:
 
     @socket_timeout.setter
     def socket_timeout(self, _: object) -> None:
-        """Asked for by redis-py's own constructor."""
+        """Ignore it; redis-py's constructor requires the setter."""
 
     @property
     def socket_connect_timeout(self) -> float:
@@ -66,11 +66,11 @@ class Timed:
 
     @socket_connect_timeout.setter
     def socket_connect_timeout(self, _: object) -> None:
-        """Asked for by redis-py's own constructor."""
+        """Ignore it; redis-py's constructor requires the setter."""
 
 
 class _Bounded:
-    """A socket for the handshake: an endless answer ends with its time, or when it is too long."""
+    """A socket for the handshake: it stops a reply that takes too much time or is too long."""
 
     def __init__(self, sock: Any, until: float) -> None:
         self._sock, self._until = sock, until
@@ -80,11 +80,11 @@ class _Bounded:
         return getattr(self._sock, name)
 
     def recv(self, *args: Any) -> Any:
-        """As of any socket."""
+        """As in any socket."""
         return self._counted(self._sock.recv(*args), len)
 
     def recv_into(self, *args: Any) -> Any:
-        """As of any socket."""
+        """As in any socket."""
         return self._counted(self._sock.recv_into(*args), int)
 
     def _counted(self, read: Any, size: Callable[[Any], int]) -> Any:
@@ -102,13 +102,13 @@ class Dialler:
     def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
         self._settings = settings
         self._guard = guard
-        #: 3 until a server turns out not to know it.
+        #: 3, until a server turns out not to know that protocol.
         self.protocol = settings.protocol
         arguments = dict(settings.arguments)
         base = settings.connection_class or _CLASSES[settings.kind]()
         if not issubclass(base, AbstractConnection):
-            base = _CLASSES[settings.kind]()  # of the asyncio face
-        #: What the owner of a given client does on a new connection, such as its handshake.
+            base = _CLASSES[settings.kind]()  # the given class is of the asyncio face
+        #: The function that a given client calls on a new connection, such as its handshake.
         self._greet = arguments.pop("redis_connect_func", None)
         self._class: Any = type("Timed" + base.__name__, (Timed, base), {})
         self._named = bool(arguments.get("client_name"))
@@ -116,7 +116,7 @@ class Dialler:
         self._silent: tuple[float, Exception] = (-SILENT_S, OSError())
 
     def dial(self, until: float) -> Any:
-        """A connection that is ready, before this moment (``boottime``), or the error."""
+        """A connection that is ready before this moment (``boottime``); raises if there is none."""
         settings = self._settings
         now = boottime()
         when, last = self._silent
@@ -126,7 +126,7 @@ class Dialler:
             return self._dial(min(until, now + settings.connect_s))
         except HoldfastError:
             raise
-        except Exception as wrong:  # of redis-py, whatever it stumbled over
+        except Exception as wrong:  # any error of redis-py
             if isinstance(wrong, said.TimeoutError):
                 self._silent = boottime(), wrong
             if self.protocol == 3 and knows_no_hello(wrong):
@@ -169,11 +169,11 @@ class Dialler:
         if wanted:
             connection.send_packed_command(wanted)
             answers = [_answer(connection) for _ in wanted]
-            connection.said = answers[: len(hello)]  # that a name is refused doesn't matter
+            connection.said = answers[: len(hello)]  # a refused name doesn't matter
 
 
 def _answer(connection: Any) -> Any:
-    """The next reply as bytes, or what the server refuses."""
+    """The next reply as bytes, or the server's error as a value."""
     try:
         return connection.read_response(disable_decoding=True)
     except said.BusyLoadingError:
@@ -185,26 +185,26 @@ def _answer(connection: Any) -> Any:
 
 
 def silent() -> dict[str, None]:
-    """Arguments that keep redis-py from introducing itself: nothing but round trips."""
+    """Arguments that stop redis-py from introducing itself, which only costs round trips."""
     known = signature(AbstractConnection.__init__).parameters
-    # Older ones know it by other words.
+    # Older versions use other names.
     return dict.fromkeys(["driver_info"] if "driver_info" in known else ["lib_name", "lib_version"])
 
 
 def own_name() -> str:
-    """How a connection of ours is called in CLIENT LIST."""
+    """The name of our connections in CLIENT LIST."""
     return f"holdfast:{hostname()}:{os.getpid()}".replace(" ", "-")
 
 
 def knows_no_hello(wrong: Exception) -> bool:
-    """Is it the answer of a server, or a proxy, that doesn't know the third protocol?"""
+    """True if the error is from a server or a proxy that doesn't know the third protocol."""
     text = str(wrong).lower()
     told = isinstance(wrong, said.ResponseError) and not isinstance(wrong, said.AuthenticationError)
     return told and ("hello" in text or "noproto" in text or "unknown command" in text)
 
 
 def error_of(settings: Settings, wrong: Exception) -> HoldfastError:
-    """The error for whatever came in place of a new connection."""
+    """The error for any failure of a new connection."""
     if isinstance(wrong, said.AuthenticationError):
         return _unwelcome(settings, wrong)
     if isinstance(wrong, said.ResponseError):
@@ -225,7 +225,7 @@ def _unwelcome(settings: Settings, wrong: Exception) -> HoldfastError:
 
 def refused(label: str, wrong: Exception) -> HoldfastError:
     """The error for a server that answers, but not as it must on a new connection."""
-    answer = server_said(f"ERR {wrong}")  # redis-py takes the first word away
+    answer = server_said(f"ERR {wrong}")  # redis-py removes the first word
     if isinstance(wrong, said.BusyLoadingError | said.MaxConnectionsError):
         return StoreUnavailable(f"{label} can't serve us now: {answer.text}")
     known = complaint(answer, label)

@@ -1,8 +1,9 @@
 """Wake-ups for waiting threads: one connection listens for all of them.
 
-One of the waiters reads it, and the others sleep. It hands on what isn't for itself, and when it
-goes, another one takes over, the oldest first, as it is probably served next. So no thread is
-started for that, and a thread that waits alone sleeps in the kernel until its own wake-up is there.
+One of the waiters reads the connection, and the others sleep. The reader passes on the messages for
+others. When it leaves, another one takes over, the oldest first, because it is probably granted
+next. So no extra thread is started, and a thread that waits alone sleeps in the kernel until its
+own wake-up arrives.
 
 The address stays the same over every new connection: the lines know it.
 """
@@ -27,16 +28,16 @@ FRESH_S = 1.0
 #: Seconds without a message after which it is asked for a sign of life, and given up without it.
 SILENT_S = 5.0
 SIGN_S = 1.0
-#: Seconds after which a message that isn't sent means that the connection is stuck.
+#: Seconds after which an unsent message means that the connection is stuck.
 _STUCK_S = 0.5
-#: A wake-up as the wire has it: its lines, whatever the protocol.
+#: Number of lines of a wake-up, in both protocols.
 _POKE_LINES = 7
 _BYTES = 4096
 _PING = packed(b"PING")
 
 
 class Box:
-    """Where a claim waits: the fence of its last wake-up, and what wakes its thread."""
+    """Where a claim waits: the fence of its last wake-up, and the lock that wakes its thread."""
 
     __slots__ = ("bell", "bucket", "claim_id", "fence", "sleeps")
 
@@ -48,14 +49,14 @@ class Box:
         self.bell: Any = None
 
     def wake(self) -> None:
-        """Its thread, if it sleeps, looks again."""
+        """Wake its thread, if it sleeps, so that it looks again."""
         try:
             self.bell.release()
         except (RuntimeError, AttributeError):
             return  # it was woken already, or doesn't sleep
 
 
-#: Sits in the chair of a connection that nobody reads any more.
+#: Sits in the chair of a connection that no thread reads.
 _CLOSER = Box("")
 
 
@@ -70,12 +71,12 @@ class EarLink(Link):
         self.heard = heard
         #: The reader, under the key 0: the first that puts itself there.
         self.chair: dict[int, Box] = {}
-        #: Where we are subscribed; where we have asked to be; what was refused.
+        #: Addresses that are subscribed; that were asked for; that were refused.
         self.addresses: set[bytes] = set()
         self.pending: deque[bytes] = deque()
         self.refused: dict[bytes, ServerSaid] = {}
         self.heard_at = self.used
-        #: When it was asked for a sign of life.
+        #: The time when it was asked for a sign of life.
         self.asked_at = 0.0
         #: A TLS connection must not be written to and read from by two threads at once.
         self.io = threading.Lock()
@@ -83,7 +84,7 @@ class EarLink(Link):
             self._sock.settimeout(0.0)
 
     def post(self, wire: bytes) -> None:
-        """Send this, whoever is just reading."""
+        """Send this, even while another thread reads."""
         if not self.io.acquire(timeout=_STUCK_S):
             raise TimeoutError("another thread has been sending for too long")
         try:
@@ -92,14 +93,14 @@ class EarLink(Link):
             self.io.release()
 
     def ask_for(self, command: bytes, address: bytes) -> None:
-        """Ask to be subscribed to this; what comes of it is read by who reads."""
+        """Ask to be subscribed to this; the thread that reads gets the reply."""
         self.refused.pop(address, None)
         self.pending.append(address)
         self.post(packed(command, address))
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Have the wake-ups for this address sent here; what the server said if it doesn't let us.
-        For the thread that alone has the connection."""
+        """Subscribe to this address; returns the server's error if it refuses. For a thread that
+        has the connection alone."""
         self.ask_for(b"SUBSCRIBE", address)
         while address not in self.addresses:
             if address in self.refused:
@@ -108,7 +109,7 @@ class EarLink(Link):
         return None
 
     def look(self, until: float) -> None:
-        """Take in what is there, or what comes first; ``TimeoutError`` if nothing does."""
+        """Read what is there, or what comes first; ``TimeoutError`` if nothing does."""
         data = self._next_bytes(max(until - boottime(), 0.0), _BYTES)
         if not data:
             raise Closed
@@ -117,12 +118,12 @@ class EarLink(Link):
         self.file_all()
 
     def file_all(self) -> None:
-        """Hand out whatever has been read."""
+        """Pass on all messages that have been read."""
         while (said := self._take()) is not NOTHING:
             self._file(said)
 
     def listen_for(self, box: Box, ticket: int, poke: bytes, until: float) -> None:
-        """Read until this box has this ticket, or until the time-out has expired. Looks at least
+        """Read until this box has this ticket, or until the time-out has expired. Reads at least
         once."""
         self.file_all()  # it may have come with something else
         ending = poke + b"\r\n"
@@ -146,7 +147,7 @@ class EarLink(Link):
             self.file_all()
 
     def stale(self) -> bool:
-        """Has it died while nobody read it? For the thread that has it alone."""
+        """True if it died while no thread read it. For a thread that uses it alone."""
         with self.io:
             return super().stale()
 
@@ -186,21 +187,21 @@ class EarLink(Link):
 
 
 class Ear:
-    """The connection that listens, and all who wait."""
+    """The connection that listens, and all waiters."""
 
     def __init__(self) -> None:
         self.link: EarLink | None = None
         self.boxes: dict[str, Box] = {}
 
     def box(self, claim_id: str, bucket: int = 0) -> Box:
-        """Where this claim waits: from now on its wake-ups are kept."""
+        """The box of this claim; from this call its wake-ups are kept."""
         box = self.boxes.get(claim_id)
         if box is None:
             box = self.boxes[claim_id] = Box(claim_id, bucket)
         return box
 
     def forget(self, claim_id: str) -> None:
-        """Nobody waits with this claim any more."""
+        """Stop waiting with this claim."""
         box, link = self.boxes.get(claim_id), self.link
         if box is not None:
             if link is not None and link.chair.get(0) is box:
@@ -208,7 +209,7 @@ class Ear:
             self.boxes.pop(claim_id, None)
 
     def wait(self, box: Box, ticket: int, poke: bytes, seconds: float) -> bool:
-        """Sleep until the wake-up for this ticket is here (True), or the time-out has expired;
+        """Sleep until the wake-up for this ticket arrives (True), or the time-out has expired;
         False at once when the connection has died."""
         until = boottime() + seconds
         while box.fence != ticket:
@@ -233,7 +234,7 @@ class Ear:
         return box.fence == ticket
 
     def look(self, link: EarLink, box: Box, until: float) -> bool:
-        """Read what comes next, whatever it is; False if another one reads."""
+        """Read the next message of any kind; False if another thread reads."""
         if link.chair.setdefault(0, box) is not box:
             return False
         try:
@@ -247,7 +248,7 @@ class Ear:
         return True
 
     def _rise(self, link: EarLink) -> None:
-        """Read no more: if others sleep, one of them is to read."""
+        """Stop reading: if others sleep, one of them must read."""
         link.chair.pop(0, None)
         if len(self.boxes) > 1:
             self._appoint(link)
@@ -270,17 +271,17 @@ class Ear:
             box.bell.acquire()
         box.sleeps = True
         try:
-            # Only now, because a thread that rises, hands on or loses looks for those that sleep.
+            # Only now: a thread that rises, passes on a message or loses the link wakes sleepers.
             if box.fence != ticket and 0 in link.chair and self.link is link:
                 box.bell.acquire(True, left)
         finally:
             box.sleeps = False
             if 0 not in link.chair and self.link is link:
-                self._appoint(link)  # we may be the one that was to read
+                self._appoint(link)  # this thread may have been chosen to read
         return True
 
     def hear(self, message: bytes) -> None:
-        """Somebody who left has made one of our claims a holder."""
+        """Record the wake-up of a claim that was granted, and wake its thread."""
         poke = poked(message)
         box = None if poke is None else self.boxes.get(poke[0])
         if poke is not None and box is not None:
@@ -288,7 +289,7 @@ class Ear:
             box.wake()
 
     def alive(self, box: Box, now: float) -> bool:
-        """Is there a connection that may be relied on? One that nobody reads is looked at."""
+        """True if there is a reliable connection. One that no thread reads is checked first."""
         link = self.link
         if link is None:
             return False
@@ -307,7 +308,7 @@ class Ear:
         return True
 
     def check(self, now: float) -> None:
-        """If nothing has come for long, ask for a sign of life; without one, give it up."""
+        """After `SILENT_S` without a message, ask for a sign of life; without one, give it up."""
         link = self.link
         if link is None:
             return
@@ -326,7 +327,7 @@ class Ear:
             self.give_up(link)
 
     def give_up(self, link: EarLink) -> None:
-        """Use it no more. The thread that reads it closes it; if none does, this one."""
+        """Stop using it. The thread that reads it closes it; if there is none, this one does."""
         if self.link is link:
             self.link = None
         link.hang_up()
@@ -338,7 +339,7 @@ class Ear:
         self.wake()
 
     def lose(self, link: EarLink) -> None:
-        """The same by who reads it."""
+        """The same for the thread that reads it."""
         if self.link is link:
             self.link = None
         link.chair.pop(0, None)
@@ -346,7 +347,7 @@ class Ear:
         self.wake()
 
     def wake(self, bucket: int | None = None) -> None:
-        """Wake all who sleep, or all of a bucket, as they must ask."""
+        """Wake all waiters, or all of a bucket, so that they ask."""
         for box in list(self.boxes.values()):
             if bucket is None or box.bucket == bucket:
                 box.wake()

@@ -1,7 +1,7 @@
-"""The exchange between a request and its final answer on one connection, unseen by the caller.
+"""The steps between a request and its final answer on one connection, hidden from the caller.
 
-A server that doesn't know our scripts is given them; the guard is asked where a script wants it;
-replicas confirm where that was asked for.
+If the server doesn't know our scripts, they are loaded; if a script requires it, the guard is
+asked; if the settings require it, replicas confirm.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from .link import Link
 
 
 class Exchange:
-    """What the port does on a connection that it has for itself."""
+    """The steps of the port on a connection that one thread has alone."""
 
-    #: What a server is given that doesn't know a script of ours.
+    #: The scripts to load if the server doesn't know one of ours.
     _scripts: Sequence[Script] = ALL_SCRIPTS
 
     def __init__(self, settings: Settings) -> None:
         self.guard = Guard(settings, boottime)
         self.replicas = settings.replicas
-        #: Does the server read scripts only without their first line?
+        #: True if the server reads scripts only without their first line.
         self._old = False
 
     def _wire(self, link: Link, call: Call) -> bytes:
         return (call.for_old() if self._old else call).head + link.ending
 
     def _mended(self, link: Link, call: Call, reply: Any, until: float) -> Any:
-        """What is said after all, if the server didn't know our scripts, now it does; or if the
-        guard had to be asked."""
+        """The final reply: after loading the scripts, if the server didn't know them, and after
+        asking the guard, if that was required."""
         if _is_unknown(reply):
             reply = self._load(link, until) or self._again(link, call, until)
         if asks(reply):
@@ -49,7 +49,7 @@ class Exchange:
         return link.ask(self._wire(link, call), boottime(), until)
 
     def _judge(self, link: Link, until: float, bucket: int = 0) -> Verdict | ServerSaid:
-        """Have the guard look at all of its records, and take down which server this is."""
+        """Make the guard look at all of its records, and record which server this is."""
         found = self._verdict(link, self.guard.asked(bucket), until)
         if isinstance(found, Verdict):
             link.ending = ending(found.run_id)
@@ -62,7 +62,7 @@ class Exchange:
         return self.guard.verdict(reply)
 
     def _load(self, link: Link, until: float) -> ServerSaid | None:
-        """Load all scripts; what the server said if that can't be done."""
+        """Load all scripts; returns the server's error if that fails."""
         wrong: ServerSaid | None = None
         for old in (False, True)[self._old :]:
             said = link.ask_many([load_command(one, old) for one in self._scripts], until)
@@ -75,13 +75,13 @@ class Exchange:
     def _ask_again(
         self, link: Link, calls: Sequence[Call], places: list[int], replies: list[Any], until: float
     ) -> None:
-        """Replace the replies in these places."""
+        """Send these calls again, and replace their replies."""
         said = link.ask_many([self._wire(link, calls[at]) for at in places], until)
         for at, reply in zip(places, said, strict=True):
             replies[at] = reply
 
     def _mend(self, link: Link, calls: Sequence[Call], replies: list[Any], until: float) -> None:
-        """The same for many, in place."""
+        """The same for many calls; replaces their replies."""
         again = [at for at, reply in enumerate(replies) if _is_unknown(reply)]
         if again and self._load(link, until) is None:
             self._ask_again(link, calls, again, replies, until)
@@ -96,7 +96,7 @@ class Exchange:
     # -- replicas ----------------------------------------------------------------------------
 
     def _confirm(self, link: Link, call: Call, reply: Any, until: float) -> None:
-        """Have replicas confirm a grant; raises ``Unconfirmed``."""
+        """Wait until replicas confirm a grant; raises ``Unconfirmed``."""
         if grants(call, reply):
             now = boottime()
             said = link.ask(packed(*wait_words(self.replicas, until - now)), now, until)
@@ -107,7 +107,7 @@ class Exchange:
     def _confirmed_of(
         self, link: Link, calls: Sequence[Call], replies: list[Any], until: float
     ) -> list[Any]:
-        """The replies, with an error in the place of those that no replica has confirmed."""
+        """The replies, with an error in the place of each grant that isn't confirmed."""
         for call, reply in zip(calls, replies, strict=True):
             try:
                 self._confirm(link, call, reply, until)
@@ -115,10 +115,10 @@ class Exchange:
                 pairs = zip(calls, replies, strict=True)
                 return [wrong if grants(one, said) else said for one, said in pairs]
             if grants(call, reply):
-                break  # it was asked for all that came before
+                break  # WAIT covers all that came before it
         return replies
 
 
 def _is_unknown(reply: Any) -> bool:
-    """Did the server say that it has no such script?"""
+    """True if the reply is that the server has no such script."""
     return reply.__class__ is ServerSaid and reply.code == NOSCRIPT

@@ -1,13 +1,13 @@
-"""One connection, for one thread at a time: a request, its reply, and what comes unasked.
+"""One connection, for one thread at a time: a request, its reply, and messages without a request.
 
-The socket blocks, and the kernel ends a read after some milliseconds. So a request that is answered
-soon costs one write and one read, and nothing else. Whatever takes longer is waited for by another
-call, because a read that a signal has interrupted is given all of its time again, and so might
-never end. Where the kernel isn't told so in these words (Windows), or isn't the one that reads
-(TLS, or sockets that gevent and eventlet have put in place), the socket counts its time itself.
+The socket blocks, and the kernel ends a read after some milliseconds. So a request with a fast
+reply costs one write and one read, and nothing else. A longer wait uses another call, because a
+read that a signal has interrupted gets all of its time again, and so might never end. Where the
+kernel doesn't accept this setting (Windows), or isn't the one that reads (TLS, or sockets that
+gevent and eventlet have put in place), the socket measures the time itself.
 
-Not here: who may use it, and what a broken one means. Any exception but those of time and network
-leaves it in an unknown state as well; the caller that gets one closes it.
+Not here: which thread may use it, and what a broken one means. Any exception except time-outs and
+network errors leaves it in an unknown state as well; the caller that gets one closes it.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from ..scripts import ending
 from .resp import NO_REPLY, NOTHING, REPLY_BYTES_MAX, TOO_LONG, Push, new_reader, strange
 
 _TV = struct.Struct("@ll")
-#: How long the kernel lets a read last.
+#: Seconds after which the kernel ends a read.
 SOON_S = 0.004
-#: How long it lets a write last, and a socket that counts its time itself a read as well.
+#: Seconds after which the kernel ends a write; for a socket that measures the time, a read, too.
 TICK_S = 1.0
 _BYTES = 65536
-#: Bytes that one reply usually needs: a smaller buffer is made sooner.
+#: Bytes that one reply usually needs: a smaller buffer is faster to make.
 _FEW_BYTES = 4096
-#: A wake-up as the wire has it: its lines, whatever the protocol.
+#: Number of lines of a wake-up, in both protocols.
 _POKE_LINES = 7
 _COLON, _NEWLINE = b":\n"
-#: A wait may end this much sooner than asked for: cheaper than another call of the kernel.
+#: A wait may end this much earlier than asked for: cheaper than another call of the kernel.
 NEAR_S = 0.01
-#: Where there is no such flag, it is asked first if there is something to read.
+#: Where there is no such flag, the socket is first polled for data.
 _flags: int = getattr(socket, "MSG_DONTWAIT", 0)
 
 
 def _timed_by_kernel(sock: Any) -> bool:
-    """Have the kernel bound each call on this socket; False if that can't be had."""
+    """Make the kernel bound each call on this socket; False if that isn't possible."""
     if getattr(type(sock), "recv", None) is not _socket.socket.recv:
         return False
     sock.settimeout(None)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.pack(0, int(SOON_S * 1e6)))
-        # A kernel that reads another type there takes it all the same, and bounds nothing.
+        # A kernel that expects another type accepts this one, too, and bounds nothing.
         understood = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.size)
         if len(understood) != _TV.size or not 0 < _seconds(understood) < TICK_S:
             return False
@@ -73,7 +73,7 @@ class Closed(ConnectionError):
 
 
 class Link:
-    """See above. ``ear``: the connection at which wake-ups arrive instead, where the protocol
+    """One connection; see above. ``ear``: the connection for its wake-ups, where the protocol
     allows none on this one."""
 
     __slots__ = (
@@ -97,14 +97,14 @@ class Link:
     )
 
     def __init__(self, driver: Any) -> None:
-        #: What completes each call here: to which server it goes, for the guard.
+        #: The last arguments of each call here: the run id of the server, for the guard.
         self.ending = ending(driver.run_id)
         self._driver = driver  # it closes the socket when it is collected
         self._sock = sock = driver._sock
         self._send, self._recv = sock.sendall, sock.recv
         self._reader = new_reader()
         self._whole = True
-        #: Bytes of a reply that isn't there as a whole.
+        #: Bytes of an unfinished reply.
         self._unread = 0
         self._tick = 0.0
         self.ear: Link | None = None
@@ -112,7 +112,7 @@ class Link:
         self.mail: deque[bytes] = deque()
         self.dead = False
         self.used = boottime()
-        #: Does the socket count its time itself?
+        #: True if the socket measures the time itself.
         self._timed = not _timed_by_kernel(sock)
         poll = poller()
         poll.register(sock, READ)
@@ -136,7 +136,7 @@ class Link:
             try:
                 return int(data[1:])  # nearly every reply is one integer
             except ValueError:
-                pass  # and this is one with something behind it
+                pass  # and this is one with more data after it
         self._feed(data)
         return self._reply(until)
 
@@ -149,7 +149,7 @@ class Link:
         return [self._reply(until) for _ in wires]
 
     def ask_several(self, wire: bytes, count: int, now: float, until: float) -> list[Any]:
-        """Send requests that are packed together, so many; their replies."""
+        """Send ``count`` requests that are packed together; returns their replies."""
         self.used = now
         if self._timed:
             self._beat(until - now)
@@ -157,8 +157,7 @@ class Link:
         return [self._reply(until) for _ in range(count)]
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Have the wake-ups for this address sent here; what the server said if it doesn't let
-        us."""
+        """Subscribe to this address here; returns the server's error if it refuses."""
         self._send(packed(b"SUBSCRIBE", address))
         while True:
             said = self._next(until)
@@ -170,7 +169,7 @@ class Link:
             self._file(said)
 
     def listen(self, poke: bytes, until: float) -> bool:
-        """Sleep until this wake-up is here (True), or until the time-out has expired. Looks at
+        """Sleep until this wake-up arrives (True), or until the time-out has expired. Reads at
         least once."""
         while True:
             while (said := self._take()) is not NOTHING:  # it may have come with a reply
@@ -194,7 +193,7 @@ class Link:
             self._feed(data)
 
     def stale(self) -> bool:
-        """Has it died while it was idle? Looks, and takes in what has come meanwhile."""
+        """True if it died while it was idle. Reads the messages that have come meanwhile."""
         try:
             if self._timed:
                 self._sock.settimeout(0.0)
@@ -218,7 +217,7 @@ class Link:
     # -- bytes ---------------------------------------------------------------------------------
 
     def _reply(self, until: float) -> Any:
-        """The next thing said that isn't said unasked."""
+        """The next message that is a reply."""
         while True:
             said = self._next(until)
             if not isinstance(said, Push):
@@ -234,7 +233,7 @@ class Link:
         return said
 
     def _take(self) -> Any:
-        """The next thing that has been read."""
+        """The next message that has been read; `NOTHING` if there is none."""
         if self._whole:
             return NOTHING
         try:
@@ -255,12 +254,12 @@ class Link:
         self._reader.feed(data, 0, len(data))
 
     def _file(self, said: Any) -> None:
-        """Keep a wake-up; of other messages nothing is kept."""
+        """Keep a wake-up; other messages are dropped."""
         if isinstance(said, list) and len(said) == 3 and said[0] == b"message":
             self.mail.append(said[2])
 
     def _read(self, until: float) -> bytes:
-        """What comes next; usually it is on its way."""
+        """The next bytes; usually they are on their way."""
         if self._timed:
             return self._wait(until)
         if boottime() >= until:  # however much still comes
@@ -271,7 +270,7 @@ class Link:
             return self._wait(until)
 
     def _wait(self, until: float) -> bytes:
-        """The same, when it isn't there soon."""
+        """The same, when they don't come soon."""
         while (left := until - boottime()) > 0:
             try:
                 return self._next_bytes(left, _BYTES)
@@ -280,7 +279,7 @@ class Link:
         raise TimeoutError("no answer")
 
     def _next_bytes(self, seconds: float, most: int) -> bytes:
-        """What comes within ``seconds``, or sooner, however often a signal interrupts that."""
+        """The next bytes that come within ``seconds``, even if signals interrupt the wait."""
         if self._timed:
             self._beat(seconds)
             return self._recv(most)  # type: ignore[no-any-return]
@@ -289,7 +288,7 @@ class Link:
         return self._recv(most, _flags)  # type: ignore[no-any-return]
 
     def _beat(self, seconds: float) -> None:
-        """Have a call end after so long, or after a tick if that is sooner."""
+        """Make a call end after ``seconds``, or after a tick if that is shorter."""
         tick = max(min(TICK_S, seconds), 0.001)
         if tick != self._tick:
             self._tick = tick
@@ -298,7 +297,7 @@ class Link:
     # -- its end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self.dead = True
         with contextlib.suppress(Exception):
             self._driver.disconnect()
@@ -306,12 +305,12 @@ class Link:
             self.ear.close()
 
     def hang_up(self) -> None:
-        """End it for whoever is just reading from it, who then closes it."""
+        """End it for a thread that reads from it; that thread then closes it."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def forget(self) -> None:
-        """We are the child of a fork: the connection is our parent's, which continues with it."""
+        """We are the child of a fork: the connection is our parent's, which continues to use it."""
         self.dead = True
         with contextlib.suppress(OSError):
             self._sock.close()

@@ -1,9 +1,9 @@
-"""The port for threads: the verbs over a few connections, and one that listens for all who wait.
+"""The port for threads: the verbs over a few connections, and one that listens for all waiters.
 
 A verb takes a connection and returns it after the reply (`connections`). Wake-ups arrive on one
-connection for the whole client, which is made when somebody first has to wait (`ear`).
+connection for the whole client, which is opened when a claim first has to wait (`ear`).
 
-Whatever goes wrong between taking and returning, Ctrl-C included, the connection is closed: a
+After any error between taking and returning, Ctrl-C included, the connection is closed: a
 reply that is still under way is never read by another request.
 """
 
@@ -30,9 +30,9 @@ from .ear import Box, Ear, EarLink
 
 log = logging.getLogger("holdfast")
 
-#: What is said once in a while then.
+#: The warning after a refused subscription.
 DEAF = "%s doesn't let us subscribe (%s): waiters ask once a second; tried again in %g s"
-#: How many keys a server looks at for one call of SCAN.
+#: Number of keys that a server examines in one call of SCAN.
 _SCAN_COUNT = b"1000"
 _WAITS = 2
 #: Seconds until listening is tried again after it has failed, and after the server has refused it.
@@ -40,7 +40,7 @@ MUTE_S, DEAF_S = 1.0, 30.0
 
 
 class _Opening:
-    """A thread makes the connection that listens; the others wait for that."""
+    """A thread opens the connection that listens; the others wait for that."""
 
     __slots__ = ("over", "until")
 
@@ -60,7 +60,7 @@ class ThreadPort(Connections):
         self._ear = Ear()
         self._address = f"{self._settings.prefix}:poke:{os.urandom(9).hex()}".encode()
         self._openings: dict[int, _Opening] = {}
-        #: Until then nobody tries to listen: waiters ask again, and hear nothing.
+        #: Until then no thread tries to listen: waiters ask again, and get no wake-ups.
         self._deaf_until = 0.0
 
     # -- requests ----------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class ThreadPort(Connections):
         return replies
 
     async def look(self, within: float) -> Verdict:
-        """What the guard says at present; see the protocol."""
+        """The present verdict of the guard; see the protocol."""
         until = boottime() + within
         link = self._take(boottime(), until)
         try:
@@ -156,7 +156,7 @@ class ThreadPort(Connections):
                 if cursor == b"0":
                     break
         except HoldfastError:
-            raise  # what it said is no answer, or none that helps: the connection is collected
+            raise  # an error, or an unusable reply: the connection is collected
         except BaseException as wrong:
             self._broken(link, wrong, within)
         self._give(link, None)
@@ -165,7 +165,7 @@ class ThreadPort(Connections):
     # -- waiting -----------------------------------------------------------------------------
 
     async def enter(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
-        """The join of somebody who may wait; see the protocol."""
+        """Send the join of a claim that may wait; see the protocol."""
         now = boottime()
         until = now + within
         if self._ear.link is None:
@@ -192,7 +192,7 @@ class ThreadPort(Connections):
         return reply
 
     def _heard_call(self, claim_id: str, call_of: Callable[[bytes], Call], now: float) -> Call:
-        """The join of a claim whose wake-ups are kept from now on, before it is sent."""
+        """The join of a claim; before it is sent, its wake-ups begin to be kept."""
         box = self._ear.box(claim_id)
         if self._ear.alive(box, now):
             return call_of(self._address)
@@ -200,15 +200,15 @@ class ThreadPort(Connections):
         return call_of(b"")
 
     def addressed(self, claim_id: str) -> bool:
-        """Did its join have an address? See the protocol."""
+        """True if its join had an address, or if none is available; see the protocol."""
         return claim_id in self._ear.boxes or boottime() < self._deaf_until
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
-        """A waiting claim's call; subscribes first where that isn't done yet; see the protocol."""
+        """Send the call of a waiting claim; subscribes first if needed; see the protocol."""
         begun = boottime()
         until = begun + within
         box = self._ear.box(claim_id)
-        # Half of the time at most, as the claim must be kept in any case.
+        # At most half of the time, as the claim must be kept in any case.
         refusal = self._attend(box, call_of, begun, begun + within / 2)
         if refusal is not None:
             return refusal
@@ -244,14 +244,14 @@ class ThreadPort(Connections):
         time.sleep(max(0.0, seconds))
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more; see the protocol."""
+        """Stop waiting for this claim; see the protocol."""
         if claim_id in self._ear.boxes:
             self._ear.forget(claim_id)
 
     # -- its life ----------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End the connections; whoever still waits on one is woken."""
+        """Close the connections; the threads that still wait on one are woken."""
         self._hang_up()
         ear = self._ear.link
         if ear is not None:
@@ -269,7 +269,7 @@ class ThreadPort(Connections):
     def _farewell(self) -> None:
         super()._farewell()
         ear = self._ear.link
-        if ear is not None:  # it leads there as well
+        if ear is not None:  # it leads to the same server
             self._ear.give_up(ear)
 
     # -- listening ---------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class ThreadPort(Connections):
     def _attend(
         self, box: Box, call_of: Callable[[bytes], Call], now: float, until: float
     ) -> ServerSaid | None:
-        """See to it that the wake-ups for this claim are heard; an answer if it must go
+        """Make sure that the wake-ups for this claim arrive; returns an answer if it must go
         elsewhere."""
         if self._ear.link is not None:
             self._ear.check(now)
@@ -289,7 +289,7 @@ class ThreadPort(Connections):
         return self._address if self._ear.link is not None else b""
 
     def _listen(self, until: float) -> None:
-        """Make the connection that listens; one thread does it, the others wait for that."""
+        """Open the connection that listens; one thread does it, the others wait for that."""
         mine = _Opening(until)
         first = self._openings.setdefault(0, mine)
         if first is not mine:
@@ -323,13 +323,13 @@ class ThreadPort(Connections):
         return None
 
     def _refused(self, refusal: ServerSaid) -> None:
-        """The server doesn't let us subscribe: for now, or until somebody gives the right."""
+        """The server doesn't let us subscribe: for now, or until the user gets the right."""
         passing = isinstance(complaint(refusal, self.label), StoreUnavailable)
         self._deaf_until = boottime() + (MUTE_S if passing else DEAF_S)
         if not passing:
             log.warning(DEAF, self.label, refusal, DEAF_S)
 
     def _heard(self, said: list[Any]) -> None:
-        """A message has come."""
+        """Handle a message."""
         if said[0] == b"message":
             self._ear.hear(said[2])

@@ -1,8 +1,8 @@
-"""Replies out of bytes: with hiredis if it is installed, else with a small parser of our own.
+"""Replies from bytes: with hiredis if it is installed, else with our own small parser.
 
-Both are fed with what has arrived and asked for one reply after the other, ``NOTHING`` when there
-is no whole one. A push (RESP3) comes as a ``Push``, an error as the value ``ServerSaid``; bytes
-that are no reply raise ``ValueError``.
+Both are fed with the bytes that arrived and asked for one reply after the other; ``NOTHING`` means
+that there is no whole one. A push (RESP3) is a ``Push``, an error is the value ``ServerSaid``;
+bytes that are no reply raise ``ValueError``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Protocol
 from ..complaints import said
 
 NOTHING: Any = object()
-#: No reply is longer, so that a peer that never ends one can't fill the memory: the largest
+#: Maximum size of a reply, so that a peer that never ends one can't fill the memory: the largest
 #: batch of jobs fits.
 REPLY_BYTES_MAX = 300 * 1024 * 1024
 TOO_LONG = f"a reply of more than {REPLY_BYTES_MAX >> 20} MiB"
-#: No reply has lists within lists so deep.
+#: Maximum depth of lists within lists in a reply.
 DEPTH_MAX = 16
-#: What readers raise over bytes that are no reply of ours: lengths that no memory has, a list as
+#: Exceptions of readers for bytes that are no reply of ours: lengths beyond all memory, a list as
 #: the key of a map, a number that is none.
 NO_REPLY = (ValueError, TypeError, MemoryError, OverflowError, IndexError)
 
@@ -29,10 +29,10 @@ def strange(wrong: BaseException) -> ValueError:
 
 
 class Reader(Protocol):
-    """What takes replies out of bytes."""
+    """Reads replies from bytes."""
 
     def feed(self, data: Any, start: int, length: int, /) -> None:
-        """Take in what has arrived: ``length`` bytes of this buffer."""
+        """Add the bytes that have arrived: ``length`` bytes of this buffer."""
         ...
 
     def gets(self) -> Any:
@@ -40,31 +40,31 @@ class Reader(Protocol):
         ...
 
     def has_data(self) -> bool:
-        """Has anything been read that ``gets`` has not given?"""
+        """True if something has been read that ``gets`` has not returned."""
         ...
 
 
 class PlainPush(list[Any]):
-    """What the server says without having been asked."""
+    """A message that the server sends without a request."""
 
     __slots__ = ()
 
 
 class Parser:
-    """The parser of our own: RESP2 and RESP3, in pure Python.
+    """Our own parser: RESP2 and RESP3, in pure Python.
 
-    A reply that is not yet there as a whole is continued, not begun again: its finished parts wait
-    on a stack.
+    A reply that is not yet complete is continued, not begun again: its finished parts wait on a
+    stack.
     """
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._at = 0
-        #: Aggregates that aren't full yet: what they are, how many parts they have, the parts.
+        #: Unfinished aggregates: their type, their number of parts, the parts so far.
         self._open: list[tuple[int, int, list[Any]]] = []
 
     def feed(self, data: Any, start: int, length: int, /) -> None:
-        """Take in what has arrived: ``length`` bytes of this buffer."""
+        """Add the bytes that have arrived: ``length`` bytes of this buffer."""
         del self._data[: self._at]
         self._at = 0
         self._data += memoryview(data)[start : start + length]
@@ -77,11 +77,11 @@ class Parser:
         return NOTHING
 
     def has_data(self) -> bool:
-        """Has anything been read that ``gets`` has not given?"""
+        """True if something has been read that ``gets`` has not returned."""
         return bool(self._open) or self._at < len(self._data)
 
     def _part(self) -> Any:
-        """The next scalar, or that an aggregate was opened."""
+        """The next scalar, or the mark that an aggregate was opened."""
         end = self._data.find(b"\r\n", self._at)
         if end < 0:
             return NOTHING
@@ -111,7 +111,7 @@ class Parser:
         return _scalar(kind, line)
 
     def _fold(self, value: Any) -> Any:
-        """Put a finished part into what it is part of; the whole reply if that is full now."""
+        """Add a finished part to its aggregate; returns the whole reply if that is full now."""
         while self._open:
             kind, size, parts = self._open[-1]
             parts.append(value)
@@ -164,7 +164,7 @@ try:
 except ImportError:
     pass
 else:
-    # Older ones give a push as a list like any other, so that it can't be told from a reply.
+    # Older versions give a push as a list like any other, so that it looks like a reply.
     if hasattr(hiredis, "PushNotification"):
         _quick, Push = hiredis.Reader, hiredis.PushNotification
 

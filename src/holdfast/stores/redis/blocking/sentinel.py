@@ -1,5 +1,4 @@
-"""A server that sentinels watch over: each connection leads to the server that is
-the primary at that time."""
+"""A server that sentinels watch: each connection leads to the server that is the primary then."""
 
 from __future__ import annotations
 
@@ -18,18 +17,18 @@ from ..topology import Place, Sentinels, shown
 from .dial import Dialler, silent
 from .port import ThreadPort
 
-#: A sentinel is given so long at most, for each step; they are asked one after the other.
+#: Maximum seconds for each step with a sentinel; they are asked one after the other.
 STEP_S = 0.5
 _LEAST_S = 0.02
 _new: Any = redis.Sentinel
-#: What a sentinel says, or redis-py of it, to whom it doesn't let in.
+#: The error of a sentinel, or of redis-py about it, when it refuses the login.
 LOCKED_OUT = re.compile(
     "Authentication|NOAUTH|WRONGPASS|NOPERM|NoPermission|invalid username|already authenticated"
 )
 
 
 class WatchedDialler(Dialler):
-    """Asks the sentinels, and connects to whom they name."""
+    """Asks the sentinels, and connects to the server that they name."""
 
     def __init__(self, watch: Sentinels, guard: Guard | None = None) -> None:
         super().__init__(watch.settings, guard)
@@ -62,17 +61,17 @@ class WatchedDialler(Dialler):
 
 
 def step_of(servers: int, left: float) -> float:
-    """How long one step of asking a server may take, so that all can be asked in this time."""
+    """Maximum seconds for one step with a server, so that all can be asked in this time."""
     return max(_LEAST_S, min(STEP_S, left / (servers + 1)))
 
 
 def hurried(step: float) -> dict[str, Any]:
-    """What bounds the time of redis-py's own clients, and saves them a round trip."""
+    """Arguments that bound the time of redis-py's own clients, and save them a round trip."""
     return {"socket_timeout": step, "socket_connect_timeout": step, **silent()}
 
 
 def nobody(watch: Sentinels, wrong: Exception) -> HoldfastError:
-    """The error for no primary; redis-py quotes what the sentinels said."""
+    """The error for no primary; redis-py quotes the replies of the sentinels."""
     places = ", ".join(map(shown, watch.places))
     if LOCKED_OUT.search(str(wrong)):
         return ConfigError(
@@ -87,7 +86,7 @@ def nobody(watch: Sentinels, wrong: Exception) -> HoldfastError:
 
 
 def known_first(watch: Sentinels, place: Place) -> Sentinels:
-    """The same, but this one is asked first from now on: it has answered."""
+    """The same, with this sentinel in the first place: it has answered."""
     if watch.places[0] == place or place not in watch.places:
         return watch
     rest = tuple(one for one in watch.places if one != place)

@@ -1,10 +1,10 @@
 """The port to one node of a cluster, for threads.
 
 Wake-ups come by channels that belong to a slot, as the keys do: the connection that listens is
-subscribed to one for each bucket that somebody has waited for there. All nodes of a client use the
-same address for a bucket, so that a claim keeps its own when its slot moves. When a slot moves
-away, the node ends the subscription and says so; who waits asks again then, and is sent to where
-the slot is now.
+subscribed to one for each bucket that a claim has waited for there. All nodes of a client use the
+same address for a bucket, so that a claim keeps its address when its slot moves. When a slot moves
+away, the node ends the subscription and sends a message about it. The waiters then ask again, and
+are sent to the new node.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .ear import Box, EarLink
 from .link import Link
 from .port import MUTE_S, ThreadPort
 
-#: Seconds between two looks whether a subscription was confirmed, while another thread reads.
+#: Seconds between two checks whether a subscription was confirmed, while another thread reads.
 _LOOK_S = 0.005
 
 
 class ShardLink(Link):
-    """A connection for one thread that hears messages in one slot: the doctor's."""
+    """A connection for one thread that receives messages in one slot: the doctor's."""
 
     __slots__ = ()
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Have the messages for this address sent here; what the server said if it doesn't."""
+        """Subscribe to this address here; returns the server's error if it refuses."""
         self._send(packed(b"SSUBSCRIBE", address))
         while True:
             said = self._next(until)
@@ -63,7 +63,7 @@ class ThreadNode(ThreadPort):
         self._dialler = Dialler(settings, guard)
 
     async def asking(self, call: Call, within: float) -> Any:
-        """Send a call for a slot that this node is just taking over."""
+        """Send a call for a slot that this node is taking over."""
         now = boottime()
         until = now + within
         link = self._take(now, until)
@@ -79,7 +79,7 @@ class ThreadNode(ThreadPort):
         return reply
 
     async def fetch_asking(self, place: Place, within: float) -> list[Any]:
-        """Read a value of a slot that this node is just taking over."""
+        """Read a value of a slot that this node is taking over."""
         now = boottime()
         until = now + within
         link = self._take(now, until)
@@ -91,7 +91,7 @@ class ThreadNode(ThreadPort):
         return replies[1::2]
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
-        """What the guard says of this bucket."""
+        """The verdict of the guard on this bucket."""
         now = boottime()
         link = self._take(now, now + within)
         try:
@@ -104,16 +104,16 @@ class ThreadNode(ThreadPort):
     # -- waiting -----------------------------------------------------------------------------
 
     def seat(self, claim_id: str, address: bytes) -> None:
-        """The claim waits here from now on; its address is the one that it has everywhere."""
+        """Register a claim that waits at this node; its address is the same at all nodes."""
         self._ear.box(claim_id)
 
     def address(self, claim_id: str) -> bytes:
-        """By which the line knows a claim that waits here."""
+        """The address by which the line knows a claim that waits here."""
         box = self._ear.boxes.get(claim_id)
         return b"" if box is None else self._address_of(box.bucket)
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up is here; None at once if none can come."""
+        """Sleep until the wake-up arrives; None at once if none can come."""
         box, link = self._ear.boxes.get(claim_id), self._ear.link
         if box is not None and link is not None and not self._here(box):
             if box.fence == ticket:
@@ -161,7 +161,7 @@ class ThreadNode(ThreadPort):
         return None
 
     def _subscribed(self, link: EarLink, box: Box, until: float) -> ServerSaid | None:
-        """Subscribe to the channel of a bucket; what the node said if it doesn't let us."""
+        """Subscribe to the channel of a bucket; returns the node's error if it refuses."""
         address = self._address_of(box.bucket)
         link.refused.pop(address, None)
         if address not in link.pending:
@@ -189,5 +189,5 @@ class ThreadNode(ThreadPort):
         super()._give(link, reply)
 
     async def retire(self) -> None:
-        """It has no slots any more: end the connections that nobody uses."""
+        """Close the connections that are not in use: the node no longer has slots."""
         self._farewell()

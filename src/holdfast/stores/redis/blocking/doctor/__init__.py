@@ -1,8 +1,8 @@
-"""An examination of a server: each part in words, and what to do about it.
+"""The examination of a server: findings on each of its parts, with remedies.
 
-It asks over its own connections, without passing through the port, so that it can still tell
-what is wrong when the store can't be used. It changes nothing: what a user may do is found out by
-commands in a form that has no effect, as ``DEL`` of a key that isn't there.
+It uses its own connections and not the port, so that it still finds what is wrong when the store
+can't be used. It changes nothing: the rights of a user are tested by commands in a form that has no
+effect, such as ``DEL`` of a key that isn't there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .visit import Visit
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """Look at the server that a URL names, or at all servers that it stands for."""
+    """Examine the server that a URL names, or all servers behind the URL."""
     several = topology(url)
     if several is None:
         return examine_server(Visit(settings(url)))
@@ -30,7 +30,7 @@ def examine(url: StoreURL) -> Iterator[Finding]:
 
 
 def _watched(watch: Sentinels) -> Iterator[Finding]:
-    """The sentinels, and then whom they name."""
+    """The sentinels, and then the server that they name."""
 
     def primary(watch: Sentinels) -> Iterator[Finding]:
         return examine_server(Visit(watch.settings, WatchedDialler(watch)))
@@ -39,7 +39,7 @@ def _watched(watch: Sentinels) -> Iterator[Finding]:
 
 
 def _cluster(members: Members) -> Iterator[Finding]:
-    """The cluster, its first primary, what isn't well at the others, and all their clocks."""
+    """The cluster, its first primary, the problems of the others, and all their clocks."""
     found: list[cluster.Primary] = []
 
     def nodes(members: Members) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ def _cluster(members: Members) -> Iterator[Finding]:
 
 
 def examine_server(visit: Visit) -> Iterator[Finding]:
-    """Look at every part of one server, in the order in which they are needed; ends the visit."""
+    """Examine every part of one server, in the order in which they are needed; ends the visit."""
     parts = {
         **reach.CHECKS,
         **rights.CHECKS,
@@ -81,7 +81,7 @@ def examine_server(visit: Visit) -> Iterator[Finding]:
 
 
 def _unseen(visit: Visit) -> Finding | None:
-    """What could not be looked at for want of rights."""
+    """The parts that could not be examined because rights are missing."""
     if not visit.unseen:
         return None
     return warn(

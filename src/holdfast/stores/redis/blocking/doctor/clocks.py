@@ -12,7 +12,7 @@ from ...config import Settings
 from ...topology import Members, Place, shown
 from .visit import Visit
 
-#: Number of looks at a clock, of which the quickest one counts.
+#: Number of looks at a clock; the quickest one counts.
 LOOKS = 3
 _REMEDY = (
     "have all servers follow the time of the network (NTP), before one of them takes the place of "
@@ -21,14 +21,14 @@ _REMEDY = (
 
 
 class Ahead(NamedTuple):
-    """By how many seconds a clock is ahead of ours, give or take ``by``."""
+    """The seconds by which a clock is ahead of ours, plus or minus ``by``."""
 
     seconds: float
     by: float
 
 
 def of(visit: Visit) -> Ahead | None:
-    """The clock of the server that is visited, by the quickest of some looks."""
+    """The clock of the server that is visited, by the quickest of `LOOKS` looks."""
     looks = [look for look in (visit.clock() for _ in range(LOOKS)) if look]
     if not looks:
         return None
@@ -37,7 +37,7 @@ def of(visit: Visit) -> Ahead | None:
 
 
 def examine(visit: Visit) -> Finding | None:
-    """A primary and its replicas; nothing if it has none."""
+    """Compare a primary and its replicas; None if it has none."""
     clocks: dict[str, Ahead] = {}
     silent: list[str] = []
     mine = of(visit)
@@ -62,7 +62,7 @@ def examine(visit: Visit) -> Finding | None:
 
 
 def of_cluster(members: Members, places: list[Place]) -> Finding | None:
-    """The primaries of a cluster: a slot may move from one to another."""
+    """Compare the primaries of a cluster: a slot may move from one to another."""
     seen: dict[str, Ahead] = {}
     for place in places:
         with suppress(HoldfastError), Visit(members.at(place)) as visit:
@@ -77,7 +77,7 @@ def of_cluster(members: Members, places: list[Place]) -> Finding | None:
 def compared(
     first: str, mine: Ahead, others: Mapping[str, Ahead], silent: list[str] | None = None
 ) -> Finding:
-    """One clock and those of servers that may take over from it."""
+    """Compare one clock and the clocks of servers that may take over from it."""
     wrong, most = [], 0.0
     for name, one in others.items():
         apart = one.seconds - mine.seconds
@@ -101,7 +101,7 @@ def compared(
 
 
 def _at(base: Settings, place: Place) -> Settings:
-    """How to reach a replica: as its primary, but for the place."""
+    """The settings of a replica: as of its primary, except for the place."""
     host, port = place
     arguments = {key: value for key, value in base.arguments.items() if key != "path"}
     return base._replace(

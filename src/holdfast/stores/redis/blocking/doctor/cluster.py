@@ -1,4 +1,4 @@
-"""The state of a cluster, and which of its nodes have which buckets."""
+"""The state of a cluster, and the buckets of each of its nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Primary(NamedTuple):
 
 
 def examine(members: Members, found: list[Primary]) -> Iterator[Finding]:
-    """Is it whole? ``found`` is filled with the primaries."""
+    """Check whether the cluster is whole; ``found`` is filled with the primaries."""
     for place in members.places:
         try:
             with Visit(members.at(place)) as visit:
@@ -57,7 +57,7 @@ def _verdict(asked: Place, said: Any, state: Any, user: str) -> Finding:
 
 
 def _primaries(members: Members, asked: Place, said: list[Any]) -> list[Primary]:
-    """Who has which buckets."""
+    """The primaries, each with its buckets."""
     buckets: dict[Place, list[int]] = {}
     for begin, end, (host, port, *_), *_ in said:
         place = (host or b"").decode() or asked[0], int(port)

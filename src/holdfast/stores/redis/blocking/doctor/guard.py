@@ -1,4 +1,4 @@
-"""The guard against a server that has lost data: does it know this one, and let anybody in?"""
+"""The guard against a server that has lost data: whether it knows this one and grants names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RECORD = re.compile(rb"([0-9a-f]{40})(?: (\d+) (\w))?")
 
 
 def examine(visit: Visit) -> Finding | None:
-    """What the records say of this server; nothing if it doesn't say which one it is."""
+    """The state of the guard's records; None if the server hides its run id."""
     guard = Guard(visit.settings)
     run_id = visit.info.get("run_id", "")
     if not guard.on:

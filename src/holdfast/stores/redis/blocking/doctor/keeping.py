@@ -1,5 +1,4 @@
-"""The data that the server keeps: in its memory, on its disk, on its replicas. Read from INFO,
-where allowed."""
+"""The data that the server keeps: in memory, on disk, on replicas; from INFO, where allowed."""
 
 from __future__ import annotations
 
@@ -8,8 +7,8 @@ from collections.abc import Iterator
 from .....core.finding import FULL, Finding, Table, fail, ok, warn
 from .visit import Visit
 
-#: Bytes that a replica may be behind, and seconds that it may be silent; beyond them it doesn't
-#: follow.
+#: Maximum bytes that a replica may be behind, and seconds that it may be silent; beyond them it
+#: doesn't follow.
 BEHIND_BYTES, SILENT_S = 1 << 20, 10
 
 
@@ -43,7 +42,7 @@ def _mib(size: int) -> str:
 
 
 def _disk(visit: Visit) -> Finding | None:
-    """What a restart loses."""
+    """The data that a restart loses."""
     if not visit.info:
         return None
     if visit.info.get("aof_enabled") == "1":
@@ -65,7 +64,7 @@ def _disk(visit: Visit) -> Finding | None:
     return warn(kept, "appendonly yes; with appendfsync always if a restart must lose nothing")
 
 
-#: Lines of INFO that say whether something could be written, and what that is.
+#: Lines of INFO that report if something could be written, and names for what it is.
 _WRITTEN = {
     "rdb_last_bgsave_status": "its last copy",
     "aof_last_write_status": "the append-only file",
@@ -81,7 +80,7 @@ def _trouble(visit: Visit) -> Iterator[Finding]:
 
 
 def _replicas(visit: Visit) -> Iterator[Finding]:
-    """Which replicas there are, and how far behind they are."""
+    """The replicas, and how far behind they are."""
     count, wanted = visit.number("connected_slaves"), visit.settings.replicas
     if count is not None and count < wanted:
         yield fail(

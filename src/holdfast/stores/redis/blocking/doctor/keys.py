@@ -13,26 +13,26 @@ from ...keys import bucket_of
 from ...queue_keys import HASHES, MARKS, is_shard
 from .visit import Visit
 
-#: Looking through a large database is ended after so long, seconds.
+#: Maximum seconds for the search through a large database.
 LOOK_S = 2.0
-#: How many keys are looked at in one step of it.
+#: Number of keys that are examined in one step of the search.
 STEP = 1000
-#: What is shown of those that aren't ours.
+#: Maximum number of keys that a finding shows.
 SHOWN = 3
-#: What the mark behind the bucket says of the type of a key; of queues each letter has a mark.
+#: The type of a key by the mark after the bucket; each letter of queues is a mark.
 TYPES = {b":": b"hash", b"~": b"hash", b"!": b"zset", b"#": b"string"}
 TYPES |= {mark: b"hash" if mark in HASHES else b"zset" for mark in MARKS}
-# Of refresh guards: the values, who computes them, their numbers.
+# Of refresh guards: the values, the refresh leases, the counts.
 TYPES |= {b"=": b"string", b"%": b"hash", b"+": b"hash", b"&": b"zset"}
-#: Those of the numbers of refresh guards: each in a bucket that isn't its name's.
+#: Marks of the counts of refresh guards: each key is in a bucket that isn't its name's.
 TALLIES = (b"+", b"&")
-#: Which of them have an end, whatever happens: jobs stay.
+#: Marks of keys that always have an end; jobs have none.
 _ENDS = frozenset((b":", b"~", b"!", b"=", b"%", b"+", b"&"))
-#: The fences of names that are in use, or were lately: so many are looked at.
+#: Maximum number of names in use, or used lately, whose fences are examined.
 FENCES = 1000
-#: A fence is the server's time at the grant: it lies ahead of it only if the clock was set back.
+#: A fence is the server's time at the grant: it is ahead of the clock only if that was set back.
 AHEAD_S = 1.0
-#: Where the last ticket stands in the state of a line, by its length; see ``lua/line.lua``.
+#: The position of the last ticket in the state of a line, by its length; see ``lua/line.lua``.
 _IDLE, _ALONE, _ALONE_AT = 8, 48, 32
 
 
@@ -45,13 +45,13 @@ class _Found:
         )
         self.all = 0
         self.lines: list[bytes] = []
-        #: Not of our making; of our making by name, but not by type; without an end.
+        #: Not made by holdfast; made by holdfast by the name, but not by the type; without an end.
         self.foreign: list[bytes] = []
         self.mistaken: list[bytes] = []
         self.endless: list[bytes] = []
 
     def take(self, key: bytes, kind: bytes, pttl: int) -> None:
-        """Sort in one key."""
+        """Add one key to its list."""
         if kind == b"none":
             return  # it has ended meanwhile
         self.all += 1
@@ -66,7 +66,7 @@ class _Found:
             self.lines.append(key)
 
     def _mark(self, key: bytes) -> bytes | None:
-        """What kind of key it is by its name; None if it isn't ours."""
+        """The mark of a key, by its name; None if the key isn't ours."""
         found = self._layout.match(key)
         if not found:
             return None
@@ -83,13 +83,13 @@ class _Found:
 
 
 def examine(visit: Visit) -> Iterator[Finding]:
-    """Who writes under the prefix, and do the fences lie behind the server's clock?"""
+    """Look for other writers under the prefix, and for fences ahead of the server's clock."""
     found = _Found(visit.prefix)
     pattern, cursor, end = f"{visit.prefix}:*".encode(), b"", boottime() + LOOK_S
     while cursor != b"0" and (not cursor or boottime() <= end):
         said = visit.ask(b"SCAN", cursor or b"0", b"MATCH", pattern, b"COUNT", b"%d" % STEP)
         if isinstance(said, ServerSaid):
-            return  # said under "rights"
+            return  # reported under "rights"
         cursor, keys = said
         _sort(visit, found, keys)
     yield from _others(visit, found)
@@ -139,7 +139,7 @@ def _some(keys: list[bytes]) -> str:
 
 
 def _fences(visit: Visit, found: _Found) -> Iterator[Finding]:
-    """Is a fence that was given ahead of the server's clock?"""
+    """Look for a fence that is ahead of the server's clock."""
     lines = found.lines[:FENCES]
     states = visit.ask_many([(b"HGET", key, b"s") for key in lines])
     clock = visit.clock()
@@ -157,7 +157,7 @@ def _fences(visit: Visit, found: _Found) -> Iterator[Finding]:
 
 
 def ticket_of(state: object) -> float:
-    """The last ticket of a line, from its state as it stands in the server; 0 if it has many."""
+    """The last ticket of a line, from its state in the server; 0 if it has many."""
     if not isinstance(state, bytes) or state[:1] == b"*":
         return 0.0
     at = 0 if len(state) == _IDLE else _ALONE_AT

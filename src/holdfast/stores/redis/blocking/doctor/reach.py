@@ -9,7 +9,7 @@ from ...slots import address_in
 from . import clocks
 from .visit import Visit
 
-#: A message to oneself that takes longer than this is taken to be lost, seconds.
+#: Seconds after which a message to ourselves is taken to be lost.
 LOST_S = 1.0
 
 
@@ -19,7 +19,7 @@ def _clock(visit: Visit) -> Finding | None:
 
 
 def _pokes(visit: Visit) -> Finding:
-    """Does a message to ourselves arrive?"""
+    """Test whether a message to ourselves arrives."""
     channel, publish = f"{visit.prefix}:poke:".encode() + visit.word, b"PUBLISH"
     if visit.sharded:
         channel = address_in(visit.buckets[0], visit.prefix, visit.word.decode())

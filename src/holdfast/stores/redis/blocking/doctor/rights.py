@@ -1,7 +1,7 @@
 """Permissions of the user: each command that holdfast calls, tried in a form without effect.
 
-That tells more than the list of rights would, and needs no right of its own: a server before 7.0
-has no ``ACL DRYRUN``, a proxy has no ACL at all, and ``rename-command`` shows in neither.
+This finds more than the list of rights would, and needs no additional right: a server before 7.0
+has no ``ACL DRYRUN``, a proxy has no ACL at all, and neither of them shows ``rename-command``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ...keys import tag_of
 from ...library import QUEUE_SCRIPTS, SCRIPTS, VALUE_SCRIPTS, Script
 from .visit import Visit
 
-#: How each command is tried. In the place of ``KEY`` there is the name of a key that isn't there.
-#: What is wrong with some is only noticed by the command itself, after the rights: a value is
-#: missing, or is no number. Only dialects call those that make the key, and ``DEL`` comes last.
+#: The form in which each command is tried. ``KEY`` is replaced by the name of a key that isn't
+#: there. Some commands fail only after the check of rights: a value is missing, or is no number.
+#: Only dialects call the commands that make the key, and ``DEL`` comes last.
 KEY = b"KEY"
 _FORMS: tuple[tuple[tuple[bytes, ...], str], ...] = (
     ((), "ping time"),
@@ -44,33 +44,33 @@ _FORMS: tuple[tuple[tuple[bytes, ...], str], ...] = (
     ((KEY,), "unlink del"),
 )
 TRIALS = {name: form for form, names in _FORMS for name in names.split()}
-#: What goes without, and what that means.
+#: Commands that can be missing, and what that means.
 SPARE = {
     "scan": "holdfast ls can't find names",
     "info": "there is no guard against a restart without data",
     "script|load": "nothing works before somebody else has loaded the scripts",
 }
-#: What the store calls by itself; the rest is what its scripts call.
+#: Commands that the store itself calls; its scripts call the rest.
 OURS = frozenset({"evalsha", "script|load", "ping", "scan"})
-#: What only the guard calls, and what it can do nothing without.
+#: Commands that only the guard calls, and the one without which it can do nothing.
 GUARD, GUARD_KEY = frozenset({"info", "get", "set"}), "info"
-#: Their refusals are the affair of `reach`, because nothing but time is lost by them.
+#: `reach` handles refusals of these, because they cost only time.
 _POKES = frozenset({"publish", "spublish"})
 #: The user, or the server, doesn't know or allow the command.
 _UNKNOWN = re.compile(r"unknown (?:sub)?command|not supported", re.IGNORECASE)
 _A_KEY = re.compile(r"\bkeys?\b")
-#: A refusal of these is no want of rights: the server takes in nothing at the moment.
+#: These refusals are no lack of rights: the server accepts no writes at the moment.
 _SHUT = frozenset({"OOM", "READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLICAS", "BUSY"})
 
 
 def called_by(scripts: Iterable[Script]) -> frozenset[str]:
-    """Every command that one of these scripts calls, but for the wake-ups."""
+    """Every command that one of these scripts calls, except for the wake-ups."""
     texts = (re.findall(rb"(?:call|many)\(\s*'(\w+)'", script.text) for script in scripts)
     return frozenset(name.decode().lower() for text in texts for name in text) - _POKES
 
 
 LOCKS = called_by(SCRIPTS) | OURS | GUARD | {"wait"}
-#: What serial queues and refresh guards need besides.
+#: Commands that serial queues and refresh guards need in addition.
 QUEUES, VALUES = called_by(QUEUE_SCRIPTS) - LOCKS, called_by(VALUE_SCRIPTS) - LOCKS
 
 
@@ -81,7 +81,7 @@ def needed(settings: Settings) -> frozenset[str]:
 
 
 def refusals(visit: Visit, names: Collection[str], prefix: str) -> dict[str, ServerSaid]:
-    """What is said to those of these commands that aren't carried out."""
+    """The error replies to these commands; a command that is carried out is left out."""
     key = f"{prefix}{tag_of(visit.buckets[0])}!".encode() + visit.word
     tried = {name: words for name, words in TRIALS.items() if name in names}
     said = visit.ask_many(
@@ -96,9 +96,9 @@ def refusals(visit: Visit, names: Collection[str], prefix: str) -> dict[str, Ser
 def lacking(
     visit: Visit, refused: Mapping[str, ServerSaid], spare: Mapping[str, str], absent: str = ""
 ) -> Iterator[Finding]:
-    """The commands that the user may not call, and those that aren't there (told as ``absent``).
+    """The commands that the user may not call, and commands that aren't there (``absent``).
 
-    ``spare``: what it means where one is missing that isn't always needed.
+    ``spare``: for commands that aren't always needed, what it means if one is missing.
     """
     denied = [name for name, said in refused.items() if said.code == "NOPERM" and not _key(said)]
     gone = [name for name, said in refused.items() if _UNKNOWN.search(said.text)]
@@ -119,16 +119,16 @@ def lacking(
 
 
 def _key(said: ServerSaid) -> bool:
-    """Is it a key that is refused, not the command?"""
+    """True if the key is refused, not the command."""
     return bool(_A_KEY.search(said.text))
 
 
 def examine(
     visit: Visit, names: Collection[str], spare: Mapping[str, str], prefix: str
 ) -> Iterator[Finding]:
-    """Which commands and keys are missing, and does it take in what is written?"""
+    """Report missing commands and keys, and whether the server accepts writes."""
     refused = refusals(visit, names, prefix)
-    if GUARD_KEY in refused:  # then it is as if it were off
+    if GUARD_KEY in refused:  # then the guard works as if it were off
         refused = {name: one for name, one in refused.items() if name not in GUARD - {GUARD_KEY}}
     findings = list(lacking(visit, refused, spare, "commands"))
     if any(said.code == "NOPERM" and _key(said) for said in refused.values()):
@@ -142,7 +142,7 @@ def examine(
 
 
 def _besides(visit: Visit, names: Collection[str], meaning: str, well: str) -> Iterator[Finding]:
-    """What else the server can be used for."""
+    """Report what else the server can be used for."""
     refused = refusals(visit, names, f"{visit.prefix}:")
     yield from list(lacking(visit, refused, dict.fromkeys(names, meaning))) or [ok(well)]
 

@@ -1,4 +1,4 @@
-"""Replies of the sentinels: do they answer, and do they name the same primary?"""
+"""Replies of the sentinels: whether they answer, and whether they name the same primary."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..dial import Dialler
 from ..link import Link
 from ..sentinel import LOCKED_OUT
 
-#: No sentinel is waited for longer than this, seconds.
+#: Maximum seconds to wait for each sentinel.
 WITHIN_S = 1.0
 _LOGIN = "give `sentinel_password=` (and `sentinel_username=`, if they have users) in the URL"
 
 
 def examine(watch: Sentinels) -> Iterator[Finding]:
-    """Whom each of them names."""
+    """The primary that each of them names."""
     named: dict[str, list[str]] = {}
     for place in watch.places:
         try:
@@ -46,7 +46,7 @@ def examine(watch: Sentinels) -> Iterator[Finding]:
 
 
 def _remedy(wrong: Exception) -> str:
-    """What to do about a sentinel that didn't say whom it takes for the primary."""
+    """The remedy for a sentinel that didn't name a primary."""
     if LOCKED_OUT.search(str(wrong)):
         return f"{_LOGIN}; it isn't that of the servers"
     if isinstance(wrong, ConfigError):
@@ -55,7 +55,7 @@ def _remedy(wrong: Exception) -> str:
 
 
 def _asked(watch: Sentinels, place: Place) -> Place | None:
-    """Whom this sentinel names."""
+    """The primary that this sentinel names; None if it names none."""
     arguments = {**watch.arguments, "host": place[0], "port": place[1]}
     kind = "tls" if arguments.pop("ssl", False) else "tcp"
     until = boottime() + WITHIN_S

@@ -9,7 +9,7 @@ from .....core.finding import Finding, Table, fail, ok, warn
 from .visit import Visit
 
 OLDEST = (6, 2)
-#: Servers that take Redis's commands, by the line of INFO that tells their own version.
+#: Servers that accept Redis's commands, by the line of INFO that contains their own version.
 KIN = {"valkey_version": "Valkey", "dragonfly_version": "Dragonfly", "keydb_version": "KeyDB"}
 #: Number of connections that are asked whether they lead to the same server.
 CONNECTIONS = 4
@@ -17,7 +17,7 @@ _NO_ID = re.compile(r"0*")
 
 
 def version(hello: dict[str, Any], info: dict[str, str], protocol: int) -> Finding:
-    """Is it new enough?"""
+    """Check whether it is new enough."""
     told = info.get("redis_version") or _text(hello.get("version"))
     numbers = tuple(int(part) for part in re.findall(r"\d+", told)[:2])
     name = "Redis " + (told or "of a version that isn't told")
@@ -35,7 +35,7 @@ def version(hello: dict[str, Any], info: dict[str, str], protocol: int) -> Findi
 
 
 def _kind(visit: Visit) -> Finding | None:
-    """A sentinel and a node of a cluster take connections as a server does."""
+    """Report a sentinel or a node of a cluster, which accept connections as a server does."""
     mode = visit.info.get("redis_mode") or _text(visit.hello.get("mode"))
     if mode == "sentinel":
         return fail(
@@ -67,9 +67,9 @@ def _role(visit: Visit) -> Finding | None:
 
 
 def _identity(visit: Visit) -> Finding | None:
-    """Do all connections lead to one server, and does it say which one it is?"""
+    """Check whether all connections lead to one server, and whether it shows its run id."""
     if not visit.info:
-        return None  # said under "unseen"
+        return None  # reported under "unseen"
     ids = {visit.info.get("run_id", "")}
     for _ in range(CONNECTIONS):
         with visit.connected() as link:
@@ -94,7 +94,7 @@ def _text(raw: Any) -> str:
 
 
 def _span(seconds: int) -> str:
-    """A time that people can read at a glance.
+    """A time that is easy to read.
 
     >>> _span(59), _span(7200), _span(864000)
     ('59 s', '2 h', '10 d')

@@ -1,4 +1,4 @@
-"""The connections of an examination, and what the server has said of itself."""
+"""The connections of an examination, and what the server has reported about itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..dial import Dialler
 from ..link import Link
 from ..shard import ShardLink
 
-#: No request is waited for longer than this, seconds.
+#: Maximum seconds to wait for each request.
 WITHIN_S = 3.0
 Reply = Any
 
@@ -41,21 +41,21 @@ class Visit:
         buckets: Sequence[int] | None = None,
     ) -> None:
         self.settings = settings
-        #: Is it a node of a cluster? And the buckets that it has.
+        #: Whether it is a node of a cluster, and the buckets that it has.
         self.sharded = buckets is not None
         self.buckets = range(BUCKETS) if buckets is None else buckets
         self.label = settings.label
         self.prefix = settings.prefix
-        #: The rights that were lacking for a look.
+        #: The rights that were missing for a look.
         self.unseen: set[str] = set()
-        #: A word that nobody else uses.
+        #: A word that no other client uses.
         self.word = f"doctor-{secrets.token_hex(6)}".encode()
         self._dialler = dialler or Dialler(settings)
         self._main = self._connect()
 
     @contextmanager
     def connected(self) -> Generator[Link]:
-        """One more connection for the moment; few may be left."""
+        """One more connection for a short time; few may be left."""
         link = self._connect(ShardLink if self.sharded else Link)
         try:
             yield link
@@ -67,7 +67,7 @@ class Visit:
 
     @property
     def protocol(self) -> int:
-        """Which of the two protocols is spoken."""
+        """The protocol in use, 2 or 3."""
         return self._dialler.protocol
 
     def ask(self, *words: bytes, link: Link | None = None) -> Reply:
@@ -88,7 +88,7 @@ class Visit:
             ) from wrong
 
     def look(self, right: str, *words: bytes, link: Link | None = None) -> Reply:
-        """The answer to a question that may be forbidden: then None, and the right is noted."""
+        """The answer to a request that may be forbidden: then None, and the right is recorded."""
         reply = self.ask(*words, link=link)
         if isinstance(reply, ServerSaid):
             if reply.code == "NOPERM":
@@ -96,10 +96,10 @@ class Visit:
             return None
         return reply
 
-    # -- what it says of itself ------------------------------------------------------------
+    # -- what it reports about itself ------------------------------------------------------
 
     def told(self, link: Link | None = None) -> dict[str, str]:
-        """INFO, over this connection; empty if that isn't allowed or not known."""
+        """INFO, over this connection; empty if it isn't allowed or not known."""
         text = self.look("info", b"INFO", link=link)
         if not isinstance(text, bytes):
             return {}
@@ -113,9 +113,9 @@ class Visit:
 
     @functools.cached_property
     def hello(self) -> dict[str, Any]:
-        """What HELLO says, which needs no right; empty before Redis 6.2 and behind many proxies."""
+        """The reply to HELLO, which needs no right; empty before Redis 6.2 and via many proxies."""
         said = self.ask(b"HELLO")
-        if isinstance(said, list):  # as RESP2 has it
+        if isinstance(said, list):  # the form of RESP2
             said = dict(zip(said[::2], said[1::2], strict=False))
         if not isinstance(said, dict):
             return {}
@@ -123,30 +123,30 @@ class Visit:
 
     @functools.cached_property
     def user(self) -> str:
-        """The user of this connection, as a subject of a sentence."""
+        """The user of this connection, as the subject of a sentence."""
         return f"the user {self.user_name}".rstrip()
 
     @functools.cached_property
     def user_name(self) -> str:
-        """The name of that user; empty, if nobody tells."""
+        """The name of that user; empty if it is unknown."""
         said = self.ask(b"ACL", b"WHOAMI")
         if isinstance(said, bytes):
             return said.decode("utf-8", "replace")
         return str(self.settings.arguments.get("username") or "")
 
     def number(self, key: str) -> int | None:
-        """A number of INFO; None if it isn't told."""
+        """A number of INFO; None if it isn't there."""
         text = self.info.get(key, "")
         return int(text) if text.isdecimal() else None
 
     def replicas(self) -> Iterator[dict[str, str]]:
-        """What INFO says of each of its replicas."""
+        """The line of INFO about each of its replicas."""
         for at in range(self.number("connected_slaves") or 0):
             parts = (one.partition("=") for one in self.info.get(f"slave{at}", "").split(","))
             yield {key: value for key, _, value in parts}
 
     def setting(self, name: str) -> str | None:
-        """One line of the server's configuration; None if it isn't told."""
+        """One line of the server's configuration; None if it can't be read."""
         said = self.look("config|get", b"CONFIG", b"GET", name.encode())
         if isinstance(said, dict):
             said = [part for pair in said.items() for part in pair]
@@ -156,7 +156,7 @@ class Visit:
         return None
 
     def clock(self) -> Clock | None:
-        """The server's clock beside ours; None if it doesn't tell."""
+        """The server's clock compared with ours; None if the server doesn't send it."""
         begun, ours = boottime(), walltime()
         said = self.ask(b"TIME")
         took = boottime() - begun
