@@ -1,4 +1,4 @@
-"""Actions of the actors: put jobs, take them one by one, in a loop or as a worker, settle them."""
+"""Actions of the actors: put jobs; take and settle them one by one, in a loop or as a worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPECTED = (StoreUnavailable, LockLost, NotHeld, ConfigError)
 
 
 def options_of(rng: random.Random) -> dict[str, Options]:
-    """The queues of a history: all who use one give it the same options."""
+    """The queues of a history, with options that all its actors share."""
     interval = rng.choice((0.0, 0.0, 0.4, 2.0))
     start = rng.choice((Start.ACK, Start.ACK, Start.TAKE))
     patience = Patience(rng.choice((2, 4, 10)), rng.random() < 0.2)
@@ -34,7 +34,7 @@ def options_of(rng: random.Random) -> dict[str, Options]:
 
 
 class QueueActor:
-    """A task of a process that puts or takes, with its own seeded will."""
+    """A task of a process that puts or takes; it draws its actions from a separate seed."""
 
     def __init__(self, history: QueueHistory, process: Process, number: int, seed: int) -> None:
         self.history = history
@@ -48,7 +48,7 @@ class QueueActor:
         self.calls = 0
 
     async def main(self) -> None:
-        """Do a number of things, one after the other; leave nothing taken."""
+        """Do a number of actions, one after the other; settle or return all deliveries."""
         choices: Sequence[Callable[[], Awaitable[None]]] = (
             [self.put] * 4 + [self.one] * 4 + [self.loop] * 2 + [self.several, self.work, self.work]
         )
@@ -57,7 +57,7 @@ class QueueActor:
             await self._guarded(self.rng.choice(choices))
 
     async def drain(self) -> None:
-        """Take and ack whatever is left, until nothing is."""
+        """Take and ack all remaining jobs."""
         while True:
             try:
                 found = await self.queue._take(1, 0.0)
@@ -71,7 +71,7 @@ class QueueActor:
             await self.client._ctx.runtime.sleep(0.5)
 
     def _left(self) -> bool:
-        """Is there anything that may be due some time?"""
+        """Is there a job that may still become due?"""
         queue = self.history.server.queue("q")
         some = [*queue.tracks.values(), *queue.singles.values()]
         return any(track.rows and not track.rows[0].dead for track in some)
@@ -87,12 +87,12 @@ class QueueActor:
         except KeyboardInterrupt:
             self.history.tell(self, "  Ctrl-C")
         for loan in self.holding:
-            self.watch.left(loan)  # an exception left the body: nobody works on
+            self.watch.left(loan)  # an exception left the body: the work has ended
         await self._in_the_end(self._return_all)
         await self._in_the_end(lambda: self.pause(0.4))
 
     async def _in_the_end(self, act: Callable[[], Awaitable[None]]) -> None:
-        """What an actor does whatever interrupts it, as a ``finally`` would."""
+        """Do ``act`` in spite of any interrupt, as a ``finally`` would."""
         while True:
             try:
                 return await act()
@@ -112,10 +112,10 @@ class QueueActor:
                 pass
             self.holding.pop()
 
-    # -- the things to do --------------------------------------------------------------------
+    # -- the actions -------------------------------------------------------------------------
 
     async def put(self) -> None:
-        """Some jobs, at times with their own ids, or with a delay."""
+        """Put some jobs, sometimes with ids, or with a delay."""
         rng, group = self.rng, self.rng.choice(GROUPS)
         jobs = []
         for _ in range(rng.choice((1, 1, 3))):
@@ -129,12 +129,12 @@ class QueueActor:
                 self.watch.put("q", group, receipt.id, begun)
 
     async def one(self) -> None:
-        """A job, worked on and settled."""
+        """Take a job, work on it and settle it."""
         for job in await self._take(1):
             await self._work_on(job)
 
     async def several(self) -> None:
-        """Some jobs at once, acked in one round trip."""
+        """Take some jobs at once, and ack them in one round trip."""
         found = await self._take(3)
         await self.pause(0.3)
         for loan in found:
@@ -145,7 +145,7 @@ class QueueActor:
             self.holding.remove(loan)
 
     async def loop(self) -> None:
-        """A loop: each is settled with the take of the next."""
+        """Take jobs in a loop, where each take also settles the job before."""
         last: Loan | None = None
         for _ in range(self.rng.randint(2, 4)):
             done: Any = None
@@ -168,7 +168,7 @@ class QueueActor:
             self.holding.remove(last)
 
     async def work(self) -> None:
-        """A worker with two loops, for a while."""
+        """Run a worker with two loops for a while."""
         worker = WorkerBase(self.queue, self._handle, 2, drain=self.rng.random() < 0.3)
         worker._start()
         try:
@@ -182,7 +182,7 @@ class QueueActor:
             self.history.tell(self, "  its worker was ended from outside")
 
     async def _handle(self, job: DeliveryBase) -> BaseException | None:
-        """The handler of the worker: what it raised, if anything."""
+        """The handler of the worker; returns the exception of a failed job, or None."""
         loan = self.watch.delivered(self.process, job, self.history.world.time)
         self.history.tell(self, f"  works on {loan}")
         try:
@@ -219,7 +219,7 @@ class QueueActor:
         return loan
 
     async def _work_on(self, loan: Loan) -> None:
-        """Work on it for a while, look at it now and then, settle it."""
+        """Work on it for a while, look at it a few times, settle it."""
         ttl = loan.lease.ttl
         length = self.rng.choice((0.01, 0.3, ttl * 0.5, ttl * 2)) * self.rng.random()
         for _ in range(self.rng.randint(1, 3)):
