@@ -30,7 +30,7 @@ __all__ = [
 
 
 def open_blocking(url: StoreURL) -> Store:
-    """A store for threads. It connects with the first verb."""
+    """Return a store for threads. It connects with the first verb."""
     found = settings(url)
     try:
         from .blocking.port import ThreadPort
@@ -40,7 +40,7 @@ def open_blocking(url: StoreURL) -> Store:
 
 
 def open_aio(url: StoreURL) -> Store:
-    """A store for one asyncio event loop. It connects with the first verb."""
+    """Return a store for one asyncio event loop. It connects with the first verb."""
     found = settings(url)
     try:
         from .aio.port import LoopPort

@@ -107,7 +107,7 @@ _NO_ENTRY = re.compile(
 _FILE = re.compile(r"(?:certificate|private key|root certificate|CRL)\b.* file|certificate present")
 
 
-#: Other clients have all connections.
+#: Messages of a server whose connections are all in use by other clients.
 _FULL = re.compile(r"connection slots are reserved|too many (?:clients|connections)", re.IGNORECASE)
 
 

@@ -1,11 +1,12 @@
 """The port for threads: a pool of connections, and one that listens for all waiters.
 
 A verb takes the connection that was used last, or makes one, and returns it after the reply. After
-any failure but an error of the server, Ctrl-C included, the connection is not used again: another
-request never reads a reply that is still under way. The request is cancelled at the server, and the
-connection counts in the pool until the server has answered and has ended the session. A connection
-that was begun and given up counts, too. Only renewals and releases don't wait for sessions to end.
-A connection that a verb with little time has half made is finished in a thread, for the next verb.
+any failure except an error that the server reports, the connection is not used again; Ctrl-C is
+such a failure. So another request never reads a reply that is still under way. The request is
+cancelled at the server, and the connection counts in the pool until the server has answered and has
+ended the session. A connection that was begun and given up counts, too. Only renewals and releases
+don't wait for sessions to end. A connection that a verb with little time has half made is finished
+in a thread, for the next verb.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class ThreadPort(Makes[Link]):
         self._naps.pop(claim_id, None)
         self._ear.forget(claim_id)
 
-    # -- its life ----------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------
 
     async def close(self) -> None:
         """End the connections, and wake all waiters."""

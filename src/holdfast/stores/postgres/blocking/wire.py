@@ -27,7 +27,7 @@ from ..replies import Rows
 READ, WRITE = 1, 2
 T = TypeVar("T")
 Steps = Generator[tuple[int, int], None, T]
-#: The oldest supported version: PostgreSQL 12 lacks gen_random_uuid().
+#: The oldest supported version: PostgreSQL 12 and older ones lack gen_random_uuid().
 OLDEST = 130_000
 _HELLO = b"""
 SELECT pg_backend_pid(), current_setting('server_version_num'), pg_is_in_recovery(),
