@@ -149,7 +149,7 @@ def of_driver(found: Settings, driver: str, maker: str) -> Settings:
 
 
 def _of_engine(url: StoreURL) -> Settings:
-    """What is known of an engine of SQLAlchemy's, which makes the connections itself."""
+    """Return the settings for an engine of SQLAlchemy, which makes the connections itself."""
     engine = getattr(url.native, "sync_engine", url.native)
     known = engine.url
     host = known.host or ""
