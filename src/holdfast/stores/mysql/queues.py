@@ -85,7 +85,7 @@ class MysqlQueues:
         """Begin without state, at the start and in the child of a fork."""
         #: For each waiting take: its next pause.
         self._pauses: dict[str, float] = {}
-        #: For each queue: the time when a take stopped waiting, and its pause. The next take that
+        #: For each queue: time and pause of each take that stopped waiting. The next take that
         #: waits continues with such a pause, so that a worker that repeats takes without success
         #: asks less and less often.
         self._left: dict[str, list[tuple[float, float]]] = {}
