@@ -12,7 +12,7 @@ from .config import Settings
 #: The server rolled back the whole transaction. The cause is a deadlock, another node of a Galera
 #: cluster that was first, a row that another transaction kept locked, or a row that changed after
 #: its first read. 1048: the procedure locked a row that another transaction had just inserted, a
-#: moment before InnoDB lets it read the row, and so it read NULL.
+#: moment before InnoDB made the row readable, and so it read NULL.
 ROLLED_BACK = frozenset({1213, 1205, 1020, 3572, 1048})
 #: A table, a procedure or a column isn't there (yet).
 MISSING = frozenset({1146, 1305, 1054})

@@ -38,9 +38,8 @@ LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.2
 #: After an empty take, the next one follows after at least the waiter's pause, or after at least
 #: this many seconds if that is less.
 HASTE_S = 0.1
-#: Maximum length of a statement in bytes. For a statement longer than the second number, the limit
-#: of the server is queried first: it cuts the connection of a longer one, and its error may be
-#: lost.
+#: Maximum length of a statement in bytes; and the length above which the server's limit is queried
+#: first. A server cuts the connection of a statement above its limit, and its error may be lost.
 STATEMENT_MAX, STATEMENT_ASKED = 15 * 1024 * 1024, 512 * 1024
 #: Time limit of a look, in seconds; a later look may succeed.
 LOOK_S = 1.0

@@ -1,8 +1,8 @@
 """The port for one event loop: a few connections of asyncmy, each for one request at a time.
 
 Further requests wait for a connection. asyncmy's own pool isn't used. A request that is cancelled
-closes its connection, so its reply is never read. It may still be carried out; the tombstone of its
-withdrawal is for that.
+closes its connection, so its reply is never read. The server may still carry it out; the tombstone
+of its withdrawal exists for that case.
 """
 
 from __future__ import annotations

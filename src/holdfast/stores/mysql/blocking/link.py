@@ -115,7 +115,7 @@ class ThreadLink:
         left, self._left = self._left, None
         if left is None:
             return Ending(None)
-        twin = twin_of(left.fileno())  # without TLS, if there is any
+        twin = twin_of(left.fileno())  # the bare socket, even if the connection uses TLS
         left.close()
         return Ending(twin)
 
