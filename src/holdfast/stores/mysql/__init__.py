@@ -1,9 +1,9 @@
 """MySQL and MariaDB: the line of claims in two tables, one stored procedure per verb.
 
 ``mysql://user:password@host:3306/database``, or ``mariadb://``; the URLs of SQLAlchemy for PyMySQL
-and asyncmy work as well. Options: ``prefix=holdfast`` is what tables and procedures begin with;
-``unix_socket``, ``ssl_mode`` and its like say how to connect. An engine of SQLAlchemy may be given
-instead of a URL.
+and asyncmy work as well. Options: ``prefix=holdfast`` begins the names of tables and procedures;
+``unix_socket``, ``ssl_mode`` and similar options are for connecting. An engine of SQLAlchemy can
+replace the URL.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def open_blocking(url: StoreURL) -> Store:
-    """A store for threads. It connects with the first verb."""
+    """Return a store for threads. It connects with the first verb."""
     found = of_driver(settings(url), "pymysql", "an Engine for PyMySQL")
     try:
         from .blocking.port import ThreadPort
@@ -40,7 +40,7 @@ def open_blocking(url: StoreURL) -> Store:
 
 
 def open_aio(url: StoreURL) -> Store:
-    """A store for one asyncio event loop. It connects with the first verb."""
+    """Return a store for one asyncio event loop. It connects with the first verb."""
     found = of_driver(settings(url), "asyncmy", "an AsyncEngine for asyncmy")
     try:
         from .aio.port import LoopPort
@@ -50,7 +50,7 @@ def open_aio(url: StoreURL) -> Store:
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """What is right and wrong with a server, for ``holdfast doctor``."""
+    """Examine a server, for ``holdfast doctor``."""
     try:
         from .blocking.doctor import examine
     except ImportError as missing:
@@ -59,12 +59,12 @@ def examine(url: StoreURL) -> Iterator[Finding]:
 
 
 def schema_script(url: StoreURL) -> str:
-    """The text that makes the tables and procedures, for the server's own client."""
+    """Return the script that makes the tables and procedures, for the server's own client."""
     return script(url.options.get("prefix", DEFAULT_PREFIX))
 
 
 def apply_schema(url: StoreURL) -> str:
-    """Make the tables and procedures, as this user; what was done, in words."""
+    """Make the tables and procedures as this user; return a sentence about what was done."""
     try:
         from .blocking.make import make
     except ImportError as missing:

@@ -9,30 +9,30 @@ from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from ...runtime import tls
 from .config import Settings
 
-#: The server rolled the whole transaction back, because of a dead-lock, another node of a Galera
-#: cluster that was first, a row that another transaction kept locked, or a row that was changed
-#: since we first read it. 1048: we locked a row that another transaction had just inserted, a
-#: moment before InnoDB lets us read it, and the procedure read NULL.
+#: The server rolled back the whole transaction. The cause is a deadlock, another node of a Galera
+#: cluster that was first, a row that another transaction kept locked, or a row that changed after
+#: its first read. 1048: the procedure locked a row that another transaction had just inserted, a
+#: moment before InnoDB made the row readable, and so it read NULL.
 ROLLED_BACK = frozenset({1213, 1205, 1020, 3572, 1048})
 #: A table, a procedure or a column isn't there (yet).
 MISSING = frozenset({1146, 1305, 1054})
 #: The request is longer than a packet may be.
 _TOO_LONG = 1153
-#: After these the connection leads nowhere.
+#: After these errors the connection is of no use.
 OVER = frozenset({1053, 1077, 1079, 1080, 1152, _TOO_LONG, 1159, 1161, 1317, 1927, 3169, 4031})
-#: What a driver says of a server that knows no TLS.
+#: The error of a driver for a server without TLS.
 _NO_TLS = 2026
-#: From here to 2999 it is the driver that speaks: of a connection that broke or never was.
+#: Errors of the driver, not of the server: the connection broke, or was never made.
 DRIVER = range(2000, 3000)
 
 
-#: What a driver raises for an answer that is cut short or out of order. A node of Galera sends such
-#: when it takes a transaction back in the middle of its answer: its end in place of a column.
+#: Exceptions of a driver for a reply that is cut short or out of order. A Galera node sends such a
+#: reply if it rolls back a transaction in the middle of it: the end comes in place of a column.
 GARBLED = (struct.error, IndexError, AssertionError, ValueError, TypeError)
 
 
 class ServerSaid(Exception):
-    """An error of the server: its number and its words."""
+    """An error of the server: its number and its message."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(code, text)
@@ -43,7 +43,7 @@ class ServerSaid(Exception):
         return f"{self.code}: {self.text}"
 
 
-#: What may pass by itself, or once somebody looks after the server: number -> in our words.
+#: Number -> the cause. It may pass without help, or after an administrator acts.
 _UNAVAILABLE = {
     1205: "somebody else has had the name's row locked all the time",
     1213: "others were first all the time",
@@ -68,7 +68,7 @@ _TABLES = (
     "to use the locks it needs EXECUTE, SELECT, INSERT, UPDATE and DELETE on the database, and to "
     "make the tables CREATE and CREATE ROUTINE, too"
 )
-#: What stays wrong until somebody changes it.
+#: Number -> the cause. It stays until a user or an administrator changes something.
 _WRONG = {
     1044: "the user may not use this database",
     1045: "the user or the password is wrong, or this user must come by TLS "
@@ -96,7 +96,7 @@ _WRONG = {
 _INNODB_READ_ONLY = (
     "its tables can only be read; start it without innodb_read_only and innodb_force_recovery"
 )
-#: The same where the number alone doesn't tell: number, a part of the server's words -> in ours.
+#: The same where the number alone isn't enough: number, a part of the message -> the cause.
 _WRONG_BY_WORDS = {
     (1290, "NO_ENGINE_SUBSTITUTION"): "enforce_storage_engine keeps it from making tables of "
     "InnoDB; take that away",
@@ -109,7 +109,7 @@ _WRONG_BY_WORDS = {
 
 
 def complaint(error: ServerSaid, label: str) -> HoldfastError:
-    """The exception for an error of the server ``label``: what it means, what to do."""
+    """Return the exception for an error of the server ``label``, with its meaning and a remedy."""
     for (code, part), words in _WRONG_BY_WORDS.items():
         if error.code == code and part in error.text:
             return ConfigError(f"{label} refuses: {words} ({error})")
@@ -133,13 +133,14 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
 
 
 def no_entry(wrong: Exception, settings: Settings) -> HoldfastError:
-    """The error for a connection that could not be made."""
+    """Return the error for a connection that could not be made."""
     said = heard(wrong)
     if said is not None:
         return complaint(said, settings.label)
     label = settings.label
     seen = f"{wrong} {tls.failure(wrong) or ''}"
-    if wrong.args[:1] == (_NO_TLS,) or "WRONG_VERSION_NUMBER" in seen:  # asyncmy just begins
+    # asyncmy begins TLS even if the server has none: then the version number is wrong.
+    if wrong.args[:1] == (_NO_TLS,) or "WRONG_VERSION_NUMBER" in seen:
         return ConfigError(f"{label} doesn't speak TLS, and ssl_mode={settings.tls} asks for that")
     if "CERTIFICATE_VERIFY_FAILED" in seen:
         return ConfigError(
@@ -150,22 +151,21 @@ def no_entry(wrong: Exception, settings: Settings) -> HoldfastError:
 
 
 def not_made(label: str, wrong: Exception) -> StoreUnavailable:
-    """The error for an engine that could not make a connection, for a reason of its own."""
+    """Return the error for an engine that made no connection, by any other exception."""
     return StoreUnavailable(
         f"{label} took no connection: its engine ended with {type(wrong).__name__}: {wrong}"
     )
 
 
 def garbled(wrong: Exception, label: str) -> StoreUnavailable:
-    """The error for an answer that its driver can't read: the connection is of no use any more."""
+    """Return the error for a reply that its driver can't read; the connection is of no use then."""
     return StoreUnavailable(
         f"{label} sent an answer that can't be read: {type(wrong).__name__}: {wrong}"
     )
 
 
 def heard(wrong: Exception) -> ServerSaid | None:
-    """What the server said, if that is what a driver's exception is about; else None: the
-    connection broke."""
+    """Return the error of the server in a driver's exception; None: the connection broke."""
     code = wrong.args[0] if wrong.args else None
     if not isinstance(code, int) or code < 1000 or code in DRIVER:
         return None

@@ -1,6 +1,6 @@
 """Connection settings from a URL. No driver is imported.
 
-What SQLAlchemy's URLs may say besides, a charset for example, is accepted and has no effect.
+Other options of SQLAlchemy's URLs, a charset for example, are accepted and have no effect.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 PORT = 3306
 DEFAULT_PREFIX = "holdfast"
-#: Maximum number of connections of a client; one more is reserved for renewals and releases. A
-#: server allows 151 in all by default.
+#: Maximum number of connections of a client: the default of the option pool=, and its maximum. One
+#: more is reserved for renewals and releases. A server allows 151 in all by default.
 POOL, POOL_MAX = 16, 1000
 PREFIX_MAX = 30
 _PREFIX = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{PREFIX_MAX - 1}}}")
-#: From no TLS at all to a certificate that must be trusted and name the host.
+#: Values of ssl_mode=: from no TLS to a certificate that must be trusted and name the host.
 TLS = ("disabled", "required", "verify_ca", "verify_identity")
-#: What is read of files then.
+#: Options that name files for TLS.
 _TLS_OPTIONS = {"ca": "ssl_ca", "cert": "ssl_cert", "key": "ssl_key"}
 
 
 class Settings(NamedTuple):
-    """How to reach a server, and the database there."""
+    """The address of a server, and the database there."""
 
     host: str
     port: int
@@ -42,13 +42,13 @@ class Settings(NamedTuple):
     database: str
     label: str
     prefix: str = DEFAULT_PREFIX
-    #: Seconds that connecting may take at most; a request that has less time counts.
+    #: Maximum number of seconds for connecting; less if the request has less time.
     connect_s: float = 5.0
     tls: str = TLS[0]
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
-    #: An engine of SQLAlchemy's that makes the connections, where one was given.
+    #: The engine of SQLAlchemy that makes the connections, if one was given.
     engine: Any = None
     pool: int = POOL
 
@@ -56,10 +56,10 @@ class Settings(NamedTuple):
         return f"Settings({self.label!r})"
 
     def context(self) -> ssl.SSLContext | None:
-        """What a connection by TLS is made with, None if it is without."""
+        """Return the TLS context for a connection; None without TLS."""
         if self.tls == "disabled":
             return None
-        import ssl  # because few need it, and it is slow to import
+        import ssl  # here, because few clients need it, and it is slow to import
 
         given = {"ssl_ca": self.ca, "ssl_cert": self.cert, "ssl_key": self.key}
         made = tls.context("mysql", _TLS_OPTIONS, given)
@@ -75,7 +75,7 @@ def _prefix(text: str) -> str:
     return text
 
 
-#: Everything that a URL may say behind its question mark.
+#: All options of a URL, each with the check of its value.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "prefix": _prefix,
     "pool": number(1, POOL_MAX),
@@ -92,7 +92,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 
 def settings(url: StoreURL) -> Settings:
-    """How to reach the server that a URL or an engine of SQLAlchemy's names."""
+    """Return the settings for the server that a URL or an engine of SQLAlchemy names."""
     if url.native is not None:
         return _of_engine(url)
     options = url.options
@@ -138,7 +138,7 @@ def settings(url: StoreURL) -> Settings:
 
 
 def of_driver(found: Settings, driver: str, maker: str) -> Settings:
-    """The same; ``ConfigError`` if they are of an engine for another driver than this one."""
+    """Return the settings; ``ConfigError`` if their engine is for another driver than this one."""
     if found.engine is not None and found.engine.dialect.driver != driver:
         raise ConfigError(
             f"{found.label}: an engine for {found.engine.dialect.driver} was given. Client takes "
@@ -149,7 +149,7 @@ def of_driver(found: Settings, driver: str, maker: str) -> Settings:
 
 
 def _of_engine(url: StoreURL) -> Settings:
-    """What is known of an engine of SQLAlchemy's, which makes the connections itself."""
+    """Return the settings for an engine of SQLAlchemy, which makes the connections itself."""
     engine = getattr(url.native, "sync_engine", url.native)
     known = engine.url
     host = known.host or ""
@@ -168,7 +168,7 @@ def _of_engine(url: StoreURL) -> Settings:
 
 
 def _place(url: StoreURL) -> tuple[str, int]:
-    """Host and port of a text such as ``localhost:3307`` or ``[::1]``."""
+    """Return host and port of a text such as ``localhost:3307`` or ``[::1]``."""
     text = url.host
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")

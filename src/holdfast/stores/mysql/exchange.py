@@ -1,8 +1,8 @@
-"""The exchange between a verb and its answer, for both kinds of runtime.
+"""Exchange of statements and replies with a server, for threads and for an event loop.
 
-What was rolled back is sent again, within the time of the verb; tables and procedures that are
-missing are made. What may have been carried out is never sent again from here: the core does that,
-and knows afterwards that a copy may still be under way.
+A statement that was rolled back is sent again, within the time of the verb. Missing tables and
+procedures are made. A statement that may have been carried out is never sent again here: the core
+does that, and then knows that a copy may still be under way.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .config import Settings
 from .replies import Rows
 from .schema import ALREADY, statements
 
-#: The longest pause before a transaction is tried again that was rolled back.
+#: The longest pause, in seconds, before a statement that was rolled back is sent again.
 AGAIN_S = 0.2
-#: Time limit of the first verb on an empty database, which makes the tables, seconds.
+#: Time limit, in seconds, for making the tables and procedures.
 MAKE_S = 30.0
-#: What renews or releases: one connection more is kept for these, so that they never wait behind
-#: those who want something.
+#: Procedures that renew or release. One more connection is reserved for them, so that they never
+#: wait behind requests for something new.
 _URGENT = (
     "_leave_all", "_renew", "_stand", "_queue_extend", "_queue_settle", "_queue_return",
     "_refresh_prolong", "_refresh_abandon", "_refresh_finish",
@@ -31,7 +31,7 @@ _URGENT = (
 
 
 def urgent(sql: str) -> bool:
-    """Does this statement renew or release? A leave that buries its claim undoes a wish.
+    """Does this statement renew or release? A leave that makes a tombstone does neither.
 
     >>> [urgent(f"CALL a_{one})") for one in ("leave_2(1,0", "leave_2(1,9", "stand_2(1")]
     [True, False, True]
@@ -41,7 +41,7 @@ def urgent(sql: str) -> bool:
 
 
 class Silent(StoreUnavailable):
-    """The server gives no answer, and may still be at it."""
+    """The server gave no reply, and may still carry out the request."""
 
     def __init__(self, label: str, within: float) -> None:
         super().__init__(f"{label} gave no answer within {within:.3g} s")
@@ -51,10 +51,11 @@ class Link(Protocol):
     """One connection."""
 
     async def ask(self, sql: str, within: float) -> Rows:
-        """The rows of the first result; the others are read, too.
+        """Return the rows of the first result; the other results are read, too.
 
-        Raises ``ServerSaid`` if the server refuses, and then the connection can be used again;
-        ``StoreUnavailable`` if it gives no answer within ``within`` seconds.
+        Raises ``ServerSaid`` for an error of the server; unless the error is in `OVER`, the
+        connection can be used again. Raises ``StoreUnavailable`` if there is no reply within
+        ``within`` seconds.
         """
         ...
 
@@ -71,30 +72,30 @@ class Exchange(ABC, Generic[L]):
 
     @abstractmethod
     async def _take(self, within: float, urgent: bool) -> L:
-        """A connection for ourselves alone, within ``within`` seconds."""
+        """Return a connection for one statement, within ``within`` seconds."""
 
     @abstractmethod
     def _give(self, link: L) -> None:
-        """It can be used by others."""
+        """Make a connection available to other statements."""
 
     @abstractmethod
     def _drop(self, link: L) -> None:
-        """It can't be used by anybody: it leads nowhere."""
+        """End a connection that is of no use."""
 
     @abstractmethod
     def _abandon(self, link: L) -> None:
-        """Nobody uses it any more, though the server may still be at what was asked."""
+        """Give up a connection on which the server may still carry out a request."""
 
     @abstractmethod
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep for this many seconds."""
 
     @abstractmethod
     def now(self) -> float:
-        """Seconds that never jump."""
+        """Return the seconds of a clock that never jumps."""
 
     async def call(self, sql: str, within: float) -> Rows:
-        """The rows that a statement answers; see the protocol."""
+        """Return the rows of the reply to a statement; see the protocol."""
         until = self.now() + within
         tries, made = 0, False
         while True:

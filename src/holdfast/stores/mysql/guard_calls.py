@@ -1,4 +1,4 @@
-"""The verbs of refresh guards as statements of SQL, made as those of ``statements.py`` are."""
+"""Verbs of refresh guards as statements of SQL, in the same form as in ``statements.py``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .schema import REFRESH_VERSION
 from .statements import ident, literal, micros, of_names
 
 _NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
-#: The server's time and all of a value as one: each column more is much work for a driver.
+#: The server's time and the whole value as one column: each further column costs a driver much
+#: time.
 _ALL = f"CONCAT_WS(' ', {_NOW}, version, fresh, stale, kept, stored, cost, data)"
 _COUNTS = ", ".join(Tally._fields)
 _ADDED = ", ".join(f"{one} = {one} + VALUES({one})" for one in Tally._fields)
@@ -43,18 +44,18 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
         self._sweep = f"CALL {name}_sweep_{REFRESH_VERSION}("
 
     def read(self, entry: Entry) -> str:
-        """The value of one entry. Locks nothing."""
+        """Return the value of one entry. Locks nothing."""
         return (
             f"{self._read}{entry.guard.encode().hex()}' AND entry = X'{entry.key.encode().hex()}'"
         )
 
     def read_all(self, guard: str, keys: Iterable[str]) -> str:
-        """The values of several entries of one guard."""
+        """Return the values of several entries of one guard."""
         known = ",".join(literal(key.encode()) for key in keys)
         return f"{self._read_all}{literal(guard.encode())} AND entry IN ({known})"
 
     def ended(self, entry: Entry) -> str:
-        """How many refresh leases of an entry have ended. Locks nothing."""
+        """Return the number of refresh leases of an entry that have ended. Locks nothing."""
         guard, key = literal(entry.guard.encode()), literal(entry.key.encode())
         return f"{self._ended}{guard} AND entry = {key}"
 
@@ -83,7 +84,7 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
         )
 
     def prolong(self, prolongs: Iterable[Prolong]) -> str:
-        """Renew refresh leases, in ascending order."""
+        """Renew refresh leases, in ascending order of their entries."""
         packed = b"".join(
             _packed(one.entry)
             + ident(one.id)
@@ -102,17 +103,17 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
         return f"{self._sweep}{rows},{now_us})"
 
     def look(self, entry: Entry) -> str:
-        """How an entry stands."""
+        """Return the state of an entry."""
         return self._look.format(
             guard=literal(entry.guard.encode()), entry=literal(entry.key.encode())
         )
 
     def survey(self, prefix: str, exact: bool) -> str:
-        """The guards whose names begin so, or this one."""
+        """Return the guards with this prefix, or the guard with this name."""
         return f"{self._survey}{of_names('guard', prefix, exact)} ORDER BY guard"
 
     def tally(self, guard: str, tally: Tally) -> str:
-        """Add to the numbers of a guard."""
+        """Add to the counts of a guard."""
         counts = ",".join(str(one) for one in tally)
         return (
             f"{self._tally}({literal(guard.encode())},{counts},{_NOW} + {micros(TALLY_KEPT_S)}) "
@@ -121,7 +122,7 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
 
 
 def ascending(entries: Sequence[Entry]) -> list[int]:
-    """The places of these, sorted as the server sorts them: so no two wait for each other."""
+    """Return the indexes of the entries in the server's order, so that requests can't deadlock."""
     return sorted(
         range(len(entries)),
         key=lambda at: (entries[at].guard.encode(), entries[at].key.encode()),

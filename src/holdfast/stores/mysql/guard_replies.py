@@ -24,18 +24,18 @@ _DUTY, _BUSY, _FAILING, _VALUE = range(1, 5)
 
 
 def read(raw: Any) -> Value | None:
-    """The value that is kept; None if none is kept any more."""
+    """Return the stored value; None if it is no longer kept."""
     *numbers, data = bytes(raw).split(b" ", 7)
     now, version, fresh, stale, kept, stored, cost = map(int, numbers)
     if kept <= now:
         return None
     if (stored or version) > now:
-        fresh = stale = now  # the clock was set back since, so nobody knows how old it is
+        fresh = stale = now  # the clock was set back since then, so the age is unknown
     return Value(data, (fresh - now) * _MICRO, (stale - now) * _MICRO, cost * _MICRO, version)
 
 
 def begun(rows: Rows) -> tuple[Begun, int]:
-    """The answer to a begin, and how many refresh leases of the entry had ended then."""
+    """Return the reply to a begin, and the number of refresh leases of the entry that had ended."""
     if len(rows) != 1 or len(rows[0]) != 8:
         raise StoreUnavailable("the server answered with something else than was asked for")
     code, n, left_us, stale_us, cost_us, failures, ended, data = rows[0]
@@ -50,7 +50,7 @@ def begun(rows: Rows) -> tuple[Begun, int]:
 
 
 def looked(rows: Rows, entry: Entry) -> EntryRecord:
-    """How an entry stands."""
+    """Return the state of an entry."""
     now, held, owner, lease, failures, pause, failed, reason, version, size, *times = rows[0]
     record = EntryRecord(entry, EntryState.MISSING)
     if held and lease > now:
@@ -76,5 +76,5 @@ def looked(rows: Rows, entry: Entry) -> EntryRecord:
 
 
 def surveyed(rows: Rows) -> list[GuardRecord]:
-    """The guards and their numbers."""
+    """Return the guards and their counts."""
     return [GuardRecord(text(name), Tally(*map(int, counts))) for name, *counts in rows]

@@ -1,5 +1,7 @@
-"""The verbs of refresh guards on MySQL and MariaDB: which statement each of them is, and what its
-answer means. Nobody is woken: a waiter looks again, with growing pauses."""
+"""The verbs of refresh guards on MySQL and MariaDB: their statements, and what the replies mean.
+
+There are no wake-ups: a waiter looks again, with growing pauses.
+"""
 
 from __future__ import annotations
 
@@ -33,30 +35,30 @@ from .replies import Rows, numbers, said
 #: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
 #: and the longest one.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
-#: Seconds that a look may take; the next one may be luckier.
+#: Time limit of a look, in seconds; a later look may succeed.
 LOOK_S = 1.0
 #: Maximum number of entries that one transaction invalidates: it locks the rows of all.
 BATCH_MAX = 250
-#: After this many seconds, or this many refresh leases, a client removes what has expired: twice
-#: as much as it may have made, so that nothing piles up.
+#: A client removes expired entries after `SWEEP_S` seconds or `SWEEP_EVERY` refresh leases: at most
+#: twice the number that it may have made, and `_SWEEP_MORE`, so that they don't accumulate.
 SWEEP_S = 1.0
 SWEEP_EVERY = 256
 _SWEEP_MORE = 64
 
 
 class Port(Protocol):
-    """What the verbs need of the store's port."""
+    """The methods of the store's port that the verbs need."""
 
     async def call(self, sql: str, within: float) -> Rows:
-        """The rows that a statement answers."""
+        """Return the rows of the reply to a statement."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep for this many seconds."""
         ...
 
     def now(self) -> float:
-        """Seconds that never jump."""
+        """Return the seconds of a clock that never jumps."""
         ...
 
 
@@ -71,16 +73,16 @@ class MysqlGuards:
         self.forget()
 
     def forget(self) -> None:
-        """We are the child of a fork."""
-        #: Of each wish that waits: the pause before its next look, and how many refresh leases had
-        #: ended.
+        """Begin without state, at the start and in the child of a fork."""
+        #: For each waiting `Wish`: the pause before its next look, and the number of refresh leases
+        #: that had ended.
         self._waiting: dict[str, tuple[float, int]] = {}
         #: Number of refresh leases since the last sweep, and when that was.
         self._since = 0
         self._swept = -math.inf
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """The values of these; see the contract. One statement for each guard, so for all."""
+        """Return the values of entries, by one statement for each guard; see the contract."""
         if len(entries) == 1:
             rows = await self._port.call(self._calls.read(entries[0]), within)
             return [replies.read(rows[0][0]) if rows else None]
@@ -93,7 +95,7 @@ class MysqlGuards:
         return [found.get(one) for one in entries]
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """Take the refresh lease, unless somebody else has it; see the contract."""
+        """Take the refresh lease, unless another client holds it; see the contract."""
         begun, ended = replies.begun(await self._port.call(self._calls.begin(wish), within))
         if wish.wait and isinstance(begun, (Busy, Failing)):
             pause, _ = self._waiting.get(wish.id, (LOOK_FIRST_S, 0))
@@ -115,14 +117,14 @@ class MysqlGuards:
         return bool(ours)
 
     async def _sweep(self, until: float) -> None:
-        """Now and then, remove what has expired."""
+        """Remove expired entries, if it is time for that."""
         self._since += 1
         now = self._port.now()
         left = min(until - now, SWEEP_S)
         if left <= 0 or (now - self._swept < SWEEP_S and self._since < SWEEP_EVERY):
             return
         rows, self._since, self._swept = 2 * self._since + _SWEEP_MORE, 0, now
-        with contextlib.suppress(HoldfastError):  # the next one does it as well
+        with contextlib.suppress(HoldfastError):  # the next sweep can do it
             await self._port.call(self._calls.sweep(rows), left)
 
     async def prolong(
@@ -139,7 +141,7 @@ class MysqlGuards:
         ]
 
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
-        """Forget these; see the contract."""
+        """Forget entries; see the contract."""
         until = self._port.now() + within
         order = ascending(entries)
         found: dict[int, bool] = {}
@@ -152,10 +154,9 @@ class MysqlGuards:
         return [found[at] for at in range(len(entries))]
 
     async def wait(self, wish: Wish, seconds: float) -> bool:
-        """Look again and again until a refresh lease has ended or the time-out has expired; see the
-        contract.
+        """Look repeatedly until a refresh lease has ended or the time is up; see the contract.
 
-        Nobody wakes us here. A look neither locks nor writes anything.
+        There are no wake-ups. A look neither locks nor writes anything.
         """
         port = self._port
         until = port.now() + seconds
@@ -165,7 +166,7 @@ class MysqlGuards:
             left = until - port.now()
             await port.sleep(max(0.0, min(pause, left)))
             if left <= pause:
-                return False  # the caller begins again, which tells as much
+                return False  # the caller begins again, which is as good as a look
             pause = min(pause * LOOK_MORE, LOOK_LAST_S)
             self._waiting[wish.id] = pause, ended
             try:
@@ -176,17 +177,17 @@ class MysqlGuards:
                 return True
 
     def unlisten(self, wish: Wish) -> None:
-        """The wish waits no more; see the contract."""
+        """Forget a `Wish` that no longer waits; see the contract."""
         self._waiting.pop(wish.id, None)
 
     async def look(self, entry: Entry, within: float) -> EntryRecord:
-        """How an entry stands; see the contract."""
+        """Return the state of an entry; see the contract."""
         return replies.looked(await self._port.call(self._calls.look(entry), within), entry)
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
-        """The guards of which something is known; see the contract."""
+        """Return the guards that have counts; see the contract."""
         return replies.surveyed(await self._port.call(self._calls.survey(prefix, exact), within))
 
     async def tally(self, guard: str, tally: Tally, within: float) -> None:
-        """Add to the numbers of a guard; see the contract."""
+        """Add to the counts of a guard; see the contract."""
         await self._port.call(self._calls.tally(guard, tally), within)

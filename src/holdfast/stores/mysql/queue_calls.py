@@ -1,4 +1,4 @@
-"""The verbs of serial queues as statements of SQL, made as those of ``statements.py`` are."""
+"""Verbs of serial queues as statements of SQL, in the same form as in ``statements.py``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class QueueCalls:
         )
 
     def take(self, take: Take, lane: int) -> str:
-        """Lend what is due; groups (0) or plain jobs (1) first."""
+        """Take due jobs; ``lane``: jobs with a group (0) or ungrouped jobs (1) first."""
         pace = take.pace
         step = burst = 0
         if pace.rate < math.inf:
@@ -64,7 +64,7 @@ class QueueCalls:
         )
 
     def give_back(self, take: Take) -> str:
-        """Return all that it got."""
+        """Release all deliveries of a take."""
         which = f"{literal(_bytes(take.queue))},{literal(ident(take.id))}"
         return f"{self._return}{which},{micros(take.ttl + TOMB_S)})"
 
@@ -91,26 +91,25 @@ class QueueCalls:
         )
 
     def extend(self, queue: str, extends: Iterable[Extend]) -> str:
-        """Prolong leases of one queue, in the order of their groups."""
+        """Renew leases of one queue, in the order of their groups."""
         packed = b"".join(_track(one) + _number(micros(one.ttl), 8) for one in extends)
         return f"{self._extend}{literal(_bytes(queue))},{literal(packed)})"
 
     def revive(self, queue: str, found: Iterable[Place]) -> str:
-        """Try these dead letters again: of each its seq, its group, and True."""
+        """Try these dead letters again; the flag of each `Place` is True."""
         return f"{self._revive}{literal(_bytes(queue))},{_places(found)})"
 
     def purge(self, queue: str, found: Iterable[Place]) -> str:
-        """Remove these jobs: of each its seq, its group, and is it a dead letter?"""
+        """Remove these jobs, given by their places."""
         return f"{self._purge}{literal(_bytes(queue))},{_places(found)})"
 
     def sweep(self, queue: str, rows: int) -> str:
-        """Remove what nobody needs, at most ``rows`` rows of each kind."""
+        """Remove records that are no longer needed, at most ``rows`` of each kind."""
         return f"{self._sweep}{literal(_bytes(queue))},{rows})"
 
 
 def by_track(asked: Sequence[Settle] | Sequence[Extend]) -> list[int]:
-    """The places of these, queue by queue, and sorted as the server sorts groups: so no two wait
-    for each other."""
+    """Return the indexes by queue, in the server's order of groups, so no requests deadlock."""
     return sorted(
         range(len(asked)),
         key=lambda at: (_bytes(asked[at].queue), _bytes(asked[at].group), asked[at].seq),
@@ -142,7 +141,10 @@ def _job(job: Job) -> bytes:
 
 
 def _in_parts(items: Sequence[bytes]) -> bytes:
-    """So many in a part that least is copied: the server looks some five times at each."""
+    """Pack items into parts of the size for which the server copies least.
+
+    The server reads each item about five times.
+    """
     each = 1 + math.isqrt(len(items) // 5)
     parts = []
     for start in range(0, len(items), each):

@@ -1,4 +1,4 @@
-"""Looking at serial queues: plain reads, which lock nothing and change nothing."""
+"""Plain reads of serial queues, which lock nothing and change nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...core.queue.model import JobRecord, JobState, QueueRecord
 from .replies import Rows, text
 from .statements import literal, of_names
 
-#: Where a job stands: its seq, its group, and is it a dead letter?
+#: The place of a job: its seq, its group, and whether it is a dead letter.
 Place = tuple[int, bytes, bool]
 _MICRO = 1e-6
 _NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
@@ -35,7 +35,7 @@ SELECT q.name,
 FROM {prefix}_queues q
 WHERE {{which}} AND EXISTS (SELECT 1 FROM {prefix}_counts c WHERE c.queue = q.id)
 """
-#: 2: delivered; else when it is due.
+#: `stands` is 2 for a delivery. Else `moment` is the time when the job is due.
 _TAKEN = "(t.stands = 2 AND t.moment > {now})"
 _DUE = "COALESCE(IF(t.stands = 2, 0, t.moment), j.ready)"
 _STATE = f"IF(COALESCE({_TAKEN}, 0), 2, IF({_DUE} > {{now}}, 1, 0))"
@@ -51,7 +51,7 @@ _JOBS = f"""
     AND t.head = j.seq AND t.stands < 3
 WHERE j.queue = {{queue}}
 """
-#: From the few groups with a delivered job to these jobs, however many jobs there are.
+#: Reads only the few groups with a delivered job, and these jobs, not all jobs of the queue.
 _LOANS = f"""
 {_ROW} FROM {{prefix}}_tracks t FORCE INDEX (by_moment) STRAIGHT_JOIN {{prefix}}_jobs j
   ON j.queue = t.queue AND j.seq = t.head AND j.grp = t.grp
@@ -78,28 +78,29 @@ class QueueLooks:
         )
 
     def due(self, queue: str) -> str:
-        """Is anything due, or delivered beyond its lease?"""
+        """Is a job due, or has the lease of a delivery expired?"""
         return self._due.format(literal(queue.encode()))
 
     def survey(self, prefix: str, exact: bool) -> str:
-        """The queues of one name, or of those that begin so."""
+        """Return the queue with this name, or the queues with this prefix."""
         return self._survey.replace("{which}", of_names("q.name", prefix, exact))
 
     def jobs(self, queue: str, state: JobState | None, group: str | None, most: int) -> str:
-        """At most ``most`` jobs in the order of acceptance: all, those in one state, or those of
-        one group."""
+        """Return at most ``most`` jobs in the order of acceptance.
+
+        All jobs, or those in one state, or those of one group.
+        """
         return self._jobs("*", queue, state, None, group, most)
 
     def letters(self, queue: str) -> str:
-        """The ids of all dead letters."""
+        """Return the ids of all dead letters."""
         which = self._queue.format(literal(queue.encode()))
         return f"SELECT id FROM {self._prefix}_dead WHERE queue = {which} ORDER BY seq"  # noqa: S608
 
     def places(
         self, queue: str, state: JobState | None, ids: Sequence[str] | None, most: int
     ) -> str:
-        """The places of at most ``most`` jobs that are not delivered: seq, group, and is it a dead
-        letter?"""
+        """Return seq, group and state of at most ``most`` jobs that are not delivered."""
         return self._jobs("seq, grp, state", queue, state, ids, None, most, "state <> 2")
 
     def _jobs(
@@ -136,7 +137,7 @@ class QueueLooks:
 
 
 def surveyed(rows: Rows) -> list[QueueRecord]:
-    """The queues, sorted by name."""
+    """Return the queues of a reply, sorted by name."""
     found = []
     for name, depth, taken, dead, groups, only_dead, oldest, accepted, done in rows:
         sizes = (max(0, int(depth) - taken), taken, dead, groups + only_dead)
@@ -146,7 +147,7 @@ def surveyed(rows: Rows) -> list[QueueRecord]:
 
 
 def listed(rows: Rows) -> list[JobRecord]:
-    """The jobs."""
+    """Return the jobs of a reply."""
     found = []
     for _, known, group, state, payload, attempts, age, due, ends, owner, reason in rows:
         stands = _STATES[state]
@@ -168,5 +169,5 @@ def listed(rows: Rows) -> list[JobRecord]:
 
 
 def placed(rows: Rows) -> list[Place]:
-    """Where jobs stand."""
+    """Return the places of jobs in a reply."""
     return [(seq, bytes(group), _STATES[state] is JobState.DEAD) for seq, group, state in rows]

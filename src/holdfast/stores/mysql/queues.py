@@ -1,5 +1,7 @@
-"""The verbs of serial queues on MySQL and MariaDB: which statement each of them is, and what its
-answer means. Nobody is woken: a waiter looks again, with growing pauses."""
+"""The verbs of serial queues on MySQL and MariaDB: their statements, and what the replies mean.
+
+There are no wake-ups: a waiter looks again, with growing pauses.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,20 @@ from .replies import Rows
 #: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
 #: and the longest one.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.2
-#: Who was told so often in vain that something is due doesn't ask sooner than this.
+#: After an empty take, the next one follows after at least the waiter's pause, or after at least
+#: this many seconds if that is less.
 HASTE_S = 0.1
-#: No statement is longer. One that is longer than the other is sent to a server that was asked what
-#: it takes in: it cuts a connection that brings more, and what it says then may be lost.
+#: Maximum length of a statement in bytes; and the length above which the server's limit is queried
+#: first. A server cuts the connection of a statement above its limit, and its error may be lost.
 STATEMENT_MAX, STATEMENT_ASKED = 15 * 1024 * 1024, 512 * 1024
-#: Seconds that a look may take; the next one may be luckier.
+#: Time limit of a look, in seconds; a later look may succeed.
 LOOK_S = 1.0
-#: Seconds after which a pause that nobody continues with is forgotten.
+#: Seconds after which a pause that no take has continued is forgotten.
 PAUSE_S = 1.0
-#: Number of jobs that we put or take between two sweeps for what nobody needs any more.
+#: Number of jobs that a client puts or takes between two sweeps for records no longer needed.
 SWEEP_EVERY = 128
 SWEEP_MAX = 2000
-#: Of no more queues than this it is remembered who waited, and which lane is next.
+#: Maximum number of queues whose pauses and turns are remembered.
 QUEUES_MAX = 1000
 _MICRO = 1e-6
 
@@ -54,15 +57,15 @@ class Port(Protocol):
     """How statements reach the server; see :class:`holdfast.stores.mysql.store.Port`."""
 
     async def call(self, sql: str, within: float) -> Rows:
-        """The rows that it answers, within ``within`` seconds, or ``StoreUnavailable``."""
+        """Return the rows of the reply, within ``within`` seconds, or ``StoreUnavailable``."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep for this many seconds."""
         ...
 
     def now(self) -> float:
-        """Seconds that never jump."""
+        """Return the seconds of a clock that never jumps."""
         ...
 
 
@@ -78,17 +81,17 @@ class MysqlQueues:
         self.forget()
 
     def forget(self) -> None:
-        """We are the child of a fork."""
-        #: Of each take that waits: its next pause.
+        """Begin without state, at the start and in the child of a fork."""
+        #: For each waiting take: its next pause.
         self._pauses: dict[str, float] = {}
-        #: Pauses of the takes that stopped waiting, and when they did: the next one that waits
-        #: continues with such a pause, so that a worker that repeats takes without success asks
-        #: less and less often.
+        #: For each queue: time and pause of each take that stopped waiting. The next take that
+        #: waits continues with such a pause, so that a worker that repeats takes without success
+        #: asks less and less often.
         self._left: dict[str, list[tuple[float, float]]] = {}
-        #: Of each queue: which of its two lanes is served first by the next take.
+        #: For each queue: what the next take serves first, jobs with a group (0) or ungrouped (1).
         self._turns: dict[str, int] = {}
         self._since = 0
-        #: The longest statement that the server takes in; 0 until one was long.
+        #: The longest statement that the server accepts; 0: not queried yet.
         self._room = 0
 
     async def put(self, put: Put, within: float) -> list[bool]:
@@ -105,7 +108,7 @@ class MysqlQueues:
         return _flags(rows)
 
     async def _fits(self, length: int, jobs: int, until: float) -> None:
-        """Refuse a statement for which the server has no room."""
+        """Refuse a statement that is too long for the server."""
         if not self._room:
             rows = await self._port.call("SELECT @@max_allowed_packet", until - self._port.now())
             self._room = min(STATEMENT_MAX, int(replies.said(rows)) - 1)
@@ -116,7 +119,7 @@ class MysqlQueues:
             )
 
     async def take(self, take: Take, within: float) -> Taken:
-        """Up to so many deliveries that are due; see the contract."""
+        """Take at most ``take.most`` due jobs; see the contract."""
         until = self._port.now() + within
         await self._sweep(take.queue, until)
         lane = self._turns.get(take.queue)
@@ -135,15 +138,15 @@ class MysqlQueues:
         return Taken((), max(taken.retry_in, min(pause, HASTE_S)))
 
     async def _sweep(self, queue: str, until: float) -> None:
-        """Now and then, look for what nobody needs any more: as much as we may have made, twice."""
+        """Sweep, if it is time: at most twice as many records as this client may have made."""
         if self._since >= SWEEP_EVERY:
             rows = min(SWEEP_MAX, 2 * self._since)
             self._since = 0
-            with contextlib.suppress(HoldfastError):  # the next one does it as well
+            with contextlib.suppress(HoldfastError):  # the next sweep can do it
                 await self._port.call(self._calls.sweep(queue, rows), until - self._port.now())
 
     async def give_back(self, take: Take, within: float) -> int:
-        """Return whatever it got; see the contract."""
+        """Release all deliveries of a take; see the contract."""
         return int(replies.said(await self._port.call(self._calls.give_back(take), within)))
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
@@ -164,7 +167,7 @@ class MysqlQueues:
     async def extend(
         self, extends: Sequence[Extend], within: float
     ) -> list[Held | Gone | Exception]:
-        """Prolong a batch of leases, one statement for each queue; see the contract."""
+        """Renew a batch of leases, one statement for each queue; see the contract."""
         until = self._port.now() + within
         found: dict[int, Held | Gone | Exception] = {}
         for queue, places in _by_queue(extends):
@@ -181,8 +184,7 @@ class MysqlQueues:
         return [found[at] for at in range(len(extends))]
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Look again and again until something is due or the time-out has expired; see the
-        contract."""
+        """Look repeatedly until a job is due or the time is up; see the contract."""
         port = self._port
         until = port.now() + seconds
         sql = self._looks.due(take.queue)
@@ -191,7 +193,7 @@ class MysqlQueues:
             left = until - port.now()
             await port.sleep(max(0.0, min(pause, left)))
             if left <= pause:
-                return False  # the caller takes again, which tells as much
+                return False  # the caller takes again, which is as good as a look
             self._pauses[take.id] = _longer(pause)
             try:
                 if await port.call(sql, min(LOOK_S, max(until - port.now(), LOOK_FIRST_S))):
@@ -200,7 +202,7 @@ class MysqlQueues:
                 return False
 
     def unlisten(self, take: Take) -> None:
-        """Nobody waits by this take any more; see the contract."""
+        """Forget a take that no longer waits, and keep its pause; see the contract."""
         pause = self._pauses.pop(take.id, None)
         if pause is not None:
             if len(self._left) > QUEUES_MAX:
@@ -208,7 +210,7 @@ class MysqlQueues:
             self._left.setdefault(take.queue, []).append((self._port.now(), pause))
 
     def _left_pause(self, queue: str) -> float:
-        """With what pause who begins to wait begins."""
+        """Return the first pause of a take that begins to wait."""
         now = self._port.now()
         left = self._left.pop(queue, [])
         fresh = [one for one in left if one[0] > now - PAUSE_S]
@@ -220,19 +222,19 @@ class MysqlQueues:
         return pause
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
-        """The queues whose name begins with ``prefix``, or is it; see the contract."""
+        """Return the queues whose name begins with ``prefix``, or is it; see the contract."""
         rows = await self._port.call(self._looks.survey(prefix, exact), within)
         return looks.surveyed(rows)
 
     async def jobs(
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
     ) -> list[JobRecord]:
-        """Jobs in the order of acceptance; see the contract."""
+        """Return jobs in the order of acceptance; see the contract."""
         rows = await self._port.call(self._looks.jobs(queue, state, group, most), within)
         return looks.listed(rows)
 
     async def letters(self, queue: str, within: float) -> list[str]:
-        """The ids of all dead letters; see the contract."""
+        """Return the ids of all dead letters; see the contract."""
         rows = await self._port.call(self._looks.letters(queue), within)
         return [bytes(one).decode("utf-8", "replace") for (one,) in rows]
 
@@ -277,13 +279,13 @@ def _longer(pause: float) -> float:
 
 
 def _by_queue(asked: Sequence[Settle] | Sequence[Extend]) -> list[tuple[str, list[int]]]:
-    """The places of what is asked for, queue by queue, each in the order of its groups."""
+    """Return the indexes of the requests by queue, for each queue in the order of its groups."""
     groups = itertools.groupby(by_track(asked), lambda at: asked[at].queue)
     return [(queue, list(places)) for queue, places in groups]
 
 
 def _flags(rows: Rows) -> list[bool]:
-    """An answer of zeros and ones."""
+    """Return a reply of zeros and ones."""
     return [one == ord("1") for one in _raw(replies.said(rows))]
 
 
@@ -292,7 +294,11 @@ def _raw(found: object) -> bytes:
 
 
 def _taken(answer: object) -> Taken:
-    """What a take was told: numbers with a blank behind each, and what they say the length of."""
+    """Return the reply to a take.
+
+    It contains the time until another take is useful. For each delivery follow seven numbers, each
+    with a blank after it, and three texts; the last three numbers are their lengths.
+    """
     raw = _raw(answer)
     wait, _, raw = raw.partition(b" ")
     found = []

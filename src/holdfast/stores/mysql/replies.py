@@ -30,12 +30,12 @@ _MICRO = 1e-6
 
 
 def text(raw: Any) -> str:
-    """Bytes of a row as people read them, also if somebody has damaged them."""
+    """Decode bytes of a row as text, even if they are damaged."""
     return bytes(raw).decode("utf-8", "replace")
 
 
 def said(rows: Rows) -> Any:
-    """The one thing that a procedure answers."""
+    """Return the only value of a procedure's reply."""
     if len(rows) != 1 or len(rows[0]) != 1:
         raise StoreUnavailable("the server answered with something else than was asked for")
     return rows[0][0]
@@ -47,7 +47,7 @@ def _words(rows: Rows) -> list[bytes]:
 
 
 def _kind(number: int) -> str:
-    """The kind of a line, by its number."""
+    """Return the kind of a line by its number."""
     if not 0 <= number < len(KINDS):
         raise StoreUnavailable(
             f"a line's row says that it is of kind {number}, which there isn't: somebody has "
@@ -57,11 +57,11 @@ def _kind(number: int) -> str:
 
 
 def joined(rows: Rows) -> Joined:
-    """What became of a join."""
+    """Return the reply to a join."""
     words = _words(rows)
     code = int(words[0])
     if code == _REFUSED:
-        # Nobody is named where the claims were changed from outside.
+        # The reply names no holder if the claims were changed from outside.
         holder = words[4] if len(words) > 4 else b""
         return Refused(int(words[3]) * _MICRO, holder.decode("utf-8", "replace"))
     if code == _MISMATCH:
@@ -72,7 +72,7 @@ def joined(rows: Rows) -> Joined:
 
 
 def stood(rows: Rows) -> Standing:
-    """What became of a claim that was kept."""
+    """Return the state of a claim after its renewal."""
     words = _words(rows)
     return _standing(int(words[0]), words)
 
@@ -87,7 +87,7 @@ def _standing(code: int, words: list[bytes]) -> Standing:
 
 
 def numbers(rows: Rows) -> list[int] | None:
-    """The answers to a list, in its order; None if there are none."""
+    """Return the numbers of a reply to a list, in its order; None if there are none."""
     found = said(rows)
     if found is None:
         return None
@@ -96,7 +96,7 @@ def numbers(rows: Rows) -> list[int] | None:
 
 
 def resized(rows: Rows) -> int | Mismatch | None:
-    """The former capacity, or why it stays."""
+    """Return the former capacity, or the reason why it stays."""
     code, kind, capacity = map(int, _words(rows)[:3])
     if code == _MISMATCH:
         return Mismatch(_kind(kind), capacity)
@@ -104,7 +104,7 @@ def resized(rows: Rows) -> int | Mismatch | None:
 
 
 def looked(rows: Rows) -> list[LineRecord]:
-    """The lines, each with its claims; the rows come in the order of names and tickets."""
+    """Return the lines with their claims; the rows are in the order of names and tickets."""
     found = []
     for (name, kind, capacity), part in itertools.groupby(rows, lambda row: tuple(row[:3])):
         claims = tuple(_claims(part))

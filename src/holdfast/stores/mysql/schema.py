@@ -1,6 +1,6 @@
-"""The tables and procedures, as they stand in ``schema/``, and what else a session must be told.
+"""The tables and procedures of ``schema/``, and the settings of a session.
 
-The procedures carry a version in their names: programs of two versions of holdfast can use one
+The names of the procedures contain a version. So programs of two versions of holdfast can use one
 database at the same time, as long as the tables stay the same.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from ...runtime.files import text
 from .config import DEFAULT_PREFIX
 
-#: Of the procedures. A change of what they do is a new version.
+#: The version of the procedures. A change of their behaviour needs a new version.
 VERSION = 3
 FILES = ("tables", "line", "join", "keep", "leave", "together", "sweep")
-#: The same for serial queues, which came later: a client that uses locks alone needs none of these.
+#: The same for serial queues, which came later. A client that uses only locks doesn't need them.
 QUEUE_VERSION = 2
 QUEUE_FILES = (
     "queue_tables",
@@ -26,25 +26,26 @@ QUEUE_FILES = (
     "queue_mend",
     "queue_sweep",
 )
-#: The same for refresh guards, which came later still.
+#: The same for refresh guards, which came after serial queues.
 REFRESH_VERSION = 2
 REFRESH_FILES = ("refresh_tables", "refresh_begin", "refresh_end", "refresh_sweep")
 #: Between two statements, on a separate line.
 _END = "//"
-#: The tables and procedures are made under this, whatever the server's default is.
+#: The SQL mode in which tables and procedures are made; the default of a server may differ.
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
-#: In place of DEFAULT, which is what the server's host has chosen.
+#: Used in place of DEFAULT, which the provider of the server may have changed.
 UNLIMITED = (1 << 64) - 1
-#: Somebody else has made it in the same moment.
+#: Another client has made it at the same moment.
 ALREADY = frozenset({1007, 1050, 1060, 1062, 1304, 1586})
 
 
 def session(version: str) -> str:
-    """What each session is told first, by what the server says of its version.
+    """Return the first statement of each session, for a server of this version.
 
-    A second is the least wait for a lock that every server knows; nobody who locks a row of ours
-    keeps it for longer than a verb takes. What a host may have limited for people would cut off
-    our answers: each request has its own time limit, and asks for no more rows than it wants.
+    One second is the shortest wait for a lock that every server accepts; no client locks a row of
+    holdfast for longer than a verb takes. Limits that a provider sets for human users would cut
+    replies off, so they are lifted: each request has a separate time limit, and asks for no more
+    rows than it needs.
     """
     mariadb = "mariadb" in version.lower()
     isolation = "tx_isolation" if mariadb else "transaction_isolation"
@@ -60,7 +61,7 @@ def session(version: str) -> str:
 def statements(
     prefix: str, files: Sequence[str] = (*FILES, *QUEUE_FILES, *REFRESH_FILES)
 ) -> Iterator[str]:
-    """What makes all that is missing, one statement after the other."""
+    """Yield the statements that make missing tables and procedures."""
     for file in files:
         for part in _text(file).split(f"\n{_END}\n"):
             if part.strip():
@@ -68,7 +69,7 @@ def statements(
 
 
 def script(prefix: str) -> str:
-    """The same as one script, for the server's own client."""
+    """Return these statements as one script, for the server's own client."""
     parts = [f"SET SESSION sql_mode = '{SQL_MODE}'", *statements(prefix)]
     return f"DELIMITER {_END}\n" + f"\n{_END}\n".join([*parts, "DELIMITER ;\n"])
 

@@ -1,8 +1,8 @@
-"""A verb as a statement of SQL: one ``CALL``, and so one round trip.
+"""Verbs of locks as statements of SQL: each is one ``CALL``, and so one round trip.
 
-The statements are constants. What is put into them is whole numbers, and for everything else
-hexadecimal literals, which have no quotes to escape from and no charset: neither driver prepares
-statements at the server, and what they do to quotes depends on settings of the session.
+The statements are constants. Their values are whole numbers, and hexadecimal literals for
+everything else: such a literal has no quotes to escape, and no charset. Neither driver prepares
+statements at the server, and their escaping of quotes depends on settings of the session.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .schema import VERSION
 KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 _ID_BYTES = 16
-#: Seconds after which a name that nobody uses is forgotten. The server's clock may be set back by
-#: as much, and fences still rise.
+#: Seconds after which an unused name is forgotten. If the server's clock is set back by at most
+#: this, fences still rise.
 IDLE_S = 3600.0
 #: Maximum number of names that one sweep looks at.
 SWEEP_ROWS = 256
 _NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
-#: The claims that are alive. One statement, because one sees everything as of one moment.
+#: Reads the claims that have not expired. It is one statement, so all rows are as of one moment.
 _LOOK = """
 SELECT l.name, l.kind, l.capacity, 1 AS held, l.last AS ticket, l.weight, l.owner, l.meta,
   {now} - GREATEST(0, l.since), l.expires - {now}, l.leaving
@@ -39,12 +39,12 @@ ORDER BY name, ticket
 
 
 def micros(seconds: float) -> int:
-    """Seconds as microseconds, rounded up: no lease is shorter than was asked for."""
+    """Return seconds as microseconds, rounded up: no lease is shorter than requested."""
     return -int(-seconds * 1_000_000 // 1)
 
 
 def ident(claim_id: str) -> bytes:
-    """A claim's id as bytes. One that came with a token may be anything."""
+    """Return a claim's id as bytes; ``NotHeld`` if it is no id. In a token, it can be any text."""
     try:
         found = bytes.fromhex(claim_id)
     except ValueError:
@@ -55,7 +55,7 @@ def ident(claim_id: str) -> bytes:
 
 
 def literal(value: bytes) -> str:
-    """A literal of these bytes."""
+    """Return a literal of these bytes."""
     return f"X'{value.hex()}'"
 
 
@@ -87,7 +87,7 @@ class Statements:
         )
 
     def stand(self, keep: Keep) -> str:
-        """Keep one claim alive, whatever it is."""
+        """Renew one claim, held or waiting, or change it."""
         spec = keep.claim.spec
         new = literal(ident(keep.new_id)) if keep.new_id else "NULL"
         return (
@@ -122,7 +122,7 @@ class Statements:
         return f"{self._renew}{literal(packed)})"
 
     def leave_all(self, leaves: Iterable[Leave]) -> str:
-        """Release claims that stand alone, in the order of their names."""
+        """Release claims that are alone in their lines, in the order of their names."""
         packed = b"".join(_head(leave.name, leave.id) for leave in leaves)
         return f"{self._leave_all}{literal(packed)})"
 
@@ -131,28 +131,28 @@ class Statements:
         return f"{self._join_free}{literal(b''.join(map(_entering, claims)))})"
 
     def peek(self, name: str, ticket: int) -> str:
-        """Does the claim with this ticket hold? No row: it is gone. Locks nothing."""
+        """Is the claim with this ticket held? No row: the claim no longer exists. Locks nothing."""
         return f"{self._peek}{literal(name.encode())} AND ticket = {ticket}"
 
     def inspect(self, prefix: str, exact: bool) -> str:
-        """The claims that are alive, of one name or of those that begin so; as of one moment."""
+        """Return the claims of one name, or of all names with a prefix, that have not expired."""
         return self._look.replace("{which}", of_names("l.name", prefix, exact))
 
 
 def of_names(column: str, prefix: str, exact: bool) -> str:
-    """A condition: the column is this name, or begins so."""
+    """Return a condition: the column is this name, or begins with this prefix."""
     name = prefix.encode()
     if exact:
         return f"{column} = {literal(name)}"
     if not name:
         return "TRUE"
-    # The last byte of UTF-8 is never the greatest one.
+    # The last byte of a text in UTF-8 is never 255.
     after = name[:-1] + bytes([name[-1] + 1])
     return f"{column} >= {literal(name)} AND {column} < {literal(after)}"
 
 
 def by_name(names: Sequence[str]) -> list[int]:
-    """The places of these names, sorted as the server sorts them."""
+    """Return the indexes of these names in the server's order."""
     return sorted(range(len(names)), key=lambda at: names[at].encode())
 
 

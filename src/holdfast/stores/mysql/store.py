@@ -1,7 +1,7 @@
-"""The five verbs on MySQL and MariaDB: which statement each of them is, and what its answer means.
+"""The five verbs of locks on MySQL and MariaDB: their statements, and what the replies mean.
 
-Nothing here knows a socket. A port brings a statement to the server, for threads (``blocking/``)
-or for one event loop (``aio.py``).
+This module uses no socket. A port sends a statement to the server, for threads (``blocking/``) or
+for one event loop (``aio/``).
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ from .statements import SWEEP_ROWS, Statements, by_name
 
 #: What this store can do.
 CAPABILITIES = Capabilities(store="mysql", push=False, queues=True, guards=True)
-#: The most claims in one statement: it locks the rows of all their names.
+#: Maximum number of claims in one statement: it locks the rows of all their names.
 KEEP_MAX = 64
-#: One leave in this many looks for names that nobody uses any more. Tickets are microseconds, so
-#: their remainder is as good as chance.
+#: One leave in this many sweeps unused names. Tickets are microseconds, so their remainder is as
+#: good as a random number.
 SWEEP_EVERY = 128
-#: The same after a sweep that removed most of what it looked at, as after a burst of names.
+#: The same after a sweep that removed most names that it looked at, as after a burst of names.
 SWEEP_OFTEN = 8
 #: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
-#: and the longest one. With the request that keeps the claim, that makes less than ten statements a
-#: second.
+#: and the longest one. Together with the request that renews the claim, a waiter sends less than
+#: ten statements a second.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
-#: Seconds that a look may take; the next one may be luckier.
+#: Time limit of a look, in seconds; a later look may succeed.
 LOOK_S = 1.0
 
 
 class Port(Protocol):
-    """How statements reach the server."""
+    """Sends statements to the server."""
 
-    #: What people see in messages; never with a password.
+    #: The name of the store in messages; never with a password.
     label: str
 
     async def call(self, sql: str, within: float) -> Rows:
-        """The rows that it answers, within ``within`` seconds, or ``StoreUnavailable``.
+        """Return the rows of the reply, within ``within`` seconds, or ``StoreUnavailable``.
 
-        What the server has rolled back is sent again; what it may have carried out never is. What
-        is missing there, tables or procedures, is made.
+        A statement that the server has rolled back is sent again; one that it may have carried out
+        never is. Missing tables and procedures are made.
         """
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep for this many seconds."""
         ...
 
     def now(self) -> float:
-        """Seconds that never jump."""
+        """Return the seconds of a clock that never jumps."""
         ...
 
     async def close(self) -> None:
@@ -76,7 +76,7 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork: forget the parent's connections."""
+        """Forget the parent's connections, in the child of a fork."""
         ...
 
 
@@ -96,7 +96,7 @@ class MysqlStore:
         self.guards = MysqlGuards(port, prefix)
         #: Did the last sweep remove most of what it looked at?
         self._burst = False
-        #: Of each claim that waits: the pause before its next look, and its place.
+        #: For each waiting claim: the pause before its next look, and its position.
         self._waiting: dict[str, tuple[float, int]] = {}
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
@@ -110,8 +110,8 @@ class MysqlStore:
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """Renew a batch; see the contract.
 
-        Plain renewals of what is held go together. What waits, is to be changed, or has somebody
-        else to be served besides, goes by itself.
+        Plain renewals of held claims share a statement. A waiter, a claim that is to be changed,
+        or a claim in whose line another claim may have to be granted, takes a separate statement.
         """
         until = self._port.now() + within
         plain = [
@@ -149,17 +149,17 @@ class MysqlStore:
         answer = replies.stood(rows)
         if isinstance(answer, Waiting):
             nap, place = self._waiting.get(keep.claim.id, (LOOK_FIRST_S, 0))
-            if answer.position == 1 < place:  # the next turn is its own
+            if answer.position == 1 < place:  # it is the next to be granted
                 nap = LOOK_FIRST_S
             self._waiting[keep.claim.id] = nap, answer.position
         return answer
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release, and serve who now fits; see the contract."""
+        """Withdraw or release, and grant the waiters that now fit; see the contract."""
         until = self._port.now() + within
         rows = await self._port.call(self._statements.leave(leave), within)
         if leave.ticket and leave.ticket % (SWEEP_OFTEN if self._burst else SWEEP_EVERY) == 0:
-            with contextlib.suppress(HoldfastError):  # the next one does it as well
+            with contextlib.suppress(HoldfastError):  # the next sweep can do it
                 swept = await self._port.call(self._statements.sweep, until - self._port.now())
                 self._burst = int(replies.said(swept)) > SWEEP_ROWS // 2
         return bool(replies.said(rows))
@@ -198,10 +198,10 @@ class MysqlStore:
         return [found[at] for at in range(len(leaves))]
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Look again and again until it holds or the time-out has expired; see the contract.
+        """Look repeatedly until the claim is held or the time is up; see the contract.
 
-        Nobody wakes us here. A claim that leaves makes the next one a holder; a look sees that, and
-        neither locks nor writes anything.
+        There are no wake-ups. A claim that leaves makes the next one a holder; a look sees that,
+        and neither locks nor writes anything.
         """
         port = self._port
         until = port.now() + seconds
@@ -211,7 +211,7 @@ class MysqlStore:
             left = until - port.now()
             await port.sleep(max(0.0, min(nap, left)))
             if left <= nap:
-                return None  # the caller keeps the claim, which tells as much
+                return None  # the caller renews the claim, which is as good as a look
             nap = min(nap * LOOK_MORE, LOOK_LAST_S)
             self._waiting[claim.id] = nap, place
             try:
@@ -224,7 +224,7 @@ class MysqlStore:
                 return Granted(waiting.ticket)
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """The lines whose name begins with the prefix; see the contract."""
+        """Return the lines whose name begins with the prefix; see the contract."""
         return replies.looked(
             await self._port.call(self._statements.inspect(prefix, exact), within)
         )
@@ -236,19 +236,19 @@ class MysqlStore:
         )
 
     async def changed(self, within: float) -> bool:
-        """It loses nothing that it has acknowledged, as long as it writes each commit down."""
+        """Return False: a server that writes each commit to disk loses nothing acknowledged."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
-        """The claim waits no more; see the contract."""
+        """Forget a claim that no longer waits; see the contract."""
         self._waiting.pop(claim.id, None)
 
     async def close(self) -> None:
-        """End our connections."""
+        """End the connections."""
         await self._port.close()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the contract."""
+        """Begin without state in the child of a fork; see the contract."""
         self._waiting = {}
         self.queues.forget()
         self.guards.forget()

@@ -1,9 +1,9 @@
 """PostgreSQL: the line of claims as two tables and a function for each verb.
 
 ``postgresql://user@host:5432/db``, with all options of libpq: several hosts, TLS, a service, a
-socket. Beside them: ``schema=holdfast``, ``durable=on|relaxed``, ``guard=`` and ``grace=``,
-``create=on|off``, ``pool=10``. A pool of psycopg_pool or an engine of SQLAlchemy may be given
-instead of a URL.
+socket. Options of holdfast: ``schema=holdfast``, ``durable=on|relaxed``, ``guard=`` and
+``grace=``, ``create=on|off``, ``pool=10``. A pool of psycopg_pool or an engine of SQLAlchemy can
+replace the URL.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def open_blocking(url: StoreURL) -> Store:
-    """A store for threads. It connects with the first verb."""
+    """Return a store for threads. It connects with the first verb."""
     found = settings(url)
     try:
         from .blocking.port import ThreadPort
@@ -40,7 +40,7 @@ def open_blocking(url: StoreURL) -> Store:
 
 
 def open_aio(url: StoreURL) -> Store:
-    """A store for one asyncio event loop. It connects with the first verb."""
+    """Return a store for one asyncio event loop. It connects with the first verb."""
     found = settings(url)
     try:
         from .aio.port import LoopPort
@@ -50,7 +50,7 @@ def open_aio(url: StoreURL) -> Store:
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """What is right and wrong with a server, for ``holdfast doctor``."""
+    """Examine a server, for ``holdfast doctor``."""
     try:
         from .blocking.doctor import examine
     except ImportError as missing:
@@ -59,13 +59,13 @@ def examine(url: StoreURL) -> Iterator[Finding]:
 
 
 def schema_script(url: StoreURL) -> str:
-    """The text that makes the schema, for psql."""
+    """Return the script that makes the schema, for psql."""
     found = settings(url)
     return script(found.schema, found.trust)
 
 
 def apply_schema(url: StoreURL) -> str:
-    """Make the schema, as this user; what was done, in words."""
+    """Make the schema as this user; return a sentence about what was done."""
     try:
         from .blocking.schema import apply
     except ImportError as missing:

@@ -1,4 +1,4 @@
-"""A verb as what is sent: the call of one function of the schema, and its values as bytes."""
+"""Verbs of locks as calls: each calls one function of the schema, with its values as bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .ddl import VERSION, quoted
 
 Value = bytes | None
 TEXT, BINARY = 0, 1
-#: More would make one transaction long.
+#: Maximum number of claims in one call. More would make its transaction long.
 BATCH_MAX = 100
 
 
@@ -25,17 +25,19 @@ _URGENT = frozenset(
 
 
 class Verb(NamedTuple):
-    """A function: the name of its prepared statement, its call, how each value is written, and
-    how those of the answer are."""
+    """A function of the schema as a prepared statement.
+
+    Its name, its SQL, the format of each value, and the format of the reply.
+    """
 
     name: bytes
     sql: bytes
     formats: tuple[int, ...]
     answer: int = TEXT
-    #: Does it renew, release or look after what is held? One connection more is kept for these, so
-    #: that they never wait behind those who want something.
+    #: Does it renew, release or check what is held? One more connection is reserved for these
+    #: verbs, so that they never wait behind requests for something new.
     urgent: bool = False
-    #: What stands behind its values, unless a call says otherwise: see `bounded`.
+    #: The values that follow its own, unless the call has a `bound`: see `bounded`.
     usual: tuple[bytes, ...] = ()
 
 
@@ -44,19 +46,21 @@ class Call(NamedTuple):
 
     verb: Verb
     values: tuple[Value, ...]
-    #: For how many milliseconds it waits at the server, if not for as long as is usual.
+    #: The lock_timeout of this call, in milliseconds; empty: `usual` of its verb.
     bound: tuple[bytes, ...] = ()
 
 
-#: The lock_timeout of a session, in milliseconds, and the shortest wait in seconds for which a
-#: request keeps it; nearly all waits are longer.
+#: The lock_timeout of a session, in milliseconds. A request with at least this many seconds of time
+#: keeps it; nearly all requests have more.
 SESSION_MS, SESSION_S = 4800, 4.9
 AS_THE_SESSION = (b"0",)
 
 
 def bounded(call: Call, within: float) -> Call:
-    """The call, told to wait for a row of somebody else's a little shorter than its caller waits:
-    so that the answer comes in time, and nothing waits at the server for nobody."""
+    """Return the call with a lock_timeout a little shorter than the time limit of its caller.
+
+    So the reply arrives in time, and no request waits at the server after its caller has gone.
+    """
     if not call.verb.usual:
         return call
     wait = max(1, int(within * 1000 - min(100.0, within * 200)))
@@ -64,7 +68,7 @@ def bounded(call: Call, within: float) -> Call:
 
 
 def guard_window(settings: Settings) -> bytes:
-    """The guard's window as a value: 0 without one, below 0 for the strict one."""
+    """The grace period of recovery as a value: 0 if recovery is off, below 0 if it is strict."""
     if settings.guard == "off":
         return b"0"
     return microseconds(-settings.window if settings.guard == "strict" else settings.window)
@@ -80,7 +84,7 @@ def verb(
     answer: int = TEXT,
     bounded: bool = True,
 ) -> Verb:
-    """A verb that calls this function; ``kinds``: b for a value as bytes, t for one as text."""
+    """A verb that calls this function. ``kinds``: per value, b for raw bytes or t for text."""
     kinds += "t" if bounded else ""
     marks = ", ".join(f"${at}" for at in range(1, len(kinds) + 1))
     formats = tuple(BINARY if kind == "b" else TEXT for kind in kinds)
@@ -90,22 +94,22 @@ def verb(
 
 
 def microseconds(seconds: float) -> bytes:
-    """A time as a value."""
+    """A number of seconds as a value."""
     return b"%d" % round(seconds * 1_000_000)
 
 
 def yes(true: bool) -> bytes:
-    """Yes or no as a value."""
+    """A boolean as a value."""
     return b"t" if true else b"f"
 
 
 def array(values: Sequence[bytes]) -> bytes:
-    """Several values without blanks or signs of their own as one."""
+    """Several values as one array; they contain no blanks, and no signs that need quotes."""
     return b"{" + b",".join(values) + b"}"
 
 
 def blobs(values: Sequence[bytes]) -> bytes:
-    """Several values of any bytes as one."""
+    """Several values of any bytes as one array."""
     return array([b'"\\\\x' + one.hex().encode() + b'"' for one in values])
 
 
@@ -117,13 +121,13 @@ class Calls:
         self._relaxed = yes(settings.relaxed)
         self._window = guard_window(settings)
         self._patience = microseconds(patience)
-        # b: bytes as they are; t: text
+        # b: raw bytes; t: text
         self._join = self._verb("join", "btttttttbbtt")
         self._join_free = self._verb("join_free", "t" * 10)
         self._keep = self._verb("keep", "tttt")
         self._stand = self._verb("stand", "btttttt" + "btt")
         self._leave = self._verb("leave", "bttttttt")
-        #: The same where it undoes a wish.
+        #: The same, but not urgent: it withdraws a suspect claim.
         self._undo = self._leave._replace(urgent=False)
         self._leave_all = self._verb("leave_all", "tttttt")
         self._resize = self._verb("resize", "bttt")
@@ -136,7 +140,7 @@ class Calls:
         return verb(name, call, kinds, what=what, bounded=bounded)
 
     def join(self, claim: Claim, wait: bool, address: str = "") -> Call:
-        """Enter the line; without ``wait`` only if it is held at once."""
+        """Enter the line; without ``wait``, only if the claim is granted at once."""
         spec = claim.spec
         return Call(
             self._join,
@@ -176,7 +180,7 @@ class Calls:
         )
 
     def keep(self, keeps: Sequence[Keep]) -> Call:
-        """Renew what is held, and change nothing."""
+        """Renew held claims, and change nothing else."""
         return Call(
             self._keep,
             (
@@ -188,7 +192,7 @@ class Calls:
         )
 
     def stand(self, keep: Keep, address: str = "") -> Call:
-        """Keep one claim alive, whatever it is, or change it."""
+        """Renew one claim, held or waiting, or change it."""
         spec = keep.claim.spec
         return Call(
             self._stand,
@@ -223,7 +227,7 @@ class Calls:
         )
 
     def leave_all(self, leaves: Sequence[Leave]) -> Call:
-        """Many by their ids and at once; names in ascending order."""
+        """Withdraw or release many claims at once, by their ids; names in ascending order."""
         return Call(
             self._leave_all,
             (
@@ -242,16 +246,16 @@ class Calls:
         return Call(self._resize, values)
 
     def inspect(self, prefix: str, exact: bool) -> Call:
-        """The claims of the names that begin so, or of this one."""
+        """Return the claims of all names with this prefix, or of this one name."""
         first = prefix.encode()
         return Call(self._inspect, (first, first + b"\0" if exact else after(first)))
 
     def look(self) -> Call:
-        """Ask the guard."""
+        """Return the generation of the server, and what is left of the grace period."""
         return Call(self._look, (self._window, self._relaxed))
 
     def reclaim(self, keep: Keep) -> Call:
-        """Put back a claim that was forgotten, for all of its ttl: its holder believes in that."""
+        """Restore a hold that the server forgot, for its whole ttl: its holder relies on that."""
         spec = keep.claim.spec
         return Call(
             self._reclaim,
@@ -272,7 +276,7 @@ class Calls:
 
 
 def after(prefix: bytes) -> bytes | None:
-    r"""The first text behind all that begin so; None if there is none.
+    r"""Return the first text after all texts with this prefix; None if there is none.
 
     >>> after(b"ab"), after(b"a\xff"), after(b"")
     (b'ac', b'b', None)

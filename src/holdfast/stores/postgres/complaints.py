@@ -7,16 +7,16 @@ import re
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from .config import Settings
 
-#: There is no schema yet, or none of this version.
+#: The schema is missing, or is of another version.
 NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
 #: A prepared statement that the server has forgotten (DISCARD), or planned for another schema.
 FORGOTTEN = frozenset({"26000", "0A000"})
-#: It can't be written to: it is a standby.
+#: The server takes no writes: it is a standby.
 READ_ONLY = "25006"
 
 
 class ServerSaid(Exception):
-    """An error of the server's: its SQLSTATE and its words."""
+    """An error of the server: its SQLSTATE and its message."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(code, text)
@@ -27,7 +27,7 @@ class ServerSaid(Exception):
         return f"{self.text.strip()} ({self.code})"
 
 
-#: Class or code -> why it may pass by itself, or once somebody looks after the server.
+#: Class or code -> the cause. It may pass without help, or after an administrator acts.
 _UNAVAILABLE = {
     "08": "the connection broke",
     "40": "the request was in the way of another one, and was rolled back",
@@ -44,7 +44,7 @@ _UNAVAILABLE = {
     "nothing in",
     "53300": "it has as many connections as it may have (max_connections)",
 }
-#: What stays wrong until somebody changes it.
+#: Class or code -> the cause. It stays until a user or an administrator changes something.
 _WRONG = {
     "28": "the user or the password is wrong, or this user may not come from here (pg_hba.conf)",
     "3D": "there is no such database",
@@ -64,7 +64,7 @@ _WRONG = {
     "HF001": "transactions there aren't READ COMMITTED by themselves, and behind a pooler we can't "
     "change that: ALTER ROLE {user} SET default_transaction_isolation = 'read committed'",
 }
-#: The same where the URL names no user: libpq takes another one, and a command needs a name.
+#: The same where the URL names no user. libpq finds the user then, so no command can name it.
 _NAMELESS = {
     "42501": "the user lacks a right. The owner of the schema {schema} gives it: USAGE of the "
     "schema, EXECUTE of all functions in it, and for refresh guards SELECT of its refresh_values",
@@ -74,7 +74,7 @@ _NAMELESS = {
 
 
 def complaint(error: ServerSaid, settings: Settings) -> HoldfastError:
-    """The exception for an error of this server: what it means, and what to do."""
+    """Return the exception for an error of this server, with its meaning and a remedy."""
     label = settings.label
     for key in (error.code, error.code[:2]):
         if key in _WRONG:
@@ -87,7 +87,7 @@ def complaint(error: ServerSaid, settings: Settings) -> HoldfastError:
     return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
 
 
-#: An attempt to connect fails without a code: these words say that it will continue to fail.
+#: A failed attempt to connect has no code. With these words, further attempts fail, too.
 _NO_ENTRY = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|does not exist"
     r"|invalid (?:connection option|port|integer|\S+ (?:value|range))"
@@ -95,7 +95,7 @@ _NO_ENTRY = re.compile(
     r"|channel binding (?:required|is required)|authentication method requirement"
     r"|permission denied for database|not currently accepting connections"
     r"|(?:definition of service|service file) \S+ not found"
-    # What the server says to options= and to client_encoding=
+    # Errors of the server about options= and client_encoding=
     r"|unrecognized configuration parameter|invalid value for parameter"
     r"|permission denied to set parameter|cannot set parameter|invalid command-line argument"
     r"|certificate verify failed|does not match host name|requires a valid client certificate"
@@ -103,16 +103,16 @@ _NO_ENTRY = re.compile(
     r"|role \S+ is not permitted",
     re.IGNORECASE,
 )
-#: The same of a file that the URL names; one that isn't there is named by the system's own words.
+#: The same for a file that the URL names. For a missing file, the message is the system's.
 _FILE = re.compile(r"(?:certificate|private key|root certificate|CRL)\b.* file|certificate present")
 
 
-#: The same of these: others have all connections.
+#: Messages of a server whose connections are all in use by other clients.
 _FULL = re.compile(r"connection slots are reserved|too many (?:clients|connections)", re.IGNORECASE)
 
 
 def identifier(name: str) -> str:
-    """A name as a statement has it, whatever stands in it.
+    """Return a name as an identifier of SQL; it may contain any characters.
 
     >>> identifier('a "b" c')
     '"a ""b"" c"'
@@ -122,7 +122,7 @@ def identifier(name: str) -> str:
 
 
 def no_entry(said: str, label: str) -> HoldfastError:
-    """The exception for an attempt to connect that failed with these words."""
+    """Return the exception for an attempt to connect that failed with this message."""
     text = " ".join(said.split()) or "no reason was given"
     if _FILE.search(text) or (_NO_ENTRY.search(text) and "No such file" not in text):
         return ConfigError(f"{label} doesn't let us in: {text}")

@@ -1,7 +1,7 @@
 """Connection settings from a URL, or from an existing pool or engine.
 
-A URL is one of libpq's, with the same options, and those of holdfast beside them. No driver is
-imported here.
+A URL has the form and the options of libpq, and the options of holdfast. No driver is imported
+here.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ...errors import ConfigError
 from ...url import StoreURL, plain
 
 DEFAULT_SCHEMA = "holdfast"
-#: Maximum number of connections of a client: the default, and the most that its option pool= may
-#: say. One more connection listens.
+#: Maximum number of connections of a client: the default of the option pool=, and its maximum. One
+#: more connection listens.
 POOL, POOL_MAX = 10, 1000
-#: Seconds in which nothing is granted when what was acknowledged may be lost, unless the URL says
-#: otherwise.
+#: Default grace period in seconds, per value of guard=: nothing is granted in it, after an event
+#: that may have lost acknowledged changes.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -30,32 +30,34 @@ _PLACE = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
 
 
 class Settings(NamedTuple):
-    """How to reach a server, and what is wanted there.
+    """The address of a server, and the options of the store there.
 
-    ``places``: what libpq is to be told, for each of the hosts.
+    ``places``: a connection string of libpq for each host.
     """
 
     places: tuple[str, ...]
     label: str
     schema: str = DEFAULT_SCHEMA
-    #: May what is acknowledged be lost when the server crashes?
+    #: May a crash of the server lose acknowledged changes?
     relaxed: bool = False
     guard: str = "reclaim"
     grace: float = 0.0
-    #: Is the schema made when it isn't there?
+    #: Is a missing schema made?
     create: bool = True
     pool: int = POOL
-    #: Does a pooler in between, if there is one, keep a session for each of its clients?
+    #: Does a pooler on the way, if there is one, keep a session for each of its clients?
     sessions: bool = False
-    #: Roles whose objects in the schema are taken as our own when it is made.
+    #: Roles whose objects in the schema are trusted when it is made.
     trust: tuple[str, ...] = ()
-    #: Who connects; empty if libpq is to find out.
+    #: The user that connects; empty: libpq finds it.
     user: str = ""
 
     @property
     def window(self) -> float:
-        """Seconds in which nothing is granted after an event that may have lost data; 0: there is
-        no guard."""
+        """The grace period in seconds; 0: there is no recovery.
+
+        Nothing is granted in this time after an event that may have lost data.
+        """
         return self.grace or WINDOW_S[self.guard]
 
     def __repr__(self) -> str:
@@ -81,7 +83,7 @@ def _attributes(text: str) -> str:
     return word("any", "read-write", "primary", "prefer-standby")(text)
 
 
-#: What libpq is told as it is.
+#: Options that are passed to libpq unchanged.
 LIBPQ = (
     "application_name",
     "channel_binding",
@@ -145,7 +147,7 @@ def _wait(text: str) -> str:
     raise ValueError("must be a whole number of seconds; 0: as long as holdfast waits")
 
 
-#: Which words of libpq may be told what; the others are any text.
+#: Checks of the values of libpq's options; an option without a check takes any text.
 _TOLD: Mapping[str, Callable[[str], str]] = {
     "channel_binding": word("disable", "prefer", "require"),
     "connect_timeout": _wait,
@@ -167,7 +169,7 @@ _TOLD: Mapping[str, Callable[[str], str]] = {
     "target_session_attrs": _attributes,
     "tcp_user_timeout": _number_text,
 }
-#: Everything that a URL may say behind its question mark.
+#: All options of a URL, each with the check of its value.
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "schema": _schema,
     "durable": word("on", "relaxed"),
@@ -183,7 +185,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 
 def settings(url: StoreURL) -> Settings:
-    """How to reach the server that a URL, a pool or an engine names."""
+    """Return the settings for the server that a URL, a pool or an engine names."""
     if url.native is not None:
         return _settings(_of_native(url.native), {})
     words = {key: value for key, value in url.options.items() if key in LIBPQ}
@@ -225,13 +227,13 @@ def _settings(words: dict[str, str], options: Mapping[str, Any]) -> Settings:
 
 
 def _conninfos(words: dict[str, str]) -> Iterator[str]:
-    """What libpq is told, for each host by itself: so that one that is silent is given up."""
+    """Yield a connection string for each host, so that a silent host can be given up."""
     hosts = {key: words[key].split(",") for key in ("host", "hostaddr", "port") if key in words}
     many = max(len(hosts.get("host", "")), len(hosts.get("hostaddr", "")), 1)
     if any(len(values) not in (1, many) for values in hosts.values()):
         raise ConfigError("a postgresql:// URL names as many hosts as ports, or one port for all")
     default = {
-        # A server that is gone without a word is noticed within half a minute.
+        # A server that disappears is noticed within half a minute.
         "keepalives_idle": "10",
         "keepalives_interval": "5",
         "keepalives_count": "3",
@@ -259,7 +261,7 @@ def _places(url: StoreURL) -> tuple[str, str]:
 
 
 def _label(words: Mapping[str, str], options: Mapping[str, Any]) -> str:
-    """What people see: without a password."""
+    """The name of the store in messages and logs, without a password."""
     hosts = (words.get("host") or words.get("hostaddr") or "").split(",")
     ports = (words.get("port") or "").split(",")
     shown = []
@@ -281,17 +283,17 @@ def _quoted(value: str) -> str:
     return f"'{text}'"
 
 
-# -- what somebody has --------------------------------------------------------------------------
+# -- an existing pool or engine -----------------------------------------------------------------
 
 
-#: By what other drivers than psycopg are told of TLS.
+#: TLS arguments of drivers other than psycopg.
 _OF_OTHER_DRIVERS = {"ssl", "ssl_context"}
 
 
 def _of_native(given: Any) -> dict[str, str]:
-    """What the connections of a pool of psycopg's, or of an engine of SQLAlchemy's, are made of.
+    """Return the libpq options of a pool of psycopg or of an engine of SQLAlchemy.
 
-    They are used for nothing else: our connections are our own, made as theirs are.
+    The pool or engine is used for nothing else: the store makes separate connections with them.
     """
     if getattr(getattr(given, "dialect", None), "name", "") == "postgresql":
         return _of_engine(given)
@@ -309,9 +311,9 @@ def _of_native(given: Any) -> dict[str, str]:
 
 
 def _of_engine(engine: Any) -> dict[str, str]:
-    """What it hands to its driver: the URL, and what ``connect_args`` adds to that or replaces.
+    """Return the arguments that an engine passes to its driver: its URL and ``connect_args``.
 
-    That stands nowhere but in the function by which it connects; it is only read there.
+    Only the function by which the engine connects contains them; they are only read there.
     """
     sync = getattr(engine, "sync_engine", engine)
     handed = inspect.getclosurevars(sync.pool._creator).nonlocals.get("cparams")

@@ -1,4 +1,4 @@
-"""The schema as text: what a server is told once, by us or by its administrator."""
+"""The schema as text. The store or an administrator sends it to a server once."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from ...core.queue.model import DELAY_S_MAX
 from ...runtime import files
 from .config import GRACE_S_MAX
 
-#: The names of the functions, of helpers too, end with this: clients of two releases can share a
-#: schema, and an older release's functions never replace a newer one's.
+#: The names of all functions, helpers included, end with this number. So clients of two releases
+#: can share a schema, and an older release never replaces the functions of a newer one.
 VERSION = 3
-#: The same for the functions of queues...
+#: The same for the functions of queues.
 QUEUE_VERSION = 2
-#: ...which came with this version of the whole.
+#: The first version of the whole schema that has queues.
 WITH_QUEUES = 2
-#: The same for the functions of refresh guards, and the version that they came with.
+#: The same for refresh guards: the version of their functions, and the first version of the whole
+#: schema with refresh guards.
 REFRESH_VERSION = 2
 WITH_GUARDS = 3
-#: The version of the whole. In 4 the verbs heal what was changed from outside, and wait for a row
-#: no longer than the caller waits. In 5 they tell a release from an expiry, and can change the
-#: owner alone.
+#: The version of the whole schema. Since 4, the verbs repair what was changed from outside, and
+#: wait for a row no longer than the caller waits. Since 5, they distinguish a release from an
+#: expiry, and can change the owner alone.
 WHOLE = 5
-#: Seconds after its request in which a waiter is woken: it asks again in a second at the latest.
+#: Seconds after its request in which a waiter is woken: it asks again after a second at most.
 ASLEEP_S = NAP_S_MAX + 0.5
-#: The advisory lock that a session holds while it makes the schema.
+#: The key of the advisory lock that a session holds while it makes the schema.
 LOCK = 7_236_142
 _PARTS = (
     "owners", "tables", "line", "verbs", "look", "guard", "rights",
@@ -38,26 +39,28 @@ _PARTS = (
 )  # fmt: skip
 _US = 1_000_000
 _NEVER = 9_223_372_036_854_775_807
-#: No clock and no ticket is ever as great: the year 148,108.
+#: Valid clocks and tickets aren't greater: this is the year 148,108.
 _CLOCK_MAX = 2**62
-#: The functions that the texts define; one with a version of its own has a mark behind its name.
+#: The functions that the files define. A name that ends with ``_`` has its version after that.
 _FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION \{schema\}\.(\w+)")
 
 
 @cache
 def statements(schema: str, trusted: tuple[str, ...] = ()) -> str:
-    """Everything that makes the schema; what is there already stays as it is.
+    """Return the statements that make the schema; they leave existing objects unchanged.
 
-    Whose objects it doesn't adopt: see `owners`.
+    Objects of other roles are refused: see `owners`.
     """
-    # The second look, in the same transaction, sees what was put there since the first one.
+    # The second check, in the same transaction, sees what was added since the first one.
     return "\n".join([_made(schema, _PARTS, trusted), owners(schema, trusted)])
 
 
 @cache
 def owners(schema: str, trusted: tuple[str, ...] = ()) -> str:
-    """Raises HF002 if something in the schema belongs neither to whoever runs this, nor to a
-    superuser, nor to one of the ``trusted`` roles."""
+    """Return a statement that raises HF002 if an object in the schema has an unknown owner.
+
+    Known are the current user, superusers and the ``trusted`` roles.
+    """
     return _made(schema, ("owners",), trusted)
 
 
@@ -96,7 +99,7 @@ def _made(schema: str, parts: tuple[str, ...], trusted: tuple[str, ...]) -> str:
 
 
 def _versioned(texts: dict[str, str]) -> str:
-    """All parts as one text, in which the helpers, too, carry the version in their names."""
+    """Return all parts as one text, in which the names of helpers contain the version, too."""
     whole = "\n".join(texts.values())
     helpers = [name for name in _FUNCTION.findall(whole) if not name.endswith("_")]
     if not helpers:
@@ -112,7 +115,7 @@ def _versioned(texts: dict[str, str]) -> str:
 
 
 def verbs() -> Iterator[str]:
-    """The functions that clients call: those with a version of their own."""
+    """Yield the functions that clients call, each with its version."""
     versions = {"queue": QUEUE_VERSION, "refresh": REFRESH_VERSION}
     for part in _PARTS:
         for name in _FUNCTION.findall(_text(part)):
@@ -121,13 +124,13 @@ def verbs() -> Iterator[str]:
 
 
 def script(schema: str, trusted: tuple[str, ...] = ()) -> str:
-    """The same as a script for psql, in one transaction."""
+    """Return the schema as a script for psql, in one transaction."""
     head = f"BEGIN ISOLATION LEVEL READ COMMITTED;\nSELECT pg_advisory_xact_lock({LOCK});\n"
     return f"{head}\n{statements(schema, trusted)}\nCOMMIT;\n"
 
 
 def is_there(schema: str) -> str:
-    """Asks whether all of this version is there already."""
+    """Return a query: is this version of the schema installed?"""
     names = (
         f"join_{VERSION}",
         f"queue_purge_{QUEUE_VERSION}",
@@ -139,7 +142,7 @@ def is_there(schema: str) -> str:
 
 
 def quoted(schema: str) -> str:
-    """The name of a schema in a statement, also if it is one of SQL's own words.
+    """Return the name of a schema for a statement; it may be a reserved word of SQL.
 
     >>> quoted("user")
     '"user"'

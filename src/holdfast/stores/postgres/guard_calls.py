@@ -1,5 +1,7 @@
-"""A verb of refresh guards as what is sent: the call of one function of the schema, or, to read, a
-SELECT by the primary key. Numbers and bytes come back as they are, not as text."""
+"""Verbs of refresh guards as calls of one function of the schema each.
+
+A read is a SELECT by the primary key. Replies are binary: numbers and bytes aren't sent as text.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from .config import Settings
 from .ddl import REFRESH_VERSION, quoted
 
 _COLUMNS = "version, fresh, stale, kept, stored, cost, data"
-#: The server's time and all of a value as one: each column more is work on either side.
+#: The server's time and the whole value as one column: each further column costs time on both
+#: sides.
 _ALL = (
     "timestamptz_send(clock_timestamp()) || int8send(version) || int8send(fresh) || int8send(stale)"
     " || int8send(kept) || int8send(stored) || int8send(cost) || data"
@@ -24,7 +27,7 @@ class GuardCalls:
 
     def __init__(self, settings: Settings) -> None:
         self._schema = schema = quoted(settings.schema)
-        # `gen`: see the tables. There is one row of an entry; the greatest gen is looked at first.
+        # `gen`: see the tables. An entry has one row; the greatest gen is read first.
         self._read = Verb(
             b"holdfast_refresh_read",
             f"SELECT {_ALL} FROM {schema}.refresh_values "  # noqa: S608
@@ -41,7 +44,7 @@ class GuardCalls:
             (TEXT, TEXT),
             BINARY,
         )
-        # b: bytes as they are; t: text
+        # b: raw bytes; t: text
         self._begin = self._verb("begin", "bbtbttt", "* FROM ")
         self._finish = self._verb("finish", "bbttbtttt")
         self._abandon = self._verb("abandon", "bbtttbt")
@@ -60,15 +63,15 @@ class GuardCalls:
         return verb(name, call, kinds, what=what, end=end, answer=BINARY, bounded=bounded)
 
     def read(self, entry: Entry) -> Call:
-        """The value of one entry."""
+        """Return the value of one entry."""
         return Call(self._read, (entry.guard.encode(), entry.key.encode()))
 
     def read_all(self, entries: Sequence[Entry]) -> Call:
-        """The values of several."""
+        """Return the values of several entries."""
         return Call(self._read_all, _entries(entries))
 
     def begin(self, wish: Wish, address: str) -> Call:
-        """Take the refresh lease; with an address, wait if another has it."""
+        """Take the refresh lease; with an address, wait if another client holds it."""
         entry = wish.entry
         return Call(
             self._begin,
@@ -138,16 +141,16 @@ class GuardCalls:
         return Call(self._tidy, (b"%d" % many, b"%d" % since))
 
     def look(self, entry: Entry) -> Call:
-        """How an entry stands."""
+        """Return the state of an entry."""
         return Call(self._look, (entry.guard.encode(), entry.key.encode()))
 
     def survey(self, prefix: str, exact: bool) -> Call:
-        """The guards whose names begin so, or this one."""
+        """Return the guards with this prefix, or the guard with this name."""
         first = prefix.encode()
         return Call(self._survey, (first, first + b"\0" if exact else after(first)))
 
     def tally(self, guard: str, tally: Tally) -> Call:
-        """Add to the numbers of a guard."""
+        """Add to the counts of a guard."""
         return Call(self._tally, (guard.encode(), array([b"%d" % one for one in tally])))
 
 

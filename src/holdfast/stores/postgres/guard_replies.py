@@ -1,5 +1,7 @@
-"""Replies of the functions of refresh guards, as the contract's data types. Numbers come as the
-server has them: in eight bytes, or in four."""
+"""Replies of the functions of refresh guards, as the contract's data types.
+
+Numbers are binary: in eight bytes, or in four.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,15 @@ from ...core.model import Gone, Held, Loss
 from .replies import Rows, strange
 
 _MICRO = 1e-6
-#: From 1970 to 2000, from where the server counts.
+#: Microseconds from 1970 to 2000, where the server's binary times begin.
 _EPOCH_US = 946_684_800_000_000
-#: The server's time, the version, until when it is fresh, stale and kept, when it was stored, the
-#: cost; then the value.
+#: The server's time, the version, the ends of fresh, stale and kept, the time when it was stored,
+#: the cost; the value follows.
 _head = struct.Struct("!7q")
 
 
 def read(raw: bytes | None) -> Value | None:
-    """The value that is kept; None if none is kept any more."""
+    """Return the stored value; None if there is none, or if it is no longer kept."""
     if raw is None or len(raw) < _head.size:
         return None
     now, version, fresh, stale, kept, stored, cost = _head.unpack_from(raw)
@@ -39,13 +41,13 @@ def read(raw: bytes | None) -> Value | None:
     if kept <= now:
         return None
     if (stored or version) > now:
-        fresh = stale = now  # the clock was set back since, so nobody knows how old it is
+        fresh = stale = now  # the clock was set back since then, so the age is unknown
     seconds = (fresh - now) * _MICRO, (stale - now) * _MICRO, cost * _MICRO
     return Value(raw[_head.size :], *seconds, version)
 
 
 def read_all(rows: Rows, many: int) -> list[Value | None]:
-    """The same for each of several entries."""
+    """Return the stored value of each entry."""
     found: list[Value | None] = [None] * many
     for row in rows:
         found[_int(row[1]) - 1] = read(row[0])
@@ -53,7 +55,7 @@ def read_all(rows: Rows, many: int) -> list[Value | None]:
 
 
 def begun(rows: Rows, label: str) -> Begun:
-    """The answer to a begin."""
+    """Return the reply to a begin."""
     if len(rows) == 1 and len(rows[0]) == 7:
         kind, n, left_us, stale_us, cost_us, failures, data = rows[0]
         left = _int(left_us) * _MICRO
@@ -71,21 +73,21 @@ def begun(rows: Rows, label: str) -> Begun:
 
 
 def yes(rows: Rows, label: str) -> bool:
-    """An answer of yes or no."""
+    """Return a reply of yes or no."""
     if len(rows) != 1 or rows[0][0] not in (b"\0", b"\1"):
         raise strange(rows, label)
     return rows[0][0] == b"\1"
 
 
 def number(rows: Rows, label: str) -> int:
-    """An answer that is a number."""
+    """Return a reply that is a number."""
     if len(rows) != 1:
         raise strange(rows, label)
     return _int(rows[0][0])
 
 
 def prolonged(rows: Rows, prolongs: Sequence[Prolong], label: str) -> list[Held | Gone | Exception]:
-    """The answers to renewals."""
+    """Return the replies to renewals."""
     if len(rows) != len(prolongs):
         raise strange(rows, label)
     fences = [_int(row[0]) for row in rows]
@@ -96,7 +98,7 @@ def prolonged(rows: Rows, prolongs: Sequence[Prolong], label: str) -> list[Held 
 
 
 def looked(rows: Rows, entry: Entry, label: str) -> EntryRecord:
-    """How an entry stands."""
+    """Return the state of an entry."""
     if len(rows) != 1 or len(rows[0]) != 10:
         raise strange(rows, label)
     version, size, fresh, stale, cost, owner, lease, failures, pause, reason = rows[0]
@@ -124,7 +126,7 @@ def looked(rows: Rows, entry: Entry, label: str) -> EntryRecord:
 
 
 def surveyed(rows: Rows) -> list[GuardRecord]:
-    """The guards and their numbers, in the order of names."""
+    """Return the guards and their counts, in the order of names."""
     fields = len(Tally._fields)
     return [
         GuardRecord(_text(name), Tally(*map(int, (numbers or b"").split()[:fields])))

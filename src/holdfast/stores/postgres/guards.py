@@ -1,6 +1,7 @@
-"""The verbs of refresh guards on PostgreSQL: which statement each is, and what its answer means.
+"""The verbs of refresh guards on PostgreSQL: the statement of each, and the meaning of its reply.
 
-Who waits for a value is woken by the port as who waits for a lock is: a wish stands for a claim.
+The port wakes a waiter for a value like a waiter for a lock: the id of a `Wish` replaces the id of
+a claim.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: After this many seconds, or this many refresh leases, a client removes what has expired: twice
-#: as much as it may have made, so that nothing piles up.
+#: A client removes expired entries after `TIDY_S` seconds or `TIDY_EVERY` refresh leases: at most
+#: twice the number that it may have made, and `_TIDY_MORE`, so that they don't accumulate.
 TIDY_S = 1.0
 TIDY_EVERY = 256
 _TIDY_MORE = 64
-#: Seconds after which it looks through all that has expired in any case.
+#: Seconds after which a removal looks through all expired entries.
 TIDY_ALL_S = 60.0
-#: What a wake-up says besides the wish: the same each time.
+#: The number that a wake-up contains after the id; always the same.
 _POKED = 1
 
 
@@ -60,11 +61,12 @@ class PostgresGuards:
         self.forget()
 
     def forget(self) -> None:
-        """We are the child of a fork."""
-        #: Number of refresh leases since we tidied up, and when that was.
+        """Begin without state, at the start and in the child of a fork."""
+        #: Number of refresh leases since the last removal, and the times of the last removal and of
+        #: the last one that looked through everything.
         self._since = 0
         self._tidied = self._all_tidied = -math.inf
-        #: From where on the next time need look.
+        #: The time step of expiry from which the next removal looks.
         self._from = 0
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
@@ -108,7 +110,7 @@ class PostgresGuards:
         return replies.yes(rows, self._label)
 
     async def _tidy(self, until: float) -> None:
-        """Now and then, remove what has expired."""
+        """Remove expired entries, if it is time for that."""
         self._since += 1
         now = self._port.now()
         left = min(until - now, TIDY_S)
@@ -120,7 +122,7 @@ class PostgresGuards:
         try:
             rows = await self._port.ask(self._calls.tidy(many, self._from), left)
             self._from = replies.number(rows, self._label)
-        except HoldfastError as wrong:  # the next one does it as well
+        except HoldfastError as wrong:  # the next removal can do it
             log.debug("%s: what is over stays a while: %s", self._label, wrong)
 
     async def prolong(
@@ -144,7 +146,7 @@ class PostgresGuards:
     async def wait(self, wish: Wish, seconds: float) -> bool:
         """See the contract."""
         poked = await self._port.wait(wish.id, _POKED, seconds) is not None
-        if poked:  # what it hears from now on is for the next time that it waits
+        if poked:  # this wake-up must not end the next wait, too
             self._port.unlisten(wish.id)
         return poked
 
@@ -167,7 +169,7 @@ class PostgresGuards:
 
 
 def _ascending(entries: Sequence[Entry]) -> list[int]:
-    """The places of these, sorted as the server sorts them: so no two wait for each other."""
+    """Return the indexes of the entries in the server's order, so that requests can't deadlock."""
     return sorted(
         range(len(entries)),
         key=lambda at: (entries[at].guard.encode(), entries[at].key.encode()),

@@ -1,4 +1,4 @@
-"""A verb of queues as what is sent: the call of one function of the schema."""
+"""Verbs of serial queues as calls of one function of the schema each."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from .ddl import QUEUE_VERSION, quoted
 
 
 class Marks(NamedTuple):
-    """From which moments on, by the server's clock, a take need look: in `ready`, by lane, and
-    for leases that have ended. 0: everywhere."""
+    """The moments, by the server's clock, from which a take has to look; 0: everywhere.
+
+    ``grouped`` and ``plain``: in `ready`, for jobs with a group and for ungrouped jobs.
+    ``expired``: for leases that have expired.
+    """
 
     grouped: int = 0
     plain: int = 0
     expired: int = 0
 
 
-#: More than there are.
+#: A limit that no number of dead letters reaches.
 _ALL = (1 << 31) - 1
 
 
@@ -33,7 +36,7 @@ class QueueCalls:
         self._schema = quoted(settings.schema)
         self._relaxed = yes(settings.relaxed)
         self._window = guard_window(settings)
-        # b: bytes as they are; t: text
+        # b: raw bytes; t: text
         self._put = self._verb("put", "b" + "t" * 10)
         self._take = self._verb("take", "btttb" + "t" * 14, "* FROM ")
         self._give_back = self._verb("give_back", "btt")
@@ -51,7 +54,7 @@ class QueueCalls:
         return verb(f"queue_{name}", call, kinds, what=what, bounded=bounded)
 
     def put(self, put: Put, tidy: bool) -> Call:
-        """Accept jobs; ``tidy``: remove some of what has expired, too."""
+        """Accept jobs; ``tidy``: also remove some expired records."""
         jobs = put.jobs
         return Call(
             self._put,
@@ -71,9 +74,10 @@ class QueueCalls:
         )
 
     def take(self, take: Take, address: str, turn: int, marks: Marks, stale: Sequence[str]) -> Call:
-        """Take what is due; with an address, wait for more if nothing is.
+        """Take due jobs; with an address, wait if none is due.
 
-        ``turn``: the lane that is served first. ``stale``: takes that wait no more.
+        ``turn``: 0 serves jobs with a group first, 1 ungrouped jobs. ``stale``: takes that no
+        longer wait.
         """
         pace, patience = take.pace, take.patience
         unlimited = pace.rate == math.inf
@@ -101,12 +105,12 @@ class QueueCalls:
         )
 
     def give_back(self, take: Take) -> Call:
-        """Return whatever a take got."""
+        """Release all deliveries of a take."""
         values = (take.queue.encode(), take.id.encode(), microseconds(take.ttl))
         return Call(self._give_back, values)
 
     def settle(self, settles: Sequence[Settle]) -> Call:
-        """Settle several; by queue and group in ascending order."""
+        """Settle several deliveries, in ascending order of queue and group."""
         return Call(
             self._settle,
             (
@@ -122,7 +126,7 @@ class QueueCalls:
         )
 
     def extend(self, extends: Sequence[Extend]) -> Call:
-        """Prolong several leases."""
+        """Renew several leases."""
         return Call(
             self._extend,
             (
@@ -134,17 +138,17 @@ class QueueCalls:
         )
 
     def survey(self, prefix: str, exact: bool) -> Call:
-        """The queues whose names begin so, or this one."""
+        """Return the queues with this prefix, or the queue with this name."""
         first = prefix.encode()
         return Call(self._survey, (first, first + b"\0" if exact else after(first)))
 
     def jobs(self, queue: str, state: JobState | None, group: str | None, most: int) -> Call:
-        """Some jobs of a queue."""
+        """Return at most ``most`` jobs of a queue."""
         where = None if group is None else group.encode()
         return Call(self._jobs, (queue.encode(), _state(state), where, b"%d" % most))
 
     def letters(self, queue: str) -> Call:
-        """The ids of all dead letters."""
+        """Return the ids of all dead letters."""
         return Call(self._letters, (queue.encode(), b"dead", None, b"%d" % _ALL))
 
     def revive(self, queue: str, ids: Sequence[str] | None) -> Call:

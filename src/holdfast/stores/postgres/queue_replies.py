@@ -14,7 +14,7 @@ _US = 1e6
 
 
 def accepted(rows: Rows, many: int, label: str) -> list[bool]:
-    """The answer to a put: is each new?"""
+    """Return the reply to a put: is each job new?"""
     (found,) = words(rows, label)
     if found == b"":
         raise StoreUnavailable(
@@ -24,7 +24,7 @@ def accepted(rows: Rows, many: int, label: str) -> list[bool]:
 
 
 def yes_or_no(rows: Rows, many: int, label: str) -> list[bool]:
-    """An answer of so many letters t or f."""
+    """Return a reply of ``many`` letters, t or f."""
     (found,) = words(rows, label)
     if len(found) != many or found.strip(b"tf"):
         raise strange(rows, label)
@@ -32,7 +32,7 @@ def yes_or_no(rows: Rows, many: int, label: str) -> list[bool]:
 
 
 def taken(rows: Rows, label: str) -> tuple[Taken, Marks]:
-    """The answer to a take, and from where on the next one need look."""
+    """Return the reply to a take, and the marks from which the next take has to look."""
     if not rows or len(rows[0]) != 8:
         raise strange(rows, label)
     plain, grouped, _, _, retry_us = (int(one or 0) for one in rows[0][:5])
@@ -49,7 +49,7 @@ def _delivered(row: Sequence[bytes | None]) -> Delivered:
 
 
 def extended(rows: Rows, extends: Sequence[Extend], label: str) -> list[Held | Gone | Exception]:
-    """The answer to an extend."""
+    """Return the reply to an extend."""
     fences = [int(one) for one in words(rows, label)]
     if len(fences) != len(extends):
         raise strange(rows, label)
@@ -60,13 +60,13 @@ def extended(rows: Rows, extends: Sequence[Extend], label: str) -> list[Held | G
 
 
 def number(rows: Rows, label: str) -> int:
-    """An answer that is a number."""
+    """Return a reply that is a number."""
     (found,) = words(rows, label)
     return int(found)
 
 
 def surveyed(rows: Rows) -> list[QueueRecord]:
-    """The answer to a survey, which comes in the order of names."""
+    """Return the queues of a reply; its rows are in the order of names."""
     found = []
     for row in rows:
         waiting, taken, dead, groups, oldest, accepted, done = (int(one or 0) for one in row[1:])
@@ -76,7 +76,7 @@ def surveyed(rows: Rows) -> list[QueueRecord]:
 
 
 def listed(rows: Rows) -> list[JobRecord]:
-    """The answer to a look at jobs, which comes in the order of acceptance."""
+    """Return the jobs of a reply; its rows are in the order of acceptance."""
     found = []
     for row in rows:
         attempts, age, due_in, expires_in = (int(one or 0) for one in row[4:8])
@@ -98,7 +98,7 @@ def listed(rows: Rows) -> list[JobRecord]:
 
 
 def ids(rows: Rows) -> list[str]:
-    """An answer of ids alone."""
+    """Return a reply that contains only ids."""
     return [_hex(row[0]) for row in rows]
 
 

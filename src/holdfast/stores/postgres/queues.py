@@ -1,6 +1,7 @@
-"""The verbs of serial queues on PostgreSQL: which function each calls, and what its answer means.
+"""The verbs of serial queues on PostgreSQL: the function of each, and the meaning of its reply.
 
-What waits for a job is woken by the port as what waits for a lock is: a take stands for a claim.
+The port wakes a waiter for a job like a waiter for a lock: the id of a `Take` replaces the id of a
+claim.
 """
 
 from __future__ import annotations
@@ -36,20 +37,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: So often, in seconds, a client tidies up, and looks back for what became visible late: so far, or
-#: through all if nothing is due there.
+#: Seconds between two removals of expired records by a client, and, per queue, between two takes
+#: that look back for jobs that became visible late. Such a take looks back by `BACK_US`, or
+#: everywhere if the take before it was empty.
 SWEEP_S = 1.0
 BACK_US = 10_000_000
-#: Seconds after which it looks through all that is due in any case.
+#: Seconds after which a take looks everywhere in any case.
 SWEEP_ALL_S = 30.0
 #: Maximum number of queues whose marks are remembered.
 _QUEUES_MAX = 1000
-#: What a wake-up says besides the take: the same each time.
+#: The number that a wake-up contains after the id; always the same.
 _POKED = 1
 
 
 class _Place:
-    """What this client knows of a queue: where to look, and which lane is next."""
+    """State of a queue in this client: where a take looks, and which jobs it serves first."""
 
     __slots__ = ("all_swept", "busy", "marks", "swept", "turn")
 
@@ -60,7 +62,7 @@ class _Place:
         self.turn = turn
 
     def since(self, now: float) -> Marks:
-        """From when on a take looks that begins now."""
+        """Return the marks for a take that begins now."""
         if now - self.all_swept >= (SWEEP_ALL_S if self.busy else SWEEP_S):
             self.swept = self.all_swept = now
             return Marks()
@@ -70,7 +72,7 @@ class _Place:
         return self.marks
 
     def found(self, taken: Taken, marks: Marks) -> None:
-        """What a take has found, and where the next one may begin."""
+        """Note what a take has found, and the marks for the next one."""
         self.marks = marks
         self.busy = bool(taken.deliveries)
         if taken.deliveries:
@@ -90,9 +92,9 @@ class PostgresQueues:
         self.forget()
 
     def forget(self) -> None:
-        """The client is closed, or we are the child of a fork."""
+        """Begin without state, at the start and in the child of a fork."""
         self._places: dict[str, _Place] = {}
-        #: Takes that the server may believe to wait: those that do, and those that don't any more.
+        #: Takes that wait at the server, and takes that no longer wait although it may assume so.
         self._asleep: set[str] = set()
         self._stale: deque[str] = deque(maxlen=100)
         self._tidied = -math.inf
@@ -145,11 +147,13 @@ class PostgresQueues:
         return place
 
     def _no_more(self) -> list[str]:
-        """Takes that wait no more; if the server isn't told after all, it believes so for a moment
-        longer."""
+        """Return the takes that no longer wait, for the next request to the server.
+
+        If that request fails, the server assumes for a short time that they wait.
+        """
         stale = []
         while self._stale:
-            with contextlib.suppress(IndexError):  # another thread told it
+            with contextlib.suppress(IndexError):  # another thread has taken it
                 stale.append(self._stale.popleft())
         return stale
 
@@ -180,7 +184,7 @@ class PostgresQueues:
         """See the contract."""
         poked = await self._port.wait(take.id, _POKED, seconds) is not None
         if poked:
-            # What it hears from now on is for the next time that it waits.
+            # This wake-up must not end the next wait, too.
             self._asleep.discard(take.id)
             self._port.unlisten(take.id)
         return poked
@@ -204,7 +208,7 @@ class PostgresQueues:
         return replies.listed(await self._port.ask(call, within))
 
     async def letters(self, queue: str, within: float) -> list[str]:
-        """The ids of all dead letters; see the contract."""
+        """Return the ids of all dead letters; see the contract."""
         return replies.ids(await self._port.ask(self._calls.letters(queue), within))
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:

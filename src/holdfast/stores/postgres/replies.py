@@ -23,21 +23,21 @@ from ...core.model import (
 from ...core.ports import NotYet
 from ...errors import StoreUnavailable
 
-#: The rows of an answer, with the values as the server wrote them.
+#: The rows of a reply, with the values as the server sent them.
 Rows = Sequence[Sequence[bytes | None]]
 _US = 1e6
 _REASONS = {b"e": Loss.EXPIRED, b"b": Loss.BROKEN, b"r": Loss.RELEASED}
 
 
 def words(rows: Rows, label: str) -> list[bytes]:
-    """The words of an answer that is one text; none of NULL."""
+    """Return the words of a reply that is one text; for NULL, one empty word."""
     if len(rows) != 1 or len(rows[0]) != 1:
         raise strange(rows, label)
     return (rows[0][0] or b"").split(b" ")
 
 
 def joined(rows: Rows, label: str) -> Joined:
-    """The answer to a join."""
+    """Return the reply to a join."""
     match words(rows, label):
         case [b"R", us, owner]:
             return Refused(int(us) / _US, bytes.fromhex(owner.decode()).decode("utf-8", "replace"))
@@ -51,7 +51,7 @@ def joined(rows: Rows, label: str) -> Joined:
 
 
 def standing(rows: Rows, label: str) -> Standing:
-    """Where a claim stands."""
+    """Return the state of a claim."""
     match words(rows, label):
         case [b"H", ticket, us]:
             return Held(int(ticket), int(us) / _US)
@@ -63,7 +63,7 @@ def standing(rows: Rows, label: str) -> Standing:
 
 
 def kept(rows: Rows, keeps: Sequence[Keep], label: str) -> list[Held | None]:
-    """The answers to the keeps of one call; None: ask with stand."""
+    """Return the reply for each keep of a call; None: ask for it by `stand`."""
     tickets = [int(one) for one in words(rows, label)]
     if len(tickets) != len(keeps):
         raise strange(rows, label)
@@ -74,7 +74,7 @@ def kept(rows: Rows, keeps: Sequence[Keep], label: str) -> list[Held | None]:
 
 
 def let_in(rows: Rows, claims: Sequence[Claim], label: str) -> list[Held] | None:
-    """The answer to a join of several lines that are empty; None: nothing was done."""
+    """Return the reply to a join of several empty lines; None: nothing was done."""
     found = words(rows, label)
     if found == [b""]:
         return None
@@ -86,7 +86,7 @@ def let_in(rows: Rows, claims: Sequence[Claim], label: str) -> list[Held] | None
 
 
 def left(rows: Rows, many: int, label: str) -> list[bool]:
-    """The answers to releases: was each there?"""
+    """Return the replies to releases: was each claim there?"""
     (found,) = words(rows, label)
     if len(found) != many or found.strip(b"tf"):
         raise strange(rows, label)
@@ -94,7 +94,7 @@ def left(rows: Rows, many: int, label: str) -> list[bool]:
 
 
 def resized(rows: Rows, label: str) -> int | Mismatch | None:
-    """The answer to a resize."""
+    """Return the reply to a resize."""
     match words(rows, label):
         case [b"C", former]:
             return int(former)
@@ -106,7 +106,7 @@ def resized(rows: Rows, label: str) -> int | Mismatch | None:
 
 
 def looked_at(rows: Rows) -> list[LineRecord]:
-    """The answer to an inspect: it comes in the order of names, and of the line."""
+    """Return the lines of a reply; its rows are in the order of names and of each line."""
     found = []
     for raw, several in groupby(rows, lambda row: row[0]):
         line = list(several)
@@ -135,7 +135,7 @@ def _claim(
 
 
 def _name(raw: bytes | None) -> str:
-    """A text that comes in hexadecimal digits, whatever the server's encoding is."""
+    """Decode a text; it is sent in hexadecimal digits, because encodings of servers differ."""
     return bytes.fromhex(_text(raw)).decode("utf-8", "replace")
 
 
@@ -144,7 +144,7 @@ def _text(raw: bytes | None) -> str:
 
 
 def barred(label: str, seconds: float) -> NotYet:
-    """The error for a request that wants a grant while nothing is granted."""
+    """Return the error for a request for a grant while nothing is granted."""
     return NotYet(
         f"{label} lets nobody in for {seconds:.1f} s more: it crashed, or is another server than "
         "before, so who holds may have to say so first (its option guard=)",
@@ -153,5 +153,5 @@ def barred(label: str, seconds: float) -> NotYet:
 
 
 def strange(rows: object, label: str) -> StoreUnavailable:
-    """The error for what no function of ours answers."""
+    """Return the error for a reply that no function of the schema sends."""
     return StoreUnavailable(f"{label} answered what no verb of holdfast answers: {rows!r:.80}")

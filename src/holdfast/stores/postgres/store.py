@@ -1,6 +1,6 @@
-"""The five verbs on PostgreSQL: which function each of them calls, and what its answer means.
+"""The five verbs of locks on PostgreSQL: the function of each, and the meaning of its reply.
 
-Nothing here knows a socket. A port brings a ``Call`` (``calls.py``) to the server, for threads
+This module uses no socket. A port sends a ``Call`` (``calls.py``) to the server, for threads
 (``blocking/``) or for one event loop (``aio/``).
 """
 
@@ -39,45 +39,45 @@ log = logging.getLogger("holdfast")
 
 #: What this store can do.
 CAPABILITIES = Capabilities(store="postgres", queues=True, guards=True)
-#: Seconds that a claim may take to say where it waits, if it joined before it could be woken; else
-#: it says so later.
+#: Maximum number of seconds for sending the address of a waiter that joined without one. If that
+#: fails, a later request sends it.
 ADDRESS_S = 2.0
-#: Number of times in a window that holders look whether the server may have lost something.
+#: Number of times per grace period that a client checks whether the server may have lost data.
 LOOKS = 3
 
 
 class Port(Protocol):
-    """How calls reach the server, and how a waiter hears that it was served.
+    """Sends calls to the server, and receives wake-ups for waiters.
 
-    A call ends within ``within`` seconds, or raises. What was interrupted (Ctrl-C, a
-    cancellation) never leaves its answer to be read by another.
+    A call ends within ``within`` seconds, or raises. The reply to an interrupted call (Ctrl-C, a
+    cancellation) is never read by another call.
     """
 
-    #: Can nobody be woken here, as there is a pooler in between? Known with the first connection.
+    #: True if a pooler in between keeps waiters from being woken. The first connection shows it.
     deaf: bool
 
     def now(self) -> float:
-        """Seconds by a clock that only goes forward."""
+        """Return the seconds of a clock that only goes forward."""
         ...
 
     def ask(self, call: Call, within: float) -> Awaitable[Rows]:
-        """The rows of the answer; raises the complaint for an error of the server's."""
+        """Return the rows of the reply; an error of the server is raised as its `complaint`."""
         ...
 
     def seat(self, claim_id: str) -> str:
-        """A place for a claim that may have to wait, and its address; '' if it can't be woken."""
+        """Prepare to wake a claim, and return its address; '' if it can't be woken."""
         ...
 
     async def listen(self, within: float) -> None:
-        """See to it that wake-ups arrive from now on; raises, or turns ``deaf``, if they can't."""
+        """Start to receive wake-ups; raises, or sets ``deaf``, if that isn't possible."""
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up for this claim and ticket is here, at most ``seconds``."""
+        """Sleep until the wake-up for this claim and ticket arrives, at most ``seconds``."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more. Never fails, never suspends."""
+        """Forget a claim that no longer waits. Never fails, never suspends."""
         ...
 
     async def close(self) -> None:
@@ -85,7 +85,7 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork: forget the parent's connections, and start lazily."""
+        """Forget the parent's connections, in the child of a fork; connect when needed."""
         ...
 
 
@@ -97,7 +97,7 @@ class PostgresStore:
 
     def __init__(self, port: Port, settings: Settings) -> None:
         self._port = port
-        #: No push behind a pooler, once one was found.
+        #: Without push once a pooler was found through which no waiter can be woken.
         self.capabilities: Capabilities = CAPABILITIES
         self._calls = Calls(settings, self.patience)
         self.queues = PostgresQueues(port, settings)
@@ -107,9 +107,9 @@ class PostgresStore:
         self._guarded = settings.guard != "off"
         self.watch_every = self._window / LOOKS if self._guarded else math.inf
         self.lease_max = self._window if settings.guard == "strict" else math.inf
-        #: Which life of the server was seen last.
+        #: The generation of the server that was seen last.
         self._mark = b""
-        #: Claims that wait here.
+        #: Ids of the claims that wait here.
         self._waiting: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
@@ -128,7 +128,7 @@ class PostgresStore:
         return answer
 
     async def _introduce(self, claim: Claim, waiting: Waiting, within: float) -> Joined:
-        """Let the line know where the claim can be woken; if that fails it asks again soon."""
+        """Send the address of a waiter to its line; if that fails, the waiter asks again soon."""
         keep = Keep(claim, waiting.ticket, claim.spec.ttl)
         try:
             return await self._stand(keep, min(within, ADDRESS_S))
@@ -136,7 +136,7 @@ class PostgresStore:
             return waiting
 
     async def _stand(self, keep: Keep, within: float) -> Standing:
-        """Keep a claim that waits; where it can't be woken yet, see to that first."""
+        """Renew a waiter; if it can't be woken yet, start to listen first."""
         cid = keep.claim.id
         address = self._port.seat(cid)
         if not address and not self._port.deaf:
@@ -151,14 +151,15 @@ class PostgresStore:
         return replies.standing(rows, self.label)
 
     def _note_deaf(self) -> None:
-        """Say so where nobody can be woken, as has turned out by now."""
+        """Remove push from the capabilities if no waiter can be woken."""
         if self._port.deaf:
             self.capabilities = CAPABILITIES._replace(push=False, push_grants=False)
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """Renew a batch; see the contract.
 
-        Plain renewals of what is held go together. What waits, or is to be changed, goes by itself.
+        Plain renewals of held claims share a call. A waiter, and a claim that is to be changed,
+        takes a separate call.
         """
         if len(keeps) == 1 and keeps[0].claim.id in self._waiting:
             return [await self._stand(keeps[0], within)]
@@ -175,7 +176,7 @@ class PostgresStore:
         return [found[at] for at in range(len(keeps))]
 
     async def _alone(self, keep: Keep, within: float) -> Standing | Exception:
-        """One that was not renewed with the others; put back if the server has forgotten it."""
+        """Renew one claim that was not renewed with the others; restore it if it was forgotten."""
         try:
             rows = await self._port.ask(self._calls.stand(keep), within)
             answer = replies.standing(rows, self.label)
@@ -193,16 +194,16 @@ class PostgresStore:
         return answer if isinstance(answer, Gone) else again
 
     def _may_be_back(self, keep: Keep, answer: Standing) -> bool:
-        """Is it one that we held, but the server says otherwise, perhaps because it forgot?"""
+        """Did this client hold the claim, and may the server have forgotten that?"""
         if not self._guarded or keep.new_id or keep.claim.id in self._waiting:
             return False
-        if keep.detach:  # asked by a token, which may be over since long, or of another store
+        if keep.detach:  # its token may be of a hold that ended long ago, or of another store
             return False
         over = Loss.BROKEN, Loss.RELEASED
         return not (isinstance(answer, Gone) and answer.reason in over)
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release, and wake who now fits; see the contract."""
+        """Withdraw or release, and wake the waiters that now fit; see the contract."""
         rows = await self._port.ask(self._calls.leave(leave), within)
         return replies.left(rows, 1, self.label)[0]
 
@@ -217,7 +218,7 @@ class PostgresStore:
         return [found[claim.id] for claim in claims]
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """Many leaves in one transaction; see the contract."""
+        """Withdraw or release many claims in one transaction; see the contract."""
         if not all(leave.id and leave.after <= 0 for leave in leaves):
             return [await self.leave(leave, within) for leave in leaves]
         order = sorted(range(len(leaves)), key=lambda at: leaves[at].name.encode())
@@ -231,7 +232,7 @@ class PostgresStore:
         return await self._port.wait(claim.id, waiting.ticket, seconds)
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """The lines as they stand, at one moment; see the contract."""
+        """Return the lines as of one moment; see the contract."""
         return replies.looked_at(await self._port.ask(self._calls.inspect(prefix, exact), within))
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:

@@ -1,1 +1,1 @@
-"""The asyncio half: connections of asyncmy, and the port that uses them."""
+"""The port for one event loop, and its connections of asyncmy."""

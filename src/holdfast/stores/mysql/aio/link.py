@@ -36,20 +36,20 @@ class LoopLink:
         self._connection = connection
         self._label = label
         self.used = boottime()
-        #: Nobody can use it any more.
+        #: Is it no longer usable?
         self.ended = False
-        #: Is it lent to a verb that wants something new, not to one that renews or releases?
+        #: Is it in use by a verb that wants something new, not by one that renews or releases?
         self.plain = False
         #: The number of its session at the server.
         self.thread = int(connection.thread_id())
-        #: Its socket under another descriptor, where the server may still be at what was asked.
+        #: Its socket under another descriptor, if the server may still carry out a request.
         self.left: socket.socket | None = None
 
     async def ask(self, sql: str, within: float) -> Rows:
-        """The rows of the first result; see the protocol.
+        """Return the rows of the first result; see the protocol.
 
-        The time is kept by a timer that closes the connection: an undo is carried on by callbacks
-        alone, outside of any task, where asyncio's own time-outs can't be used.
+        A timer that closes the connection keeps the time limit. A withdrawal runs by callbacks
+        alone, outside of any task, where the time-outs of asyncio can't be used.
         """
         if within <= 0:
             raise StoreUnavailable(f"no time was left to ask {self._label}")
@@ -76,35 +76,35 @@ class LoopLink:
         return found
 
     def stale(self) -> bool:
-        """Has the server ended it?"""
+        """Has the server ended the connection?"""
         return bool(self._connection._stream_broken)
 
     def abandon(self) -> None:
-        """End it for us, in the middle of whatever it does; its socket stays open."""
+        """End the connection here, even in the middle of a request; its socket stays open."""
         if self.left is None:
             self.left = _twin(self._connection)
         self.close()
 
     def close(self) -> None:
-        """End it, in the middle of whatever it does."""
+        """End the connection, even in the middle of a request."""
         self.ended = True
         self._connection.close()
 
     def ending(self) -> Ending:
-        """The same; what tells when its session has ended."""
+        """End the connection; return the `Ending` that shows when its session has ended."""
         self.abandon()
         left, self.left = self.left, None
         return Ending(left)
 
     def sever(self) -> None:
-        """End it though its loop runs no more. The driver hides what carries it."""
+        """End it without its loop, which no longer runs. The driver hides its transport."""
         self.ended = True
         for one in gc.get_referents(self._connection):
             if isinstance(one, asyncio.BaseTransport):
                 sever(one)
 
     async def bid_farewell(self) -> None:
-        """End it politely."""
+        """End it with a QUIT message to the server."""
         with contextlib.suppress(theirs.MySQLError, OSError, TimeoutError):
             async with time_limit(CLOSE_S):
                 await self._connection.ensure_closed()
@@ -112,7 +112,10 @@ class LoopLink:
 
 
 async def connect(settings: Settings, ended: Callable[[Ending], None]) -> LoopLink:
-    """A connection, ready for use. ``ended`` is told one that was begun and given up."""
+    """Return a connection that is ready for use.
+
+    ``ended`` is called for a connection that was begun and given up.
+    """
     within = settings.connect_s
     connection: Any = None
     left: list[Ending] = []
@@ -147,20 +150,20 @@ async def connect(settings: Settings, ended: Callable[[Ending], None]) -> LoopLi
 
 
 def _twin(connection: Any) -> socket.socket | None:
-    """The socket of a connection under another descriptor, if it is open."""
+    """Return the socket of a connection under another descriptor, if it is open."""
     transport = None if connection is None else connection._transport
     sock = None if transport is None else transport.get_extra_info("socket")
     return None if sock is None else twin_of(sock.fileno())
 
 
 def _new(settings: Settings) -> Any:
-    """A connection of our own, not yet connected."""
+    """Return a new connection that isn't connected yet."""
     return asyncmy.Connection(  # type: ignore[no-untyped-call]
         host=settings.host,
         port=settings.port,
         unix_socket=settings.socket or None,
         user=settings.user or None,
-        # A text would be taken as Latin-1.
+        # The driver would encode a str in Latin-1.
         password=settings.password.encode(),  # pyright: ignore[reportArgumentType]
         database=settings.database,
         charset="utf8mb4",
@@ -172,8 +175,10 @@ def _new(settings: Settings) -> Any:
 
 
 async def _opened(engine: Any) -> Any:
-    """A connection that an engine of SQLAlchemy's makes as it makes its own, for ourselves alone:
-    from a pool of ours, so that a small one of theirs can't run dry."""
+    """Return a connection that an engine of SQLAlchemy makes in its usual way.
+
+    It comes from a separate pool, so that it takes no place in the engine's pool.
+    """
     spawn = importlib.import_module("sqlalchemy.util").greenlet_spawn
     pooled = await spawn(engine.pool.recreate().connect)
     connection = pooled.driver_connection

@@ -1,8 +1,8 @@
 """The port for one event loop: a few connections of asyncmy, each for one request at a time.
 
-Requests beyond that queue up. asyncmy's own pool isn't used. A request that is cancelled closes
-its connection, so nobody reads its answer; that it may still be carried out is what the tombstone
-of its undo is for.
+Further requests wait for a connection. asyncmy's own pool isn't used. A request that is cancelled
+closes its connection, so its reply is never read. The server may still carry it out; the tombstone
+of its withdrawal exists for that case.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .link import CLOSE_S, LoopLink, connect
 
 #: Seconds of idleness after which a connection is checked before it is used.
 FRESH_S = 1.0
-#: What a forked child has of its parent: kept, because its end would be heard by the server.
+#: Objects of the parent in a forked child: they are kept; the server would notice their end.
 _of_the_parent: list[object] = []
 
 
@@ -40,27 +40,28 @@ class LoopPort(Exchange[LoopLink]):
     def _start(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: deque[LoopLink] = deque()
-        #: How many connections there are, those that are being made included.
+        #: Number of connections, including connections that are being made.
         self._open = 0
-        #: How many are lent to those who want something, or were given up and not ended yet.
+        #: Number of connections that requests for something new use, or have given up and that
+        #: haven't ended yet.
         self._plain = 0
         self._lost = Graveyard()
-        #: Connections that we have ended, and the server not yet.
+        #: Connections that this client has ended, and the server not yet.
         self._ending = Endings(self._next)
         self._killing: set[asyncio.Task[None]] = set()
-        #: The tasks that wait for a connection: those that renew or release come first, and one
-        #: connection beyond the pool is for them.
+        #: Tasks that wait for a connection. Renewals and releases are urgent: they come first, and
+        #: one connection beyond the pool is reserved for them.
         self._queue: deque[asyncio.Future[None]] = deque()
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._dialling: set[asyncio.Task[LoopLink]] = set()
         self._closed = False
 
     def now(self) -> float:
-        """Seconds that never jump."""
+        """Return the seconds of a clock that never jumps."""
         return boottime()
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep for this many seconds."""
         await sleep(seconds)
 
     # -- connections -----------------------------------------------------------------------
@@ -91,7 +92,7 @@ class LoopPort(Exchange[LoopLink]):
                 await _until(loop, turn, until - self.now())
             except BaseException:
                 if turn.done() and turn.exception() is None:
-                    self._next()  # it was given to us, and we don't take it
+                    self._next()  # this task was woken, and doesn't take the connection
                 turn.cancel()
                 raise
             if not turn.done():
@@ -104,7 +105,7 @@ class LoopPort(Exchange[LoopLink]):
             now = self.now()
 
     def _give(self, link: LoopLink) -> None:
-        if self._closed or link.ended:  # its time-out expired when its answer had just come
+        if self._closed or link.ended:  # its time-out expired just after its reply came
             self._drop(link)
         else:
             if link.plain:
@@ -118,7 +119,7 @@ class LoopPort(Exchange[LoopLink]):
         self._gone(link, link.ending())
 
     def _gone(self, link: LoopLink, ending: Ending) -> None:
-        """It counts until the server has ended its session."""
+        """Count a connection until the server has ended its session."""
         self._ending.add(ending)
         self._plain -= link.plain
         link.plain = False
@@ -130,7 +131,7 @@ class LoopPort(Exchange[LoopLink]):
         if link.left is None or self._closed:
             self._drop(link)
             return
-        # It counts as before until something arrives for the task that asked.
+        # It counts as before until something arrives for its request.
         loop = asyncio.get_running_loop()
         fd = link.left.fileno()
         patience = later(loop, PATIENT_S, self._insist, loop)
@@ -146,7 +147,7 @@ class LoopPort(Exchange[LoopLink]):
         loop.add_reader(fd, self._lost.sweep)
 
     def _insist(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End by a separate request what doesn't end by itself."""
+        """End requests that don't end by themselves, by a separate request."""
         if not self._killing and not self._closed:
             task = loop.create_task(self._end_the_stubborn())
             self._killing.add(task)
@@ -167,8 +168,10 @@ class LoopPort(Exchange[LoopLink]):
             await sleep(CLOSE_S)
 
     def _next(self, failure: BaseException | None = None) -> None:
-        """Wake the task that has waited longest: there is a connection for it, or room for one; or
-        there is none, and ``failure`` says why."""
+        """Wake the task that has waited longest.
+
+        There is a connection for it, or room for one; or there is none, because of ``failure``.
+        """
         while self._urgent or self._queue:
             turn = (self._urgent or self._queue).popleft()
             if not turn.done():
@@ -176,14 +179,14 @@ class LoopPort(Exchange[LoopLink]):
                     turn.set_result(None)
                 else:
                     turn.set_exception(failure)
-                    turn.exception()  # seen, even if nobody waits any more
+                    turn.exception()  # marks it as seen, even if its task no longer waits
                 return
 
     def _dial(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make one more connection, for the task that has waited longest then.
+        """Make one more connection, for the task that has then waited longest.
 
-        A separate task makes it, which no caller's cancellation ends: the driver would lose a
-        socket.
+        A separate task makes it, so that no cancellation of a caller ends that: the driver would
+        lose a socket.
         """
         self._open += 1
         task = loop.create_task(connect(self._settings, self._ending.add))
@@ -202,7 +205,7 @@ class LoopPort(Exchange[LoopLink]):
             self._next(failure)
 
     def _own(self) -> asyncio.AbstractEventLoop:
-        """The running loop, if it is ours."""
+        """Return the running loop, if it is the loop of this client."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             require_readers(loop, self.label)
@@ -231,14 +234,14 @@ class LoopPort(Exchange[LoopLink]):
             self._open -= 1
 
     def abandon(self) -> None:
-        """Our loop runs no more: end the connections without it."""
+        """End the connections without the loop, which no longer runs."""
         self._closed = True
         self._ending.abandon()
         while self._idle:
             self._idle.pop().sever()
 
     def forked(self) -> None:
-        """In the child nothing of this is ours."""
+        """Begin without state in the child of a fork, and keep the parent's objects unused."""
         _of_the_parent.append(
             (self._idle, self._queue, self._dialling, self._lost, self._ending, self._killing)
         )

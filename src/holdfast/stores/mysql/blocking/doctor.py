@@ -1,6 +1,6 @@
-"""An examination of a server: each part in words, and what to do about it.
+"""The examination of a server for ``holdfast doctor``: findings, with remedies.
 
-It asks over its own connections and changes nothing.
+It uses separate connections and changes nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ WITHIN_S = 5.0
 IDLE_S = 60
 #: The oldest versions that the procedures are written for.
 OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0, 29)}
-#: The server's clock as seconds since 1970. In UTC, because hours of other zones come twice.
+#: The server's clock as seconds since 1970. In UTC, because other time zones repeat hours.
 _CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) / 1e6"
 _TABLES = "SELECT table_name, engine FROM information_schema.tables WHERE table_schema = DATABASE()"
-#: Names whose line and claims contradict each other: all of it as one look at one moment.
+#: Names whose line and claims contradict each other, by one statement, so as of one moment.
 _WRONG = """
 SELECT COUNT(*) FROM (
   SELECT l.name FROM {prefix}_lines l LEFT JOIN (
@@ -37,12 +37,13 @@ SELECT COUNT(*) FROM (
   SELECT DISTINCT c.name FROM {prefix}_claims c LEFT JOIN {prefix}_lines l ON l.name = c.name
     WHERE l.name IS NULL) odd
 """
-#: Where a node fails to abort a transaction for another one, none commits for longer than this.
+#: Recommended maximum of a node's innodb_lock_wait_timeout, in seconds. If a node fails to abort a
+#: transaction for another one, none commits until that time is up.
 STALL_S = 5
 
 
 class Visit:
-    """One examination: a connection, and what the server says of itself."""
+    """One examination: a connection, and the variables and counters of the server."""
 
     def __init__(self, found: Settings) -> None:
         self.settings = found
@@ -51,7 +52,7 @@ class Visit:
         self.status = self._table("SHOW GLOBAL STATUS")
 
     def ask(self, sql: str) -> Rows:
-        """The rows of an answer."""
+        """Return the rows of a reply."""
         return self.link.rows(sql, WITHIN_S)
 
     def _table(self, sql: str) -> dict[str, str]:
@@ -59,11 +60,11 @@ class Visit:
 
     @property
     def kind(self) -> str:
-        """Which of the two it is."""
+        """The product: MariaDB or MySQL."""
         return "MariaDB" if "mariadb" in self.variables["version"].lower() else "MySQL"
 
     def number(self, name: str, otherwise: int = 0) -> int:
-        """A variable or counter as a number."""
+        """Return a variable or counter as a number."""
         value = self.variables.get(name, self.status.get(name, ""))
         return int(value) if value.isdigit() else otherwise
 
@@ -73,7 +74,7 @@ class Visit:
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """Look at every part of a server, in the order in which they are needed."""
+    """Yield the findings about all parts, in the order in which the parts are needed."""
     visit = Visit(settings(url))
     try:
         yield from run(visit, _SERVER, _PARTS)
@@ -123,7 +124,7 @@ def _clock(visit: Visit) -> Finding:
 
 
 def _identity(visit: Visit) -> Found:
-    """Where do connections lead?"""
+    """Do two connections lead to the same server?"""
     second = dial(visit.settings, WITHIN_S)
     try:
         which = "server_uid" if "server_uid" in visit.variables else "server_uuid"
@@ -136,7 +137,7 @@ def _identity(visit: Visit) -> Found:
 
 
 def _isolation(visit: Visit) -> Found:
-    """Do connections work as was asked for?"""
+    """Does a session have the isolation level that was requested?"""
     level = visit.variables.get("tx_isolation") or visit.variables.get("transaction_isolation")
     text = f"a session stays at {level} though READ COMMITTED was asked for: is there a proxy?"
     return level != "READ-COMMITTED" and warn(text, "let SET SESSION through")
@@ -197,7 +198,7 @@ def _schema(visit: Visit) -> Iterator[Finding]:
         text = f"{', '.join(odd)}: another engine than InnoDB, so nothing is locked"
         yield fail(text, f"ALTER TABLE {odd[0]} ENGINE=InnoDB", "engine")
         return
-    # Of a name that nobody has they leave nothing, and change nothing.
+    # For a name without claims and jobs, these calls change nothing.
     nothing = {
         "": f"CALL {prefix}_leave_{VERSION}(X'00', {literal(bytes(16))}, 0, 0, 0)",
         " for queues": f"CALL {prefix}_queue_extend_{QUEUE_VERSION}(X'00', X'')",

@@ -1,7 +1,7 @@
-"""Connections that an engine of SQLAlchemy's makes, for ourselves alone.
+"""Connections that an engine of SQLAlchemy makes in its usual way.
 
-Made as its own are: with its arguments, its ``creator``, and whatever listens to its events. They
-come from a pool of ours, so that a small one of theirs can't run dry, and no pool sees them again.
+That is with its arguments, its ``creator`` and the listeners of its events. They come from a
+separate pool, so that they take no place in the engine's pool, and they return to no pool.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ....runtime.starting.blocking import DaemonThread
 from ..complaints import not_made
 from ..exchange import Silent
 
-#: The errors that the thread which dials understands.
+#: The errors that the thread that dials handles.
 _KNOWN = (HoldfastError, pymysql.MySQLError, OSError, RuntimeError)
 
 
 def opened(engine: Any, label: str, within: float) -> Connection[Any]:
-    """A new connection, within ``within`` seconds.
+    """Return a new connection, within ``within`` seconds.
 
-    A separate thread makes it, because an engine can't be given a time limit: a silent server
-    would keep us for as long as the engine has patience, or for ever. A connection that comes too
-    late is closed.
+    A separate thread makes it, because an engine takes no time limit: with a silent server, the
+    caller would wait for the time-out of the engine, or without a time limit. A connection that
+    comes too late is closed.
     """
     made: Future[Connection[Any]] = Future()
     try:

@@ -32,13 +32,13 @@ class ThreadLink:
     def __init__(self, connection: Connection[Any], label: str) -> None:
         self._connection = connection
         self._label = label
-        #: When it was used last.
+        #: The time of its last use.
         self.used = boottime()
         #: The number of its session at the server.
         self.thread = int(connection.thread_id())  # type: ignore[no-untyped-call]
-        #: Its socket, where the driver has given it up while the server hasn't.
+        #: Its socket, if the driver has given it up and the server hasn't.
         self._left: socket.socket | None = None
-        mine = ref(self)  # or the two would keep each other, and one that is lost its place
+        mine = ref(self)  # else the two keep each other alive, and a lost one keeps its place
 
         def leave_open() -> None:
             link = mine()
@@ -48,7 +48,7 @@ class ThreadLink:
         connection._force_close = leave_open  # type: ignore[attr-defined]
 
     def _leave_open(self) -> None:
-        """In place of the driver's own: whoever gave it up decides when the socket is closed."""
+        """Replace the driver's method: the code that gave it up decides when its socket closes."""
         connection: Any = self._connection
         self._left = connection._sock or self._left
         if connection._rfile is not None:
@@ -56,7 +56,7 @@ class ThreadLink:
         connection._sock = connection._rfile = None
 
     def lost(self) -> socket.socket | None:
-        """The socket, if the server may still be at what was asked; it is the caller's now."""
+        """Return the socket, for the caller to own, if the server may still carry out a request."""
         left, self._left = self._left, None
         if left is None:
             sock: socket.socket | None = self._connection._sock  # type: ignore[attr-defined]
@@ -67,11 +67,11 @@ class ThreadLink:
         return left
 
     async def ask(self, sql: str, within: float) -> Rows:
-        """The rows of the first result; see the protocol."""
+        """Return the rows of the first result; see the protocol."""
         return self.rows(sql, within)
 
     def rows(self, sql: str, within: float) -> Rows:
-        """The same, for those who don't await."""
+        """The same, for callers that don't await."""
         if within <= 0:
             raise StoreUnavailable(f"no time was left to ask {self._label}")
         connection = self._connection
@@ -100,7 +100,7 @@ class ThreadLink:
         raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from None
 
     def stale(self) -> bool:
-        """Has the server ended it, or said something that nobody asked for?"""
+        """Has the server ended the connection, or sent something that was not requested?"""
         sock: socket.socket | None = self._connection._sock  # type: ignore[attr-defined]
         if sock is None:
             return True
@@ -109,13 +109,13 @@ class ThreadLink:
         return bool(look.poll(0))
 
     def ending(self) -> Ending:
-        """End it; what tells when its session has ended."""
+        """End it; return the `Ending` that shows when its session has ended."""
         with contextlib.suppress(pymysql.MySQLError, OSError):
             self._connection.close()
         left, self._left = self._left, None
         if left is None:
             return Ending(None)
-        twin = twin_of(left.fileno())  # without TLS, if there is any
+        twin = twin_of(left.fileno())  # the bare socket, even if the connection uses TLS
         left.close()
         return Ending(twin)
 
@@ -127,7 +127,10 @@ class ThreadLink:
 def dial(
     settings: Settings, within: float, ended: Callable[[Ending], None] = Ending.end
 ) -> ThreadLink:
-    """A new connection, ready for use. ``ended`` is told one that was begun and given up."""
+    """Return a new connection that is ready for use.
+
+    ``ended`` is called for a connection that was begun and given up.
+    """
     within = min(within, settings.connect_s)
     if within <= 0:
         raise Silent(settings.label, within)
@@ -161,7 +164,7 @@ def _connect(settings: Settings, within: float, ended: Callable[[Ending], None])
         port=settings.port,
         unix_socket=settings.socket or None,
         user=settings.user or None,
-        password=settings.password.encode(),  # a text would be taken as Latin-1
+        password=settings.password.encode(),  # the driver would encode a str in Latin-1
         database=settings.database,
         charset=_CHARSET,
         autocommit=True,
@@ -176,7 +179,7 @@ def _connect(settings: Settings, within: float, ended: Callable[[Ending], None])
     if settings.socket:
         connection.connect()
         return connection
-    # Made here, because PyMySQL's own has whole seconds to connect in.
+    # Made here, because PyMySQL takes only whole seconds as its time limit for connecting.
     sock = socket.create_connection((settings.host, settings.port), within)
     twin = twin_of(sock.fileno())  # because the driver closes the other one
     try:

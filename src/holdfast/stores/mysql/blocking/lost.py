@@ -1,8 +1,8 @@
-"""Connections whose request was given up: they count until the server has ended what it did.
+"""Connections whose request was given up: they count until the server has ended the request.
 
 The drivers close a connection whose time-out has expired, but the server continues with its
-request until the row is free. So the socket is kept open here, and read by nobody: what arrives
-there says that the request has ended.
+request until the row is free. So the socket is kept open here, and isn't read: when something
+arrives there, the request has ended.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from ....runtime.blocking import boottime
 from ....runtime.ending.blocking import Ending
 from ....runtime.polling.blocking import READ, poller
 
-#: Seconds without an answer after which a separate request ends what was given up.
+#: Seconds without a reply after which a separate request ends a request that was given up.
 PATIENT_S = 2.0
 
 
 class Lost:
-    """A connection that nobody uses any more. ``thread``: the number that the server gave it.
-    ``over`` is told how its session ends, when the server has ended what it did there."""
+    """A connection that is no longer used.
+
+    ``thread``: the number that the server gave it. ``over`` is called with the `Ending` of its
+    session, when the server has ended the request.
+    """
 
     def __init__(self, twin: socket.socket, thread: int, over: Callable[[Ending], None]) -> None:
         self._twin = twin
@@ -31,7 +34,7 @@ class Lost:
 
     @property
     def answered(self) -> bool:
-        """Has the server ended what it did there?"""
+        """Has the server ended the request?"""
         if self._twin.fileno() < 0:  # another thread was first
             return True
         look = poller()
@@ -40,31 +43,32 @@ class Lost:
         return bool(look.poll(0))
 
     def end(self) -> None:
-        """From now on it counts until the server has ended its session, too."""
+        """Count it until the server has ended its session, too."""
         self._over(Ending(self._twin))
 
 
 class Graveyard(list[Lost]):
-    """Those of one client."""
+    """The lost connections of one client."""
 
     def sweep(self, all_of_them: bool = False) -> None:
-        """End those that have been answered."""
+        """End the connections whose request has been answered."""
         for one in list(self):
             if all_of_them or one.answered:
                 self._remove(one)
 
     def stubborn(self) -> Iterator[Lost]:
-        """Those that were given up a while ago, and still give no answer."""
+        """Yield those without a reply that were given up more than `PATIENT_S` seconds ago."""
         now = boottime()
         yield from (one for one in list(self) if now - one.since > PATIENT_S)
 
     def look(self, prefix: str) -> str:
-        """The statement that finds the numbers of those stubborn ones that may be killed.
+        """Return the statement that finds the numbers of the stubborn ones that may be killed.
 
-        A number alone says little: behind a balancer, or after a restart, it may be the session of
-        somebody else. Ours is one of our user in our database that does something with our tables.
+        A number alone isn't enough: behind a balancer, or after a restart, it may be the session of
+        another client. A session is ours if it has our user and our database, and if its request
+        uses our tables.
         """
-        # No session has number 0; another thread may have ended all the others by now.
+        # No session has number 0; another thread may have ended all the others meanwhile.
         numbers = ", ".join(str(number) for number in (0, *(one.thread for one in self.stubborn())))
         return (
             "SELECT id FROM information_schema.processlist"  # noqa: S608 - numbers, and a prefix
@@ -73,7 +77,7 @@ class Graveyard(list[Lost]):
         )
 
     def forget(self) -> None:
-        """The stubborn ones were killed, or are of a server that is gone."""
+        """Remove the stubborn ones: they were killed, or their server is gone."""
         for one in list(self.stubborn()):
             self._remove(one)
 

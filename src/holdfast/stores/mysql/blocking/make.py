@@ -1,4 +1,4 @@
-"""Making the tables and procedures by hand, for ``holdfast schema``."""
+"""Making the tables and procedures for ``holdfast schema``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .link import dial
 
 
 def make(settings: Settings) -> str:
-    """Make what is missing; what was done, in words."""
+    """Make what is missing; return a sentence about what was done."""
     link = dial(settings, MAKE_S)
     try:
         for sql in statements(settings.prefix):

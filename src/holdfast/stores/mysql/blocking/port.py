@@ -1,11 +1,11 @@
 """The port for threads: a pool of connections.
 
-A verb takes the connection that was used last, or makes one, and returns it after the answer.
-Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
-still under way is never read by another request. It counts as one of the pool until the server has
-ended what was asked, and the session. So does one that was begun and given up. Only renewals and
-releases don't wait for sessions to end. A connection that a verb with little time has
-half made is finished in a thread, for the next verb.
+A verb takes the connection that was used last, or makes one, and returns it after the reply. After
+any failure except an error that the server reports, the connection is not used again; Ctrl-C is
+such a failure. So another request never reads a reply that is still under way. The connection
+counts in the pool until the server has ended the request and the session. A connection that was
+begun and given up counts, too. Only renewals and releases don't wait for sessions to end. A
+connection that a verb with little time has half made is finished in a thread, for the next verb.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .lost import Graveyard, Lost
 
 #: Seconds of idleness after which a connection is checked before it is used.
 FRESH_S = 1.0
-#: Seconds that ending a request which is stuck at the server may take.
+#: Time limit, in seconds, for ending a request that is stuck at the server.
 _KILL_S = 1.0
-#: What a forked child has of its parent: kept, because its end would be heard by the server.
+#: Objects of the parent in a forked child: they are kept; the server would notice their end.
 _of_the_parent: list[object] = []
 
 
@@ -42,7 +42,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
     def _start(self) -> None:
         Makes.__init__(self, self._settings.connect_s, self._settings.pool)
         self._idle: deque[ThreadLink] = deque()
-        #: Every open connection; weakly, so that one that an exception made us lose is closed.
+        #: Every open connection, by weak references: one that an exception has lost is closed.
         self._links: WeakSet[ThreadLink] = WeakSet()
         self._lost = Graveyard()
         self._killing = Turn()
@@ -52,7 +52,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         return self._reach(boottime() + within, urgent)
 
     def _lend(self) -> ThreadLink | None:
-        if self._lost or self._ending:  # what has ended meanwhile needs no connection any more
+        if self._lost or self._ending:  # what has ended meanwhile no longer counts
             self._sweep()
         while True:
             try:
@@ -87,7 +87,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         )
 
     def _end_the_stubborn(self, until: float) -> None:
-        """End by separate requests, one after the other, what doesn't end by itself."""
+        """End requests that don't end by themselves, by separate requests, one after another."""
         if next(self._lost.stubborn(), None) is None:
             return
         key = object()
@@ -111,16 +111,16 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
 
     def _give(self, link: ThreadLink) -> None:
         if self._more and self._there() > self._most:
-            self._drop(link)  # the one more is made when it is needed
+            self._drop(link)  # the connection beyond the pool is made when it is needed
             return
         self._idle.append(link)
-        if self._closed:  # only now, as another thread may close
+        if self._closed:  # checked after the append, because another thread may close
             self._drain()
         if not self._back.is_set():
             self._back.set()
 
     def _drop(self, link: ThreadLink) -> None:
-        """End it; it counts until the server has ended its session."""
+        """End a connection; it counts until the server has ended its session."""
         self._ending.add(link.ending())
         self._forget(link)
 
@@ -133,16 +133,16 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         left = link.lost()
         if left is not None:
             self._lost.append(Lost(left, link.thread, self._ending.add))
-            if self._closed:  # nobody looks after it any more
+            if self._closed:  # no later call sweeps it
                 self._lost.sweep(all_of_them=True)
         self._forget(link)
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep for this many seconds."""
         time.sleep(seconds)
 
     def now(self) -> float:
-        """Seconds that never jump."""
+        """Return the seconds of a clock that never jumps."""
         return boottime()
 
     async def close(self) -> None:
@@ -159,6 +159,6 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
                 self._drop(self._idle.pop())
 
     def forked(self) -> None:
-        """In the child nothing of this is ours."""
+        """Begin without state in the child of a fork, and keep the parent's objects unused."""
         _of_the_parent.append((self._idle, self._links, self._lost))
         self._start()

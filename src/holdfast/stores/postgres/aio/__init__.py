@@ -1,1 +1,1 @@
-"""The port for one event loop. Of ``blocking`` it takes what is said to libpq, step by step."""
+"""The port for one event loop. It uses the steps of ``blocking.wire`` for the calls of libpq."""

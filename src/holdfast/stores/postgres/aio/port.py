@@ -1,4 +1,4 @@
-"""The port for one event loop: a pool of connections, and one that listens for all who wait."""
+"""The port for one event loop: a pool of connections, and one that listens for all waiters."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ..config import Settings
 from ..replies import Rows
 from .wire import EarWire, Wire, dial, drive
 
-#: Seconds that requests under way may still take when the client closes.
+#: Maximum number of seconds for requests under way when the client closes.
 CLOSE_S = 2.0
-#: What a forked child has of its parent: kept, and never touched.
+#: Objects of the parent in a forked child: they are kept, and never used.
 _of_the_parent: list[object] = []
 
 
 class Box:
-    """Where a claim waits: the fence of its last wake-up, and its sleep."""
+    """State of a waiter: the fence of its last wake-up, and its sleep."""
 
     __slots__ = ("fence", "sleep", "ticket")
 
@@ -44,7 +44,7 @@ class Box:
         self.sleep: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """End its sleep, if it sleeps."""
+        """End the sleep of the waiter, if it sleeps."""
         if self.sleep is not None and not self.sleep.done():
             self.sleep.set_result(None)
 
@@ -62,38 +62,38 @@ class LoopPort:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: list[Wire] = []
         self._wires: set[Wire] = set()
-        #: Connections that we have ended, and the server not yet.
+        #: Connections that this client has ended, and the server not yet.
         self._ending = Endings(self._replace)
-        #: Callers that wait for a connection, renewals and releases first. One connection more than
-        #: the pool has is reserved for these.
+        #: Callers that wait for a connection. Renewals and releases are urgent: they come first,
+        #: and one connection beyond the pool is reserved for them.
         self._wanted: deque[asyncio.Future[Wire]] = deque()
         self._urgent: deque[asyncio.Future[Wire]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting = 0
-        #: How many connections are lent to those who want something.
+        #: Number of connections in use by requests for something new.
         self._plain = 0
         self._closed = False
         #: Set when a connection has ended.
         self._ended = asyncio.Event()
-        #: The channel. It stays the same over every new connection: the lines know it.
+        #: The channel. It stays the same for every new connection, because the lines contain it.
         self._address = f"holdfast_{secrets.token_hex(9)}"
         self._ear: EarWire | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._mute_until = 0.0
         self._boxes: dict[str, Box] = {}
-        #: Was it seen that a pooler keeps no sessions, although it is said to?
+        #: Does the pooler keep no sessions, although pooler=session is set?
         self._shared = False
-        #: Of each claim that waits without being woken: how often it has slept.
+        #: Number of sleeps of each claim that waits without wake-ups.
         self._naps: dict[str, int] = {}
 
     # -- asking ------------------------------------------------------------------------------
 
     def now(self) -> float:
-        """The time; see the protocol."""
+        """Return the time; see the protocol."""
         return boottime()
 
     async def ask(self, call: Call, within: float) -> Rows:
-        """The rows of the answer; see the protocol."""
+        """Return the rows of the reply; see the protocol."""
         self._own()
         end = boottime() + within
         urgent = call.verb.urgent
@@ -116,7 +116,7 @@ class LoopPort:
         wire.plain = False
 
     async def _reach(self, within: float, urgent: bool) -> Wire:
-        """A connection for ourselves alone: a new one, or one that somebody returns."""
+        """Return a connection for one call: a new one, or one that another call returns."""
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         loop = asyncio.get_running_loop()
@@ -145,8 +145,10 @@ class LoopPort:
             given.set_exception(StoreUnavailable(what))
 
     def _grow(self, urgent: bool) -> None:
-        """Make one more connection, if there may be one. Only who wants something waits for
-        sessions to end."""
+        """Make one more connection, if the limit allows it.
+
+        Only requests for something new wait for sessions to end.
+        """
         most = self._settings.pool
         coming = self._connecting + (0 if urgent else len(self._ending))
         if not urgent and self._plain + coming >= most:
@@ -180,7 +182,7 @@ class LoopPort:
         self._free(wire)
 
     def _note(self, peer: said.Peer) -> None:
-        """Note who answers on a new connection: can it wake us?"""
+        """Note whether the server of a new connection can wake waiters."""
         others = [wire.peer for wire in self._wires]
         if self._ear is not None:
             others.append(self._ear.peer)
@@ -191,7 +193,7 @@ class LoopPort:
         self.deaf = peer.pooled and (self._shared or not self._settings.sessions)
 
     def _free(self, wire: Wire) -> None:
-        """A connection has nothing to do: somebody may wait for one."""
+        """Give an idle connection to the next caller that waits for one."""
         if wire.closed:
             return
         if wire.plain:
@@ -208,13 +210,13 @@ class LoopPort:
         self._idle.append(wire)
 
     def _over(self, wire: Wire, ending: Ending) -> None:
-        """A connection can't be used any more."""
+        """Remove a connection that is no longer usable."""
         self._wires.discard(wire)
         self._back(wire)
         self._ended.set()
         if wire in self._idle:
             self._idle.remove(wire)
-        if wire.ignored:  # the server had its time
+        if wire.ignored:  # the server has had enough time
             ending.end()
         else:
             self._ending.add(ending)
@@ -235,14 +237,14 @@ class LoopPort:
     # -- waiting -----------------------------------------------------------------------------
 
     def seat(self, claim_id: str) -> str:
-        """A place to wait at; see the protocol."""
+        """Prepare to wake a claim; see the protocol."""
         if self._ear is None or self.deaf:
             return ""
         self._boxes.setdefault(claim_id, Box())
         return self._address
 
     async def listen(self, within: float) -> None:
-        """See to it that wake-ups arrive; see the protocol."""
+        """Start to receive wake-ups; see the protocol."""
         self._own()
         if self._ear is not None or self.deaf or boottime() < self._mute_until:
             return
@@ -280,7 +282,7 @@ class LoopPort:
                 box.wake()
 
     def _silent(self, ear: EarWire) -> None:
-        """Nothing is heard any more: wake all who wait, so that they ask."""
+        """Wake all waiters, so that they ask: the listener has ended."""
         if ear is self._ear:
             self._ear = None
             for box in self._boxes.values():
@@ -295,7 +297,7 @@ class LoopPort:
         if self._ear is None:
             if self._hearing is not None and not self._hearing.done():
                 await ended([self._hearing], seconds)
-            else:  # it will listen at the next call; not at once, if it just could not
+            else:  # the next call listens; pause first, if listening has just failed
                 await sleep(max(0.0, min(seconds, self._mute_until - boottime())))
             return None
         box = self._boxes.setdefault(claim_id, Box())
@@ -311,14 +313,14 @@ class LoopPort:
         return Granted(ticket) if box.fence == ticket else None
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more."""
+        """Forget a claim that no longer waits."""
         self._naps.pop(claim_id, None)
         self._boxes.pop(claim_id, None)
 
     # -- the end -----------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End the connections; what is under way is finished first."""
+        """End the connections, after the requests under way."""
         if self._loop is not None:
             self._own()
         if self._closed:
@@ -343,7 +345,7 @@ class LoopPort:
             self._ear.close()
 
     def abandon(self) -> None:
-        """Our loop runs no more: end the connections without it."""
+        """End the connections without the loop, which no longer runs."""
         self._closed = True
         for wire in (*self._wires, *([self._ear] if self._ear is not None else ())):
             wire.hang_up()
@@ -351,7 +353,7 @@ class LoopPort:
         self._ending.abandon()
 
     def forked(self) -> None:
-        """In the child nothing of this is ours."""
+        """Begin without state in the child of a fork, and keep the parent's objects unused."""
         _of_the_parent.append(
             (self._wires, self._ending, self._ear, self._tasks, self._hearing, self._loop)
         )

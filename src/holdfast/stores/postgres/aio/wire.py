@@ -1,7 +1,7 @@
 """One connection, for one request at a time, driven by the callbacks of the loop.
 
-A request that nobody waits for any more is brought to its end all the same, and only then is the
-connection free for the next one: an answer never goes to somebody else.
+A request is finished even if its caller no longer waits, and only then is the connection free for
+the next one. So another request never gets its reply.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ..config import Settings
 from ..replies import Rows
 
 T = TypeVar("T")
-#: Seconds between two looks whether a server ignores that it was told to cancel a request.
+#: Seconds between two checks whether the server ignores a cancellation.
 LOOK_S = 0.25
 
 
 async def drive(steps: Steps[T]) -> T:
-    """Go through the steps, waiting where they wait. For a connection that is being made."""
+    """Run the steps, and wait where they wait; for a connection that is being made."""
     loop = asyncio.get_running_loop()
     try:
         fd, what = next(steps)
@@ -61,8 +61,10 @@ def _wake(ready: asyncio.Future[None]) -> None:
 async def dial(
     settings: Settings, within: float, ended: Callable[[Ending], None]
 ) -> tuple[pq.abc.PGconn, wire.Peer]:
-    """A connection to the first of the hosts that takes one and can be written to. ``ended`` is
-    told each that was begun and given up."""
+    """Connect to the first host that accepts a connection and takes writes.
+
+    ``ended`` is called for each connection that was begun and given up.
+    """
     end = boottime() + within
     failure: Exception | None = None
     for at, place in enumerate(settings.places):
@@ -92,8 +94,11 @@ async def dial(
 
 
 class Wire:
-    """A connection that is ready to be asked. ``free`` is told when it has nothing to do any more,
-    ``over`` when it can't be used any more, and how its session ends."""
+    """A connection that is ready for a request.
+
+    ``free`` is called when it is idle again. ``over`` is called when it is no longer usable, with
+    the `Ending` of its session.
+    """
 
     def __init__(
         self,
@@ -115,18 +120,18 @@ class Wire:
         self._timer: asyncio.Handle | None = None
         self._writes = False
         self.closed = False
-        #: Is it lent to a verb that wants something new, not to one that renews or releases?
+        #: Is it in use by a verb that wants something new, not by one that renews or releases?
         self.plain = False
         self._cancel: Cancel | None = None
-        #: The server doesn't answer, though it was told that the request was given up.
+        #: True if the server did not react to the cancellation of a request.
         self.ignored = False
         self._loop.add_reader(self._fd, self._ready)
 
     def ask(self, call: Call, within: float) -> asyncio.Future[Rows]:
-        """Send a call, now; its answer, or the complaint."""
+        """Send a call now; return a future of its reply, or of the complaint."""
         answer: asyncio.Future[Rows] = self._loop.create_future()
         self._answer = answer
-        if within < SESSION_S or self._prepared is None:  # or the session isn't ours
+        if within < SESSION_S or self._prepared is None:  # or the session is the pooler's
             call = bounded(call, within)
         self._steps = wire.exchange(self._conn, call, self._prepared, self._settings)
         self._timer = later(self._loop, within, self._late, within)
@@ -134,7 +139,7 @@ class Wire:
         return answer
 
     def hang_up(self) -> None:
-        """End it though its loop runs no more."""
+        """End it without its loop, which no longer runs."""
         self.closed = True
         self._conn.finish()
 
@@ -142,7 +147,7 @@ class Wire:
         if self._steps is not None:
             self._step()
             return
-        try:  # nothing was asked: a change of a setting, or its end
+        try:  # no request is open: it is a change of a setting, or the end
             self._conn.consume_input()
         except psycopg.OperationalError:
             self.close()
@@ -173,8 +178,10 @@ class Wire:
                 self._loop.remove_writer(self._fd)
 
     def _late(self, within: float) -> None:
-        """Nobody waits any more. The server is asked to end it, and until it answers the connection
-        is neither free nor gone."""
+        """Fail a request whose time limit has passed, and ask the server to cancel it.
+
+        Until the server answers, the connection is neither free nor ended.
+        """
         text = f"{self._settings.label} gave no answer within {within:.3g} s"
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(StoreUnavailable(text))
@@ -186,10 +193,10 @@ class Wire:
             self._timer = later(self._loop, LOOK_S, self._listen, self._cancel)
 
     def _listen(self, cancel: Cancel) -> None:
-        """Does the server answer, now that it was told?"""
+        """Check whether the server ignores the cancellation."""
         if cancel.ignored:
             text = f"{self._settings.label} gave no answer"
-            self._cancel = None  # the cancellation continues without us
+            self._cancel = None  # the cancellation continues by itself
             self.ignored = True
             self._finish(None, StoreUnavailable(text), True)
         else:
@@ -201,7 +208,7 @@ class Wire:
             self._timer.cancel()
             self._timer = None
         if self._cancel is not None:
-            # It may still be on its way, and must not meet the next request.
+            # The cancellation may still be under way, and must not meet the next request.
             self._cancel.end()
             self._cancel, unfit = None, True
         if unfit:
@@ -216,7 +223,7 @@ class Wire:
                 answer.set_exception(wrong)
 
     def close(self) -> None:
-        """End it; what was asked stays unanswered."""
+        """End it; an open request fails."""
         if self.closed:
             return
         self.closed = True
@@ -224,10 +231,10 @@ class Wire:
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
         if self._steps is not None and self._cancel is None:
-            # A server that waits for a standby doesn't notice the end of a connection
+            # A server that waits for a standby doesn't notice the end of a connection.
             with contextlib.suppress(psycopg.Error, RuntimeError):
                 Cancel(self._conn)
-        self._cancel = None  # the cancellation continues without us
+        self._cancel = None  # the cancellation continues by itself
         ending = wire.ending(self._conn)
         if self._answer is not None:
             text = f"the connection to {self._settings.label} was closed"
@@ -236,7 +243,10 @@ class Wire:
 
 
 class EarWire:
-    """A connection that listens to a channel. ``heard`` is told each message, ``over`` its end."""
+    """A connection that listens to a channel.
+
+    ``heard`` is called with each message, ``over`` when the connection has ended.
+    """
 
     def __init__(
         self,
@@ -252,10 +262,10 @@ class EarWire:
         self._fd = conn.socket
         self._closed = False
         self._loop.add_reader(self._fd, self._ready)
-        self._loop.call_soon(self._ready)  # what came with the answer to LISTEN
+        self._loop.call_soon(self._ready)  # messages may have come with the reply to LISTEN
 
     def hang_up(self) -> None:
-        """End it though its loop runs no more."""
+        """End it without its loop, which no longer runs."""
         self._closed = True
         self._conn.finish()
 

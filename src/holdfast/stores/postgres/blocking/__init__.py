@@ -1,1 +1,1 @@
-"""The port for threads, and what both kinds of runtime say to libpq."""
+"""The port for threads, and the calls of libpq for threads and event loops."""

@@ -1,5 +1,7 @@
-"""A request whose time-out has expired is cancelled at the server, too: nothing waits there for
-nobody."""
+"""Cancellation of a request at the server, after its time-out has expired here.
+
+So no request waits at the server after its caller has gone.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +16,31 @@ from ....runtime.polling.blocking import READ, WRITE, poller
 from ....runtime.starting.blocking import DaemonThread
 
 _ENDS = (pq.PollingStatus.OK, pq.PollingStatus.FAILED)
-#: Seconds that an attempt to tell the server may take, until the next one if it failed, and for how
-#: long it is tried.
+#: Seconds: the time limit of one attempt to send a cancellation, the pause after a failed attempt,
+#: and the time limit of all attempts.
 ATTEMPT_S, AGAIN_S, TRIED_S = 5.0, 1.0, 60.0
-#: Seconds after which the server is told again, and for how long: a cancellation that arrives
-#: before the request that it is meant for is dropped, and the request may wait without an end.
+#: Seconds: the pause until a cancellation is sent again, and the time limit of that. It is sent
+#: again because the server drops one that arrives before its request, and such a request may wait
+#: without a time limit.
 RETOLD_S, TOLD_S = 0.5, 10.0
-#: Seconds between two looks for an answer.
+#: Seconds between two checks for a reply.
 LOOK_S = 0.02
-#: Seconds after which a cancelled request without an answer doesn't react to the cancellation.
+#: Seconds after which a cancelled request without a reply counts as ignored by the server.
 DEAF_S = 2.0
-#: Seconds for the server to end the connection by itself, where it can't be told at all.
+#: Seconds for the server to end the connection by itself, where no cancellation can be sent.
 HELD_S = 3.0
 
 
 class Cancel:
-    """Asks the server to end what a connection does, again and again, until it is said to be over.
+    """Asks the server to cancel the request of a connection, repeatedly, until `end` is called.
 
-    ``then`` is called all the while, in a thread, from when the server was told.
+    ``then`` is called repeatedly, in a thread, after the first cancellation has been sent.
     """
 
     def __init__(self, conn: pq.abc.PGconn, then: Callable[[], None] | None = None) -> None:
-        #: Where the connection leads. Libraries older than libpq 17 can only block with all threads
-        #: of the process: there a row's lock_timeout is all that bounds the server.
+        #: A connection for cancellations. Before libpq 17 there is none, and a cancellation would
+        #: block all threads of the process; there only lock_timeout limits the request at the
+        #: server.
         try:
             self._request: Any = conn.cancel_conn()
         except psycopg.NotSupportedError:
@@ -48,7 +52,7 @@ class Cancel:
             DaemonThread(target=self._send, name="holdfast-cancel").start()
 
     def _send(self) -> None:
-        while True:  # once in any case: the server may wait without an end
+        while True:  # at least once: the server may wait without a time limit
             try:
                 told = self._attempt(boottime() + ATTEMPT_S)
             except (psycopg.Error, OSError, ValueError):
@@ -60,7 +64,7 @@ class Cancel:
             self._request.reset()
 
     def _rest(self, seconds: float) -> bool:
-        """Wait this many seconds; True if the server needn't be told again."""
+        """Wait this many seconds; True if no further cancellation is to be sent."""
         end = boottime() + seconds
         while (left := end - boottime()) > 0:
             if self._told and self._then is not None:
@@ -83,12 +87,12 @@ class Cancel:
 
     @property
     def ignored(self) -> bool:
-        """Was the server told, and doesn't answer? Then the connection leads nowhere."""
+        """Has the server failed to react in time? Then the connection is of no use."""
         now = boottime()
         if self._told:
             return now - self._told > DEAF_S
         return now - self._begun > HELD_S
 
     def end(self) -> None:
-        """The answer is here, or the connection has ended."""
+        """Stop, because the reply is here or the connection has ended."""
         self._over.set()

@@ -1,6 +1,6 @@
-"""An examination of a server: each part in words, and what to do about it.
+"""The examination of a server for ``holdfast doctor``: findings, with remedies.
 
-It asks over its own connections and changes nothing.
+It uses separate connections and changes nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from ..config import Settings
 from ..ddl import WHOLE, quoted, verbs
 from .link import Link, dial
 
-#: No request is waited for longer than this, seconds.
+#: Time limit of a request, in seconds.
 WITHIN_S = 3.0
 CONNECT_S = 5.0
 _BUSY = "is the network slow, or the server very busy?"
-#: Percentage of the queue of messages in use from which doctor warns.
+#: Percentage of the queue of notifications in use from which doctor warns.
 NOTIFY_FULL = 50
-#: Seconds from which an open transaction keeps the server from removing dead rows.
+#: Age of an open transaction, in seconds, above which doctor warns, because it keeps the server
+#: from removing dead rows.
 OPEN_S = 600
-#: What a fresh hit reads: the one table that is read without a function.
+#: The table that a fresh hit reads. It is the only one that is read without a function.
 VALUES = "refresh_values"
 
 
@@ -40,14 +41,14 @@ class Visit:
         self.link = self.connect()
 
     def connect(self) -> Link:
-        """One more connection."""
+        """Return one more connection."""
         try:
             return dial(self.settings, boottime() + CONNECT_S)
         except ServerSaid as said:
             raise complaint(said, self.settings) from said
 
     def rows(self, query: str) -> list[list[str]]:
-        """The rows of a query as texts; NULL is an empty one."""
+        """Return the rows of a query as texts; NULL is an empty text."""
         try:
             found = self.link.say(query, boottime() + WITHIN_S)
         except ServerSaid as said:
@@ -57,22 +58,26 @@ class Visit:
         return [[(one or b"").decode("utf-8", "replace") for one in row] for row in found]
 
     def value(self, query: str) -> str:
-        """The only value of a query."""
+        """Return the only value of a query."""
         ((found,),) = self.rows(query)
         return found
 
     def setting(self, name: str) -> str:
-        """A setting of the server; empty if there is none of that name."""
+        """Return a setting of the server; empty if there is none of that name."""
         return self.value(f"SELECT current_setting('{name}', true)")
 
     @functools.cached_property
     def user(self) -> str:
-        """The name of the user that we log in as."""
+        """The name of the user that is logged in."""
         return self.value("SELECT current_user")
 
     @functools.cached_property
     def kept(self) -> bool:
-        """Is a session kept for each connection? A pooler in between is said to do so, or not."""
+        """Is a session kept for each connection?
+
+        With a pooler in between: only if pooler=session is set, and a second connection has a
+        separate session.
+        """
         if not self.link.peer.pooled or not self.settings.sessions:
             return not self.link.peer.pooled
         second = self.connect()
@@ -89,7 +94,7 @@ class Visit:
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """Look at every part, in the order in which they are needed."""
+    """Yield the findings about all parts, in the order in which the parts are needed."""
     with Visit(settings) as visit:
         yield from run(visit, _REACH, _RIGHTS, _KEEPING)
 
@@ -132,7 +137,7 @@ def _clock(visit: Visit) -> Finding:
 
 
 def _pokes(visit: Visit) -> Finding | None:
-    """Does what is said to a channel arrive?"""
+    """Does a message to a channel arrive?"""
     if not visit.kept:
         return None
     channel = f"holdfast_doctor_{secrets.token_hex(6)}"
@@ -167,7 +172,7 @@ _REACH: Table[Visit] = {
 
 
 def _schema(visit: Visit) -> Iterator[Finding]:
-    """Is the schema there, and may its functions be called?"""
+    """Is the schema there, and may this user call its functions?"""
     schema, user = visit.settings.schema, visit.user
     found = visit.rows(
         "SELECT proname, has_function_privilege(oid, 'EXECUTE') FROM pg_proc"  # noqa: S608 - checked
@@ -207,7 +212,7 @@ def _schema(visit: Visit) -> Iterator[Finding]:
 
 
 def _readable(visit: Visit, table: str) -> bool:
-    """May this user read a table of ours?"""
+    """May this user read this table of the schema?"""
     name = f"to_regclass('{quoted(visit.settings.schema)}.{table}')"
     return visit.value(f"SELECT has_table_privilege({name}, 'SELECT')") == "t"
 
@@ -225,7 +230,7 @@ def _absent(visit: Visit, schema: str, older: bool) -> Finding:
 _RIGHTS: Table[Visit] = {"schema": _schema}
 
 
-# -- what the server keeps: on its disk, on its standbys, and of what has expired ----------------
+# -- what the server keeps: on its disk, on its standbys, and of expired rows --------------------
 
 
 def _durability(visit: Visit) -> Finding:
@@ -257,7 +262,7 @@ def _standbys(visit: Visit) -> Finding | None:
     return warn(text, "synchronous_standby_names, if that must not be")
 
 
-#: Settings that end sessions or requests that we need.
+#: Settings that end sessions or requests of holdfast.
 _ENDING = {
     "idle_session_timeout": "idle connections are ended, and who waits has one that is idle",
     "statement_timeout": "a request that takes longer is ended",
@@ -299,7 +304,7 @@ def _connections(visit: Visit) -> Finding:
 
 
 def _snapshots(visit: Visit) -> Finding:
-    """Does an old snapshot keep the server from removing what is dead?"""
+    """Does an old snapshot keep the server from removing dead rows?"""
     seconds = int(
         visit.value(
             "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start))::bigint, 0)"
@@ -317,7 +322,7 @@ def _snapshots(visit: Visit) -> Finding:
 
 
 def _tables(visit: Visit) -> Finding | None:
-    """How large our tables are."""
+    """Return the sizes of the tables of the schema."""
     rows = visit.rows(
         "SELECT relname, n_live_tup, n_dead_tup, pg_relation_size(relid)"  # noqa: S608 - checked
         " FROM pg_stat_user_tables"
@@ -338,7 +343,7 @@ def _autovacuum(visit: Visit) -> Found:
 
 
 def _lines(visit: Visit) -> Finding | None:
-    """Do the lines say what their claims say? Only for those who may read the tables."""
+    """Do lines and claims agree? Checked only if this user may read the tables."""
     if not _readable(visit, "claims"):
         return None
     schema = visit.settings.schema

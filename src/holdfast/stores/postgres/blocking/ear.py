@@ -1,7 +1,7 @@
 """Wake-ups for waiting threads: one connection listens for all of them.
 
-One of the waiters reads it, and the others sleep. It hands on what isn't for itself, and when it
-goes, another one takes over. So no thread is started for that.
+One of the waiters reads the connection, and the others sleep. It passes on the wake-ups of other
+waiters, and when it stops, another waiter reads. So no separate thread is needed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ....runtime.blocking import Bell, Turn, boottime
 from .link import Link
 from .wire import poked
 
-#: Maximum number of seconds that one look for wake-ups lasts.
+#: Maximum number of seconds that one read of wake-ups waits.
 _TURN_S = 1.0
 
 
 class Box:
-    """Where a claim waits: the fence of its last wake-up, and what wakes it."""
+    """State of a waiter: the fence of its last wake-up, and the bell that wakes it."""
 
     __slots__ = ("bell", "fence", "sleeps")
 
@@ -31,26 +31,28 @@ class Box:
 
 
 class Ear:
-    """The connection that listens, and all who wait."""
+    """The connection that listens, and all waiters of a client."""
 
     def __init__(self) -> None:
-        #: The channel. It stays the same over every new connection: the lines know it.
+        #: The channel. It stays the same for every new connection, because the lines contain it.
         self.address = f"holdfast_{secrets.token_hex(9)}"
         self.link: Link | None = None
         self._boxes: dict[str, Box] = {}
         self._reading = Turn()
 
     def box(self, claim_id: str) -> None:
-        """From now on wake-ups for this claim are kept."""
+        """Begin to keep the wake-ups for this claim."""
         self._boxes.setdefault(claim_id, Box())
 
     def forget(self, claim_id: str) -> None:
-        """Nobody waits with this claim any more."""
+        """Forget a claim that no longer waits."""
         self._boxes.pop(claim_id, None)
 
     def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep at most ``seconds`` until the wake-up for this claim and ticket is here; None if it
-        isn't, or when the connection has died."""
+        """Sleep until the wake-up for this claim and ticket arrives, at most ``seconds``.
+
+        None if it doesn't arrive, or if the connection has ended.
+        """
         until = boottime() + seconds
         box = self._boxes.setdefault(claim_id, Box())
         try:
@@ -95,7 +97,7 @@ class Ear:
             box.bell.set()
 
     def _hand_on(self) -> None:
-        """If nobody reads now, one of those who sleep must."""
+        """If no waiter reads now, wake one that sleeps, so that it reads."""
         if self._reading.taken():
             return
         for box in list(self._boxes.values()):
@@ -104,6 +106,6 @@ class Ear:
                 return
 
     def ring(self) -> None:
-        """Wake all who sleep, as they must ask."""
+        """Wake all waiters that sleep, because they must ask."""
         for box in list(self._boxes.values()):
             box.bell.set()

@@ -32,8 +32,7 @@ _EVENTS = {
 
 
 def drive(steps: Steps[T], until: float) -> T:
-    """Go through the steps, and wait where they wait; ``TimeoutError`` when the time-out has
-    expired."""
+    """Run the steps, and wait where they wait; ``TimeoutError`` if that takes too long."""
     polling, known = poller(), -1
     try:
         fd, what = next(steps)
@@ -53,7 +52,7 @@ def drive(steps: Steps[T], until: float) -> T:
 
 
 class Link:
-    """A connection that is ready to be asked."""
+    """A connection that is ready for a request."""
 
     def __init__(self, conn: pq.abc.PGconn, peer: wire.Peer) -> None:
         self._conn = conn
@@ -63,23 +62,23 @@ class Link:
 
     @property
     def dead(self) -> bool:
-        """Has it ended?"""
+        """Has the connection ended?"""
         return self._conn.status == pq.ConnStatus.BAD
 
     def stale(self) -> bool:
-        """Has something come, or has it ended, while nothing was asked?"""
+        """Has something arrived, or has the connection ended, while no request was open?"""
         polling = poller()
         polling.register(self._conn.socket, READ)
         if not polling.poll(0):
             return False
-        try:  # a change of a setting is said without being asked; an end looks the same
+        try:  # the server reports a change of a setting unasked; an end looks the same
             self._conn.consume_input()
         except psycopg.OperationalError:
             return True
         return self.dead or bool(polling.poll(0))
 
     def answered(self) -> bool:
-        """Has something come for the caller, or has it ended?"""
+        """Has something arrived for the open request, or has the connection ended?"""
         looking = poller()
         try:
             looking.register(self._conn.socket, READ)
@@ -88,20 +87,20 @@ class Link:
         return bool(looking.poll(0))
 
     def cancel(self, then: Callable[[], None]) -> Cancel:
-        """Ask the server to end what it does here."""
+        """Ask the server to cancel the open request."""
         return Cancel(self._conn, then)
 
     def ask(self, call: Call, settings: Settings, until: float) -> Rows:
-        """The rows of the answer; an error of the server's is raised as ``ServerSaid``."""
+        """Return the rows of the reply; an error of the server is raised as ``ServerSaid``."""
         left = until - boottime()
-        if left < SESSION_S or self.prepared is None:  # or the session isn't ours
+        if left < SESSION_S or self.prepared is None:  # or the session is the pooler's
             call = bounded(call, left)
         rows = drive(wire.exchange(self._conn, call, self.prepared, settings), until)
         self.used = boottime()
         return rows
 
     def say(self, text: str, until: float) -> Rows:
-        """The rows of the last one of some statements."""
+        """Run some statements; return the rows of the last one."""
         return drive(wire.saying(self._conn, text), until)
 
     def install(self, settings: Settings, until: float) -> None:
@@ -109,11 +108,11 @@ class Link:
         drive(wire.installing(self._conn, settings), until)
 
     def listen(self, channel: str, until: float) -> None:
-        """Hear what is said to this channel."""
+        """Listen to this channel."""
         drive(wire.listening(self._conn, channel), until)
 
     def heard(self, seconds: float) -> list[str]:
-        """What arrives within ``seconds``; returns as soon as something does."""
+        """Return the messages that arrive within ``seconds``, as soon as there is one."""
         found = wire.heard(self._conn)
         if found or seconds <= 0:
             return found
@@ -122,7 +121,7 @@ class Link:
         return wire.heard(self._conn) if polling.poll(math.ceil(seconds * 1000)) else []
 
     def hang_up(self) -> None:
-        """Let the thread that reads it, perhaps another one, find its end."""
+        """Shut it down, so that the thread that reads it, perhaps another one, finds its end."""
         with (
             contextlib.suppress(OSError, psycopg.Error),
             socket.socket(fileno=os.dup(self._conn.socket)) as twin,
@@ -134,7 +133,7 @@ class Link:
         self._conn.finish()
 
     def ending(self, then: Callable[[], None] | None = None) -> Ending:
-        """End it; what tells when its session has ended."""
+        """End it; return the `Ending` that shows when its session has ended."""
         return wire.ending(self._conn, then)
 
 
@@ -144,8 +143,10 @@ def dial(
     use: Callable[[str], pq.abc.PGconn] = wire.begin,
     ended: Callable[[Ending], None] = Ending.end,
 ) -> Link:
-    """A connection to the first of the hosts that takes one and can be written to. ``ended`` is
-    told each that was begun and given up."""
+    """Connect to the first host that accepts a connection and takes writes.
+
+    ``ended`` is called for each connection that was begun and given up.
+    """
     failure: Exception | None = None
     for at, place in enumerate(settings.places):
         left = until - boottime()
@@ -167,6 +168,6 @@ def dial(
                 f"{settings.label} took no connection in time: {str(failure) or 'no answer'}"
             ) from None
         assert failure is not None
-        raise failure from None  # whatever the caller was handling is no cause of it
+        raise failure from None  # an exception that the caller handles isn't its cause
     finally:
-        del failure  # it would keep itself, and with an interrupt what was lent meanwhile
+        del failure  # it would keep itself, and after an interrupt also what was lent

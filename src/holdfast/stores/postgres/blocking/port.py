@@ -1,11 +1,12 @@
-"""The port for threads: a pool of connections, and one that listens for all who wait.
+"""The port for threads: a pool of connections, and one that listens for all waiters.
 
-A verb takes the connection that was used last, or makes one, and returns it after the answer.
-Whatever goes wrong in between, Ctrl-C included, the connection is used no more: an answer that is
-still under way is never read by another request. What was asked is cancelled at the server, and the
-connection counts as one of the pool until that has answered, and has ended the session. So does one
-that was begun and given up. Only renewals and releases don't wait for sessions to end. A
-connection that a verb with little time has half made is finished in a thread, for the next verb.
+A verb takes the connection that was used last, or makes one, and returns it after the reply. After
+any failure except an error that the server reports, the connection is not used again; Ctrl-C is
+such a failure. So another request never reads a reply that is still under way. The request is
+cancelled at the server, and the connection counts in the pool until the server has answered and has
+ended the session. A connection that was begun and given up counts, too. Only renewals and releases
+don't wait for sessions to end. A connection that a verb with little time has half made is finished
+in a thread, for the next verb.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from .link import Link, dial
 FRESH_S = 0.5
 #: Maximum number of seconds that an attempt to connect takes.
 CONNECT_S = 5.0
-#: Seconds that pass before listening is tried again after it has failed.
+#: Seconds after a failure to listen before the next attempt.
 MUTE_S = 1.0
-#: Seconds between two looks of a thread that waits for another one to open the connection.
+#: Seconds between two checks by a thread that waits for another thread to open the listener.
 _LOOK_S = 0.005
-#: What is said, once, where sessions turn out to be shared.
+#: Logged once, if sessions turn out to be shared.
 SHARED = (
     "%s: one session of the server answers two connections of ours, so the pooler in between isn't "
     "in session mode, as pooler=session says; who waits asks again instead of being woken"
@@ -61,7 +62,7 @@ class ThreadPort(Makes[Link]):
     def _start(self) -> None:
         super().__init__(CONNECT_S, self._settings.pool)
         self._pool: deque[Link] = deque()
-        #: Every open connection; weakly, so that one that an exception made us lose is closed.
+        #: Every open connection, by weak references: one that an exception has lost is closed.
         self._links: WeakSet[Link] = WeakSet()
         #: Connections whose request was given up and cancelled.
         self._lost: list[tuple[Link, Cancel]] = []
@@ -69,17 +70,17 @@ class ThreadPort(Makes[Link]):
         self._opening = Turn()
         self._mute_until = 0.0
         self._closed = False
-        #: Was it seen that a pooler keeps no sessions, although it is said to?
+        #: Does the pooler keep no sessions, although pooler=session is set?
         self._shared = False
-        #: Of each claim that waits without being woken: how often it has slept.
+        #: Number of sleeps of each claim that waits without wake-ups.
         self._naps: dict[str, int] = {}
 
     def now(self) -> float:
-        """The time; see the protocol."""
+        """Return the time; see the protocol."""
         return boottime()
 
     async def ask(self, call: Call, within: float) -> Rows:
-        """The rows of the answer; see the protocol."""
+        """Return the rows of the reply; see the protocol."""
         until = boottime() + within
         link = self._reach(until, call.verb.urgent)
         try:
@@ -92,14 +93,14 @@ class ThreadPort(Makes[Link]):
     # -- waiting -----------------------------------------------------------------------------
 
     def seat(self, claim_id: str) -> str:
-        """A place to wait at; see the protocol."""
+        """Prepare to wake a claim; see the protocol."""
         if self._ear.link is None or self.deaf:
             return ""
         self._ear.box(claim_id)
         return self._ear.address
 
     async def listen(self, within: float) -> None:
-        """See to it that wake-ups arrive; see the protocol."""
+        """Start to receive wake-ups; see the protocol."""
         until = boottime() + within
         key = object()
         try:
@@ -137,20 +138,20 @@ class ThreadPort(Makes[Link]):
             time.sleep(max(0.0, min(seconds, back_off(slept, 1.0, NAP_S_MAX))))
             return None
         if self._ear.link is None:
-            # It will listen at the next call; not at once, if it just could not.
+            # The next call listens; pause first, if listening has just failed.
             time.sleep(max(0.0, min(seconds, self._mute_until - boottime())))
             return None
         return self._ear.wait(claim_id, ticket, seconds)
 
     def unlisten(self, claim_id: str) -> None:
-        """The claim waits no more; see the protocol."""
+        """Forget a claim that no longer waits; see the protocol."""
         self._naps.pop(claim_id, None)
         self._ear.forget(claim_id)
 
-    # -- its life ----------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End the connections; whoever still waits is woken."""
+        """End the connections, and wake all waiters."""
         self._closed = True
         self._sweep(all_of_them=True)
         self._ending.close()
@@ -168,10 +169,10 @@ class ThreadPort(Makes[Link]):
         """End the connection that listens."""
         ear, self._ear.link = self._ear.link, None
         if ear is not None:
-            ear.hang_up()  # somebody may be reading it, and is the one to close it
+            ear.hang_up()  # a thread that reads it, if there is one, closes it
 
     def forked(self) -> None:
-        """We are the child of a fork; see the protocol. Drivers end no session of their parent."""
+        """Begin without state in the child of a fork. The driver ends no session of the parent."""
         self._start()
 
     # -- connections -------------------------------------------------------------------------
@@ -201,8 +202,7 @@ class ThreadPort(Makes[Link]):
         )
 
     def _sweep(self, all_of_them: bool = False) -> None:
-        """End those connections whose request was given up, and has been answered since. Forget
-        those that the server has ended, too."""
+        """End connections whose abandoned request was answered; forget those the server ended."""
         for one in list(self._lost):
             link, cancel = one
             answered = link.answered()
@@ -211,13 +211,13 @@ class ThreadPort(Makes[Link]):
                     self._lost.remove(one)
                     if answered:
                         self._drop(link, cancel.end)
-                    else:  # the server had its time; the cancellation continues without us
+                    else:  # the server has had enough time; the cancellation continues by itself
                         self._forget(link)
                         link.close()
         self._ending.sweep()
 
     def _abandon(self, link: Link) -> None:
-        """What was asked is given up: nobody uses the connection any more."""
+        """Abandon a request; its connection is no longer used."""
         try:
             self._lost.append((link, link.cancel(self._sweep)))
         except (psycopg.Error, RuntimeError):  # it has ended, or the interpreter is about to
@@ -231,7 +231,7 @@ class ThreadPort(Makes[Link]):
         return link
 
     def _meet(self, link: Link) -> None:
-        """Count a new connection as ours: can the server that answers there wake us?"""
+        """Count a new connection, and note whether its server can wake waiters."""
         with self._counting:
             if self._settings.sessions and link.peer.shares(one.peer for one in self._links):
                 if not self._shared:
@@ -242,16 +242,16 @@ class ThreadPort(Makes[Link]):
 
     def _give(self, link: Link) -> None:
         if self._more and self._there() > self._most:
-            self._drop(link)  # the one more is made when it is needed
+            self._drop(link)  # the connection beyond the pool is made when it is needed
             return
         self._pool.append(link)
-        if self._closed:  # only now, as another thread may close
+        if self._closed:  # checked after the append, because another thread may close
             self._drain()
         if not self._back.is_set():
             self._back.set()
 
     def _drop(self, link: Link, then: Callable[[], None] | None = None) -> None:
-        """End it; it counts until the server has ended its session."""
+        """End a connection; it counts until the server has ended its session."""
         self._ending.add(link.ending(then))
         self._forget(link)
 
@@ -261,11 +261,11 @@ class ThreadPort(Makes[Link]):
         self._back.set()
 
     def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
-        """What was asked failed. Only an error of the server's leaves the connection usable."""
+        """Raise for a failed request. Only an error of the server leaves the connection usable."""
         if isinstance(wrong, ServerSaid):
             if link.dead or wrong.code == READ_ONLY:
                 self._drop(link)
-                self._drain()  # they lead there as well
+                self._drain()  # they lead to the same server
             else:
                 self._give(link)
             raise complaint(wrong, self._settings) from None

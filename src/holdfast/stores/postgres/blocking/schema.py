@@ -1,4 +1,4 @@
-"""Making the schema because somebody asked for it."""
+"""Making the schema for ``holdfast schema``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WITHIN_S = 60.0
 
 
 def apply(settings: Settings) -> str:
-    """Make it, unless it is there; what was done, in words."""
+    """Make the schema, unless it is there; return a sentence about what was done."""
     until = boottime() + _WITHIN_S
     link = dial(settings, until)
     what = f"version {WHOLE} of the schema {settings.schema} at {settings.label}"

@@ -1,7 +1,7 @@
-"""The calls of libpq, as steps that suspend where it waits: for threads and for an event loop.
+"""Calls of libpq as steps that suspend where libpq waits, for threads and for an event loop.
 
-A step yields a descriptor and what it waits for there; the caller that drives the step resumes it
-when that is so.
+A step yields a descriptor and the events that it waits for; the caller that drives the step
+resumes it after such an event.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..replies import Rows
 READ, WRITE = 1, 2
 T = TypeVar("T")
 Steps = Generator[tuple[int, int], None, T]
-#: PostgreSQL 12 and older ones lack gen_random_uuid().
+#: The oldest supported version: PostgreSQL 12 and older ones lack gen_random_uuid().
 OLDEST = 130_000
 _HELLO = b"""
 SELECT pg_backend_pid(), current_setting('server_version_num'), pg_is_in_recovery(),
@@ -39,7 +39,7 @@ SELECT pg_backend_pid(), current_setting('server_version_num'), pg_is_in_recover
             || set_config('enable_bitmapscan', 'off', false)
             || set_config('enable_sort', 'off', false) || set_config('jit', 'off', false) END
 """
-#: Said to whoever may not write though the server takes writes from others.
+#: The error if the transactions of this user are read only, but the server takes writes.
 READ_ONLY_SET = (
     "its transactions are read only, as default_transaction_read_only is on. Some hosts turn it on "
     "when a disk is full: make room. Else turn it off where it was set: for the user, for the "
@@ -49,20 +49,23 @@ _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
 
 class Peer(NamedTuple):
-    """Whom a connection leads to. ``pooled``: through a pooler, so that no session is ours, unless
-    it says so. ``pid``: the process of the server that answered."""
+    """The server at the other end of a connection.
+
+    ``pooled``: there is a pooler in between, so no session is ours, unless pooler=session is set.
+    ``pid``: the process of the server that answered.
+    """
 
     version: int
     pooled: bool
     pid: int
 
     def shares(self, others: Iterable[Peer]) -> bool:
-        """Does one process answer two open connections? Then no session is kept for each."""
+        """Does one process answer on two open connections? Then they share a session."""
         return self.pooled and any(one.pid == self.pid for one in others)
 
 
 def local(conninfo: str) -> bool:
-    """Can connecting begin without a look-up of a name, which may take its time?"""
+    """Can connecting begin without a look-up of a name? A look-up may be slow."""
     try:
         words = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as wrong:  # libpq is older than an option
@@ -78,12 +81,12 @@ def local(conninfo: str) -> bool:
 
 
 def begin(conninfo: str) -> pq.abc.PGconn:
-    """Begin to connect; looks the host's name up, which may take its time."""
+    """Begin to connect. This looks up the host's name, which may be slow."""
     return pq.PGconn.connect_start(conninfo.encode())
 
 
 def connecting(conn: pq.abc.PGconn, label: str) -> Steps[None]:
-    """Bring to its end what `begin` began."""
+    """Finish the connection that `begin` began."""
     while True:
         if conn.status == pq.ConnStatus.BAD:
             raise no_entry(_said(conn), label)
@@ -101,9 +104,10 @@ def _said(conn: pq.abc.PGconn) -> str:
 
 
 def hello(conn: pq.abc.PGconn, settings: Settings) -> Steps[Peer]:
-    """Find out whom we are connected to, and have the session as we need it.
+    """Identify the server of a connection, and prepare the session.
 
-    A superuser calls nothing that belongs to somebody less: it could do all that a superuser can.
+    A superuser calls no function of a user with fewer rights: such a function could do everything
+    that a superuser can.
     """
     ours, label = conn.backend_pid, settings.label
     conn.send_query_params(_HELLO, [b"%d" % ours, b"%d" % SESSION_MS])
@@ -123,9 +127,12 @@ def hello(conn: pq.abc.PGconn, settings: Settings) -> Steps[Peer]:
 
 
 def asking(conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None) -> Steps[Rows]:
-    """The rows that a call gives; ``prepared``: what this session has seen; None: none is kept."""
+    """Return the rows of the reply to a call.
+
+    ``prepared``: the statements that this session has prepared; None: no session is kept.
+    """
     verb, values, bound = call
-    # Lists, as psycopg before 3.3 takes nothing else.
+    # Lists, because psycopg before 3.3 takes nothing else.
     given, formats = [*values, *(bound or verb.usual)], [*verb.formats]
     if prepared is None:
         conn.send_query_params(verb.sql, given, param_formats=formats, result_format=verb.answer)
@@ -141,7 +148,7 @@ def asking(conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None) -> Step
 def exchange(
     conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None, settings: Settings
 ) -> Steps[Rows]:
-    """The same; the schema is made if it isn't there, and what was forgotten is said in full."""
+    """The same; also make a missing schema, and prepare forgotten statements again."""
     try:
         return (yield from asking(conn, call, prepared))
     except ServerSaid as said:
@@ -156,18 +163,18 @@ def exchange(
 
 
 def saying(conn: pq.abc.PGconn, text: str) -> Steps[Rows]:
-    """The rows of the last one of some statements."""
+    """Run some statements; return the rows of the last one."""
     conn.send_query(text.encode())
     return (yield from _rows(conn))
 
 
 def listening(conn: pq.abc.PGconn, channel: str) -> Steps[None]:
-    """Hear what is said to this channel."""
+    """Listen to this channel."""
     yield from saying(conn, f'LISTEN "{channel}"')
 
 
 def installing(conn: pq.abc.PGconn, settings: Settings) -> Steps[None]:
-    """Make the schema, unless somebody else has meanwhile."""
+    """Make the schema, unless another client has made it meanwhile."""
     lock = f"SELECT pg_advisory_xact_lock({LOCK})"
     try:
         yield from saying(conn, f"BEGIN ISOLATION LEVEL READ COMMITTED; {lock}")
@@ -180,7 +187,7 @@ def installing(conn: pq.abc.PGconn, settings: Settings) -> Steps[None]:
 
 
 def ending(conn: pq.abc.PGconn, then: Callable[[], None] | None = None) -> Ending:
-    """End a connection; what tells when its session has ended."""
+    """End a connection; return the `Ending` that shows when its session has ended."""
     twin: socket.socket | None = None
     with contextlib.suppress(psycopg.OperationalError):  # it is closed
         twin = twin_of(conn.socket)
@@ -189,7 +196,7 @@ def ending(conn: pq.abc.PGconn, then: Callable[[], None] | None = None) -> Endin
 
 
 def heard(conn: pq.abc.PGconn) -> list[str]:
-    """What has arrived on the channels; raises ``OperationalError`` when the connection broke."""
+    """Return the messages that have arrived; ``OperationalError`` if the connection broke."""
     conn.consume_input()
     found = []
     while (one := conn.notifies()) is not None:
@@ -198,7 +205,7 @@ def heard(conn: pq.abc.PGconn) -> list[str]:
 
 
 def poked(message: str) -> tuple[str, int] | None:
-    """Claim id and fence of a wake-up; None if it is something else.
+    """Return the claim id and the fence of a wake-up; None for any other message.
 
     >>> poked("00ff 17")
     ('00ff', 17)
