@@ -99,7 +99,7 @@ class Plan(NamedTuple):
 
     argv: list[str]
     env: Mapping[str, str]
-    #: Descriptors that the command inherits in addition to those that we were given.
+    #: Descriptors that the command inherits in addition to what we inherited.
     keep: list[int]
     #: The signals that were blocked when we were started.
     mask: set[int | signal.Signals]
@@ -224,7 +224,7 @@ def _states(group: int) -> Iterator[str]:
 def _become(plan: Plan, go: int) -> None:
     """In the child: wait for ``go``, then turn into the command. Returns only by raising.
 
-    Signals get their default actions again, except those that were ignored when our parent
+    Signals get their default actions again, except signals that were ignored when our parent
     started. SIGPIPE and SIGXFSZ get them too: Python ignores these from its start.
     """
     os.setpgid(0, 0)
