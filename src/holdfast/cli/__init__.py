@@ -1,4 +1,4 @@
-"""The command ``holdfast``: a lock around a command, jobs in queues, and a look at all there is.
+"""The ``holdfast`` command: locks around commands, jobs in queues, and views of a store.
 
 ``main`` turns every error into one line on stderr and an exit status of ``codes``. Each command
 lives in a separate module, which is imported when it is called.
@@ -24,15 +24,15 @@ __all__ = ["main", "parser"]
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what a command line says; its exit status.
+    """Run one command line and return its exit status.
 
-    The collector of garbage rests meanwhile: there is little, and its rounds take 4 ms of the
-    start. Commands that run for a long time wake it.
+    The garbage collector is off meanwhile: there is little garbage, and its rounds take 4 ms of
+    the start-up. Commands that run for a long time turn it on again.
     """
     gc.disable()
-    # The commands say what matters by themselves; the library's warnings would say it again.
+    # The commands print what matters; the library's warnings would only repeat it.
     logging.getLogger("holdfast").addHandler(logging.NullHandler())
-    alone = words is None  # the process is the command; else our caller shares what is in memory
+    alone = words is None  # the process is the command; otherwise a caller shares its memory
     if alone:
         _stand_in()
     for stream in (sys.stdout, sys.stderr):
@@ -47,15 +47,15 @@ def main(words: Sequence[str] | None = None) -> int:
         return codes.SIGNALLED + getattr(end, "number", 2)
     except Exception as failure:
         if isinstance(failure, OSError) and not isinstance(failure, HoldfastError):
-            # What is still buffered can't be written; the interpreter would try, and complain.
+            # Buffered output can't be written; the interpreter would try at exit, and complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(failure, BrokenPipeError):
-            return codes.SIGNALLED + 13  # whoever read our output has seen enough
+            return codes.SIGNALLED + 13  # the reader of our output has closed it
         return codes.explain(failure)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The tree of commands and options."""
+    """Return the tree of commands and options."""
     from .tree import parser
 
     return parser()
@@ -67,7 +67,7 @@ def _main(words: list[str], alone: bool) -> int:
     if not words:
         tree.parser().print_help(sys.stderr)
         return codes.USAGE
-    if words[0] == "_complete":  # the stubs of ``holdfast completion`` ask so
+    if words[0] == "_complete":  # called by the stubs of ``holdfast completion``
         from .completion import complete
 
         return complete(words[1:])
@@ -88,20 +88,20 @@ def _main(words: list[str], alone: bool) -> int:
 
 
 def _stand_in() -> None:
-    """Put something in the place of each standard stream that was closed when we were started.
+    """Open a substitute for each standard stream that was closed when the process started.
 
-    What reads or writes there gets the system's error, and no file of ours gets the number.
+    Its use raises the system's error, and no file that we open later gets the stream's number.
     """
     ways = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
     for name, way in ways:
-        if getattr(sys, name) is None:  # the number is the lowest that is free; none inherits it
+        if getattr(sys, name) is None:  # open() takes its number; children don't inherit it
             fd = os.open(os.devnull, way)
             kind = "r" if name == "stdin" else "w"
             setattr(sys, name, os.fdopen(fd, kind, encoding="utf-8", closefd=False))
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Say which commands can't be had without POSIX, as they start processes."""
+    """Refuse the commands that need POSIX because they start processes."""
     words = f"{options.command} {options.verb}" if options.command == "queue" else options.command
     if words in ("run", "demo", "queue work"):
         raise ConfigError(
@@ -111,7 +111,7 @@ def _refuse(options: argparse.Namespace) -> None:
 
 
 def _call(options: argparse.Namespace) -> int:
-    """Call the command, importing no other."""
+    """Call the command, and import no other."""
     if not hasattr(os, "fork") or not hasattr(os, "waitid"):
         _refuse(options)
     if options.command == "demo":
@@ -122,7 +122,7 @@ def _call(options: argparse.Namespace) -> int:
 
 
 def _of(command: str) -> Callable[[argparse.Namespace], int]:
-    """What carries out a command."""
+    """Return the function that carries out a command."""
     if command == "run":
         from .run import run as call
     elif command == "completion":

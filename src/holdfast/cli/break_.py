@@ -1,4 +1,4 @@
-"""``holdfast break``: take a lock away from its holder, exactly the one that was looked at."""
+"""``holdfast break``: end the hold of another owner, exactly the one that was looked at."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..sync import Client
 from . import codes, origin
 from .text import say, span, until, visible
 
-#: Nothing was broken: it wasn't there (any more), or the person said no.
+#: Nothing was broken: the claim was no longer there, or the user answered no.
 NOT_BROKEN = 1
 
 
 def break_(options: argparse.Namespace) -> int:
-    """Break one claim of a name by its fence; 0 if it was broken, 1 if not."""
+    """Break one claim of a name by its fence; return 0 if it was broken, 1 if not."""
     with Client(options.url) as client:
         origin.tell(options, client.url)
         claim = _choose(client, options)
@@ -39,7 +39,7 @@ def break_(options: argparse.Namespace) -> int:
 
 
 def _choose(client: Client, options: argparse.Namespace) -> ClaimRecord | None:
-    """The claim that is meant: with this fence, or else the only holder."""
+    """Return the claim that is meant: the one with this fence, or else the only holder."""
     name = visible(options.name)
     lines = client.inspect(options.name, exact=True)
     claims = lines[0].claims if lines else ()
@@ -81,7 +81,7 @@ def _agreed(name: str, claim: ClaimRecord) -> bool:
 
 
 def _done(client: Client, name: str, claim: ClaimRecord) -> str:
-    """What happened, and how things stand now."""
+    """Return the result in words: what was broken, and the holder now."""
     owner = visible(claim.who)
     text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} holds no more"
     if claim.kept:

@@ -1,8 +1,8 @@
 """The guarded command as a child process: its group, its start, its terminal.
 
-The command gets a process group of its own, so that all of it can be signalled at once. It
-starts only when told to (``go``): at that time whoever must be able to end it knows its number, and
-if we die before that, it never starts at all.
+The command gets a separate process group, so that all of it can be signalled at once. It starts
+only after ``go``: the process that must be able to end it has learned its number before that. If
+we die before ``go``, the command never starts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from . import codes
 
-#: What the command inherits is moved up here, out of the way of scripts that open 3 to 9.
+#: Descriptors for the command get numbers from here on, because scripts open 3 to 9.
 HIGH_FD = 1000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 TTOU_AS_GIVEN = signal.getsignal(signal.SIGTTOU)
@@ -26,15 +26,15 @@ Prctl = Callable[[int, int, int, int, int], int]
 
 
 class Terminal:
-    """The controlling terminal, if there is one: whose turn it is to have it.
+    """The controlling terminal, if there is one, and which process group is in its foreground.
 
-    The command has it while it runs, as if it had been started alone. In a pipeline it gets it
-    only when it asks (it is stopped for reading or writing), because others of the pipeline, a
-    pager for example, are in our group and may need it.
+    The command is in the foreground while it runs, as if it had been started alone. In a pipeline
+    it gets there only when it needs the terminal (it is stopped for reading or writing), because
+    other commands of the pipeline, for example a pager, are in our group and may need it.
     """
 
     def __init__(self) -> None:
-        # From the background we take the terminal back, and may have to say something.
+        # From the background, we must be able to take the terminal and to print messages.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         self.ours = os.getpgrp()
         self.given = 0
@@ -46,14 +46,14 @@ class Terminal:
         self.alone = not any(_is_pipe(fd) for fd in (0, 1))
 
     def foreground(self) -> int:
-        """The process group that has the terminal; 0 if there is none."""
+        """Return the process group in the foreground of the terminal; 0 if there is none."""
         try:
             return os.tcgetpgrp(self.fd) if self.fd >= 0 else 0
         except OSError:
             return 0  # it was hung up
 
     def give(self, group: int) -> bool:
-        """Hand it to the command, if it is ours to give; True if the command has it now."""
+        """Put the command in the foreground, if we are there; return whether it is there now."""
         holder = self.foreground()
         if holder == self.ours and self._set(group):
             self.given = group
@@ -61,7 +61,7 @@ class Terminal:
         return bool(holder) and holder == group
 
     def take(self, crashed: bool = False) -> None:
-        """Take it back, from a command that had it; in its former modes if that one crashed."""
+        """Take the foreground from the command; restore the terminal modes if it crashed."""
         if self.given:
             self._set(self.ours)
             if crashed and self._modes is not None:
@@ -72,7 +72,7 @@ class Terminal:
         self.given = 0
 
     def remember(self) -> None:
-        """Note the modes, for the case that a command is killed in the middle of a full screen."""
+        """Save the modes, in case a command is killed while it uses the full screen."""
         if self.fd >= 0:
             import termios
 
@@ -95,16 +95,16 @@ def _is_pipe(fd: int) -> bool:
 
 
 class Plan(NamedTuple):
-    """What is to be executed, and what it is to find."""
+    """The command to execute, and the state in which it starts."""
 
     argv: list[str]
     env: Mapping[str, str]
-    #: Descriptors that it inherits beside those that we were given.
+    #: Descriptors that the command inherits in addition to what we inherited.
     keep: list[int]
     #: The signals that were blocked when we were started.
     mask: set[int | signal.Signals]
     prctl: Prctl | None
-    #: What it reads, if that isn't what we were given.
+    #: The command's stdin, if that isn't ours.
     stdin: int = -1
 
 
@@ -133,25 +133,25 @@ class Child:
                 os._exit(codes.NOT_FOUND)
         os.close(go)
         os.close(report)
-        with contextlib.suppress(OSError):  # it may have done so itself, and be gone
+        with contextlib.suppress(OSError):  # the child does so too, and may have ended
             os.setpgid(self.pid, self.pid)
 
     def go(self) -> None:
-        """Let it start."""
+        """Start the command."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._go, b"!")
         os.close(self._go)
 
     def failure(self) -> int:
-        """Why it could not be executed, as an errno; 0 if it could. Waits until that is known."""
+        """Return why it can't be executed, as an errno; 0 if it can. Waits until that is known."""
         text = os.read(self._failure, 16)
         os.close(self._failure)
         return int(text) if text else 0
 
     def look(self) -> int:
-        """What has happened: 0 nothing, N>0 it was stopped by signal N, -1 it has ended.
+        """Return what has happened: 0 nothing, N>0 it was stopped by signal N, -1 it has ended.
 
-        An ended command isn't reaped yet, so that its number can't become somebody else's.
+        An ended command isn't reaped yet, so that no other process can get its number.
         """
         flags = os.WNOHANG | os.WNOWAIT
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | flags)
@@ -161,44 +161,44 @@ class Child:
         try:
             stopped = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)
         except ChildProcessError:
-            return self.look()  # it ended since, and one that has can't be stopped any more
+            return self.look()  # it has ended since, and can't be stopped
         return stopped.si_status if stopped is not None else 0
 
     def reap(self) -> int:
-        """Its exit status as a shell has it, once it has ended."""
+        """Return its exit status as a shell reports it, once it has ended."""
         return reap(self.pid)
 
     def signal(self, number: int) -> None:
-        """Send a signal to all of its group."""
+        """Send a signal to its whole group."""
         signal_group(self.pid, number)
 
 
 def reap(pid: int) -> int:
-    """Wait for the end of a child; its exit status as a shell has it."""
+    """Wait for the end of a child; return its exit status as a shell reports it."""
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return status if status >= 0 else codes.SIGNALLED - status
 
 
 def signal_group(group: int, number: int) -> None:
-    """Send a signal to those of a process group that there are, and that we may signal."""
+    """Send a signal to the members of a process group that exist and that we may signal."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 def living(group: int) -> bool:
-    """Has a process group any member that runs? Those that only wait to be reaped don't."""
+    """Return whether a process group has a member that runs; zombies don't count."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # somebody else's by now: a command that has changed its user
+        return True  # of another user: the command has changed its user
     states = list(_states(group))
     return any(state not in "ZX" for state in states) if states else True
 
 
 def bury(*own: int) -> bool:
-    """Reap children that have ended, until one of these is met; False if there is no child left."""
+    """Reap ended children until one of ``own`` is met; return False if there is no child left."""
     with contextlib.suppress(ChildProcessError):
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if ended.si_pid in own:
@@ -209,7 +209,7 @@ def bury(*own: int) -> bool:
 
 
 def _states(group: int) -> Iterator[str]:
-    """The states of the members of a process group, as far as the kernel tells."""
+    """Yield the states of the members of a process group, as far as the kernel shows them."""
     try:
         pids = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -222,10 +222,10 @@ def _states(group: int) -> Iterator[str]:
 
 
 def _become(plan: Plan, go: int) -> None:
-    """In the child: wait for the word, then turn into the command. Returns only by raising.
+    """In the child: wait for ``go``, then turn into the command. Returns only by raising.
 
-    Signals mean again what they mean by default, but for those that our parent was told to
-    ignore; SIGPIPE and SIGXFSZ too, which Python ignores from its start.
+    Signals get their default actions again, except signals that were ignored when our parent
+    started. SIGPIPE and SIGXFSZ get them too: Python ignores these from its start.
     """
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
@@ -236,7 +236,7 @@ def _become(plan: Plan, go: int) -> None:
     if plan.prctl is not None:
         plan.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if not os.read(go, 1):
-        os._exit(codes.NOT_FOUND)  # our parent is dead: nobody would end us
+        os._exit(codes.NOT_FOUND)  # our parent is dead: no process would end us
     if plan.stdin >= 0:
         os.dup2(plan.stdin, 0)
     for fd in plan.keep:
@@ -246,7 +246,7 @@ def _become(plan: Plan, go: int) -> None:
 
 
 def execute(argv: list[str], env: Mapping[str, str]) -> None:
-    """Execute as a shell would: along the PATH, and a script without ``#!`` by /bin/sh."""
+    """Execute as a shell does: search the PATH, and run a script without ``#!`` with /bin/sh."""
     name = argv[0]
     folders = os.get_exec_path(env) if name else []
     paths = [name] if "/" in name else [f"{folder or '.'}/{name}" for folder in folders]
@@ -263,7 +263,7 @@ def execute(argv: list[str], env: Mapping[str, str]) -> None:
 
 
 def find_prctl() -> Prctl | None:
-    """The call by which a child asks the kernel to die with its parent; None if there is none."""
+    """Return the call with which a child asks the kernel to die with its parent, or None."""
     if sys.platform != "linux":
         return None
     import ctypes
@@ -272,12 +272,12 @@ def find_prctl() -> Prctl | None:
 
 
 def move_up(fd: int) -> int:
-    """The descriptor under a high number, closed on exec."""
+    """Move the descriptor to a high number, closed on exec, and return the number."""
     from fcntl import F_DUPFD_CLOEXEC, fcntl
 
     try:
         high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD)
-    except OSError:  # the process may not have so many
+    except OSError:  # the limit of the process is lower
         return fd
     os.close(fd)
     return high

@@ -7,9 +7,9 @@ import os
 from ..errors import ConfigError, LockLost, NotHeld, NotSupported, StoreUnavailable
 from .text import say
 
-#: The command line makes no sense.
+#: The command line is invalid.
 USAGE = 64
-#: What was handed in can't be read: jobs, or a token.
+#: The input can't be read: jobs, or a token.
 DATA = 65
 #: The store did not answer.
 UNREACHABLE = 69
@@ -17,20 +17,20 @@ UNREACHABLE = 69
 SOFTWARE = 70
 #: Our output could not be written.
 IO_ERROR = 74
-#: Somebody else holds the lock, and the time to wait has ended.
+#: Another client holds the lock, and the time to wait has ended.
 BUSY = 75
-#: The lock is held no more: it was lost, and the command stopped; or its token has ended.
+#: The lock is no longer held: it was lost, and the command stopped; or its token has ended.
 LOST = 76
 #: A URL, a file or an option of the store can't be used.
 CONFIG = 78
 #: The command can't be executed, or isn't there.
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
-#: Plus the number of the signal that ended something.
+#: Plus the number of the signal that ended the command.
 SIGNALLED = 128
 
 
 def explain(failure: Exception) -> int:
-    """Say in one line what went wrong; the exit status for it."""
+    """Print in one line what went wrong; return the exit status for it."""
     if os.environ.get("HOLDFAST_TRACEBACK"):
         import traceback
 

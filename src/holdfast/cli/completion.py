@@ -1,7 +1,7 @@
-"""Completion: a stub per shell, and ``holdfast _complete``, which the stubs ask.
+"""Completion: a stub per shell, and ``holdfast _complete``, which the stubs call.
 
-``_complete`` walks the tree of options, so a new option needs nothing here. The names of locks, of
-queues and of guards are those of ``ls --names``.
+``_complete`` walks the tree of options, so a new option needs no change here. The names of locks,
+queues and guards come from ``ls --names``.
 """
 
 from __future__ import annotations
@@ -78,11 +78,10 @@ def completion(options: argparse.Namespace) -> int:
 
 
 def complete(words: Sequence[str]) -> int:
-    """Print what may stand in the place of the last word: a kind on the first line, then words,
-    each with its meaning after a tab.
+    """Print the candidates for the last word: a kind on the first line, then words.
 
-    The kinds are ``words``; ``files``; and ``command N``, if word N and those behind it are a
-    command that holdfast is to run, so that the shell completes it.
+    Each word has its meaning after a tab. The kinds are ``words``; ``files``; and ``command N``,
+    if word N and the words after it are a command that holdfast is to run. The shell completes it.
     """
     *before, last = words or [""]
     of, at = parser(before[0] if before and before[0] in COMMANDS else ""), 0
@@ -119,8 +118,11 @@ def complete(words: Sequence[str]) -> int:
 def _due(
     words: Sequence[str], at: int, of: argparse.ArgumentParser
 ) -> tuple[argparse.Action | None, int, Sequence[str]]:
-    """The argument that comes after these words, from ``at`` on; where a command begins, if it is
-    one; and the words that name the store."""
+    """Return the argument that follows these words, of which ``at`` are read already.
+
+    Also the index where a command begins, if the argument is one, and the words that name the
+    store.
+    """
     takes, dashes, url = value_flags(of), False, words[:0]
     wanted = [action for action in of._actions if not action.option_strings]
     while at < len(words):

@@ -19,7 +19,7 @@ from ..sync import Client, Hold
 from ..url import ENV, StoreURL, default_url, find
 from .text import Paint, count, visible
 
-#: What a store may be unable to do, in words.
+#: The abilities that a store may lack, in words.
 LACKING = {
     "fair": "serve in the order of arrival",
     "semaphore": "keep semaphores",
@@ -38,17 +38,17 @@ LACKING = {
     "durable_fences": "keep fences rising over a crash of the machine",
     "own_expiry": "end the claim of a dead process with its ttl (it ends with the session)",
 }
-#: A store that can't do more than so many of them is another kind of store: that is one warning.
+#: A store that lacks more abilities than this is another kind of store: that is one warning.
 MANY = 4
 COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
-#: A hand-over between two waiters that takes longer than this is worth a word, seconds.
+#: A hand-off to the next waiter that takes longer than this gets a warning, seconds.
 SLOW_S = 0.25
 #: The remedy for a server that gives no answer.
 AWAY = f"is it running? Start it, or correct the host and the port in --url or ${ENV}"
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Examine the store and say what was found; 0 if it can be used, else 1."""
+    """Examine the store and print the findings; return 0 if it can be used, else 1."""
     findings: list[Finding] = []
     paint = Paint(sys.stdout)
     for finding in _examine(options.url, options.mend):
@@ -80,7 +80,10 @@ def _verdict(findings: list[Finding]) -> str:
 
 
 def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
-    """Every check in turn, once it is mended; what raises is a finding too, and the last one."""
+    """Yield the finding of every check in turn, after the repair if ``mending``.
+
+    An error that is raised becomes a finding too, and the last one.
+    """
     subject, url = "store", None
     try:
         yield _versions()
@@ -93,7 +96,7 @@ def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
             yield from _mended(module, url)
         subject = "store"
         look: Callable[[StoreURL], Found] = getattr(module, "examine", lambda _: None)
-        # Of a store that fails, a trial would only fail for the same reason, and slowly.
+        # If the examination fails, a trial would only fail for the same reason, and slowly.
         tried: Table[StoreURL] = {
             "test lock": lambda _: _trial(source),
             "in use": lambda _: _use(source),
@@ -126,7 +129,7 @@ def _origin(given: str | None) -> str:
 
 
 def _trial(source: str) -> Iterator[Finding]:
-    """Lock a name of our own, and hand it over once, by the clock."""
+    """Lock a name that no other client uses, hand it off once, and measure both."""
     name = f"holdfast-doctor-{os.getpid()}-{os.urandom(4).hex()}"
     with (
         Client(source, ttl=10, label="doctor") as one,
@@ -156,7 +159,7 @@ def _trial(source: str) -> Iterator[Finding]:
 
 
 def _hand_over(release: Callable[[], object], acquire: Callable[[], Hold]) -> tuple[float, Hold]:
-    """Release while somebody waits: the seconds until it is held again, and the new hold."""
+    """Release while another client waits; return the seconds until it holds, and its hold."""
     got: list[tuple[float, Hold]] = []
 
     def wait() -> None:
@@ -166,7 +169,7 @@ def _hand_over(release: Callable[[], object], acquire: Callable[[], Hold]) -> tu
 
     waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
-    time.sleep(0.1)  # so that it does wait; if it isn't that far yet, it only looks slower
+    time.sleep(0.1)  # so that it does wait; if it starts later, it only looks slower
     begun = boottime()
     release()
     waiter.join(5.0)
@@ -187,7 +190,7 @@ def _use(source: str) -> Finding:
 
 
 def _abilities(can: Capabilities) -> Iterator[Finding]:
-    """What the store can't do, and how it notices a crash."""
+    """Yield how the store notices a crash, and what it can't do."""
     yield ok(f"the end of a holder is noticed: {can.crash_noticed}", "crashes")
     implied = set() if can.fences else {"durable_fences"}
     lacking = [LACKING[one] for one in LACKING if not getattr(can, one) and one not in implied]

@@ -1,9 +1,8 @@
-"""The holder process of ``holdfast run``: waits for the lock, renews it, and ends the command in
-time.
+"""The holder process of ``holdfast run``: acquires, renews, and ends the command in time.
 
-It has a process group of its own, so that nothing done at the terminal reaches it: while the
-command is stopped with Ctrl-Z the lock is renewed all the same. What it is sent by name (its
-number is in the owner that others see) it passes on to the front.
+It has a separate process group, so that nothing done at the terminal reaches it: while the command
+is stopped with Ctrl-Z the lock is renewed all the same. It forwards to the front the signals that
+are sent to its process id, which other clients see in the owner.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ from .child import living, signal_group
 from .text import say, span, visible
 from .waiting import Waiting
 
-#: The command gets TERM this many seconds before its lease expires, or a third of it if that is
-#: less.
+#: The command gets TERM this many seconds before its lease expires, or a third of the ttl before
+#: that if this is less.
 EARLY_S = 10.0
-#: ...and KILL when this part of that time is left: it takes the kernel some milliseconds.
+#: ...and KILL when this part of that time is left: the kernel needs some milliseconds for it.
 LAST_PART = 0.1
-#: Between TERM and KILL when the lock is lost already, seconds at most.
+#: The most seconds between TERM and KILL when the lock is already lost.
 LOST_GRACE_S = 1.0
-#: A lock that was broken is noticed after this time at most, however long its lease.
+#: A broken lock is noticed after this many seconds at most, however long its lease.
 LOOK_S = 5.0
-#: How soon after a KILL the kernel may be done with it.
+#: The first look after a KILL, seconds: the kernel may be done with it this early.
 FIRST_LOOK_S = 0.002
-#: A later deadline is told to the front if it is later by this, seconds.
+#: A later deadline is sent to the front if it is later by this, seconds.
 TOLD_S = 0.02
 PASSED_ON = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 
 
 def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
-    """Acquire, tell the front, and hold until it says that the command has ended; exit status.
+    """Acquire, notify the front, and hold until it reports the end of the command; return a status.
 
     0: held all the time and released. 76: lost, and the command ended. Others: never held.
     """
@@ -60,7 +59,7 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
             if not options.quiet:
                 say(waiting.busy())
             return int(options.busy)
-        gc.enable()  # from here on it may be for days
+        gc.enable()  # it may run for days
         guard = Guard(holds[0], line, options)
         guard.pass_signals(front)
         _tell(guard, client)
@@ -70,7 +69,7 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
 
 
 def _leave_the_terminal() -> None:
-    """A process group of our own; what the command reads and writes is not ours to keep open."""
+    """Enter a new process group, and close stdin and stdout, which belong to the command."""
     os.setpgid(0, 0)
     for number in (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -82,20 +81,20 @@ def _leave_the_terminal() -> None:
 
 
 def _tell(guard: Guard, client: Client) -> None:
-    """Tell the front that the lock is held, with what the command must have open."""
+    """Send the front the grant, with the descriptors that the command must have open."""
     hold = guard.hold
     session = getattr(client._ctx.store, "session_fd", None)
     fds = [guard.tree] if session is None else [guard.tree, session()]
     deadline = min(boottime() + hold.remaining(), guard.end)
     fence = hold.fence if client.supports("fences") else ""
-    # A label may have spaces, and ends of lines
+    # A label may have spaces and line ends
     owner = hold.owner.encode("utf-8", "surrogateescape").hex()
     socket.send_fds(guard.line, [f"{fence},{owner},{deadline:.3f}\n".encode()], fds)
     os.close(guard.tree)
 
 
 class Guard:
-    """The time in which the lock is held: renewed by the client, watched by us."""
+    """The time in which the lock is held: the client renews it, this object watches it."""
 
     def __init__(self, hold: Hold, line: socket.socket, options: argparse.Namespace) -> None:
         self.hold = hold
@@ -109,20 +108,20 @@ class Guard:
         self.kill_at = float("inf")
         self.warned = False
         self.early = min(EARLY_S, hold.ttl / 3)
-        #: Both ends of a pipe: the command and all that it starts inherit the writing one.
+        #: Both ends of a pipe: the command and all its children inherit the writing one.
         self.leaves, self.tree = os.pipe()
         self.bell, ring = os.pipe()
         hold.on_lost(lambda *_: os.write(ring, b"!"))
         self.over = False
-        #: Until when the front believes that the lock is held.
+        #: The deadline that the front knows.
         self.told = 0.0
-        #: Who has it may talk to the store about the hold.
+        #: Held by the thread that sends a request about the hold.
         self.talking = threading.Lock()
         if hold.ttl / 3 > 2 * LOOK_S:
             threading.Thread(target=self._look, daemon=True).start()
 
     def pass_signals(self, front: int) -> None:
-        """Pass on to the front what is sent to us, once there is a command that may want it."""
+        """Forward the signals that we get to the front, once there is a command for them."""
 
         def handler(number: int, frame: object) -> None:
             if self.group and os.getppid() == front:
@@ -132,7 +131,7 @@ class Guard:
             signal.signal(getattr(signal, "SIG" + name), handler)
 
     def _look(self) -> None:
-        """Beside the rest: renew a long lease more often, so as to learn if it was broken."""
+        """Renew a long lease more often, in a separate thread, to learn if it was broken."""
         while not self.over:
             time.sleep(LOOK_S)
             with self.talking, contextlib.suppress(HoldfastError):
@@ -140,7 +139,7 @@ class Guard:
                     self.hold.extend()
 
     def serve(self) -> int:
-        """Until the front says that the command has ended, or dies; the exit status."""
+        """Serve until the front reports the command's end, or dies; return the exit status."""
         poller = select.poll()
         poller.register(self.line, select.POLLIN)
         poller.register(self.bell, select.POLLIN)
@@ -169,8 +168,7 @@ class Guard:
     # -- in time -----------------------------------------------------------------------------
 
     def _step(self) -> float:
-        """Do what is due, and tell the front until when the lock is held; seconds until something
-        may be due again."""
+        """Do what is due, send the front a new deadline; return the seconds to the next step."""
         now = boottime()
         until = now + self.hold.remaining()
         if until > self.told + TOLD_S and not self.reason and self.hold.lost is None:
@@ -196,13 +194,13 @@ class Guard:
         return 0.0
 
     def _tell_front(self, early: float) -> None:
-        with contextlib.suppress(OSError):  # it is gone, which we hear at once
-            # A front that is stopped doesn't read, and must not keep us from renewing
+        with contextlib.suppress(OSError):  # it has ended, which `serve` notices at once
+            # A front that is stopped doesn't read, and must not block the renewals
             words = f"until {self.told:.3f} {early:.3f}\n"
             self.line.send(words.encode(), socket.MSG_DONTWAIT)
 
     def _overdue(self) -> float:
-        """Seconds until a renewal is so late that it is worth a word; it is said once."""
+        """Return the seconds until a renewal is late enough for a warning; it is printed once."""
         overdue = self.hold.remaining() - self.hold.ttl / 2
         if overdue > 0 or self.warned:
             return overdue if overdue > 0 else LOOK_S
@@ -212,9 +210,9 @@ class Guard:
         return LOOK_S
 
     def _stop(self, reason: str, left: float) -> None:
-        """TERM now; KILL when the grace has ended, and always before the lock can pass on."""
+        """Send TERM now; KILL after the grace, and always before another client can acquire."""
         self.reason = reason
-        self._tell_front(self.early * LAST_PART)  # it need not begin, but for our KILL
+        self._tell_front(self.early * LAST_PART)  # it acts only if our KILL doesn't come
         last = 0.0 if self.hold.lost is not None else self.early * LAST_PART
         grace = max(0.0, min(self.options.kill_after, left - last))
         self.kill_at = boottime() + grace
@@ -226,11 +224,14 @@ class Guard:
     # -- over --------------------------------------------------------------------------------
 
     def _over(self) -> int:
-        """The command has ended: give the lock back. If it was held until here, neither a store
-        that is silent nor a lease that ends meanwhile takes the command's status away."""
+        """The command has ended: release the lock.
+
+        If it was held until here, the command's status stays, even if the store doesn't answer or
+        the lease ends meanwhile.
+        """
         held = self.hold.lost is None
         if self.reason and self.group:
-            signal_group(self.group, signal.SIGKILL)  # what it left behind has no lock either
+            signal_group(self.group, signal.SIGKILL)  # its children hold no lock either
         try:
             kept = self._release()
         except StoreUnavailable as failure:
@@ -243,15 +244,15 @@ class Guard:
         return codes.LOST
 
     def _deserted(self) -> int:
-        """The front was killed: kill the command, and hold the lock until all of it is gone.
+        """The front was killed: kill the command, and hold the lock until all of it has ended.
 
-        What has left the command's process group isn't killed, but waited for as well, as far
-        as it has kept the descriptor that the command was given for that.
+        Processes that have left the command's group aren't killed. They are waited for as well, if
+        they have kept the descriptor that the command was given for that.
         """
         if self.group:
             say(f"holdfast run was killed; killing the command that held {self.options.name!r}")
         poller = select.poll()
-        poller.register(self.leaves, 0)  # hung up when nobody has the other end
+        poller.register(self.leaves, 0)  # it hangs up when no process has the other end
         pause = FIRST_LOOK_S
         while self.group and self.hold.lost is None:
             signal_group(self.group, signal.SIGKILL)

@@ -1,5 +1,4 @@
-"""``holdfast ls`` and ``holdfast show``: the holders and waiters of names; guards and queues in
-short."""
+"""``holdfast ls`` and ``show``: the holders and waiters of names; guards and queues in short."""
 
 from __future__ import annotations
 
@@ -21,12 +20,12 @@ from ..sync import Client
 from . import origin
 from .text import Paint, ago, count, due, lapses, span, table, until, visible
 
-#: To the top of the screen, and clear what is below.
+#: Move the cursor to the top of the screen; clear what is below.
 HOME, CLEAR = "\033[H", "\033[J"
 
 
 def ls(options: argparse.Namespace) -> int:
-    """List the names that are in use, once or again and again."""
+    """List the names that are in use, once or repeatedly."""
     with Client(options.url) as client:
         while True:
             lines = client.inspect(options.prefix)
@@ -49,7 +48,7 @@ def ls(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show one name: its holders, and the line behind them."""
+    """Show one name: its holders, and the waiters behind them."""
     with Client(options.url) as client:
         lines = client.inspect(options.name, exact=True)
         others = []
@@ -69,7 +68,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def record(line: LineRecord) -> dict[str, Any]:
-    """A line as plain data, for JSON: exact, with the times as seconds and as UTC."""
+    """Return a line as plain data for JSON: exact, times in seconds and in local time."""
     now = datetime.now().astimezone()
     claims = []
     for claim in line.claims:
@@ -86,10 +85,10 @@ def record(line: LineRecord) -> dict[str, Any]:
 
 
 def _guards(client: Client, prefix: str) -> list[str]:
-    """A line that says how many refresh guards have such names, and which command lists them.
+    """Return a line with the number of refresh guards of such names, and how to list them.
 
-    Nothing if there are none, or if they can't be looked at: the right to see locks needn't include
-    the right to see guards.
+    Nothing if there are none, or if they can't be read: the right to see locks needn't include the
+    right to see guards.
     """
     found = []
     if client.supports("guards"):
@@ -100,8 +99,10 @@ def _guards(client: Client, prefix: str) -> list[str]:
 
 
 def _queues(client: Client, prefix: str) -> list[str]:
-    """A line that says how many serial queues have such names, with how many jobs; else as for
-    ``_guards``."""
+    """Return a line with the number of serial queues of such names, and of their jobs.
+
+    Nothing in the same cases as for ``_guards``.
+    """
     found = []
     if client.supports("queues"):
         with contextlib.suppress(HoldfastError):
@@ -113,8 +114,10 @@ def _queues(client: Client, prefix: str) -> list[str]:
 
 
 def _queue(client: Client, name: str) -> list[str]:
-    """How many jobs of the queue of this name stand where, below a blank line; else as for
-    ``_guards``."""
+    """Return how many jobs the queue of this name has in each state, below a blank line.
+
+    Nothing in the same cases as for ``_guards``.
+    """
     if client.supports("queues"):
         from .queue.look import summary  # because few programs have queues
 
@@ -125,7 +128,7 @@ def _queue(client: Client, name: str) -> list[str]:
 
 
 def _guard(client: Client, name: str) -> list[str]:
-    """What the refresh guard of this name has counted, below a head; else as for ``_guards``."""
+    """Return the counts of the refresh guard of this name, below a head; else as ``_guards``."""
     if client.supports("guards"):
         from .guard.look import rows  # because few programs have guards
 
@@ -156,7 +159,7 @@ _EVERY = ("NAME", "KIND", "PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE")
 
 
 def _each(line: LineRecord) -> tuple[str, ...]:
-    """A name in one row."""
+    """Return one row for a name."""
     holders = line.holders
     if not holders:
         return line.name, _kind(line), "nobody yet", "", "", str(len(line.waiters))
@@ -170,7 +173,7 @@ def _each(line: LineRecord) -> tuple[str, ...]:
 
 
 def _every(line: LineRecord) -> Iterator[tuple[str, ...]]:
-    """A name with a row for each claim."""
+    """Yield a row for each claim of a name."""
     for claim in line.claims:
         yield line.name, _kind(line), *_claim(claim)
 
@@ -186,7 +189,7 @@ def _claim(claim: ClaimRecord) -> tuple[str, ...]:
 
 
 def _kind(line: LineRecord) -> str:
-    """What a name is used as, and how much of it is taken."""
+    """Return the kind of a name, and how much of it is taken."""
     used = sum(claim.weight for claim in line.holders)
     if line.kind == "semaphore":
         return f"semaphore {used}/{line.capacity}"
@@ -198,7 +201,7 @@ def _kind(line: LineRecord) -> str:
 
 
 def _draw(text: list[str], watch: float | None) -> None:
-    """Print; when watching at a terminal, over what was there before, and no more than fits."""
+    """Print; when watching at a terminal, replace the last output, and print no more than fits."""
     if watch is None or not sys.stdout.isatty():
         print("\n".join(text) + ("\n" if watch is not None else ""))
         return
@@ -210,7 +213,7 @@ def _draw(text: list[str], watch: float | None) -> None:
 
 
 def _size() -> tuple[int, int]:
-    """Columns and rows of the terminal that stdout is."""
+    """Return the columns and rows of the terminal that is stdout."""
     try:
         columns, rows = os.get_terminal_size(sys.stdout.fileno())
     except OSError:

@@ -1,4 +1,4 @@
-"""Checks of the options of commands, each with a message that helps."""
+"""Options that several commands share, and checks with messages that help."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .text import seconds, span
 
 
 def name(parser: Any, what: str = "which name") -> None:
-    """The name that a command is about."""
+    """Add the name that a command is about."""
     parser.add_argument("name", metavar="NAME", type=checked(checks.name), help=what)
 
 
 def owner(group: Any, usual: str) -> None:
-    """The owner that others see; ``usual`` describes the default."""
+    """Add the owner that others see; ``usual`` describes the default."""
     group.add_argument(
         "--as", dest="owner", metavar="TEXT", type=checked(checks.owner),
         help=f"the owner that others see ({usual})",
@@ -26,14 +26,14 @@ def owner(group: Any, usual: str) -> None:
 
 
 def url(group: Any) -> None:
-    """The option that names the store."""
+    """Add the option that names the store."""
     group.add_argument(
         "--url", metavar="URL", help="the store ($HOLDFAST_URL, else the embedded one)"
     )
 
 
 def waiting(parser: argparse.ArgumentParser) -> None:
-    """How long to wait: the same for whatever takes a name."""
+    """Add the options of the wait, the same for all commands that take a name."""
     wait = parser.add_argument_group("waiting").add_mutually_exclusive_group()
     wait.add_argument(
         "-n", "--nb", "--nonblock", dest="nonblock", action="store_true", help="don't wait if busy"
@@ -45,7 +45,7 @@ def waiting(parser: argparse.ArgumentParser) -> None:
 
 
 def kinds(parser: argparse.ArgumentParser) -> None:
-    """What to hold of a name."""
+    """Add the options for what to hold of a name."""
     kind = parser.add_argument_group("what to hold").add_mutually_exclusive_group()
     kind.add_argument(
         "-s", "--shared", "--read", action="store_true", help="share it with others who say -s"
@@ -61,7 +61,7 @@ def kinds(parser: argparse.ArgumentParser) -> None:
 
 
 def busy(group: Any) -> None:
-    """What to say and to answer when the time to wait has ended."""
+    """Add the exit status and the silence for the case that the time to wait has ended."""
     group.add_argument(
         "-E", "--conflict-exit-code", dest="busy", metavar="N", type=checked(byte),
         default=codes.BUSY, help="exit status when busy (75)",
@@ -70,7 +70,7 @@ def busy(group: Any) -> None:
 
 
 def required(group: Any) -> None:
-    """The option by which a local file is refused."""
+    """Add the option that refuses a local file."""
     group.add_argument(
         "--require-url",
         action="store_true",
@@ -79,7 +79,7 @@ def required(group: Any) -> None:
 
 
 def checked(check: Callable[[str], Any]) -> Callable[[str], Any]:
-    """An argument that a check of the library must accept."""
+    """Return an argument type: text that a check of the library must accept."""
 
     def read(text: str) -> Any:
         try:
@@ -91,7 +91,7 @@ def checked(check: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def duration(least: float, most: float) -> Callable[[str], float]:
-    """An argument that is a span of time within limits, in seconds."""
+    """Return an argument type: a duration within limits, in seconds."""
 
     def read(text: str) -> float:
         try:
@@ -106,14 +106,14 @@ def duration(least: float, most: float) -> Callable[[str], float]:
 
 
 def whole(text: str) -> int:
-    """A whole number from 1."""
+    """Return a whole number from 1."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError(f"{text!r} is no whole number from 1 on")
     return int(text)
 
 
 def number(text: str) -> float:
-    """A number; which ones will do, the library says."""
+    """Return a number; the library checks which ones are allowed."""
     try:
         return float(text)
     except ValueError:
@@ -121,7 +121,7 @@ def number(text: str) -> float:
 
 
 def byte(text: str) -> int:
-    """An exit status."""
+    """Return an exit status."""
     if not (text.isascii() and text.isdigit() and int(text) < 256):
         raise ValueError(f"{text!r} is no exit status from 0 to 255")
     return int(text)

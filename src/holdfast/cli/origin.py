@@ -18,10 +18,10 @@ _STARTING = ("run", "work")
 
 
 def tell(options: argparse.Namespace, shown: str) -> None:
-    """Say what an operator may not have meant: a local file, or a password that all can read.
+    """Warn of what an operator may not have meant: a local file, or a password that all can read.
 
-    Called by each command that excludes or changes something. Those that only look say the file
-    where they find nothing in it (``beside``): a line for each of their calls would be noise.
+    Each command that excludes or changes something calls this. Commands that only look name the
+    file when they find nothing in it (``beside``): a line for each of their calls would be noise.
     """
     if options.url and secret(options.url):
         say("--url has a password, which every user of this machine sees in `ps`: use $" + ENV)
@@ -39,17 +39,17 @@ def tell(options: argparse.Namespace, shown: str) -> None:
 
 
 def unnamed(options: argparse.Namespace) -> bool:
-    """Was no store named, so that the default is used?"""
+    """Return whether no store was named, so that the default is used."""
     return not options.url and not os.environ.get(ENV)
 
 
 def beside(options: argparse.Namespace, shown: str) -> str:
-    """What to add to "there is nothing": which file that is true of, if nobody has named it."""
+    """Return what to add to "there is nothing": the local file, if no store was named."""
     return f" in this user's local file, {shown}" if unnamed(options) else ""
 
 
 def environment() -> dict[str, str]:
-    """What a command inherits: our environment, but no password of the store."""
+    """Return the environment of a command: ours, without a password of the store."""
     found = dict(os.environ)
     if _withheld():
         del found[ENV]
@@ -64,13 +64,13 @@ def _withheld() -> bool:
 
 
 def secret(text: str) -> bool:
-    """Does a URL, or another text that names a store, have a password?
+    """Return whether a URL, or another text that names a store, has a password.
 
     >>> secret("postgresql://ann@db/app"), secret("postgresql://ann:pw@db/app")
     (False, True)
     """
     place, mark, query = text.partition("?")
-    if "%" in query:  # the names of options may be written so
+    if "%" in query:  # the names of options may be escaped
         from urllib.parse import unquote
 
         query = unquote(query)
@@ -90,7 +90,7 @@ def no_name(options: argparse.Namespace) -> None:
 
 
 def required(options: argparse.Namespace) -> None:
-    """Refuse the local file where somebody has said that a store must be named."""
+    """Refuse the local file if the user required that a store is named."""
     if getattr(options, "require_url", False) and unnamed(options):
         raise ConfigError(
             f"no store is named (--url, ${ENV}), and --require-url says that this user's local "
@@ -98,12 +98,12 @@ def required(options: argparse.Namespace) -> None:
         )
 
 
-#: What takes something for others to see.
+#: Commands whose effect other clients must see.
 _TAKING = ("run", "acquire", "pick", "mcp", "put", "work")
 
 
 def shared(options: argparse.Namespace) -> None:
-    """Refuse a store in memory to a command that ends with it, unless it only looks."""
+    """Refuse a store in memory to such a command: that store ends with the command."""
     url = getattr(options, "url", None) or os.environ.get(ENV) or ""
     verb = getattr(options, "verb", None) or options.command
     if url.lower().startswith("memory://") and verb in _TAKING:

@@ -13,7 +13,7 @@ from .text import count
 
 
 def purge(options: argparse.Namespace) -> int:
-    """Remove them, and say how many; 0 if that was done."""
+    """Remove the rows and print how many; return 0 if that was done."""
     with closing(opened(options.database or default_url())) as connection:
         gone = remove(
             connection,
@@ -31,7 +31,7 @@ def purge(options: argparse.Namespace) -> int:
 
 
 def _tell(gone: int) -> None:
-    """How far it is, for a person who waits."""
+    """Show the progress to a user at a terminal."""
     if sys.stderr.isatty():
         print(
             f"\r\033[Kholdfast: {count(gone, 'row')} removed", end="", file=sys.stderr, flush=True

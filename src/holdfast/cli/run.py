@@ -1,23 +1,25 @@
 """``holdfast run``: a command that runs only while its lock is held.
 
-Two processes of ours serve one command, each the other's safeguard::
+Two processes of ours serve one command, each a safeguard for the other::
 
-    shell ── front ─┬─ command        the front is who the shell knows: it starts the command,
-                    │                 passes signals on, lends it the terminal, stops with it at
-                    └─ keeper         Ctrl-Z, and returns its status. The keeper acquires and
-                                      renews; no terminal and no Ctrl-Z ever stops it.
+    shell ── front ─┬─ command            the front is the process that the shell knows: it starts
+                    │                     the command, forwards signals, lends it the terminal,
+                    └─ holder process     stops with it at Ctrl-Z, and returns its status. The
+                                          holder process acquires and renews; no terminal and no
+                                          Ctrl-Z ever stops it.
 
-* The lock is lost, or can't be renewed: the keeper ends the command, before another can have it.
-* The front dies (``kill -9``): the keeper hears the line between them break, kills the command,
-  and goes on renewing until all that it has started is gone. It can tell by a pipe of which
-  they have inherited the other end.
-* The keeper dies: the front hears that and ends the command. The keeper is stopped (SIGSTOP) or
-  hangs: the front knows until when the lock is held, and ends the command before that.
+* The lock is lost, or can't be renewed: the holder process ends the command, before another client
+  can get the lock.
+* The front dies (``kill -9``): the holder process sees the end of their connection, kills the
+  command, and renews until all processes that it started have ended. They have inherited one end
+  of a pipe, and the holder process watches the other end.
+* The holder process dies: the front sees that and ends the command. The holder process is stopped
+  (SIGSTOP) or hangs: the front knows the deadline of the lock, and ends the command before that.
 * Both die at once: the kernel kills the command (PR_SET_PDEATHSIG).
 
 All three processes have the descriptor of the lock's session. So with the embedded store the
-kernel says that the holder is alive until the last of them is gone, and of what the command has
-started: in all these cases the lock passes on after the command's end, and not before.
+kernel reports the holder as alive until the last of them has ended, and the last process that the
+command has started: in all these cases the lock passes on after the command's end, and not before.
 """
 
 from __future__ import annotations
@@ -46,30 +48,30 @@ from .child import (
 from .origin import environment
 from .text import say
 
-#: What is passed on to the command.
+#: Signals that are forwarded to the command.
 FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CONT")
-#: What makes us give up waiting.
+#: Signals that end the wait for the lock.
 QUITTING = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
-#: Between TERM and KILL when nobody renews the lock any more, seconds.
+#: Between TERM and KILL when no process renews the lock, seconds.
 ORPHAN_GRACE_S = 1.0
-#: The front ends the command when this part is left of the time in which the holder process would
-#: have.
+#: The front ends the command, by TERM and then KILL, when these parts are left of the time in which
+#: the holder process would have done so.
 SILENT_PART, LAST_PART = 0.5, 0.1
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command under its lock, and exit with its status, or with one of ``codes``."""
-    # Standard descriptors that were given closed stay closed for the command, but nothing of ours
-    # may land there.
+    # Standard descriptors that were closed at start stay closed for the command, but no descriptor
+    # of ours may get their numbers.
     while (spare := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
         pass
     os.close(spare)
-    # What starts us may have left these as no shell would, and we live by them.
+    # Our parent may have left these as no shell would, and we depend on them.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     line, far = socket.socketpair()
     front = os.getpid()
-    childless = not bury()  # a shell may have started others, and then turned into us
+    childless = not bury()  # a shell may have started others before it became us
     keeper = os.fork()
     if keeper == 0:
         line.close()
@@ -80,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> NoReturn:
-    """Be the keeper."""
+    """Run the holder process."""
     code = codes.SOFTWARE
     try:
         from .keep import keep
@@ -111,14 +113,14 @@ class Front:
         self.keeper = keeper
         self.terminal = Terminal()
         self.child: Child | None = None
-        #: The signal that ended our waiting.
+        #: The signal that ended the wait for the lock.
         self.quit = 0
-        #: When a command without holder process gets its KILL.
+        #: When a command without a holder process gets its KILL.
         self.kill_at = float("inf")
-        #: Until when the lock is held, and how long before that the holder process ends the
-        #: command.
+        #: The deadline of the lock, how long before it the holder process ends the command, and
+        #: the unread rest of a line.
         self.until, self.early, self.rest = float("inf"), 0.0, b""
-        #: What the command must have open, see the head of this file.
+        #: The descriptors that the command must have open, see the head of this file.
         self.inherited: list[int] = []
         self.bell, ring = os.pipe()
         os.set_blocking(self.bell, False)
@@ -126,18 +128,18 @@ class Front:
         signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
         for name in (*FORWARDED, "CHLD"):
             number = getattr(signal, "SIG" + name)
-            # What we were told to ignore (nohup, a shell's background) we and the command ignore.
+            # Signals that were ignored at our start (nohup, a shell's background) stay ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _noted)
-        #: Sought now, because there is time while the holder process acquires.
+        #: Looked up now, because there is time while the holder process acquires.
         self.prctl = find_prctl()
-        #: We become the parent of what the command orphans, so that we see what it leaves.
+        #: We become the parent of the command's orphans, so that we see what it leaves.
         self.adopts = childless and self.prctl is not None
         if self.prctl is not None and childless:
             self.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def run(self) -> int:
-        """Serve until the command, or our waiting for it, is over; the exit status."""
+        """Serve until the command, or the wait for its lock, has ended; return the exit status."""
         poller = select.poll()
         poller.register(self.bell, select.POLLIN)
         poller.register(self.line, select.POLLIN)
@@ -157,10 +159,10 @@ class Front:
     # -- waiting -----------------------------------------------------------------------------
 
     def _hear(self) -> bool:
-        """Read what the keeper says, which is only that the lock is held; False: it is gone."""
+        """Read what the holder process sends: the grant, then deadlines; False: it has ended."""
         try:
             data, fds, _, _ = socket.recv_fds(self.line, 65536, 2)
-        except ConnectionError:  # killed before it had read all of what we said
+        except ConnectionError:  # it was killed before it had read everything
             return False
         if not data:
             return False
@@ -178,13 +180,13 @@ class Front:
         return True
 
     def _heard(self, data: bytes) -> None:
-        """The keeper has renewed the lock: it is held until then."""
+        """Store the new deadline: the holder process has renewed the lock."""
         *lines, self.rest = (self.rest + data).split(b"\n")
         for words in (line.split() for line in lines):
             self.until, self.early = float(words[1]), float(words[2])
 
     def _start(self, fence: str, owner: str, deadline: str) -> None:
-        """The lock is held: start the command, the keeper knowing it before it does anything."""
+        """Start the command; the holder process knows its number before it does anything."""
         options = self.options
         env = {
             **environment(),
@@ -193,7 +195,7 @@ class Front:
             "HOLDFAST_OWNER": owner,
             "HOLDFAST_DEADLINE": deadline,
         }
-        if not fence:  # this store gives none, and another's would be a lie
+        if not fence:  # this store gives none, and an inherited one would be wrong
             del env["HOLDFAST_FENCE"]
         argv = options.argv
         if options.script:
@@ -208,7 +210,7 @@ class Front:
         os.close(self.inherited[0])
 
     def _never_ran(self, code: int) -> int:
-        """The keeper ended before the lock was held, and has said why if it could."""
+        """The holder process ended before the lock was held; it printed the reason if it could."""
         if self.quit:
             return codes.SIGNALLED + self.quit
         if code > codes.SIGNALLED:
@@ -219,7 +221,7 @@ class Front:
         try:
             self.line.sendall(words.encode() + b"\n")
         except OSError:
-            return  # it is gone, which we hear at the other end
+            return  # it has ended, which `_hear` notices
 
     # -- signals -----------------------------------------------------------------------------
 
@@ -230,7 +232,7 @@ class Front:
             return []
 
     def _handle(self, number: int) -> None:
-        """A signal came: to the command with it, or give up waiting."""
+        """Forward a signal to the command, or end the wait for the lock."""
         child = self.child
         if number == signal.SIGCHLD:
             if self.adopts and child is not None:
@@ -240,19 +242,18 @@ class Front:
             if number == signal.SIGTSTP:
                 self._stop(lambda: os.kill(os.getpid(), signal.SIGTSTP))
             elif number in {getattr(signal, "SIG" + name) for name in QUITTING}:
-                # The second one means it: then the kernel withdraws what the holder process asked
-                # for.
+                # The second one kills the holder process: then the kernel withdraws its request.
                 os.kill(self.keeper, signal.SIGKILL if self.quit else signal.SIGINT)
                 self.quit = number
         elif number == signal.SIGCONT:
             self._resume(child)
         elif number in (signal.SIGUSR1, signal.SIGUSR2):
-            os.kill(child.pid, number)  # not to what it has started, which may not expect them
+            os.kill(child.pid, number)  # not to its children, which may not expect them
         else:
             child.signal(number)
 
     def _over(self, child: Child) -> bool:
-        """Look what has become of the command; True if it has ended."""
+        """End the command if that is due; return whether it has ended."""
         if boottime() >= self.kill_at:
             child.signal(signal.SIGKILL)
             self.kill_at = boottime() + ORPHAN_GRACE_S
@@ -264,7 +265,7 @@ class Front:
         return happened < 0
 
     def _stopped(self, child: Child, number: int) -> None:
-        """The command was stopped: stop with it, so that the shell sees the whole job stopped."""
+        """Stop with a command that was stopped, so that the shell sees the whole job stopped."""
         wants_terminal = number in (signal.SIGTTIN, signal.SIGTTOU)
         if wants_terminal and self.terminal.give(child.pid):
             child.signal(signal.SIGCONT)
@@ -274,14 +275,16 @@ class Front:
             self._resume(child)
 
     def _stop(self, stop: Callable[[], None]) -> None:
-        """Stop by the default meaning of SIGTSTP. Where no shell could continue us, the kernel
-        ignores it, and we go on at once."""
+        """Stop by the default action of SIGTSTP.
+
+        Where no shell could continue us, the kernel ignores it, and we continue at once.
+        """
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         stop()
         signal.signal(signal.SIGTSTP, handler)
 
     def _resume(self, child: Child) -> None:
-        """Continue the command; in the foreground, if that is where we are."""
+        """Continue the command; in the foreground, if we are there."""
         if self.terminal.alone:
             self.terminal.give(child.pid)
         child.signal(signal.SIGCONT)
@@ -296,11 +299,11 @@ class Front:
         return max(0.0, (self._patience() - boottime()) * 1000) + 1
 
     def _patience(self) -> float:
-        """When we end the command ourselves: the keeper would have begun sooner."""
+        """Return when we end the command ourselves: the holder process would have begun earlier."""
         return self.until - self.early * SILENT_PART if self.kill_at == float("inf") else self.until
 
     def _news(self) -> bool:
-        """Was the lock renewed while we were stopped, and didn't read?"""
+        """Return whether the lock was renewed while we were stopped and didn't read."""
         try:
             self._heard(self.line.recv(1 << 18, socket.MSG_DONTWAIT))
         except OSError:
@@ -308,24 +311,24 @@ class Front:
         return boottime() < self._patience()
 
     def _silent(self, child: Child) -> None:
-        """The keeper is stopped or hangs: the command ends while the lock is still ours."""
+        """The holder process is stopped or hangs: end the command while the lock is held."""
         if self.kill_at == float("inf"):
             say(f"the keeper of {self.options.name!r} doesn't answer: stopping the command")
             child.signal(signal.SIGTERM)
             child.signal(signal.SIGCONT)
             left = self.until - self.early * LAST_PART - boottime()
             self.kill_at = boottime() + max(0.0, min(self.options.kill_after, left))
-            os.kill(self.keeper, signal.SIGCONT)  # or nobody would give the lock back
+            os.kill(self.keeper, signal.SIGCONT)  # or no process would release the lock
 
     def _alone(self, child: Child) -> None:
-        """The keeper died: nobody renews the lock, so the command must end while it is held."""
+        """The holder process died, nothing renews the lock: end the command while it is held."""
         say(f"the keeper of {self.options.name!r} was killed: stopping the command")
         child.signal(signal.SIGTERM)
         child.signal(signal.SIGCONT)
         self.kill_at = boottime() + min(self.options.kill_after, ORPHAN_GRACE_S)
 
     def _end(self, child: Child) -> int:
-        """The command has ended: give the lock back, and only then forget its number."""
+        """The command has ended: have the lock released, and only then reap the command."""
         self.terminal.take(child.crashed)
         orphaned = self.kill_at < float("inf")
         if orphaned:
@@ -354,4 +357,4 @@ class Front:
 
 
 def _noted(number: int, frame: object) -> None:
-    """A signal is only noted here; the loop hears of it by the bell."""
+    """Note a signal; the loop is woken by ``bell``."""

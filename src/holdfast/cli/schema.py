@@ -12,7 +12,7 @@ from .text import say
 
 
 def schema(options: argparse.Namespace) -> int:
-    """Print what makes the schema, or make it; 0 if that was done."""
+    """Print the script for the schema, or apply it; return 0 if that was done."""
     source = options.url or (f"{_scheme(options.what)}://" if options.what else default_url())
     found, url = find(source)
     module: Any = found

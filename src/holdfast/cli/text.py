@@ -1,8 +1,8 @@
-"""Text for people: durations, tables, colours, and text that is safe to show.
+"""Human-readable text: durations, tables, colours, and text that is safe to show.
 
-Names, owners and metadata are anybody's text. What could steer a terminal, or make one line look
-like another (control bytes, escape sequences, characters that turn the direction of writing), is
-shown by its number instead and never reaches the terminal.
+Names, owners and metadata can be any text. Characters that could control a terminal, or make one
+line look like another (control bytes, escape sequences, characters that turn the direction of
+writing), are shown by their numbers instead and never reach the terminal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TextIO
 
 from ..core import plain
 
-#: Text that is safe to show, whatever somebody called something.
+#: Return any name or text in a form that is safe to show.
 visible = plain.visible
 
 #: Seconds in each unit that a duration may have.
@@ -24,7 +24,7 @@ _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
 def seconds(text: str) -> float:
-    """A duration as people write it, in seconds: ``90``, ``1.5s``, ``10m``, ``2h``.
+    """Return a written duration in seconds: ``90``, ``1.5s``, ``10m``, ``2h``.
 
     >>> [seconds(t) for t in ("90", "1.5s", "250ms", "10m", "2h", "1d")]
     [90.0, 1.5, 0.25, 600.0, 7200.0, 86400.0]
@@ -38,7 +38,7 @@ def seconds(text: str) -> float:
 
 
 def span(length: float) -> str:
-    """Seconds as people read them, in at most two units.
+    """Return seconds as readable text, in at most two units.
 
     >>> [span(s) for s in (0.0004, 0.25, 4.26, 61, 7322, 200000, float("inf"))]
     ['0 ms', '250 ms', '4.3 s', '1 m 1 s', '2 h 2 m', '2 d 7 h', 'ever']
@@ -61,7 +61,7 @@ def span(length: float) -> str:
 
 
 def ago(age: float) -> str:
-    """How long ago something was, where that is known.
+    """Return how long ago something was, where that is known.
 
     >>> ago(4.26), ago(-1.0)
     ('4.3 s ago', 'unknown')
@@ -70,7 +70,7 @@ def ago(age: float) -> str:
 
 
 def due(left: float) -> str:
-    """When something is due.
+    """Return when something is due.
 
     >>> due(30.0), due(float("inf"))
     ('in 30 s', 'never')
@@ -79,7 +79,7 @@ def due(left: float) -> str:
 
 
 def lapses(left: float) -> str:
-    """When a lease ends. It says that it may be renewed, as the bare time reads as "free soon".
+    """Return when a lease ends, unless it is renewed: the bare time reads as "free soon".
 
     >>> lapses(30.0), lapses(float("inf"))
     ('in 30 s unless renewed', 'never')
@@ -88,14 +88,14 @@ def lapses(left: float) -> str:
 
 
 def until(left: float) -> str:
-    """The time of day after ``left`` seconds, for less than a day."""
-    from datetime import datetime, timedelta  # because most commands tell no time of day
+    """Return the time of day after ``left`` seconds, for less than a day."""
+    from datetime import datetime, timedelta  # because most commands print no time of day
 
     return f"until {datetime.now().astimezone() + timedelta(seconds=left):%H:%M:%S}"
 
 
 def count(number: int, what: str) -> str:
-    """A number of things.
+    """Return a number of things, in words.
 
     >>> count(1, "waiter"), count(0, "waiter"), count(2, "process")
     ('1 waiter', '0 waiters', '2 processes')
@@ -112,12 +112,12 @@ class Paint:
         self.on = not os.environ.get("NO_COLOR") and not dumb and stream.isatty()
 
     def __call__(self, text: str, colour: str) -> str:
-        """The text in this colour, where there are colours."""
+        """Return the text in this colour, where there are colours."""
         return f"\033[{_COLOURS[colour]}m{text}\033[0m" if self.on else text
 
 
 def table(rows: Sequence[Sequence[str]], paint: Paint, widest: int = 0) -> Iterable[str]:
-    """Lines with the columns under each other; the first row is the heading.
+    """Yield lines with the columns under each other; the first row is the heading.
 
     Every cell is made safe here, and only here is colour added. With ``widest`` no line is
     longer than that.
@@ -135,7 +135,7 @@ def table(rows: Sequence[Sequence[str]], paint: Paint, widest: int = 0) -> Itera
 
 
 def columns(text: str) -> int:
-    r"""How many columns of a terminal the text takes.
+    r"""Return how many columns of a terminal the text takes.
 
     >>> columns("abc"), columns("日本"), columns("e\u0301")
     (3, 4, 1)
@@ -149,7 +149,7 @@ def columns(text: str) -> int:
 
 
 def say(message: str) -> None:
-    """One line to the person, on stderr, whatever becomes of stderr."""
+    """Print one line for the user on stderr, and ignore the errors of stderr."""
     if sys.stderr is None:
         return
     with contextlib.suppress(OSError, ValueError):

@@ -42,7 +42,7 @@ OTHERS = "Queues and refresh guards: `holdfast queue {0}`, `holdfast guard {0}`.
 
 
 class Usage(Exception):
-    """The command line makes no sense; the message says what would."""
+    """The command line is invalid; the message explains what is valid."""
 
     def __init__(self, message: str, command: str) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _width() -> int:
-    """Columns for help: those of the terminal, within what is pleasant to read."""
+    """Return the columns for help: those of the terminal, within a readable range."""
     try:
         columns = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
     except (OSError, ValueError):
@@ -70,27 +70,27 @@ def _width() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse without abbreviations, whose mistakes are one line and one exit code."""
+    """argparse without abbreviations, whose errors are one line and one exit code."""
 
     def __init__(self, **options: Any) -> None:
         plain = {"formatter_class": Formatter, "allow_abbrev": False}
         super().__init__(**{**plain, **options})
-        # `-5s` behind an option is its value, as `-5` is, and not an option: the check of the value
-        # says what would do.
+        # `-5s` after an option is its value, as `-5` is, and not an option: the check of the value
+        # reports what is allowed.
         self._negative_number_matcher = re.compile(r"-[0-9.]+[a-z]*$")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print help or the version; argparse ignores that it can't be written."""
+        """Print help or the version; argparse ignores errors of this."""
         if message:
             (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of leaving."""
+        """Raise instead of exiting."""
         raise Usage(scrubbed(message), self.prog)
 
 
 def parser(only: str = "") -> argparse.ArgumentParser:
-    """The whole tree: ``holdfast`` and its commands; or, to save time, ``only`` one of them."""
+    """Return the whole tree, or, to save time, ``holdfast`` with ``only`` one of its commands."""
     from .. import __version__
 
     top = Parser(
@@ -272,7 +272,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """The options that a command line gives; ``Usage`` says what is wrong with it."""
+    """Return the options of a command line; ``Usage`` explains what is wrong with it."""
     first = words[0] if words else ""
     if first and not first.startswith("-") and first not in COMMANDS:
         hint = did_you_mean(first, COMMANDS)
@@ -297,7 +297,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     options, unknown = top.parse_known_args(words)
     if unknown[:1] == ["refunds"] and first == "demo":
         raise Usage("`refunds` is in a clone of the project: ./dev demo refunds", of.prog)
-    # A lock may have any name, but nobody means one that is called as an option.
+    # A lock may have any name, but a name that is an option is a mistake.
     unknown += [one for one in getattr(options, "several", ()) if one in of._option_string_actions]
     if unknown:
         raise Usage(_unknown(unknown[0], of), of.prog)
@@ -308,7 +308,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _check_run(options: argparse.Namespace, path: str) -> None:
-    """What argparse can't say about what runs a command."""
+    """Check what argparse can't check in a command that runs another."""
     if bool(options.script) == bool(options.argv):
         raise Usage("give a command after the name, or -c STRING, and not both", path)
     if options.command != "run":
@@ -318,7 +318,7 @@ def _check_run(options: argparse.Namespace, path: str) -> None:
 
 
 def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands of the tree."""
+    """Return the commands of the tree."""
     for action in top._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
@@ -326,7 +326,7 @@ def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]
 
 
 def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
-    """The own words of what runs a command, and the command with its arguments.
+    """Return the words of the command that runs another, and the other with its arguments.
 
     The command begins after ``--``, or with the first word after the name that is no option;
     its own options are never looked at.
@@ -338,7 +338,7 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
     named, at = False, 1
     while at < len(words):
         word = words[at]
-        if word == "--" and not named:  # it only says that the name is no option
+        if word == "--" and not named:  # it only shows that the name is no option
             if not words[at + 1 : at + 2] or not words[at + 1].startswith("-"):
                 raise Usage("give a name before --", run.prog)
             return words[: at + 2], _after_dashes(words[at + 2 :])
@@ -352,8 +352,7 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
 
 
 def _options_first(words: list[str], of: argparse.ArgumentParser) -> list[str]:
-    """The same words with the options before all others, because argparse takes "any number of
-    them" for "none" when an option follows."""
+    """Return the words with the options first, as argparse takes "any number" for "none" else."""
     takes, at = value_flags(of), 0
     front: list[str] = []
     rest: list[str] = []
@@ -365,12 +364,12 @@ def _options_first(words: list[str], of: argparse.ArgumentParser) -> list[str]:
 
 
 def value_flags(of: argparse.ArgumentParser) -> set[str]:
-    """The options that take a value."""
+    """Return the options that take a value."""
     return {flag for action in of._actions if action.nargs != 0 for flag in action.option_strings}
 
 
 def words_of(word: str, takes: set[str]) -> int:
-    """How many words an option is: two if its value is the next one."""
+    """Return how many words an option is: two if its value is the next one."""
     if word.startswith("--"):
         return 2 if word in takes else 1
     for place, letter in enumerate(word[1:], 1):
@@ -391,6 +390,6 @@ def _unknown(word: str, of: argparse.ArgumentParser) -> str:
         return f"{what} is one argument too many"
     flag = word.partition("=")[0]
     known = [name for action in of._actions for name in action.option_strings]
-    if flag in known:  # argparse takes all behind -- for arguments
+    if flag in known:  # argparse takes all that follows -- as arguments
         return f"{flag} is an option, and options go before --"
     return f"there is no option {flag}; {did_you_mean(flag, known)}"

@@ -1,4 +1,4 @@
-"""The wait for a lock in ``holdfast run`` and ``acquire``: in the line, and in messages."""
+"""The wait for a lock in ``holdfast run`` and ``acquire``: the place in line, the messages."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..runtime.polling.blocking import READ, poller
 from ..sync import Client, Hold, Lock
 from .text import count, say, span, until, visible
 
-#: Who waits longer than this is told for whom.
+#: A message names the holder after this many seconds of waiting.
 SAY_AFTER_S = 1.0
-#: The kind of a line changes only when it is empty, so this is not reached by bad luck.
+#: The kind of a line changes only when it is empty, so this limit isn't reached by bad luck.
 TRIES = 20
 
 
@@ -38,21 +38,21 @@ class Waiting:
         self.client = client
         self.options = options
         self.names = names
-        #: The one that was busy.
+        #: The name that was busy.
         self.name = names[0]
-        #: To the front, if it is another process.
+        #: The connection to the front, if that is another process.
         self.line = line
-        #: What the lock is asked for with.
+        #: The terms of the request.
         self.terms = {"ttl": options.ttl, **terms}
         self.over = False
 
     def acquire(self) -> list[Hold]:
-        """A hold on each name, or none at all if one is busy for longer than we may wait.
+        """Return a hold on each name, or none if one is busy for longer than we may wait.
 
         A name that others share with ``-s`` at this moment is a read-write lock: then ``run``
-        without ``-s`` takes the side of the writer. A name that is in use as a plain lock is
-        taken as one: then ``-s`` is alone for that time. So all ways of running exclude each
-        other as with flock(1), in one line.
+        without ``-s`` acquires it as a writer. A name that is in use as a plain lock is acquired
+        as a plain lock: then ``-s`` holds it alone. So all ways of running exclude each other as
+        with flock(1), in one line.
         """
         options = self.options
         ways = {name: self._ways(name) for name in self.names}
@@ -68,16 +68,16 @@ class Waiting:
                     way = ways[other.name]
                     if len(way) == 1 or other.kind not in ("lock", "rwlock"):
                         raise
-                    way.reverse()  # to the other one
+                    way.reverse()  # to the other kind
                 except LockLost:
-                    continue  # before it was any use to us: from the start
+                    continue  # it was lost before its use: start again
         finally:
             self.over = True
         which = ", ".join(map(repr, self.names))
         raise StoreUnavailable(f"{which} could not be held in {TRIES} tries; try again")
 
     def _all(self, ways: dict[str, list[Lock]], wait: float | None) -> list[Hold]:
-        """A hold on each, by the first of its ways, in the order of the names."""
+        """Return a hold on each name, by the first of its ways, in the order of the names."""
         locks = self.client.all(*(ways[name][0] for name in self.names))
         found, busy, _ = run_sync(locks._try(wait))
         if found is None:
@@ -87,7 +87,7 @@ class Waiting:
         return [holds[name] for name in self.names]
 
     def _ways(self, name: str) -> list[Lock]:
-        """What to acquire: first as asked for, then what does as well on a line of that kind."""
+        """Return the locks to try: as asked for, then the same on a line of another kind."""
         options, client, terms = self.options, self.client, self.terms
         if options.semaphore:
             return [client.semaphore(name, options.semaphore, **terms)]
@@ -100,7 +100,7 @@ class Waiting:
         return [both.write, lock] if options.exclusive else [lock, both.write]
 
     def _attend(self) -> None:
-        """Beside the waiting: after a second say whom for; if the front dies, wait no more."""
+        """In a thread: print the holder after ``SAY_AFTER_S``; end the wait if the front dies."""
         polling = poller()
         if self.line is not None:
             polling.register(self.line, READ)
@@ -110,15 +110,15 @@ class Waiting:
             if self.line is not None:
                 polling.poll()
         if self.line is not None and not self.over:
-            # The front says nothing before the lock is held, so it has died.
+            # The front sends nothing before the lock is held, so it has died.
             os.kill(os.getpid(), signal.SIGINT)
 
     def tell(self) -> None:
-        """Say whom we wait for."""
+        """Print the holder that we wait for."""
         try:
             text = self._story()
         except HoldfastError:
-            return  # each waiter will learn of that itself
+            return  # the wait itself meets this error too
         if text and not self.over:
             say(text)
 
@@ -126,7 +126,7 @@ class Waiting:
         return next(filter(None, map(self._about, self.names)), "")
 
     def _about(self, name: str) -> str:
-        """Whom we wait for there; of several names it is the one in whose line we stand."""
+        """Return the holder that we wait for; of several names, only where we are in line."""
         lines = self.client.inspect(name, exact=True)
         if not lines or not lines[0].holders:
             return ""
@@ -142,7 +142,7 @@ class Waiting:
         return text
 
     def busy(self) -> str:
-        """Who is in the way, in words."""
+        """Return that the name is busy, and its holder, in words."""
         text = f"{self.name!r} is busy"
         try:
             lines = self.client.inspect(self.name, exact=True)
@@ -157,8 +157,11 @@ class Waiting:
 
 
 def _whole(hold: Hold) -> Hold:
-    """The hold with its whole lease: one that was pushed to us begins with what is left of the
-    waiter TTL, so that it would seem to be near its end."""
+    """Return the hold with its whole lease.
+
+    A hold that was pushed to us begins with the rest of the waiter TTL, so it would seem to be near
+    its end.
+    """
     if hold.remaining() < hold.ttl / 2:
         try:
             hold.extend()

@@ -1,5 +1,7 @@
-"""A hold across several commands: taken by one, renewed, inspected and released by others, which
-prove by its token that it is theirs. No process of ours lives in between, so it ends with its ttl.
+"""A hold across several commands: one command takes it, others renew, inspect and release it.
+
+Its token proves that the hold is theirs. No process of ours lives in between, so the hold ends with
+its ttl.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ import argparse
 
 
 def across(options: argparse.Namespace) -> int:
-    """Do what the command says; the exit status."""
+    """Run the command and return the exit status."""
     if options.command in ("acquire", "pick"):
         from .take import take as call
     elif options.command == "wait":

@@ -6,20 +6,22 @@ import contextlib
 import signal
 from collections.abc import Generator
 
-#: What ends us like Ctrl-C, so that what was asked for is withdrawn.
+#: Signals that end the command like Ctrl-C, so that it withdraws its request.
 QUITTING = ("INT", "TERM", "HUP", "QUIT")
 
 
 class Ended(KeyboardInterrupt):
-    """A signal came that ends us."""
+    """A signal arrived that ends the command."""
 
     number = 0
 
 
 class Ending:
-    """Ends us at once while we wait in line. From the first token on a signal is only noted, and
-    looked for between two steps, because a step that stops midway leaves a hold that nobody can
-    release; and because a hold that is whole must not end with the status of a signal.
+    """Ends the command when a signal arrives: at once in line, and between two steps afterwards.
+
+    From the first token on, a signal is only noted, and ``look`` raises it between two steps. A
+    step that stops midway leaves a hold that no client can release. And a command that has
+    completed its hold must not end with the status of a signal.
     """
 
     def __init__(self) -> None:
@@ -38,7 +40,7 @@ class Ending:
             self.look()
 
     def note(self) -> None:
-        """From now on signals are only noted."""
+        """Only note signals after this call."""
         self._noting = self._once = True
 
     def look(self) -> None:
@@ -50,7 +52,10 @@ class Ending:
 
     @contextlib.contextmanager
     def at_once(self) -> Generator[None]:
-        """A step that may take for ever: one signal ends it, and what follows isn't disturbed."""
+        """Run a step that may block without a time limit.
+
+        One signal ends the step; a further one doesn't interrupt what follows.
+        """
         self._noting = False
         try:
             self.look()

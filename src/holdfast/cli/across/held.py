@@ -16,7 +16,7 @@ from . import tokens
 
 
 def held(options: argparse.Namespace) -> int:
-    """Do with the hold of each token what the command says; the exit status."""
+    """Run the command on the hold of each token; return the exit status."""
     act = {"renew": _renew, "check": _check, "release": _release}[options.command]
     with Client(options.url) as client:
         origin.tell(options, client.url)
@@ -26,7 +26,7 @@ def held(options: argparse.Namespace) -> int:
             say(str(wrong))
             return codes.DATA
         failed, lost, said = 0, 0, []
-        for one in passed:  # also if another one fails
+        for one in passed:  # even if another one fails
             try:
                 said.append(act(client, options, one))
             except NotHeld as over:
@@ -37,7 +37,7 @@ def held(options: argparse.Namespace) -> int:
                 failed = codes.explain(failure)
         if options.command == "release" and not failed:
             tokens.remove(options)
-    print("".join(said), end="")  # not before, because it may fail
+    print("".join(said), end="")  # last, because printing may fail
     return failed or lost
 
 
@@ -45,11 +45,11 @@ def _renew(client: Client, options: argparse.Namespace, passed: token.Passed) ->
     ctx = client._ctx
     ttl = across.length(ctx.store, options.ttl or passed.claim.spec.ttl)
     run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
-    return _check(client, options, passed)  # what is left may be more than was asked for
+    return _check(client, options, passed)  # the time left may be longer than `ttl`
 
 
 def _check(client: Client, options: argparse.Namespace, passed: token.Passed) -> str:
-    """What stdout gets: that it is held, and for how long, by the store's clock."""
+    """Return the output: that the lock is held, and for how long by the store's clock."""
     left = run_sync(across.find(client._ctx, passed)).expires_in
     name, fence = passed.claim.spec.name, passed.fence
     if options.json:

@@ -1,8 +1,8 @@
-"""``holdfast acquire`` and ``pick``: take a lock and leave it held, with its token as the way back.
+"""``holdfast acquire`` and ``pick``: take a lock, leave it held, and print its token.
 
-Between the grant and the moment in which the token is out nobody else could give the lock back. So
-it is asked for with a short ttl, and gets the wanted one only then: an `acquire` that is killed
-before that costs the others no more than the short one.
+Between the grant and the output of the token, no other process could release the lock. So the lock
+is acquired with a short ttl, and gets the wanted ttl after the output. An `acquire` that is killed
+before that costs other clients no more than the short ttl.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .wait import pauses
 if TYPE_CHECKING:
     from ...core.context import Context
 
-#: How long it lasts until the token is out, seconds.
+#: The lease until the token is out, seconds.
 UNTOLD_S = 6.0
 
 
 def take(options: argparse.Namespace) -> int:
-    """Acquire, hand out the tokens, lengthen the leases; the exit status."""
+    """Acquire, hand out the tokens, extend the leases; return the exit status."""
     if options.command == "acquire" and (wrong := _wrong(options)):
         say(f"{wrong} (see holdfast acquire --help)")
         return codes.USAGE
@@ -46,7 +46,7 @@ def take(options: argparse.Namespace) -> int:
     try:
         return _take(options, ending)
     finally:
-        ending.note()  # how it ended is known, and must be told
+        ending.note()  # the outcome is known, and must be reported
 
 
 def _take(options: argparse.Namespace, ending: Ending) -> int:
@@ -66,7 +66,7 @@ def _take(options: argparse.Namespace, ending: Ending) -> int:
 
 
 def _wrong(options: argparse.Namespace) -> str:
-    """Why these names can't be taken together; empty if they can."""
+    """Return why these names can't be taken together; empty if they can."""
     names = options.several
     if len(names) > 1 and not options.all:
         return (
@@ -78,7 +78,7 @@ def _wrong(options: argparse.Namespace) -> str:
 
 
 def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Hold]:
-    """The holds, or none if one is busy for longer than we may wait, which is said."""
+    """Return the holds; none, and a message, if a name is busy for longer than we may wait."""
     terms: dict[str, Any] = {"ttl": ttl}
     if options.command == "pick":
         return _first_free(client, options, terms)
@@ -90,8 +90,10 @@ def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Ho
 
 
 def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> list[Hold]:
-    """The first of several names that is free. Waiting means to look again and again: a place in
-    each line would take more than one of them."""
+    """Take the first of several names that is free.
+
+    Waiting means to try all of them again: a place in each line would take more than one of them.
+    """
     which = ", ".join(map(repr, options.several))
     words = f"waiting for one of {which}: all are busy"
     once = argparse.Namespace(**{**vars(options), "nonblock": True})
@@ -114,7 +116,7 @@ def _hand_out(
     file: File | None,
     ending: Ending,
 ) -> None:
-    """Detach them, print the tokens, and only then have them last as long as was asked for."""
+    """Detach the holds, print their tokens, and only then extend them to the wanted ttl."""
     ctx = client._ctx
     detached: list[token.Passed] = []
     ending.note()
@@ -140,7 +142,7 @@ def _hand_out(
 
 
 def _give_back(ctx: Context, detached: list[token.Passed]) -> None:
-    """End them, unless the store is away: then each would take as long as the first."""
+    """Release the holds; stop if the store is away, as each would take as long as the first."""
     for passed in detached:
         try:
             run_sync(across.release(ctx, passed))
@@ -151,7 +153,7 @@ def _give_back(ctx: Context, detached: list[token.Passed]) -> None:
 
 
 def _line(options: argparse.Namespace, owner: str, passed: token.Passed, shown: bool) -> str:
-    """What stdout gets of a hold, with its token if that is ``shown``."""
+    """Return the output for a hold, with its token if ``shown``."""
     spec = passed.claim.spec
     text = token.write(passed) if shown else ""
     if options.json:
@@ -170,7 +172,7 @@ def _line(options: argparse.Namespace, owner: str, passed: token.Passed, shown: 
 
 
 def _caller() -> str:
-    """The owner that others see: the user, the host, and the command of the calling shell."""
+    """Return the owner that others see: user, host, and the command of the calling shell."""
     try:
         user = getpass.getuser()
     except (ImportError, KeyError, OSError):  # this user has no name

@@ -1,7 +1,7 @@
-"""Sources and targets of tokens: stdout, stdin, the environment, or a file; one a line.
+"""Sources and targets of tokens: stdout, stdin, the environment, or a file; one token a line.
 
-Whoever has the token has the hold. So a file with it is made for its owner alone, never through a
-link, and one that others may read is refused.
+A token is enough to use its hold. So a token file is made for its owner alone, and never through a
+link, and a token file that others may read is refused.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ...errors import ConfigError
 from ..text import say
 
 ENV = "HOLDFAST_TOKEN"
-#: The most characters that all tokens of a command have. `acquire` writes fewer.
+#: The most characters that the tokens of one command may have. `acquire` writes fewer.
 LENGTH_MAX = 1 << 24
-#: Where the system has them: no link, no other program that has it, no pipe that never answers.
+#: Where the system knows these flags: no link, no inheritance, no wait for the writer of a pipe.
 _CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 
 
 class NoToken(Exception):
-    """There is no token, or what is there is none; the message says what would be."""
+    """There is no token, or the text is no token; the message explains what is needed."""
 
 
 def read(options: argparse.Namespace) -> list[token.Passed]:
-    """What the tokens stand for that a command was given."""
+    """Return the hold behind each token that a command was given."""
     text = _text(options)
     try:
         return _each(text)
@@ -38,11 +38,11 @@ def read(options: argparse.Namespace) -> list[token.Passed]:
 
 
 def _each(text: str) -> list[token.Passed]:
-    """What the tokens of a text stand for; ``ConfigError`` if one of them is none."""
+    """Return the hold behind each token of a text; ``ConfigError`` if one of them is none."""
     if len(text) > LENGTH_MAX:
         raise ConfigError("this is too long to be tokens; hand over what `holdfast acquire` wrote")
     words = text.split() or [""]
-    found: dict[str, token.Passed] = {}  # once each: a second release would find it over
+    found: dict[str, token.Passed] = {}  # once each: a second release would find that it has ended
     for number, word in enumerate(words, 1):
         try:
             found[word] = token.read(word)
@@ -102,21 +102,21 @@ def _why(wrong: Exception) -> str:
 
 
 def remove(options: argparse.Namespace) -> None:
-    """Remove the token file: all that it stands for has ended."""
+    """Remove the token file: all its holds have ended."""
     if options.token_file not in (None, "-"):
         with contextlib.suppress(OSError):
             os.unlink(options.token_file)
 
 
 class File:
-    """A token file that we make, for its owner alone."""
+    """A token file that this command makes, for its owner alone."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.made = False
 
     def require_absent(self) -> None:
-        """Refuse a name that is taken, or has no folder, before anything is acquired."""
+        """Refuse a path that exists or has no folder, before anything is acquired."""
         if not os.path.isdir(os.path.dirname(self.path) or "."):
             raise self._unmade("its folder isn't there")
         if not os.path.lexists(self.path):
@@ -134,7 +134,7 @@ class File:
         )
 
     def write(self, text: str) -> None:
-        """Make it, with the tokens in it."""
+        """Make the file, with the tokens in it."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL
         try:
             fd = os.open(self.path, flags, 0o600)
@@ -146,7 +146,7 @@ class File:
         self.made = True
         try:
             if sys.platform != "win32":
-                os.fchmod(fd, 0o600)  # whatever the umask takes away
+                os.fchmod(fd, 0o600)  # in spite of the umask
             rest = memoryview(text.encode())
             while rest:
                 rest = rest[os.write(fd, rest) :]
@@ -165,7 +165,7 @@ class File:
         )
 
     def remove(self) -> None:
-        """Take it away again, if it is ours."""
+        """Remove the file again, if this object made it."""
         if self.made:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)

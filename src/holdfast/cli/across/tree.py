@@ -9,9 +9,9 @@ from ...core import checks
 from ...core.model import TTL_S_MAX
 from ..options import busy, checked, duration, kinds, name, owner, required, url, waiting
 
-#: How long a hold lasts for which nothing else was asked, seconds.
+#: The default ttl of a hold, seconds.
 TTL_S = 600.0
-#: A shorter one ends before the next command has started.
+#: A shorter ttl ends before the next command has started.
 TTL_S_MIN = 1.0
 TOKENS = (
     "The token is that of --token-file, or $HOLDFAST_TOKEN, or - for stdin; there may be several, "
@@ -61,7 +61,7 @@ example:
 
 
 def line(value: str) -> str:
-    """A name that has a line for itself."""
+    """Return a name that can be printed on a separate line."""
     if not value.isprintable():
         raise ValueError(f"{value!r} can't be printed on a line of its own; take a plain name")
     return checks.name(value)
@@ -80,7 +80,7 @@ def _wait(wait: argparse.ArgumentParser) -> None:
 
 
 def _lasting(taking: argparse.ArgumentParser) -> None:
-    """How long it lasts, where its token goes, who has it."""
+    """Add the options of a new hold: its ttl, the target of its token, its owner."""
     how = taking.add_argument_group("the hold")
     how.add_argument(
         "--ttl", metavar="DUR", type=_ttl, default=TTL_S,
@@ -99,7 +99,7 @@ def _lasting(taking: argparse.ArgumentParser) -> None:
 
 
 def _file(value: str) -> str:
-    """A file that is written, where - would make one of that name."""
+    """Return a file to write; refuse ``-``, which would make a file of that name."""
     if value == "-":
         raise ValueError(
             "'-' is no file; without --token-file the token goes to stdout (a file of this name is "

@@ -12,12 +12,12 @@ from .. import origin
 from ..text import say
 from ..waiting import SAY_AFTER_S, Waiting
 
-#: The pause between two looks, seconds. It doubles, as what took long may end a bit later.
+#: The pause between two looks, seconds. It doubles: after a long wait a short delay costs little.
 PAUSE_S, PAUSE_S_MAX = 0.02, 0.5
 
 
 def wait(options: argparse.Namespace) -> int:
-    """Look again and again until the name is free; the exit status."""
+    """Inspect the name until it is free; return the exit status."""
     with Client(options.url) as client:
         origin.tell(options, client.url)
         waiting = Waiting(client, options, [options.name])
@@ -32,8 +32,10 @@ def wait(options: argparse.Namespace) -> int:
 
 
 def pauses(options: argparse.Namespace, tell: Callable[[], None]) -> Iterator[float]:
-    """How long to pause after each look, for as long as may be waited; the last one is followed by
-    no pause. After a second of waiting it is said once."""
+    """Yield the pause that follows each look, until the time to wait has ended; the last is 0.
+
+    After ``SAY_AFTER_S`` seconds of waiting, ``tell`` is called once.
+    """
     begun, pause, told = boottime(), PAUSE_S, options.quiet
     most = 0.0 if options.nonblock else options.wait
     while True:

@@ -1,10 +1,10 @@
-"""``holdfast demo``: nine processes, one lock, one ledger; told, checked and drawn.
+"""``holdfast demo``: nine processes, one lock, one ledger; shown, checked and drawn.
 
-Nothing in it is played: the processes, the files, the signals and the times are real.
+Nothing in it is simulated: the processes, the files, the signals and the times are real.
 
-    stage     the folder, the verdict, the end        worker    what each process does
-    story     the three acts, ordered and told        ledger    the entries, and their audit
-    crew      processes, pipes, kill, stop, wake      history   the measured events, what follows
+    stage     the folder, the verdict, the end        worker    the work of each process
+    story     the three acts, with their messages     ledger    the entries, and their audit
+    crew      processes, pipes, kill, stop, wake      history   the measured events, the spans
     voice     the terminal: width, colours, signs     timeline  the hand-offs, drawn
 """
 
@@ -14,7 +14,7 @@ import argparse
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Tell the story; 0 if everything is as promised, 1 if not. No process is left behind."""
+    """Run the demo; return 0 if everything is as promised, 1 if not. It leaves no process."""
     from .stage import play  # because the tree of options imports this package
 
     return play(options.keep)

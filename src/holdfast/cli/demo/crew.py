@@ -1,7 +1,7 @@
-"""The crew: worker processes, the pipes to them, and what befalls them.
+"""The crew: worker processes, the pipes to them, and the signals that kill or stop them.
 
-The processes are forked, not started anew, so that they run wherever this one does and are there
-in milliseconds. They are forked before anything here has a lock, a thread or a client.
+The processes are forked, not spawned, so that they run wherever this one does and are there in
+milliseconds. They are forked before this process has a lock, a thread or a client.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from . import worker
 from .history import Event, What
 from .worker import Order
 
-#: Nothing in the story takes as long as this many seconds, unless something is wrong.
+#: Every step of the story takes less than this many seconds, unless something is wrong.
 PATIENCE_S = 20.0
-#: A worker that has nothing to do is gone in milliseconds.
+#: A worker that has nothing to do exits well before this, in milliseconds; seconds.
 DISMISS_S = 2.0
 
 
@@ -33,7 +33,7 @@ class StoryError(Exception):
 
 
 class Member(NamedTuple):
-    """One worker as the story sees it."""
+    """One worker, as the story sees it."""
 
     process: BaseProcess
     pipe: Connection
@@ -47,7 +47,7 @@ class Crew:
         self.members: dict[str, Member] = {}
         self._unheard: deque[Event] = deque()
         fork = multiprocessing.get_context("fork")
-        signal.pthread_sigmask(signal.SIG_BLOCK, worker.SIGNALS)  # a worker answers them otherwise
+        signal.pthread_sigmask(signal.SIG_BLOCK, worker.SIGNALS)  # or workers would handle them
         for name in [f"w{seat}" for seat in range(1, size + 1)]:
             ours, theirs = fork.Pipe()
             others = [*(member.pipe for member in self.members.values()), ours]
@@ -58,29 +58,28 @@ class Crew:
             self.members[name] = Member(process, ours)
 
     def alive(self) -> list[str]:
-        """The names of those who are still there."""
+        """Return the names of the workers that still run."""
         return [name for name, member in self.members.items() if member.process.is_alive()]
 
     def pid(self, name: str) -> int:
-        """The process of a worker."""
+        """Return the process id of a worker."""
         return self.members[name].process.pid or 0
 
     def send(self, name: str, order: Order | None = None) -> None:
-        """Give a worker something to do; or let it pass its gate, or go home."""
-        with contextlib.suppress(BrokenPipeError):  # then its end of the events says so, and why
+        """Give a worker an order; without one, make it continue at its ``gate``, or exit."""
+        with contextlib.suppress(BrokenPipeError):  # then the end of its events shows this, and why
             self.members[name].pipe.send(order)
 
     def note(self, what: What, name: str = "", at: float | None = None, text: str = "") -> Event:
-        """Add what we did ourselves to the history."""
+        """Add what this process did itself to the history."""
         event = Event(boottime() if at is None else at, name, what, text=text)
         self.events.append(event)
         return event
 
     def listen(self, doing: str) -> Iterator[Event]:
-        """Events as they come, without a time limit: leave the loop when you have what you wait
-        for.
+        """Yield events as they come, until the caller leaves the loop.
 
-        ``StoryError`` if a worker fails or ends unasked, or if nobody does anything for long.
+        ``StoryError`` if a worker fails or ends unasked, or if no event comes for ``PATIENCE_S``.
         """
         while True:
             while self._unheard:
@@ -98,7 +97,7 @@ class Crew:
             self._unheard += fresh
 
     def wait(self, what: What, names: list[str], doing: str) -> None:
-        """Wait for one such event of each of these workers."""
+        """Wait for one such event from each of these workers."""
         missing = set(names)
         for event in self.listen(doing):
             if event.what is what:
@@ -107,7 +106,7 @@ class Crew:
                     return
 
     def _heard(self, name: str) -> Iterator[Event]:
-        """What a worker has told, without waiting."""
+        """Yield the events that a worker has sent, without waiting."""
         pid, pipe = self.pid(name), self.members[name].pipe
         try:
             while pipe.poll():
@@ -118,14 +117,14 @@ class Crew:
             pipe.close()
 
     def kill(self, name: str) -> Event:
-        """Kill a worker with -9. Returns when it is dead; the time is from before the signal."""
+        """Kill a worker with -9. Returns when it is dead; the event's time is before the signal."""
         event = self.note(What.KILLED, name)
         self.members[name].process.kill()
         self.members[name].process.join()
         return event
 
     def stop(self, name: str) -> None:
-        """Freeze a worker with SIGSTOP. Returns when it stands still."""
+        """Freeze a worker with SIGSTOP. Returns when it has stopped."""
         self.note(What.STOPPED, name)
         os.kill(self.pid(name), signal.SIGSTOP)
         os.waitpid(self.pid(name), os.WUNTRACED)
@@ -140,7 +139,7 @@ class Crew:
         return self
 
     def __exit__(self, failure: object, *more: object) -> None:
-        """End all workers: if all went well, those who can go home do."""
+        """End all workers; if all went well, idle ones first have time to exit by themselves."""
         for name in [] if failure else self.alive():
             self.send(name)
         for member in [] if failure else self.members.values():

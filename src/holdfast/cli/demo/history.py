@@ -1,8 +1,8 @@
 """The measured events, and the result: the waits and the holds, with start and end.
 
-Every time is the machine's monotonic clock, read by the process to which the thing happened at
-the moment when it happened; all processes of one machine share that clock. Nothing is drawn or
-claimed that isn't derived from these events.
+Every time is read from the machine's monotonic clock, by the process to which the event happens,
+when it happens; all processes of one machine share that clock. Nothing is drawn or claimed that
+isn't derived from these events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .ledger import Entry
 
 
 class What(enum.StrEnum):
-    """What happened. The story notes ``KILLED`` to ``SCENE`` itself, workers tell the others."""
+    """The kinds of events. The story notes ``KILLED`` to ``SCENE``, workers send the others."""
 
     READY = "ready"
     ASKED = "asked"
@@ -36,7 +36,7 @@ class What(enum.StrEnum):
 
 
 class Event(NamedTuple):
-    """One thing that happened to a worker. ``at`` is in seconds, ``took`` too."""
+    """One event of a worker. ``at`` and ``took`` are in seconds."""
 
     at: float
     worker: str
@@ -47,7 +47,8 @@ class Event(NamedTuple):
     entry: Entry | None = None
 
 
-#: The events that begin a span of time, with what the worker does in it; and those that end one.
+#: The events that begin a span of time, with what the worker does in it; below, the events that end
+#: one.
 STATES = {
     What.HELD: "holds",
     What.ASKED: "waits",
@@ -55,7 +56,7 @@ STATES = {
     What.EXPIRED: "frozen, its lease is over",
 }
 _ENDS = (What.LEAVING, What.KILLED, What.CONTINUED)
-#: The single moments that deserve a mark.
+#: The single moments that get a mark.
 MARKS = {What.KILLED: "killed", What.REJECTED: "write refused"}
 
 
@@ -79,7 +80,7 @@ class Scene(NamedTuple):
     marks: list[Event]
 
     def holds(self) -> list[Span]:
-        """Who held the lock, from when to when: one span for each hold, in order of time.
+        """Return the time of each hold: one span for each, in order of time.
 
         A frozen holder still excludes the others until its lease has expired.
         """
@@ -90,13 +91,13 @@ class Scene(NamedTuple):
         return sorted(whole.values(), key=lambda s: s.start)
 
     def hand_offs(self) -> list[float]:
-        """Seconds from the end of each hold to the start of the next that was waiting for it."""
+        """Return the seconds from each hold's end to the next one's start, if that was waiting."""
         asked = {s.fence: s.start for s in self.spans if s.state is What.ASKED}
         pairs = pairwise(self.holds())
         return [b.start - a.end for a, b in pairs if asked.get(b.fence, math.inf) < a.end]
 
     def overlaps(self) -> list[str]:
-        """Where two workers held the lock at the same time, in words; there must be none."""
+        """Return where two workers held the lock at the same time, in words; none is right."""
         return [
             f"{b.worker} held the lock {(a.end - b.start) * 1000:.1f} ms before {a.worker} left it"
             for a, b in pairwise(self.holds())
@@ -105,7 +106,7 @@ class Scene(NamedTuple):
 
 
 def scenes(events: Iterable[Event]) -> list[Scene]:
-    """The story by its scenes; a scene begins when its first worker does something."""
+    """Return the scenes of the story; a scene begins when its first worker does something."""
     parts: list[tuple[str, list[Event]]] = []
     for event in sorted(events, key=lambda e: e.at):
         if event.what is What.SCENE:
@@ -127,11 +128,11 @@ def _spans(worker: str, events: list[Event]) -> Iterator[Span]:
     for event in events:
         if event.worker == worker and (event.what in STATES or event.what in _ENDS):
             fence = event.fence or fence
-            if begun is not None:  # a wait is known by the fence that it led to
+            if begun is not None:  # a wait gets the fence of the hold that it led to
                 yield Span(worker, begun.what, begun.at, event.at, fence)
             begun = event if event.what in STATES else None
 
 
 def workers(events: Iterable[Event]) -> list[str]:
-    """Everybody who did something, by name."""
+    """Return all workers that did something, by name."""
     return sorted({event.worker for event in events if event.worker})

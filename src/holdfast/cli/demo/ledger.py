@@ -4,7 +4,7 @@
          1     40      40     w4 1763737731000013 deposit
 
 A writer has to read the balance first. So two holders at once, a lost line or a line from an
-earlier holder show as a gap that anybody can find with a pencil.
+earlier holder show as a gap that a reader can find with a pencil.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Entry(NamedTuple):
     memo: str = ""
 
     def line(self) -> str:
-        """The entry as it is written, with its line end."""
+        """Return the entry as a line of the file, with its line end."""
         number, amount, balance, worker, fence, memo = self
         return f"{number:6} {amount:+6} {balance:7} {worker:>3} {fence} {memo}\n"
 
 
 def read(line: bytes) -> Entry:
-    """The entry on a line; ``ValueError`` if it is none."""
+    """Return the entry on a line; ``ValueError`` if it is none."""
     number, amount, balance, worker, fence, memo = line.decode("ascii").split(maxsplit=5)
     if not memo.endswith("\n"):
         raise ValueError("the line has no end")
@@ -39,7 +39,7 @@ def read(line: bytes) -> Entry:
 
 
 def follow(data: bytes, worker: str, fence: int, coins: int, memo: str = "") -> Entry:
-    """The next entry after these contents: a deposit, or a withdrawal if the balance allows it."""
+    """Return the next entry after ``data``: a deposit, or a withdrawal if the balance allows it."""
     cut = data.rfind(b"\n", 0, -1) + 1
     last = read(data[cut:]) if data else Entry(0, 0, 0, "", 0)
     amount = coins if last.balance + coins >= 0 else -coins
@@ -48,10 +48,10 @@ def follow(data: bytes, worker: str, fence: int, coins: int, memo: str = "") -> 
 
 
 def audit(data: bytes, promised: Iterable[Entry], pardoned: Iterable[int] = ()) -> list[str]:
-    """What is wrong with these contents, in words; nothing if they are right.
+    """Return what is wrong with these contents, in words; nothing if they are right.
 
-    ``promised`` are the entries that workers say they wrote: each must be there, once, and nothing
-    else. An entry under a ``pardoned`` fence may be there or not: its writer was killed.
+    ``promised`` are the entries that workers report as written: each must be there, once, and
+    nothing else. An entry under a ``pardoned`` fence may be there or not: its writer was killed.
     """
     wrong = []
     found: list[Entry] = []

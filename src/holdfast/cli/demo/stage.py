@@ -19,7 +19,7 @@ from .voice import Voice
 
 
 def play(keep: bool) -> int:
-    """Tell the story, check it, draw it; the exit status. The folder stays if it went wrong."""
+    """Run, check and draw the story; return the exit status. After a failure the folder stays."""
     Ending()  # SIGTERM and SIGHUP end it as Ctrl-C does
     try:
         folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-")).resolve()
@@ -51,9 +51,9 @@ def play(keep: bool) -> int:
 
 
 def tell(voice: Voice, folder: Path) -> tuple[list[Event], bool]:
-    """The three acts and the verdict: what was measured, and whether all was as promised."""
+    """Run the three acts and the verdict; return the events, and whether all was as promised."""
     store, path = folder / "locks.db", folder / "ledger.txt"
-    with Client(store) as client:  # so that it is our error if nothing can be locked here
+    with Client(store) as client:  # to fail here, and not in a worker, if nothing can be locked
         client.inspect()
     path.touch()
     voice.head("holdfast: nine processes, one lock, one ledger")
@@ -77,7 +77,7 @@ def tell(voice: Voice, folder: Path) -> tuple[list[Event], bool]:
 
 
 def _verdict(events: list[Event], data: bytes, story: Story) -> Iterator[tuple[str, list[str]]]:
-    """Every promise, with what is wrong with it."""
+    """Yield every promise, with what is wrong with it."""
     faults = ledger.audit(data, [e.entry for e in events if e.entry], story.pardoned)
     whole = "each balance made from the one before, fences rising, nothing torn, each promised one"
     entries = len(data.splitlines())

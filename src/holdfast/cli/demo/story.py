@@ -1,4 +1,4 @@
-"""The three acts: a line, a death, a sleep. Told while they happen."""
+"""The three acts of the demo: a line, a killed holder, a frozen holder. Shown as they happen."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .worker import NAME, Order
 
 SIZE = 9
 ROUNDS = 2
-#: How long a worker works on an entry, in seconds: long enough to be seen in the timeline.
+#: The time that a worker needs for an entry, seconds: long enough to be seen in the timeline.
 WORK_S = 0.07
 #: The lease of the worker that is frozen: the others have to wait for its end.
 SHORT_TTL_S = 1.0
-#: An entry of this length takes so long to write that its writer can be killed meanwhile.
+#: An entry of this length takes long enough to write that its writer can be killed meanwhile.
 LONG_BYTES = 16 << 20
 #: Others write this number of entries before the frozen worker is woken.
 WAKE_AFTER = 3
@@ -29,20 +29,20 @@ _LOOK_S = 0.002
 
 
 class Story:
-    """One telling: the crew, the store as anybody may look at it, and what was found out."""
+    """One run of the demo: the crew, the store as any client sees it, and the faults."""
 
     def __init__(self, crew: Crew, client: Client, path: Path, voice: Voice) -> None:
         self._crew = crew
         self._client = client
         self._path = path
         self._voice = voice
-        #: What went otherwise than promised, in words.
+        #: What differed from the promises, in words.
         self.wrong: list[str] = []
-        #: The fences of killed writers: nobody could tell them whether their entry is whole.
+        #: The fences of killed writers: they got no reply, so their entry may be there or not.
         self.pardoned: list[int] = []
 
     def tell(self) -> None:
-        """All of it."""
+        """Run all acts."""
         self._crew.wait(What.READY, self._crew.alive(), "the workers start")
         self._line()
         self._kill()
@@ -140,7 +140,7 @@ class Story:
     # -- the parts ---------------------------------------------------------------------------------
 
     def _line_up(self, title: str, first: Order) -> list[str]:
-        """Begin a scene: have one worker hold the lock and the others wait; who stands where."""
+        """Begin a scene: one worker holds the lock, the others wait; return the line in order."""
         crew = self._crew
         names = crew.alive()
         random.shuffle(names)
@@ -160,7 +160,7 @@ class Story:
         return line
 
     def _entries(self, orders: int) -> Iterator[Event]:
-        """What becomes of the entries, told as it happens, until as many orders are done."""
+        """Yield what becomes of the entries, and print it at once, until ``orders`` are done."""
         waited = {e.worker: e.took for e in self._crew.events if e.what is What.HELD}
         self._voice.columns()
         for event in self._crew.listen("the workers write their entries"):
@@ -180,7 +180,7 @@ class Story:
         return next(e for e in self._crew.listen("the lock passes on") if e.what is What.HELD)
 
     def _held(self, name: str) -> Event:
-        """The latest hold of this worker."""
+        """Return the latest hold of this worker."""
         events = reversed(self._crew.events)
         return next(e for e in events if e.what is What.HELD and e.worker == name)
 

@@ -10,13 +10,13 @@ import textwrap
 from ..text import Paint
 from .history import Event
 
-#: The signs in ASCII and their better forms: good, a blow, holds, waits, frozen, lease over.
+#: The signs in ASCII, and better ones: good, hit by a signal, holds, waits, frozen, lease expired.
 _PLAIN, _BLOCKS = "+x#.=~", "\u2713\u2717\u2588\u2591\u2592\u254c"
 _COLOURS = {"+": "green", "x": "red", "#": "green", "=": "yellow", "~": "yellow", "!": "red"}
 
 
 class Voice:
-    """Tells the story line by line, at once."""
+    """Prints the story line by line, at once."""
 
     def __init__(self) -> None:
         self.width = max(40, min(80, shutil.get_terminal_size((80, 24)).columns))
@@ -29,16 +29,16 @@ class Voice:
             pass
 
     def head(self, text: str) -> None:
-        """The beginning of a part."""
+        """Print the heading of a part."""
         print(f"\n{self._paint(text, 'bold')}", flush=True)
 
     def say(self, text: str, sign: str = " ") -> None:
-        """A paragraph, wrapped, with a sign before it."""
+        """Print a paragraph, wrapped, with a sign before it."""
         lines = textwrap.wrap(text, self.width - 6, break_on_hyphens=False)
         print(f"   {self.signs(sign)} " + "\n     ".join(lines), flush=True)
 
     def signs(self, text: str) -> str:
-        """These signs as the terminal can show them."""
+        """Return these signs as the terminal can show them."""
 
         def shown(run: re.Match[str]) -> str:
             text = run[0].translate(self._blocks)
@@ -47,11 +47,11 @@ class Voice:
         return re.sub(r"(.)\1*", shown, text)
 
     def columns(self) -> None:
-        """The head of the table of entries."""
+        """Print the head of the table of entries."""
         print(f"  entry  by   {'waited':>8}  {'fence':>16}  amount  balance", flush=True)
 
     def entry(self, event: Event, waited: float) -> None:
-        """An entry that was just written, and how long its writer had waited for the lock."""
+        """Print an entry that was just written, and how long its writer had waited."""
         if event.entry:
             number, amount, balance, who, fence, _ = event.entry
             row = f"{number:>7}  {who:<3}  {ms(waited):>8}  {fence:>16}  {amount:>+6}  {balance:>7}"
@@ -59,7 +59,7 @@ class Voice:
 
 
 def ms(seconds: float) -> str:
-    """A short time in words.
+    """Return a short time in words.
 
     >>> [ms(s) for s in (0.00042, 0.0042, 0.42, 4.2)]
     ['0.42 ms', '4.2 ms', '420 ms', '4200 ms']

@@ -1,6 +1,6 @@
 """A worker: a separate process that carries out orders and reports its events.
 
-When its pipe ends, because the story is gone, the worker goes too.
+It exits too when its pipe ends, because the story has ended.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ...sync import Client, Hold
 from . import ledger
 from .history import Event, What
 
-#: What all workers want.
+#: The name of the lock that all workers use.
 NAME = "ledger"
-#: What ends the story.
+#: The signals that end the story.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Order(NamedTuple):
-    """What a worker is to do. ``ttl`` and ``pause`` are seconds.
+    """An order for a worker. ``ttl`` and ``pause`` are seconds.
 
-    ``rounds``: how many entries to write, one hold each. ``pause``: how long the work on an entry
-    takes. ``gate``: with the lock, continue only when told to. ``blind``: write with the fence
-    alone, without asking the hold again. ``bytes``: the length of the memo, for an entry that
-    takes long to write; such a worker keeps the lock after it, until told to continue.
+    ``rounds``: the number of entries to write, one hold each. ``pause``: the time that the work on
+    an entry takes. ``gate``: with the lock, wait for a message before the write. ``blind``: write
+    with the fence alone, without another check of the hold. ``bytes``: the length of the memo, for
+    an entry that takes long to write; after it, such a worker keeps the lock until a message comes.
     """
 
     rounds: int = 1
@@ -56,7 +56,7 @@ class Worker:
 
     def serve(self) -> None:
         """Carry out orders until there are no more."""
-        # Connected before the story begins, so that it tells of the lock and not of opening files.
+        # Connected before the story begins, so that it shows the lock and not the opening of files.
         self._client.inspect(NAME, exact=True)
         self.tell(What.READY)
         while order := self._pipe.recv():
@@ -74,12 +74,14 @@ class Worker:
                 refused = not self._write(order, hold)
                 self.tell(What.LEAVING, hold.fence)
         except LockLost:
-            if not refused:  # a worker that was refused has said so already
+            if not refused:  # a worker that was refused has reported it already
                 raise
 
     def _write(self, order: Order, hold: Hold) -> bool:
-        """Read the balance, work, and write the next entry under the fence of this hold; False if
-        the ledger refused it."""
+        """Read the balance, work, and write the next entry under the fence of this hold.
+
+        False if the ledger refused it.
+        """
         coins = self._random.randint(1, 9) * self._random.choice((-5, 5, 10))
         memo = "x" * order.bytes
         entry = ledger.follow(self._ledger.read(), self._name, hold.fence, coins, memo)
@@ -99,7 +101,7 @@ class Worker:
         return True
 
     def tell(self, what: What, fence: int = 0, text: str = "", **more: Any) -> float:
-        """Say what happened just now; the time of it."""
+        """Report what happened just now; return the time of it."""
         at = boottime()
         self._pipe.send(Event(at, self._name, what, fence, text, **more))
         return at
@@ -111,7 +113,7 @@ def main(
     """The life of a worker process, which begins with ``SIGNALS`` blocked."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    # The story answers Ctrl-C: it reaches the whole group, and one account of it is enough.
+    # The story handles Ctrl-C: it reaches the whole group, and one message about it is enough.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     for other in others:  # else a worker would keep others from seeing that the story has ended
@@ -120,5 +122,5 @@ def main(
     with contextlib.suppress(EOFError, BrokenPipeError):
         try:
             worker.serve()
-        except Exception as wrong:  # whatever it is, the story has to tell it
+        except Exception as wrong:  # whatever it is, the story has to report it
             worker.tell(What.FAILED, text=f"{type(wrong).__name__}: {wrong}")

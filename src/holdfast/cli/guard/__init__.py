@@ -6,7 +6,7 @@ import argparse
 
 
 def guard(options: argparse.Namespace) -> int:
-    """Do what the verb says; the exit status."""
+    """Run the verb and return the exit status."""
     if options.verb == "invalidate":
         from .mend import invalidate as call
     elif options.verb == "show":

@@ -47,8 +47,10 @@ def ls(options: argparse.Namespace) -> int:
 
 
 def rows(client: Client, name: str) -> list[str]:
-    """The same for ``holdfast show``: the guard of this name below a head; empty if there is none,
-    or nothing was counted of it."""
+    """Return the same table for ``holdfast show``: the guard of this name, below a head.
+
+    Empty if there is none, or if nothing was counted for it.
+    """
     guards = guards_of(client._ctx.store)
     found = run_sync(guards.survey(name, REQUEST_S, exact=True))
     return _table([one for one in found if any(one.tally)], "GUARD")
@@ -94,7 +96,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def _told(name: str, tally: Tally, stands: EntryRecord, elsewhere: bool) -> dict[str, Any]:
-    """All there is, for JSON; what isn't known, or isn't there, is null."""
+    """Return all fields for JSON; what isn't known, or isn't there, is null."""
     value = {**stands._asdict(), "key": stands.entry.key, "elsewhere": elsewhere}
     del value["entry"]
     gone = ["fresh_in", "stale_in", "cost", "version"]

@@ -1,4 +1,4 @@
-"""``holdfast guard invalidate``: have values computed again."""
+"""``holdfast guard invalidate``: forget values, so that they are computed again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_DONE = 1
 
 
 def invalidate(options: argparse.Namespace) -> int:
-    """Forget values; 0 if there were any."""
+    """Invalidate values; return 0 if there were any, else 1."""
     keys = [checks.text("key", key, KEY_BYTES_MAX, 0) for key in options.keys or [""]]
     entries = [Entry(options.name, key) for key in keys]
     done = 0

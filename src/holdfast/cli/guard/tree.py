@@ -9,7 +9,7 @@ from ..options import name, url
 
 
 def commands(guard: argparse.ArgumentParser) -> None:
-    """Give ``guard`` its verbs."""
+    """Add the verbs of ``guard``."""
     guard.description = (
         "Refresh guards: one caller computes a cached value, the others wait or take the old one."
     )

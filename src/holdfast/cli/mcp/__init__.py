@@ -10,7 +10,7 @@ from ...errors import ConfigError
 
 
 def mcp(options: argparse.Namespace) -> int:
-    """Serve one agent until its session ends; the exit status."""
+    """Serve one agent until its session ends; return the exit status."""
     try:
         from .server import serve
     except ModuleNotFoundError as missing:

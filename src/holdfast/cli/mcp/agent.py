@@ -1,8 +1,7 @@
 """The holds of one agent, and the replies to it: short texts that a model can act on.
 
-A hold is renewed in short leases as long as the session's process lives, so a process that is
-killed keeps nobody out for long; and it is released when the time that the agent asked for has
-ended.
+A hold is renewed in short leases while the session's process lives, so a killed process excludes
+others for a short time only. It is released when the time that the agent asked for has ended.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from ...errors import HoldfastError
 from ...runtime.blocking import boottime
 from ..text import count, lapses, seconds, span, until, visible
 
-#: The lease, seconds: so long a name stays taken after its agent's process was killed, at most.
+#: The lease, seconds: the longest time that a name stays taken after its agent's process is killed.
 TTL_S = 20.0
-#: Seconds between two words to one who waits, and between two looks whether a name is free.
+#: Seconds between two messages to a waiting agent, and between two looks whether a name is free.
 TELL_S, LOOK_S = 3.0, 0.5
-#: A call waits no longer, seconds: clients give up on calls that take minutes.
+#: The longest wait of a call, seconds: clients give up on calls that take minutes.
 WAIT_S_MAX = 600.0
 
-#: Tells the client how many of the seconds to wait have ended, and where in line that is.
+#: Sends the client the seconds waited, the seconds allowed, and a text with the place in line.
 Progress = Callable[[float, float, str], Awaitable[None]]
 
 
 class Refused(Exception):
-    """What was asked for can't be done; the text says why, and what to do."""
+    """The request can't be done; the text explains why, and what to do."""
 
 
 class Taken:
@@ -41,17 +40,17 @@ class Taken:
         self.last(lasts)
 
     def last(self, seconds: float) -> None:
-        """Its time has expired after these seconds; then it is ended."""
+        """Set its time to end after these seconds; then the hold is ended."""
         self.timer = asyncio.get_running_loop().call_later(seconds, self._end)
 
     @property
     def left(self) -> float:
-        """The seconds that are left of it."""
+        """The seconds that are left."""
         return max(0.0, self.timer.when() - asyncio.get_running_loop().time())
 
 
 class Agent:
-    """One session: what it holds, each under its name."""
+    """One session and its holds, by name."""
 
     def __init__(
         self, client: AsyncClient, lasts: float, longest: float, prefixes: tuple[str, ...] = ()
@@ -60,15 +59,15 @@ class Agent:
         self.lasts, self.longest = min(lasts, longest), longest
         self.prefixes = prefixes
         self.taken: dict[str, Taken] = {}
-        #: Why what it held has ended, by the name.
+        #: Why a hold has ended, by name.
         self.over: dict[str, str] = {}
-        #: Releases under way, which nobody waits for.
+        #: Releases under way, which no call waits for.
         self._ending: set[asyncio.Future[None]] = set()
         #: The names that a call waits for.
         self.wanted: set[str] = set()
 
     async def look(self, prefix: str) -> str:
-        """Who holds what."""
+        """Return the holders and waiters of names, in words."""
         lines = [one for one in await self.client.inspect(prefix) if self._may(one.name)]
         if not lines:
             return f"Nobody holds or waits for anything{f' below {prefix!r}' if prefix else ''}."
@@ -104,7 +103,7 @@ class Agent:
         )
 
     async def renew(self, name: str, lasts: str) -> str:
-        """Keep a hold for longer."""
+        """Extend a hold."""
         length = self._length(lasts)
         taken = self._of(name)
         await taken.hold.extend()
@@ -113,7 +112,7 @@ class Agent:
         return self._mine(name)
 
     async def check(self, name: str) -> str:
-        """Is it still held by this agent?"""
+        """Return whether this agent still holds a name, in words."""
         self._allow(name)
         taken = self.taken.get(name)
         if taken is not None:
@@ -123,7 +122,7 @@ class Agent:
         return f"You don't hold {name!r}{f': {over}' if over else ''}. {await self._who(name)}"
 
     async def release(self, name: str) -> str:
-        """Release it."""
+        """Release a hold."""
         taken = self._of(name)
         there = await taken.hold.release()
         self._drop(name, taken.hold, "you have released it")
@@ -132,7 +131,7 @@ class Agent:
         return f"{name!r} had been lost before: somebody else may have worked meanwhile."
 
     async def wait(self, name: str, wait: str, progress: Progress) -> str:
-        """Wait until nobody holds it."""
+        """Wait until no client holds a name."""
         self._allow(name)
         longest = _seconds("wait", wait, 0.0, WAIT_S_MAX)
         if name in self.taken:
@@ -149,7 +148,7 @@ class Agent:
         return f"Nobody holds {name!r} now. That may change at once: to be sure of it, acquire it."
 
     async def break_(self, name: str, fence: int) -> str:
-        """Take it away from its holder."""
+        """End the hold of another owner."""
         self._allow(name)
         if await self.client.break_(name, fence):
             return (
@@ -159,7 +158,7 @@ class Agent:
         return f"Nobody has {name!r} with fence {fence} (any more). {await self._who(name)}"
 
     async def close(self) -> None:
-        """The session has ended: release everything."""
+        """End the session: release everything."""
         for taken in self.taken.values():
             taken.timer.cancel()
         await self.client.close()
@@ -169,7 +168,7 @@ class Agent:
     async def _waited(
         self, name: str, work: Awaitable[AsyncHold | None], longest: float, progress: Progress
     ) -> AsyncHold | None:
-        """What an acquire gives, with a word to the client now and then."""
+        """Return the result of an acquire, and send the client a message now and then."""
         task = asyncio.ensure_future(work)
         begun = boottime()
         try:
@@ -182,12 +181,12 @@ class Agent:
             task.cancel()
             with contextlib.suppress(BaseException):
                 hold = await task
-                if hold is not None:  # it came in the same moment
+                if hold is not None:  # it was granted in the same moment
                     await hold.release()
             raise
 
     def _end(self, name: str, hold: AsyncHold) -> None:
-        """Its time has expired: release it."""
+        """Release a hold whose time has expired."""
         self._drop(name, hold, "its time was over")
         ending = asyncio.ensure_future(_released(hold))
         self._ending.add(ending)
@@ -225,7 +224,7 @@ class Agent:
         return f"You hold {name!r} for {span(left)} more, {until(left)} (fence {taken.hold.fence})."
 
     async def _holders(self, name: str) -> tuple[tuple[ClaimRecord, ...], int]:
-        """Who holds a name, and how many wait for it before this agent."""
+        """Return the holders of a name, and the number of waiters before this agent."""
         lines = await self.client.inspect(name, exact=True)
         if not lines:
             return (), 0
@@ -258,7 +257,7 @@ async def _released(hold: AsyncHold) -> None:
 
 
 def _held(holders: tuple[ClaimRecord, ...]) -> str:
-    """Who holds, since when, and until when."""
+    """Return the first holder, since when and until when, and how many others there are."""
     first = holders[0]
     text = f"{visible(first.owner)} for {span(max(0.0, first.age))} (fence {first.fence}; ends "
     text += f"{lapses(first.expires_in)})"
@@ -274,7 +273,7 @@ def _no_more_in_line(longest: float) -> str:
 
 
 def _seconds(what: str, text: str, least: float, most: float) -> float:
-    """A duration that a model has written, within limits."""
+    """Return the seconds of a duration that a model has written, within limits."""
     try:
         found = seconds(text)
     except ValueError as wrong:

@@ -1,4 +1,4 @@
-"""The tools, as the SDK of the protocol needs them. ``agent`` does the work."""
+"""The tools, in the form that the SDK of the protocol needs. ``agent`` does the work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .. import codes, origin
 from ..text import span
 from .agent import Agent, Progress, Refused
 
-#: What ends us; everything is released before.
+#: Signals that end the server; it releases everything before.
 ENDING = ("TERM", "HUP", "INT")
 INSTRUCTIONS = """\
 Locks that all agents, scripts and people on this store respect. Before you use something that
@@ -37,9 +37,9 @@ Tool = Callable[..., Awaitable[str]]
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Serve on stdin and stdout until stdin ends or a signal comes; the exit status."""
-    logging.getLogger("mcp").setLevel(logging.ERROR)  # each refused call is a line on stderr else
-    # At once, because a thread of the SDK's that reads stdin would be waited for.
+    """Serve on stdin and stdout until stdin ends or a signal comes; return the exit status."""
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # or each refused call prints a line
+    # At once, because Python would wait for a thread of the SDK that reads stdin.
     os._exit(asyncio.run(_serve(options)))
 
 
@@ -73,7 +73,7 @@ async def _serve(options: argparse.Namespace) -> int:
 
 
 def build(agent: Agent, *, allow_break: bool = False) -> MCPServer[Any]:
-    """A server with the tools of this agent."""
+    """Return a server with the tools of this agent."""
     server = MCPServer(
         "holdfast",
         version=__version__,
@@ -93,7 +93,7 @@ def build(agent: Agent, *, allow_break: bool = False) -> MCPServer[Any]:
 
 
 def _told(tool: Tool) -> Tool:
-    """The same, with errors as texts for the model."""
+    """Return the same tool, with errors as texts for the model."""
 
     @functools.wraps(tool)
     async def call(*args: Any, **named: Any) -> str:

@@ -8,12 +8,12 @@ from ...core import checks
 from ...core.model import TTL_S_MAX
 from ..options import checked, duration, owner, required, url
 
-#: How long a hold lasts for which nothing else was asked, and at the longest, in seconds.
+#: The default time of a hold, and the longest one, in seconds.
 LASTS_S, LONGEST_S = 600.0, 3600.0
 
 
 def command(mcp: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the options."""
     mcp.description = (
         "Serve the tools of an MCP client, such as a coding agent, on stdin and stdout: list, "
         "acquire, renew, check, release, wait. What it holds is released when its session ends."

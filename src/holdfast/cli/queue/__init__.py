@@ -6,7 +6,7 @@ import argparse
 
 
 def queue(options: argparse.Namespace) -> int:
-    """Do what the verb says; the exit status."""
+    """Run the verb and return the exit status."""
     if options.verb == "put":
         from .put import put as call
     elif options.verb == "work":

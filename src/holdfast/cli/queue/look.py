@@ -18,7 +18,7 @@ from ...sync import Client
 from .. import origin
 from ..text import Paint, ago, count, due, lapses, span, table, visible
 
-#: So much of a payload or a reason stands in a table, characters.
+#: A table shows at most this many characters of a payload or a reason.
 CUT = 60
 _QUEUES = ("NAME", "WAITING", "TAKEN", "DEAD", "GROUPS", "OLDEST", "DONE")
 _RATES = ("PUT/S", "DONE/S")
@@ -27,7 +27,7 @@ _DEAD = ("ID", "GROUP", "ATTEMPTS", "ACCEPTED", "REASON", "PAYLOAD")
 
 
 def ls(options: argparse.Namespace) -> int:
-    """List the queues; with ``--rate``, how fast they move."""
+    """List the queues; with ``--rate``, also the jobs put and done per second."""
     with Client(options.url) as client:
         before, begun = [], boottime()
         if options.rate is not None:
@@ -54,7 +54,7 @@ def ls(options: argparse.Namespace) -> int:
 def _rates(
     before: Sequence[QueueRecord], after: Sequence[QueueRecord], passed: float
 ) -> dict[str, dict[str, float]]:
-    """How many jobs per second came in and were done, for each queue."""
+    """Return the jobs per second that came in and were done, for each queue."""
     was = {one.name: one for one in before}
     rates = {}
     for one in after:
@@ -122,7 +122,7 @@ def _missing(options: argparse.Namespace, where: str) -> str:
 
 
 def summary(one: QueueRecord) -> str:
-    """How many jobs of a queue stand where."""
+    """Return how many jobs a queue has in each state, in words."""
     text = f"{one.waiting} waiting, {one.taken} taken, {one.dead} dead, {one.done} done"
     groups = f" in {count(one.groups, 'group')}" if one.groups else ""
     oldest = f"; the oldest has waited for {span(one.oldest)}" if one.waiting else ""
@@ -150,7 +150,7 @@ def _letter(one: JobRecord) -> tuple[str, ...]:
 
 
 def _words(packed: bytes) -> str:
-    """A payload as people read it."""
+    """Return a payload as readable text."""
     content = _content(packed)
     if isinstance(content, str):
         return content
@@ -171,7 +171,7 @@ def _cut(text: str) -> str:
 
 
 def plain(one: JobRecord) -> dict[str, Any]:
-    """A job as plain data, for JSON; bytes as base64, under a name that says so."""
+    """Return a job as plain data, for JSON; bytes as base64, under a name that shows it."""
     content = _content(one.payload)
     told = one._asdict()
     del told["payload"]

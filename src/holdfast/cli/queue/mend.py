@@ -16,14 +16,14 @@ from .. import codes, origin
 from ..progress import Progress
 from ..text import count, say, visible
 
-#: Nothing was changed: there was nothing, or the person said no.
+#: Nothing was changed: there was nothing, or the user answered no.
 NOT_DONE = 1
-#: Maximum jobs read to tell the state of those that are no dead letters.
+#: Maximum jobs read to find the state of jobs that are no dead letters.
 LOOK_MAX = 1000
 
 
 def retry(options: argparse.Namespace) -> int:
-    """Have dead letters tried again; 0 if there were any."""
+    """Make dead letters be tried again; return 0 if there were any."""
     if bool(options.ids) == options.all:
         say("say which, by the ids that `holdfast queue dead` shows, or --all, and not both")
         return codes.USAGE
@@ -41,7 +41,7 @@ def retry(options: argparse.Namespace) -> int:
 
 
 def _none(client: Client, options: argparse.Namespace) -> str:
-    """Why nothing is tried again."""
+    """Return why nothing is tried again."""
     name = visible(options.name)
     if not options.ids:
         return f"{name!r} has no dead letters"
@@ -54,7 +54,7 @@ def _none(client: Client, options: argparse.Namespace) -> str:
 
 
 def purge(options: argparse.Namespace) -> int:
-    """Remove jobs for good; 0 if there were any, and the person agreed."""
+    """Remove jobs permanently; return 0 if there were any, and the user agreed."""
     with Client(options.url) as client:
         origin.tell(options, client.url)
         queues = queues_of(client._ctx.store)

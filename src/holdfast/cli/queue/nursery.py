@@ -1,11 +1,11 @@
 """The supervisor of ``holdfast queue work``: starts the commands, and ends them in time.
 
-A process of its own with one thread, which a stopped or killed worker doesn't take along. It knows
-until when each delivery may be believed, because the worker says so whenever a lease was renewed.
-Unless it hears more it ends the command before that: TERM when a third of the lease is left (at
-most 10 s), KILL before the job can pass on. When the worker dies it kills them all.
+It is a separate process with one thread, so it doesn't stop or die with the worker. It knows the
+deadline of each delivery, because the worker sends it after each renewal of the lease. Without a
+later deadline it ends the command in time: TERM when a third of the lease is left (at most 10 s),
+KILL before another worker can get the job. When the worker dies, it kills all commands.
 
-Both sides write lines of JSON. The worker: ``start``, ``until``, ``stop``. The nursery: ``pid``,
+Both sides write lines of JSON. The worker: ``start``, ``until``, ``stop``. The supervisor: ``pid``,
 ``over``.
 """
 
@@ -31,14 +31,14 @@ from ..child import Child, Plan, find_prctl, living
 from ..origin import environment
 from ..text import say
 
-#: The command gets TERM this many seconds before its lease expires, or a third of it if that is
-#: less.
+#: The command gets TERM this many seconds before its lease expires, or a third of the ttl before
+#: that if this is less.
 EARLY_S = 10.0
-#: ...and KILL when this part of that time is left: it takes the kernel some milliseconds.
+#: ...and KILL when this part of that time is left: the kernel needs some milliseconds for it.
 LAST_PART = 0.1
-#: A KILL is sent again after this time.
+#: A KILL is sent again after this time, seconds.
 AGAIN_S = 1.0
-#: What a worker's terminal and its service manager send to all that it has started.
+#: Signals that a worker's terminal and its service manager send to all its processes.
 IGNORED = ("INT", "TERM", "HUP", "QUIT", "TSTP", "USR1", "USR2")
 
 
@@ -50,12 +50,12 @@ class Ward:
     early: float
     deadline: float
     kill_at: float = float("inf")
-    #: It got its TERM.
+    #: TERM was sent to it.
     stopped: bool = False
 
 
 def nurse(line: socket.socket, options: argparse.Namespace) -> NoReturn:
-    """Be the nursery until the worker is gone."""
+    """Run the supervisor until the worker has ended."""
     os.setpgid(0, 0)
     code = codes.SOFTWARE
     try:
@@ -68,7 +68,7 @@ def nurse(line: socket.socket, options: argparse.Namespace) -> NoReturn:
 
 
 class Nursery:
-    """The commands that run, by the numbers that the worker has given them."""
+    """The commands that run, by the numbers that the worker gave them."""
 
     def __init__(self, line: socket.socket, options: argparse.Namespace) -> None:
         self.line = line
@@ -84,10 +84,10 @@ class Nursery:
         for name in IGNORED:
             number = getattr(signal, "SIG" + name)
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _noted)  # so that a command has its default again
+                signal.signal(number, _noted)  # so that a command gets its default again
 
     def serve(self) -> None:
-        """Until the worker is gone, and with it what it wanted."""
+        """Serve until the worker has ended, then end its commands."""
         poller = select.poll()
         poller.register(self.line, select.POLLIN)
         poller.register(self.bell, select.POLLIN)
@@ -122,10 +122,10 @@ class Nursery:
                 self._stop(ward, order["grace"])
 
     def _start(self, number: int, order: dict[str, Any]) -> None:
-        """Start a command, with its payload as a file that it reads."""
+        """Start a command, with its payload as the file on its stdin."""
         try:
             child = self._child(order)
-        except OSError as wrong:  # no room for the payload, no descriptor or process: only this one
+        except OSError as wrong:  # no space, descriptor or process: only this one fails
             failure = wrong.errno or errno.EIO
             self._say(number, "over", status=0, failure=failure, left=False)
             return
@@ -152,7 +152,7 @@ class Nursery:
     # -- in time -----------------------------------------------------------------------------
 
     def _step(self) -> float | None:
-        """Do what is due; milliseconds until something may be due again."""
+        """Do what is due; return the milliseconds until the next step."""
         now, soonest = boottime(), float("inf")
         for ward in self.wards.values():
             if not ward.stopped and ward.deadline - ward.early <= now:
@@ -166,7 +166,7 @@ class Nursery:
         return None if soonest == float("inf") else max(0.0, soonest - boottime()) * 1000 + 1
 
     def _stop(self, ward: Ward, grace: float) -> None:
-        """TERM now, once; KILL after the grace, or sooner if that was planned."""
+        """Send TERM now, once; KILL after the grace, or earlier if that was planned."""
         if not ward.stopped:
             ward.stopped = True
             ward.child.signal(signal.SIGTERM)
@@ -177,7 +177,7 @@ class Nursery:
     # -- over --------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Tell which commands have ended. One that wants the terminal can't have it."""
+        """Report the commands that have ended. A command that needs the terminal is ended."""
         for number, ward in list(self.wards.items()):
             happened = ward.child.look()
             if happened in (signal.SIGTTIN, signal.SIGTTOU):
@@ -185,14 +185,14 @@ class Nursery:
             if happened >= 0:
                 continue
             if ward.stopped:
-                ward.child.signal(signal.SIGKILL)  # what it has started ends with it
+                ward.child.signal(signal.SIGKILL)  # its children end with it
             del self.wards[number]
             status = ward.child.reap()
             left = not ward.stopped and living(ward.child.pid)
             self._say(number, "over", status=status, failure=0, left=left)
 
     def _deserted(self) -> None:
-        """The worker is gone: kill what it had started, until all of it is gone."""
+        """The worker has ended: kill its commands, until all have ended."""
         for ward in self.wards.values():
             ward.child.signal(signal.SIGKILL)
         while self.wards:
@@ -207,11 +207,11 @@ class Nursery:
         try:
             self.line.sendall(json.dumps({"number": number, "what": what, **more}).encode() + b"\n")
         except OSError:
-            return  # it is gone, which we hear at the other end
+            return  # it has ended, which `serve` notices
 
 
 def _file() -> IO[bytes]:
-    """A file for a payload, in memory where the system has such: a full disk stops no work."""
+    """Return a file for a payload, in memory where the system can: a full disk stops no work."""
     in_memory = getattr(os, "memfd_create", None)
     if in_memory is not None:
         with contextlib.suppress(OSError):  # a sandbox may forbid it
@@ -226,4 +226,4 @@ def _filled(file: IO[bytes], payload: str) -> int:
 
 
 def _noted(number: int, frame: object) -> None:
-    """A signal is only noted here; the loop hears of it by the bell."""
+    """Note a signal; the loop is woken by ``bell``."""

@@ -18,22 +18,22 @@ from .. import codes, origin
 from ..progress import Progress
 from ..text import count, say, visible
 
-#: So much is read at a time, bytes.
+#: Bytes to read at a time.
 CHUNK = 1 << 16
-#: No line is longer: the largest payload, each byte of it written as ``\u00xx``.
+#: The longest line: the largest payload, each byte of it written as ``\u00xx``.
 LINE_MAX = 6 * PAYLOAD_BYTES_MAX + 4096
 
 
 class Unreadable(ConfigError):
-    """What was handed in can't be read: the data are wrong, and no option."""
+    """The input can't be read: the data are wrong, not an option."""
 
 
 class Misused(ConfigError):
-    """The options make no sense together."""
+    """The options don't fit together."""
 
 
 def put(options: argparse.Namespace) -> int:
-    """Put them, and say how many were new; 0 if the store has them all."""
+    """Put the jobs and print how many were new; return 0 if the store has all of them."""
     if options.payloads:
         batches: Iterable[list[bytes]] = [[os.fsencode(one) for one in options.payloads]]
     else:
@@ -62,7 +62,7 @@ def put(options: argparse.Namespace) -> int:
 
 
 class Putting:
-    """What was put so far."""
+    """The jobs that were put until now."""
 
     def __init__(self, queue: Queue, options: argparse.Namespace) -> None:
         self.queue = queue
@@ -73,12 +73,12 @@ class Putting:
         self.line = 0
 
     def put(self, lines: list[bytes]) -> None:
-        """Put some more; each batch is accepted as a whole."""
+        """Put more jobs; each batch is accepted as a whole."""
         first = not self.options.payloads
         jobs = []
         for line in lines:
             self.line += 1
-            if line or not first:  # an empty line is none, an empty argument is one
+            if line or not first:  # an empty line is no job, an empty argument is one
                 jobs.append(self._job(line))
         if self.options.id is not None and self.done + len(jobs) > 1:
             raise Misused("--id goes with one job; several have ids of their own by --jobs")
@@ -115,7 +115,7 @@ class Putting:
         return f"{'payload' if self.options.payloads else 'line'} {self.line}"
 
     def story(self) -> str:
-        """What came of it, in words."""
+        """Return the result, in words."""
         accepted = self.done - self.duplicates
         text = f"{visible(self.queue.name)}: accepted {count(accepted, 'job')}"
         dropped = f", dropped {count(self.duplicates, 'duplicate')}" if self.duplicates else ""
@@ -123,7 +123,7 @@ class Putting:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON in which no key stands twice: the first one's value would be lost."""
+    """Return an object of JSON; refuse a key that is there twice: its first value would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
@@ -132,7 +132,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _text(line: bytes) -> str | bytes:
-    """Text if it is some, else the bytes."""
+    """Return the line as text if it is UTF-8, else the bytes."""
     try:
         return line.decode()
     except UnicodeDecodeError:
@@ -147,7 +147,7 @@ def _read(fd: int) -> bytes:
 
 
 def _lines(fd: int) -> Iterator[list[bytes]]:
-    """What has come by now, in whole lines, again and again until the end."""
+    """Yield the whole lines that have come, until the end of the input."""
     rest = b""
     while data := _read(fd):
         *lines, rest = (rest + data).split(b"\n")

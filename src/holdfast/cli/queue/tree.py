@@ -22,12 +22,12 @@ examples:
 exit status of the command:
   0 the job is done   65 it never can be (see --dead-exit-code)   else it is tried again
 """
-#: The exit status by which a command says that a job can't ever be done (EX_DATAERR).
+#: The exit status with which a command reports that a job can never be done (EX_DATAERR).
 DEAD_STATUS = 65
 
 
 def commands(queue: argparse.ArgumentParser) -> None:
-    """Give ``queue`` its verbs."""
+    """Add the verbs of ``queue``."""
     queue.description = (
         "Serial queues: jobs are accepted now and executed in order, one at a time per group."
     )
@@ -146,7 +146,7 @@ def _work(work: argparse.ArgumentParser) -> None:
 
 
 def _pace(work: argparse.ArgumentParser) -> None:
-    """What a queue is like; all workers of it should say the same."""
+    """Add the settings of a queue; all its workers should give the same."""
     pace = work.add_argument_group("the queue, the same for all its workers")
     pace.add_argument(
         "--min-interval", metavar="DUR", type=duration(0.0, 86_400.0),

@@ -1,13 +1,14 @@
 """``holdfast queue work``: a command for each job of a queue.
 
-Two processes, each the other's safeguard, as with ``holdfast run``::
+Two processes, each a safeguard for the other, as with ``holdfast run``::
 
-    shell ── worker ── nursery ─┬─ command     the worker takes, renews and settles, with a thread
-                                └─ command     for each job; the nursery starts the commands, and
-                                               ends one before its delivery can pass on
+    shell ── worker ── supervisor ─┬─ command     the worker takes, renews and settles, with a
+                                   └─ command     thread for each job; the supervisor starts the
+                                                  commands, and ends one before another worker can
+                                                  get its job
 
-* The worker is killed or stopped: the nursery ends the commands in time.
-* The nursery is killed: the kernel kills the commands, and the worker ends.
+* The worker is killed or stopped: the supervisor ends the commands in time.
+* The supervisor is killed: the kernel kills the commands, and the worker ends.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from ..child import reap, signal_group
 from ..text import count, say, visible
 from .nursery import AGAIN_S, nurse
 
-#: The thread of a job looks so often how the delivery is.
+#: The thread of a job checks its delivery at this interval, seconds.
 LOOK_S = 0.2
-#: ...and says at least every such part of a ttl until when it lasts.
+#: ...and sends the supervisor the deadline when a ttl divided by this has passed since the last.
 TOLD_PART = 12
 #: The options of a queue that a command line may have.
 PACE = (
@@ -46,7 +47,7 @@ PACE = (
 
 
 def work(options: argparse.Namespace) -> int:
-    """Work until stopped, or with ``--drain`` until nothing is due; the exit status."""
+    """Work until stopped, or with ``--drain`` until nothing is due; return the exit status."""
     commands = Commands(options)
     default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
     try:
@@ -58,7 +59,7 @@ def work(options: argparse.Namespace) -> int:
             try:
                 return Working(queue, options, commands).serve()
             finally:
-                commands.end()  # before the client releases what they worked on
+                commands.end()  # before the client releases their jobs
     finally:
         commands.end()
 
@@ -69,16 +70,16 @@ class Run:
     def __init__(self) -> None:
         self.over = threading.Event()
         self.pid = 0
-        #: Its exit status as a shell has it; None: nobody knows.
+        #: Its exit status as a shell reports it; None: unknown.
         self.status: int | None = None
         #: Why it could not be executed, as an errno.
         self.failure = 0
-        #: Has it left processes behind?
+        #: Whether it has left processes behind.
         self.left = False
 
 
 class Commands:
-    """The nursery, and our end of the line to it; a thread listens there."""
+    """The supervisor, and our end of the connection to it, which a thread reads."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.line, far = socket.socketpair()
@@ -95,11 +96,11 @@ class Commands:
         self.listener = threading.Thread(target=self._listen, name="holdfast-nursery", daemon=True)
 
     def listen(self) -> None:
-        """Start to listen."""
+        """Start the thread that reads."""
         self.listener.start()
 
     def end(self) -> None:
-        """End the nursery, and it ends what runs."""
+        """End the supervisor, which ends the commands that run."""
         if not self.ended:
             self.ended = True
             with contextlib.suppress(OSError):  # it is gone already
@@ -123,13 +124,13 @@ class Commands:
         return number, run
 
     def say(self, number: int, do: str, **more: Any) -> None:
-        """Tell the nursery."""
+        """Send the supervisor an order."""
         order = json.dumps({"number": number, "do": do, **more}).encode() + b"\n"
         try:
             with self.talking:
                 self.line.sendall(order)
         except OSError:
-            return  # it is gone, which the listener hears
+            return  # it has ended, which the listener notices
 
     def _listen(self) -> None:
         heard = b""
@@ -172,22 +173,22 @@ class Working:
             self._handle, concurrency=options.concurrency, drain=options.drain
         )
         self.worker._silence.tell = _tell_silence
-        #: The signals that came: the first ends the taking, the second returns what runs.
+        #: The signals that came: the first ends the taking, the second returns the running jobs.
         self.signals: list[int] = []
         self.code = 0
-        #: Its threads count together.
+        #: Guards the counts, which all threads increase.
         self.counting = threading.Lock()
         self.done = self.failed = 0
 
     def serve(self) -> int:
-        """Until all threads have ended; the exit status."""
+        """Serve until all threads have ended; return the exit status."""
         for name in ("INT", "TERM", "HUP", "QUIT"):
             number = getattr(signal, "SIG" + name)
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._signalled)
-        # A stopped worker would renew nothing, and lose all it has.
+        # A stopped worker would renew nothing, and lose all its deliveries.
         signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-        gc.enable()  # from here on it may be for days
+        gc.enable()  # it may run for days
         self.commands.listen()
         self.worker.run()
         if not self.options.quiet:
@@ -198,8 +199,10 @@ class Working:
         return codes.SIGNALLED + self.signals[1] if len(self.signals) > 1 else 0
 
     def _left(self) -> str:
-        """What a drain leaves: jobs in an interval, a delay, a pause, or behind one of these; or
-        all, if the store lets nobody in yet, which is said."""
+        """Return what a drain leaves: jobs in an interval, a delay or a pause, or behind one.
+
+        Or all jobs, if the store grants nothing yet; then the text gives the reason.
+        """
         if not self.options.drain or self.signals or self.code:
             return ""
         try:
@@ -219,9 +222,9 @@ class Working:
     # -- one job -----------------------------------------------------------------------------
 
     def _handle(self, job: Delivery) -> None:
-        """Run the command for one job, and settle it by what came of it."""
+        """Run the command for one job, and settle the job by the result."""
         if self.code:
-            job.give_back()  # what can't be run, or would be watched by nobody
+            job.give_back()  # it can't be run, or no process would watch it
             return
         ttl = job._lease.ttl
         number, run = self.commands.start(job, ttl)
@@ -272,7 +275,7 @@ class Working:
             say(f"{_what(job)} failed in attempt {job.attempt} ({why}); {then}")
 
     def _not_executed(self, job: Delivery, failure: int) -> None:
-        """No job can be done like that, so none is to lose an attempt by it."""
+        """Return the job: none can be done like that, so none is to lose an attempt."""
         self._insist(job, "give_back")
         if not self.code:
             missing = failure in (errno.ENOENT, errno.ENOTDIR)
@@ -282,7 +285,7 @@ class Working:
         self.worker.stop()
 
     def _insist(self, job: Delivery, how: str, *args: Any) -> bool:
-        """Settle it, as long as the delivery lasts; did it count? If not, it comes again."""
+        """Settle the job, as long as the delivery lasts; return whether it was in time."""
         kept: bool | None = None
         while kept is None:
             try:
@@ -295,7 +298,7 @@ class Working:
 
 
 def _tell_silence(failure: StoreUnavailable | None) -> None:
-    """Said whatever ``--quiet`` says, as the worker does nothing meanwhile."""
+    """Print this even with ``--quiet``, as the worker does nothing meanwhile."""
     say("the store answers again" if failure is None else f"{failure}; waiting")
 
 
@@ -308,12 +311,12 @@ def _deadline(job: Delivery) -> float:
 
 
 def _bytes(job: Delivery) -> bytes:
-    """The payload as a command reads it: without the mark that says what it is."""
+    """Return the payload as a command reads it: without the mark of its type."""
     return job._lease.job.payload[1:]
 
 
 def _env(job: Delivery) -> dict[str, str | None]:
-    """What the command finds in its environment; None: not there."""
+    """Return the variables that the command finds in its environment; None: not set."""
     return {
         "HOLDFAST_QUEUE": _safe(job.queue),
         "HOLDFAST_GROUP": None if job.group is None else _safe(job.group),

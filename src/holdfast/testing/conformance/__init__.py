@@ -1,4 +1,4 @@
-"""The conformance kit: what every store must do, on every primitive and both faces.
+"""The conformance kit: the cases that every store must pass, on every primitive and both faces.
 
 The author of a store runs all of it::
 
@@ -10,10 +10,10 @@ The author of a store runs all of it::
         run.on("mystore://localhost/tests")
 
 Each case is a sentence that must be true, written once and run for threads, for asyncio, and
-between processes where the store reaches them. Runs use names that nobody else uses, clean up
-behind themselves, and need no order; most of their time they sleep, so several may run at once in
-their own threads, except those whose ``run.case.alone`` is set. They depend on ``assert``: don't
-run them with ``python -O``.
+between processes where the store reaches them. Runs use names that no other run uses, clean up
+afterwards, and need no order. They sleep most of the time, so several may run at once in separate
+threads, except those whose ``run.case.alone`` is set. They depend on ``assert``: don't run them
+with ``python -O``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The scene of a case: a store, a face, the primitive under test, and the actors.
+"""The arena of a case: a store, a face, the primitive under test, and the actors.
 
-A case asks the arena for what it needs and never for more: locks of the primitive under test
-(``lock`` of one client, ``rival`` of another), actors beside it, and bounded waits. Afterwards the
-arena closes what was opened and looks whether the case has left a claim behind.
+A case takes from the arena only what it needs: locks of the primitive under test (``lock`` of one
+client, ``rival`` of another), actors that run at the same time, and bounded waits. Afterwards the
+arena closes what was opened and checks whether the case has left a claim.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from . import pulse
 
 E = TypeVar("E", bound=BaseException)
 
-#: "At once", and what a bounded wait may take beyond its bound, in seconds, on a machine at rest.
+#: The time for "at once", and for a bounded wait beyond its bound, in seconds, on an idle machine.
 AT_ONCE_S = 0.25
-#: Where waiters can't be seen, they are given this long to begin to wait, seconds...
+#: Where waiters can't be seen, they get this long to begin to wait, seconds...
 UNSEEN_S = 0.15
-#: ...and where nobody wakes them, this long to ask again.
+#: ...and where the store doesn't wake them, this long to ask again.
 ASKS_AGAIN_S = 1.25
 #: Seconds that a wait may take if the case gives no other bound.
 SOON_S = 10.0
-#: A lease that a case must not lose is kept through a second in which the machine stands still:
-#: renewed each third, it has two thirds left. Where nothing renews it, it is given this long, too.
+#: A lease that a case must not lose survives a second in which the machine stands still: it is
+#: renewed each third, so two thirds are left. Cases without renewal get the same length.
 KEPT_S = 2.4
-#: Processes per processor, beyond which a server is late to answer.
+#: Processes per processor; with more, a server answers late.
 OVERLOADED = 2
-#: How many processes want a processor, where the system says that.
+#: How many processes wait for a processor, where the system reports that.
 _load: Callable[[], tuple[float, ...]] = getattr(os, "getloadavg", lambda: (0.0,))
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """Something of a client that excludes, and how it is asked for."""
+    """A kind of lock of a client, and how it is made."""
 
     name: str
     #: The method of the client that makes it.
@@ -87,26 +87,28 @@ _ALL = [
 PRIMITIVES = {one.name: one for one in _ALL}
 #: Primitives that one holder at a time can hold, with all of a lock's methods.
 EXCLUSIVE = ("lock", "reentrant", "semaphore", "weighted", "write", "election")
-#: Those whose hold is one hold on one name.
+#: Primitives whose hold is one hold on one name.
 SINGLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write", "election")
 #: Primitives that have all options of a hold's life: ``auto_renew`` and so on.
 TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
 
 
 def stolen(begun: float) -> float:
-    """Seconds that were stolen from us, or from a store's server, since then."""
+    """Return the seconds that we, or a store's server, could not run since then."""
     return max(lag.since(begun), pulse.since(begun))
 
 
 def at_once(begun: float) -> float:
-    """What "at once" may take: 250 ms, and by how much the machine was late since ``begun``."""
+    """Return the limit for "at once": 250 ms, and the lateness of the machine since ``begun``."""
     return AT_ONCE_S + stolen(begun)
 
 
 def unclear(begun: float) -> bool:
-    """Have we or the server stood still since then, for so long that a store may rightly say that
-    it got no answer? At the end of a wait the server is given a tenth of a second. A server that
-    has to wait for a processor needs longer than that, too."""
+    """Return whether we or the server stood still for too long for a reliable answer.
+
+    At the end of a wait the server gets a tenth of a second. A server that has to wait for a
+    processor needs longer than that, too.
+    """
     still = max(lag.most(begun, GRACE_S), pulse.most(begun))
     return still > GRACE_S / 2 or _load()[0] > OVERLOADED * (os.cpu_count() or 1)
 
@@ -134,12 +136,12 @@ class Caught(Generic[E]):
 
 
 def raises(kind: type[E], *words: str) -> Caught[E]:
-    """A context whose body must end with this exception, and with these words in its text."""
+    """Return a context whose body must raise this exception, with these words in its text."""
     return Caught(kind, words)
 
 
 class Arena:
-    """What a case is given."""
+    """The tools that a case gets."""
 
     def __init__(self, url: str, face: Face, primitive: str, case: str) -> None:
         lag.watch()
@@ -158,86 +160,88 @@ class Arena:
         self.others = self.client(label="rival")
 
     def number(self, hold: Any) -> int:
-        """What people know the claim of a hold by: its fence, where the store has fences."""
+        """Return the number of a hold's claim: its fence, where the store has fences."""
         return int(hold._lease.fence)
 
     def in_order(self, *numbers: int) -> None:
-        """These fences must rise. Where the store has none, they are mere numbers."""
+        """Check that these fences rise. Without fences in the store, they are only numbers."""
         if self.can.fences:
             with promised("fences rise"):
                 assert list(numbers) == sorted(set(numbers)), numbers
 
     def served(self, begun: float) -> float:
-        """Seconds that it may take until a waiter has what was released at ``begun``."""
+        """Return the seconds until a waiter must have what was released at ``begun``."""
         return at_once(begun) + (0.0 if self.can.push else ASKS_AGAIN_S)
 
     @property
     def can(self) -> Capabilities:
-        """What the store says that it can do."""
+        """The abilities that the store declares."""
         return self.locks.capabilities
 
     def client(self, **options: Any) -> AsyncClient:
-        """One more client, closed afterwards."""
+        """Make one more client, closed afterwards."""
         client = self.face.client(self.url, **options)
         self._clients.append(client)
         return client
 
     def lock(self, **options: Any) -> AsyncLock:
-        """A lock on the name, of the primitive under test."""
+        """Make a lock on the name, of the primitive under test."""
         lock: AsyncLock = self.primitive.make(self.locks, self.name, **options)
         return lock
 
     def rival(self, **options: Any) -> AsyncLock:
-        """The same by another client, so that another owner holds it."""
+        """Make the same lock with another client, so that it has another owner."""
         lock: AsyncLock = self.primitive.make(self.others, self.name, **options)
         return lock
 
     def queue(self, **options: Any) -> AsyncQueue:
-        """A queue of the name; with a short lease, as a case may leave one to its end."""
+        """Make a queue of the name; with a short lease, because a case may let it expire."""
         made: AsyncQueue = self.locks.queue(self.name, **options)
         return made
 
     def rival_queue(self, **options: Any) -> AsyncQueue:
-        """The same by another client."""
+        """Make the same queue with another client."""
         made: AsyncQueue = self.others.queue(self.name, **options)
         return made
 
     def guard(self, **options: Any) -> AsyncGuard:
-        """A refresh guard of the name."""
+        """Make a refresh guard of the name."""
         made: AsyncGuard = self.locks.guard(self.name, **options)
         return made
 
     def rival_guard(self, **options: Any) -> AsyncGuard:
-        """The same by another client."""
+        """Make the same guard with another client."""
         made: AsyncGuard = self.others.guard(self.name, **options)
         return made
 
     def fresh(self, end: str) -> str:
-        """Another name that nobody else uses."""
+        """Return another name that no other run uses."""
         return self.start_of_names + end
 
     def folder(self) -> pathlib.Path:
-        """An empty folder, removed afterwards."""
+        """Return an empty folder, removed afterwards."""
         self._folder = self._folder or tempfile.TemporaryDirectory()
         return pathlib.Path(self._folder.name)
 
     def start(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Actor:
-        """Do this beside the case, in a separate thread or task."""
+        """Start this at the same time, in a separate thread or task."""
         return self.face.start(lambda: work(*args))
 
     def flag(self) -> Flag:
-        """Something to set and to wait for."""
+        """Make a flag, to set and to wait for."""
         return self.face.flag()
 
     def worker(self) -> Worker:
-        """Another process with its own client, ended afterwards."""
+        """Start another process with its own client, ended afterwards."""
         worker = Worker(self.url, self.face)
         self._workers.append(worker)
         return worker
 
     async def until(self, condition: Callable[[], Any], within: float = SOON_S) -> None:
-        """Wait until something is true; it fails if it isn't in time, by more than the machine's
-        own lateness."""
+        """Wait until something is true.
+
+        It fails if that takes longer than ``within``, and more than the machine was late.
+        """
         begun = now()
         while not condition():
             late = now() - begun - within
@@ -246,23 +250,25 @@ class Arena:
             await self.sleep(0.002)
 
     async def renewed(self, hold: Any) -> None:
-        """Wait until the renewer has renewed it once more."""
+        """Wait until the renewer has renewed the hold once more."""
         before = hold._lease.deadline
         await self.until(lambda: hold._lease.deadline > before)
 
     async def look(self, name: str = "") -> LineRecord | None:
-        """The line of the name, None if it is empty."""
+        """Return the line of the name, None if it is empty."""
         lines = await self.others.inspect(name or self.name, exact=True)
         return lines[0] if lines else None
 
     async def holders(self, name: str = "") -> tuple[ClaimRecord, ...]:
-        """The holders of the name."""
+        """Return the holders of the name."""
         line = await self.look(name)
         return line.holders if line else ()
 
     async def line(self, waiters: int, name: str = "") -> None:
-        """Wait until ``waiters`` claims wait for the name; where they can't be seen, wait for a
-        moment."""
+        """Wait until ``waiters`` claims wait for the name.
+
+        Where they can't be seen, wait for ``UNSEEN_S``.
+        """
         if not self.can.line:
             await self.sleep(UNSEEN_S)
             return
@@ -278,7 +284,7 @@ class Arena:
             await self.sleep(0.002)
 
     async def free(self, within: float = SOON_S, name: str = "") -> float:
-        """Wait until nobody holds the name; how long that took. It fails as ``until`` does."""
+        """Wait until no client holds the name; return how long that took. Fails like ``until``."""
         begun = now()
         while await self.holders(name):
             took = now() - begun
@@ -288,7 +294,7 @@ class Arena:
         return now() - begun
 
     async def close(self) -> None:
-        """End what was begun."""
+        """End what was started."""
         for worker in self._workers:
             worker.end()
         for client in self._clients:
@@ -297,11 +303,11 @@ class Arena:
             self._folder.cleanup()
 
     async def left_behind(self) -> list[LineRecord]:
-        """The claims that the case has left in the store."""
+        """Return the claims that the case has left in the store."""
         return await self.others.inspect(self.start_of_names)
 
     async def swept(self) -> None:
-        """Check that no job is in delivery any more, and remove the other jobs of the queues."""
+        """Check that no job is in delivery, and remove the other jobs of the queues."""
         if self.primitive.factory == "queue" and self.can.queues:
             for record in await self.others.queues(self.start_of_names):
                 assert not record.taken, f"the case is over, but jobs are on loan: {record}"

@@ -1,8 +1,8 @@
 """The list of runs: every case x its primitives x its faces, per store.
 
-A case that a store can't pass because it lacks an operation (``Capabilities`` says so) is run all
+A case that a store can't pass because it lacks an operation (by its ``Capabilities``) is run all
 the same, and must end with ``NotSupported``. A case about a property that a store doesn't have,
-such as fairness, isn't run there. Nothing is left out in any other way.
+such as fairness, isn't run there. Nothing is left out for another reason.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from . import cases, pulse
 from .arena import PRIMITIVES, Arena, unclear
 from .registry import CASES, OPERATIONS, Case
 
-#: A case may take this long before it counts as hanging.
+#: A case that takes longer than this counts as hanging, seconds.
 LIMIT_S = 60.0
-#: The lease of what each client holds first, seconds.
+#: The lease of the first hold of each client, seconds.
 SHORT_S = 5.0
 #: Maximum number of times that a case is played if the machine stands still each time.
 PLAYS_MAX = 5
@@ -45,10 +45,10 @@ class Run(NamedTuple):
         return f"{self.store}-{self.face}-{self.primitive}-{self.case.name}"
 
     def on(self, url: str) -> None:
-        """Run it on the store at this URL; it uses names that nobody else uses.
+        """Run it on the store at this URL; it uses names that no other run uses.
 
-        ``AssertionError`` if what the case says isn't true there. A store that the machine has kept
-        from answering in time may say so, which shows nothing: then it is played again.
+        ``AssertionError`` if the sentence of the case isn't true there. A store that could not
+        answer in time on a slow machine may report that, which shows nothing: it is played again.
         """
         if self.case.alone:  # it may fork
             self._often(url)
@@ -93,7 +93,7 @@ class Run(NamedTuple):
             await at.close()
 
     async def _refused(self, at: Arena) -> None:
-        """The case comes to the point at which the store must refuse."""
+        """Run the case to the point at which the store must refuse."""
         try:
             await self.case.text(at)
         except NotSupported:
@@ -102,14 +102,14 @@ class Run(NamedTuple):
 
 
 def all_cases() -> list[Case]:
-    """Every case of the kit."""
+    """Return every case of the kit."""
     for module in pkgutil.iter_modules(cases.__path__):
         importlib.import_module(f"{cases.__name__}.{module.name}")
     return list(CASES.values())
 
 
 def runs(*stores: str) -> list[Run]:
-    """Every run that these stores must pass: URL schemes, or ``scheme?options``."""
+    """Return every run that these stores must pass: URL schemes, or ``scheme?options``."""
     found: list[Run] = []
     for store in stores:
         can = capabilities_of(store)
@@ -120,11 +120,12 @@ def runs(*stores: str) -> list[Run]:
 
 
 def in_turn(everything: Iterable[Run]) -> list[Run]:
-    """Of these runs each case once on each store and face, where its primitives take turns.
+    """Return each case once on each store and face; its primitives take turns.
 
-    Always the same ones: a third of the runs, for when all of them take too long. Together they
-    play each case on each of its primitives if there are enough stores, each primitive on each
-    store, and all of them about equally often. Where the store would refuse, another goes first.
+    The choice is always the same: a third of the runs, for when all of them take too long.
+    Together they play each case on each of its primitives if there are enough stores, each
+    primitive on each store, and all of them about equally often. A primitive that the store
+    would refuse comes later.
     """
     choices: dict[tuple[str, str, str], list[Run]] = {}
     for run in everything:
@@ -135,7 +136,7 @@ def in_turn(everything: Iterable[Run]) -> list[Run]:
     def rank(run: Run) -> tuple[bool, int, int]:
         return bool(run.lacks), of[run.case.name, run.primitive], on[run.store, run.primitive]
 
-    # Those with the least choice first, as the others can make up for them
+    # The runs with the least choice first, as the others can make up for them
     for among in sorted(choices.values(), key=lambda runs: sum(not run.lacks for run in runs)):
         run = min(among, key=rank)
         chosen.add(run)
@@ -145,7 +146,7 @@ def in_turn(everything: Iterable[Run]) -> list[Run]:
 
 
 def capabilities_of(store: str) -> Capabilities:
-    """What a store can do, by its scheme; with ``scheme?options``, what it can with these."""
+    """Return what a store can do, by its scheme; with ``scheme?options``, with these options."""
     scheme, _, options = store.partition("?")
     if not options:
         return find(f"{scheme}://")[0].CAPABILITIES

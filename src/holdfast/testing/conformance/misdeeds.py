@@ -1,7 +1,7 @@
-"""Everything that a handler of a worker may do wrong, made from the language and not from a list.
+"""Everything that a handler of a worker may do wrong, derived from the language and not a list.
 
-Each kind of exception that there is, every way to end a thread or to cancel a task, and every thing
-that may be returned in place of work. ``wrong_kinds`` are handlers whose body never runs when they
+Each kind of exception that exists, every way to end a thread or to cancel a task, and every value
+that may be returned instead of work. ``wrong_kinds`` are handlers whose body never runs when they
 are called.
 """
 
@@ -21,7 +21,7 @@ Handler = Callable[[Any], Any]
 
 
 class Unshowable(Exception):
-    """A failure that has no text."""
+    """A failure without a text."""
 
     def __str__(self) -> str:
         """Fails, too."""
@@ -29,7 +29,7 @@ class Unshowable(Exception):
 
 
 def exceptions() -> Iterator[BaseException]:
-    """One of each kind that the interpreter has, and some that programs make."""
+    """Yield one of each kind that the interpreter has, and some that programs make."""
     for kind in vars(builtins).values():
         if not (inspect.isclass(kind) and issubclass(kind, BaseException)):
             continue
@@ -88,7 +88,7 @@ class _AwaitsSelf:
 
 
 def returned() -> dict[str, Handler]:
-    """Handlers that are called, and return what somebody else would have to run."""
+    """Return handlers that are called, and return a thing that another must run."""
     return {
         "a coroutine": _coroutine,
         "a generator": _generator,
@@ -148,7 +148,7 @@ def _later(handler: Handler) -> Handler:
 
 
 def misdeeds(asyncio_too: bool) -> dict[str, Handler]:
-    """Handlers that never do their work, by what they do; ``asyncio_too``: for a worker there."""
+    """Return handlers that never do their work, by what they do; ``asyncio_too`` for asyncio."""
     deeds = {f"raises {type(one).__name__}": _raising(one) for one in exceptions()}
     deeds["exits the interpreter"] = lambda job: sys.exit(3)
     wrong = returned()
@@ -172,7 +172,7 @@ def misdeeds(asyncio_too: bool) -> dict[str, Handler]:
 
 
 def wrong_kinds(asyncio_too: bool) -> dict[str, Any]:
-    """What looks like a handler, and does nothing when it is called."""
+    """Return things that look like handlers, and do nothing when they are called."""
 
     class Object:
         def __init__(self, call: Handler) -> None:
@@ -198,7 +198,7 @@ def wrong_kinds(asyncio_too: bool) -> dict[str, Any]:
 
 
 def _method(function: Any) -> Any:
-    """A method of the same kind."""
+    """Return a method of the same kind."""
 
     async def coroutine(self: Any, job: Any) -> None:
         await function(job)

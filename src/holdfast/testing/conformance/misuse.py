@@ -1,10 +1,10 @@
-"""Random misuse of ``with`` on one lock object, and a model that says which body holds what.
+"""Random misuse of ``with`` on one lock object, and a model of which body holds what.
 
-A body is an async generator, a context manager made from one, an ``AsyncExitStack``, a task or
-thread of its own, or a pair of calls by hand. A step begins a body or ends one: in the thread or
-task that began it or in another, in any order, twice, after a loss, by exhaustion, by close, by the
+A body is an async generator, a context manager made from one, an ``AsyncExitStack``, a separate
+task or thread, or a pair of calls by hand. A step begins a body or ends one: in the thread or task
+that began it or in another, in any order, twice, after a loss, by exhaustion, by close, by the
 garbage collection, by a cancellation, in the event loop of another thread. After each step the
-bodies that are inside hold, by their own word and by that of the store, and nobody else does.
+bodies that are inside hold, by their own state and by the store's, and no other body does.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from ...errors import LockLost, NotHeld
 from ..faces import now
 from .arena import SOON_S, Arena, stolen
 
-#: What a step does, in the hand that it is given to.
+#: The act of a step, in the hand that does it.
 Act = Callable[[], Awaitable[Any]]
-#: Kinds of bodies that nothing but the thread or task tells from each other.
+#: Kinds of bodies that differ only by their thread or task.
 BY_HAND = ("hand", "toggle")
-#: Ends of a body that are told of a loss.
+#: Ends of a body that get an error for a loss.
 TOLD = ("leave", "exit", "exhaust", "end")
-#: How many threads or tasks there are.
+#: The number of threads or tasks.
 HANDS = 3
-#: How often the event loop goes round before the end of a body is cancelled.
+#: The rounds of the event loop before the end of a body is cancelled.
 ROUNDS = (1, 2, 3, 5)
 
 
 class Hand:
-    """A thread or task that does what it is told, one act after the other."""
+    """A thread or task that does the acts that it gets, one after the other."""
 
     def __init__(self, at: Arena) -> None:
         self._at = at
@@ -61,7 +61,7 @@ class Hand:
             done.set()
 
     async def do(self, act: Act) -> tuple[Any, BaseException | None]:
-        """Have it done: what it returned, and what it raised."""
+        """Do the act; return what it returned, and what it raised."""
         done = self._at.flag()
         self._told.append((act, done))
         del act
@@ -71,14 +71,14 @@ class Hand:
         return came
 
     async def end(self) -> None:
-        """Let the thread or task end."""
+        """End the thread or task."""
         self._told.append((None, None))
         self._wake.set()
         await self._actor.result()
 
 
 class Far:
-    """An event loop in a separate thread, which does what it is told in a new task each time."""
+    """An event loop in a separate thread, which does each act in a new task."""
 
     def __init__(self) -> None:
         self._begun = threading.Event()
@@ -91,7 +91,7 @@ class Far:
         await self._over.wait()
 
     async def do(self, act: Act) -> tuple[Any, BaseException | None]:
-        """Have it done there: what it returned, and what it raised."""
+        """Do the act there; return what it returned, and what it raised."""
 
         async def run(act: Act) -> tuple[Any, BaseException | None]:
             try:
@@ -106,7 +106,7 @@ class Far:
         return await asyncio.wait_for(asyncio.wrap_future(told), 20)
 
     async def end(self) -> None:
-        """Let the loop end."""
+        """End the loop."""
         assert self._begun.wait(20)
         self._loop.call_soon_threadsafe(self._over.set)
         await asyncio.to_thread(self._thread.join, 20)
@@ -135,7 +135,7 @@ async def _leave(lock: Any) -> None:
 
 
 async def _toggle(lock: Any, on: bool) -> Any:
-    """Enters and leaves from one function: its frames often lie at the same address."""
+    """Enter and leave from one function: its frames often have the same address."""
     if on:
         return await lock.__aenter__()
     await lock.__aexit__(None, None, None)
@@ -143,18 +143,18 @@ async def _toggle(lock: Any, on: bool) -> Any:
 
 
 class _Collected:
-    """The only reference to a thing, until it is told to let go of it."""
+    """The only reference to a thing, until it is dropped."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
 
     async def collect(self) -> None:
-        """Let go of it."""
+        """Drop the reference."""
         self.thing = None
 
 
 class _Task:
-    """A plain ``async with`` in a thread or task of its own."""
+    """A plain ``async with`` in a separate thread or task."""
 
     def __init__(self, at: Arena, lock: Any) -> None:
         self._inside, self._over, self._hold = at.flag(), at.flag(), None
@@ -166,12 +166,12 @@ class _Task:
             await self._over.wait(60)
 
     async def begin(self) -> Any:
-        """Wait until it is inside; its hold."""
+        """Wait until it is inside; return its hold."""
         await self._inside.wait()
         return self._hold
 
     async def end(self) -> None:
-        """Let the body end."""
+        """End the body."""
         self._over.set()
         await self.actor.result()
 
@@ -187,7 +187,7 @@ class _Task:
 
 @dataclass
 class Body:
-    """One that is inside, by the model."""
+    """A body that is inside, by the model."""
 
     kind: str
     hold: Any
@@ -209,7 +209,7 @@ class Walk:
     def __post_init__(self) -> None:
         at, kind = self.at, self.at.primitive.name
         self.aio = at.face.name == "aio"
-        #: Is a second entry of one thread or task counted, and no hold of its own?
+        #: Whether a second entry of one thread or task is counted, and is no separate hold.
         self.counted = kind == "read"
         self.most = 3 if kind in ("read", "semaphore") else 1
         self.lock: Any = (
@@ -217,13 +217,13 @@ class Walk:
         )
         self.names = [at.name, at.name + "/2"] if kind == "all" else [at.name]
         self.hands: list[Hand | Far] = [Hand(at) for _ in range(HANDS)]
-        #: In another loop what is entered by hand has no task that stays.
+        #: In another loop, what is entered by hand has no task that stays.
         self.near = [*self.hands]
         if self.aio:
             self.hands.append(Far())
 
     async def run(self) -> None:
-        """Play it; ``AssertionError`` tells the steps."""
+        """Play it; ``AssertionError`` lists the steps."""
         try:
             for _ in range(self.steps):
                 choices: list[Act] = [self._begin] * 3 if self._room() else []
@@ -248,7 +248,7 @@ class Walk:
         return list(one.hold.holds) if len(self.names) > 1 else [one.hold]
 
     async def _judge(self) -> None:
-        """Each body inside holds all the time; in the end no hold of an ended body is left."""
+        """Check that each body inside holds, and at the end that no hold is left."""
         begun = now()
         ours = [hold for one in self.inside if not one.lost for hold in self._holds(one)]
         want = {(hold.name, self.at.number(hold)) for hold in ours}
@@ -275,7 +275,7 @@ class Walk:
         if self.counted and any(one.hand is hand for one in self.inside):
             return  # it would be counted, and is one hold then
         if kind in BY_HAND and any(one.hand is hand and one.kind in BY_HAND for one in self.inside):
-            return  # two by hand in one thread or task are told apart by their order alone
+            return  # two by hand in one thread or task differ only by their order
         thing: Any = None
         if kind in ("generator", "held"):
             thing = (_bodies if kind == "generator" else _held)(self.lock)
@@ -298,7 +298,7 @@ class Walk:
 
     async def _end(self) -> None:
         one = self.inside.pop(self.chance.randrange(len(self.inside)))
-        # What is entered by hand ends where it began: elsewhere nothing says whose end it is.
+        # What is entered by hand ends where it began: elsewhere its end can't be recognised.
         hands = self.near if one.kind == "task" else self.hands
         hand = one.hand if one.kind in BY_HAND else self.chance.choice(hands)
         thing, one.thing = one.thing, None
@@ -333,7 +333,7 @@ class Walk:
         assert lost or not one.lost or way not in TOLD, self._story()
 
     async def _end_too_much(self) -> None:
-        """An end that belongs to nothing that is inside is refused."""
+        """Check that an end without a body inside is refused."""
         hand = self.chance.choice(self.near)
         if any(one.lost or one.hand is hand or one.kind in BY_HAND for one in self.inside):
             return

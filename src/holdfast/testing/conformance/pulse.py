@@ -1,8 +1,8 @@
 """The delay of a store itself, which ``lag`` can't see, as that watches our own process.
 
 A server that gets no core for a second answers a second later, though we were never late. So,
-while cases run, a thread asks each server something that costs nothing, again and again, and notes
-by how much each answer came too late.
+while cases run, a thread repeatedly sends each server a request that costs nothing, and notes how
+late each answer was.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _pulses: dict[str, _Pulse] = {}
 
 
 class _Pulse:
-    """Asks one store until it is stopped."""
+    """Sends requests to one store until it is stopped."""
 
     def __init__(self, url: str) -> None:
         self.users = 0
         self._url = url
         self._late: deque[tuple[float, float]] = deque(maxlen=NOTES)
-        #: When what is under way was asked.
+        #: When the request under way was sent.
         self._asked: float | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._main, name="holdfast-pulse", daemon=True)
@@ -46,7 +46,7 @@ class _Pulse:
         self._thread.join(10.0)
 
     def late(self, begun: float) -> list[float]:
-        """By how much each answer since then was late; also the one that has not come yet."""
+        """Return how late each answer since then was; also the one that has not come yet."""
         asked = self._asked
         under_way = [] if asked is None else [now() - max(asked, begun) - AT_REST_S]
         return [late for when, late in list(self._late) if when > begun] + under_way
@@ -69,7 +69,7 @@ class _Pulse:
 
 @contextlib.contextmanager
 def felt(url: str) -> Generator[None]:
-    """Meanwhile this store is asked how late it is, if it is a server."""
+    """Measure how late this store is during the body, if it is a server."""
     if not urllib.parse.urlsplit(url).netloc or url.startswith("memory:"):
         yield
         return
@@ -89,12 +89,12 @@ def felt(url: str) -> Generator[None]:
 
 
 def since(begun: float) -> float:
-    """Seconds by which answers since then were late, of the store for which it is the most."""
+    """Return the seconds by which answers since then were late, for the slowest store."""
     return max((sum(map(_positive, one)) for one in _lates(begun)), default=0.0)
 
 
 def most(begun: float) -> float:
-    """The most by which one answer since then was late."""
+    """Return the largest delay of one answer since then."""
     return max((late for one in _lates(begun) for late in one), default=0.0)
 
 

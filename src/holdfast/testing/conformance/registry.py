@@ -27,7 +27,7 @@ Text = Callable[[Arena], Awaitable[None]]
 
 
 class Case(NamedTuple):
-    """Something that must be true, in words (its name) and as a coroutine function."""
+    """A sentence that must be true (its name), and the coroutine function that checks it."""
 
     text: Text
     primitives: tuple[str, ...]
@@ -35,7 +35,7 @@ class Case(NamedTuple):
     needs: tuple[str, ...]
     #: It changes something of the whole process, such as its warnings.
     alone: bool = False
-    #: It says what is promised at any speed, so its failure is a ``PromiseBroken``.
+    #: Its promise holds at any speed, so its failure is a ``PromiseBroken``.
     promise: bool = False
 
     @property
@@ -59,9 +59,9 @@ def case(
     """Make a coroutine function a case of these primitives.
 
     ``needs`` names capabilities. ``only`` names the one face that it can be true on, and
-    ``because`` says why. ``alone``: it changes something of the whole process, such as its
-    warnings, or it forks, so that it can't run beside others. ``promise``: no machine is too slow
-    for what it says; it waits for nothing but by the arena's bounded waits.
+    ``because`` gives the reason. ``alone``: it changes something of the whole process, such as its
+    warnings, or it forks, so other cases can't run at the same time. ``promise``: no machine is too
+    slow for its sentence; it waits only by the arena's bounded waits.
     """
     unknown = set(primitives) - PRIMITIVES.keys()
     assert primitives, "a case is about at least one primitive"

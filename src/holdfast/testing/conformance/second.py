@@ -1,4 +1,4 @@
-"""A client of which two requests fail, one after the other, each in its own way."""
+"""A client with two requests that fail, one after the other, each in a different way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...errors import LockLost, NotHeld, StoreUnavailable
 from .arena import Arena
 from .struck import Overlaid
 
-#: What becomes of the first of two requests, and of the second; nobody hears of any of it.
+#: The fates of the first of two requests, and of the second; the caller gets no reply.
 #: ``late``: it is carried out after everything else. ``doubled``: it is carried out, and a copy
 #: comes after everything else. ``cut``: when it is done, the caller is cancelled or interrupted by
 #: Ctrl-C.
@@ -29,13 +29,13 @@ DOWN = 3
 OF = 1 if os.environ.get("HOLDFAST_TORTURE") else 7
 #: The number of pairs that are played at the same time, each by another client.
 AT_ONCE = 6 if OF > 1 else 12
-#: At least this share of the pairs must come about, or the histories are too short. A guard whose
+#: At least this share of the pairs must happen, or the histories are too short. A guard whose
 #: values are elsewhere asks its store less often.
 MET = 0.65
-#: All of them together take no longer than this, on a busy machine.
+#: The longest time for all of them together, on a busy machine, seconds.
 LONG_S = 55.0
 EXPECTED = (StoreUnavailable, LockLost, NotHeld, asyncio.CancelledError, KeyboardInterrupt)
-#: The verbs of a contract that are struck, by what is played with them.
+#: The verbs of a contract whose requests fail, by the subject of the play.
 VERBS = {
     "locks": ("join", "keep", "leave"),
     "several": ("join_free", "join", "leave", "leave_all"),
@@ -47,7 +47,7 @@ VERBS = {
     "guards": ("read", "begin", "prolong", "finish", "abandon", "invalidate"),
 }
 
-#: Where those stand that aren't verbs of the store itself.
+#: The attribute of the store that has the verbs, if it isn't the store itself.
 PLACES = {"queues": "queues", "letters": "queues", "guards": "guards"}
 
 
@@ -61,13 +61,13 @@ class Pair(NamedTuple):
 
 
 def pairs(verbs: tuple[str, ...]) -> Iterator[Pair]:
-    """All of them."""
+    """Yield all pairs."""
     for first, fate, second, other in itertools.product(verbs, FIRST, verbs, SECOND):
         yield Pair(first, fate, second, other)
 
 
 class Second:
-    """The verbs of a client, of which some requests meet what is planned for them."""
+    """The verbs of a client; some requests fail as planned."""
 
     def __init__(self, client: Any, part: str, interrupt: type[BaseException]) -> None:
         store = client._ctx.store
@@ -78,14 +78,14 @@ class Second:
         self._plan: list[tuple[str, str]] = []
         self._down = self._spared = 0
         self._late: list[Callable[[], Any]] = []
-        #: Did all that was planned happen?
+        #: Whether all planned failures happened.
         self.met = False
-        #: How often each verb was asked.
+        #: The number of requests of each verb.
         self.calls: Counter[str] = Counter()
         client._ctx.store = Overlaid(store, **{place: self}) if place else self
 
     def plan(self, pair: Pair, after: int = 0) -> None:
-        """Let the first ``after`` requests pass, and strike those that follow as ``pair`` says."""
+        """Let the first ``after`` requests pass, and fail the following ones as in ``pair``."""
         self._spared = after
         self._plan = [(pair.first, pair.fate), (pair.second, pair.other)]
         self._down = 0
@@ -120,11 +120,11 @@ class Second:
         return answer
 
     def forget(self) -> None:
-        """Nothing more is planned."""
+        """Plan nothing."""
         self._plan, self._down = [], 0
 
     async def settle_down(self, late: bool = True) -> None:
-        """What is late arrives, unless it never does, and nothing more is planned."""
+        """Carry out the late requests, unless they never arrive, and plan nothing."""
         self.forget()
         calls, self._late = self._late, []
         for call in calls if late else ():
@@ -133,7 +133,7 @@ class Second:
 
 
 def _kept_by_itself() -> bool:
-    """Does the renewer ask? Nobody can interrupt that."""
+    """Return whether the renewer sends this request: it can't be interrupted."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -147,7 +147,7 @@ Play = Callable[[Arena, Any, Second, Pair, str], Awaitable[None]]
 
 
 async def each(at: Arena, part: str, play: Play) -> None:
-    """Play it with each pair of failures, on a separate name each time."""
+    """Play with each pair of failures, on a separate name each time."""
     chosen = [*pairs(VERBS[part])][::-OF]
     actors = [at.start(_some, at, part, play, chosen[nth::AT_ONCE]) for nth in range(AT_ONCE)]
     met = sum([await actor.result(LONG_S) for actor in actors])
@@ -155,7 +155,7 @@ async def each(at: Arena, part: str, play: Play) -> None:
 
 
 async def _some(at: Arena, part: str, play: Play, chosen: Sequence[Pair]) -> int:
-    """How many of these pairs came about."""
+    """Return how many of these pairs happened."""
     client, met = at.client(), 0
     interrupt = asyncio.CancelledError if at.face.name == "aio" else KeyboardInterrupt
     struck = Second(client, part, interrupt)
@@ -175,7 +175,7 @@ async def _some(at: Arena, part: str, play: Play, chosen: Sequence[Pair]) -> int
 
 
 async def answered(verb: Callable[[], Awaitable[Any]]) -> Any:
-    """The answer of a verb that may be tried again; None if it never comes."""
+    """Return the answer of a verb that may be tried again; None if it never comes."""
     for _ in range(4):
         try:
             return await verb()

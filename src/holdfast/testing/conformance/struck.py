@@ -1,4 +1,4 @@
-"""A client between which and its store replies are lost, or requests, as a case says."""
+"""A client whose requests or replies get lost between it and its store, as a case plans."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any
 
 from ...errors import StoreUnavailable
 
-#: Not before the case says otherwise.
+#: Until the case ends the fault.
 FOREVER = 10**9
-#: The verbs that do what two others do, and are struck by what is planted for either.
+#: Verbs that do the work of two others, and fail by the faults of either.
 PARTS = {"settle_and_take": ("settle", "take")}
 
 
 class Struck:
-    """Verbs of queues or guards, of which some fail. ``lost``: of a verb, the number of requests
-    that arrive, but whose replies don't; ``down``: of those that never arrive; ``odd``: what a verb
-    raises that is none of ours. ``calls`` counts what was asked."""
+    """Verbs of queues or guards; some requests fail.
+
+    ``lost``: for a verb, the number of requests that arrive without a reply; ``down``: the number
+    of requests that never arrive; ``odd``: an error of a verb that isn't one of ours. ``calls``
+    counts the requests.
+    """
 
     def __init__(self, verbs: Any) -> None:
         self.verbs = verbs
@@ -31,7 +34,7 @@ class Struck:
 
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self.verbs, name)
-        # A verb is asked with the time that it may take; what isn't awaited is let through.
+        # A verb gets the time that it may take; what isn't awaited is passed through.
         awaited = callable(verb) and name not in ("unlisten", "wait", "glance", "forget")
         return partial(self._ask, name, verb) if awaited else verb
 
@@ -57,7 +60,7 @@ class Struck:
 
 
 class Overlaid:
-    """Verbs, of which some are others."""
+    """Verbs, some of them replaced by others."""
 
     def __init__(self, verbs: Any, **others: Any) -> None:
         self._verbs = verbs
@@ -68,7 +71,7 @@ class Overlaid:
 
 
 class _Store:
-    """A store, some of whose verbs are struck."""
+    """A store with faults in some of its verbs."""
 
     def __init__(self, store: Any, queues: Struck | None, guards: Struck | None) -> None:
         self._store = store
@@ -82,7 +85,7 @@ class _Store:
 
 
 def queues_of(client: Any) -> Struck:
-    """What this client asks of queues may be struck from now on."""
+    """Make the queue requests of this client able to fail after this call."""
     store = client._ctx.store
     struck = Struck(store.queues)
     client._ctx.store = _Store(store, struck, None)
@@ -90,7 +93,7 @@ def queues_of(client: Any) -> Struck:
 
 
 def guards_of(client: Any) -> Struck:
-    """What this client asks of guards may be struck from now on."""
+    """Make the guard requests of this client able to fail after this call."""
     store = client._ctx.store
     struck = Struck(store.guards)
     client._ctx.store = _Store(store, None, struck)

@@ -1,15 +1,15 @@
 """A store against the model of it: seeded random verbs, and the answers must be the same.
 
 The model is ``stores/memory/line.py``, the meaning of the verbs. Both get the same verbs at the
-same times; what only a real clock could decide is avoided, by letting an expiry that is near pass
-before the next verb. Tickets are compared by their order, spans of time within what a verb took::
+same times. A near expiry passes before the next verb, because only a real clock could decide it.
+Tickets are compared by their order, durations within the time that a verb took::
 
     from holdfast.testing import differential
 
     differential.check("sqlite:///tmp/locks.db", steps=3000)
 
-A difference says the seed, the step, and the verbs that led to it; ``check(..., seed=...)`` goes
-the same way again.
+A difference names the seed, the step, and the verbs that led to it; ``check(..., seed=...)``
+repeats the same walk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Difference", "Pair", "Summary", "Walk", "check"]
 
 
 def check(url: str, *, face: str = "sync", seed: int | None = None, steps: int = 2000) -> Summary:
-    """Compare the store at this URL with the model, on one face; prints its seed.
+    """Compare the store at this URL with the model, on one face; print the seed.
 
     ``Difference`` (an ``AssertionError``) at the first answer that isn't the model's.
     """

@@ -26,18 +26,18 @@ from ...errors import StoreUnavailable
 from ...stores.memory.line import Lines, Poke, Row
 from ..promise import PromiseBroken
 
-#: No verb is sent when something expires within this, plus the longest that a verb took so far,
-#: seconds.
+#: No verb is sent when something expires within this, plus the longest time that a verb took so
+#: far, seconds.
 GUARD_S = 0.005
-#: A verb that took longer than this makes all that follows unclear.
+#: A verb that took longer than this makes all following answers unclear.
 SLOW_S = 0.1
 WITHIN_S = 5.0
-#: Spans of time differ by no more than this, and what a verb took.
+#: Durations differ by no more than this, and the time that a verb took.
 FINE_S = 0.002
 
 
 class Difference(PromiseBroken):
-    """The store answered otherwise than the model; how to see it again is in the message."""
+    """The store's answer differs from the model's; the message shows how to repeat it."""
 
 
 @dataclass(eq=False)
@@ -57,9 +57,9 @@ class Pair:
     store: Store
     runtime: Runtime
     seed: int
-    #: What all names begin with, so that nobody else's are looked at.
+    #: The prefix of all names, so that no names of other clients are compared.
     start_of_names: str
-    #: The machine was too slow, and so it is unclear which answer would be right.
+    #: The machine was too slow, so it is unclear which answer would be right.
     unclear: bool = False
     verbs: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
@@ -68,14 +68,14 @@ class Pair:
         self.lines = Lines(patience=self.store.patience)
         #: Per name, the store's tickets by those of the model.
         self._tickets: dict[str, dict[int, int]] = {}
-        #: The tickets that the model granted to one who waited, by the id of the claim.
+        #: The tickets that the model granted to waiters, by the id of the claim.
         self._granted: dict[str, set[int]] = defaultdict(set)
-        #: Where the store may have served somebody sooner than the model, in a verb that said no.
+        #: Names whose waiters the store may have granted before the model, in a verb that refused.
         self._sooner: set[str] = set()
-        #: Claims whose reason for being gone depends on when the store drops the dead.
+        #: Claims whose reason for their end depends on when the store drops the dead.
         self._unsure: set[str] = set()
         self._story: deque[str] = deque(maxlen=15)
-        #: What a verb took at most: so far apart in time the two may be, in seconds.
+        #: The longest time that a verb took: the two may differ in time by this, in seconds.
         self._blur = 0.0
         #: When the last verb was answered.
         self._now = 0.0
@@ -83,7 +83,7 @@ class Pair:
     # -- the verbs -------------------------------------------------------------------------
 
     async def join(self, known: Known, wait: bool) -> bool:
-        """Enter the line; is it in the line now?"""
+        """Enter the line; return whether it is in the line now."""
 
         async def ask() -> Any:
             return await self.store.join(known.claim, wait, WITHIN_S)
@@ -97,7 +97,7 @@ class Pair:
         return isinstance(ours, Held | Waiting)
 
     async def keep(self, pairs: list[tuple[Known, Keep]]) -> list[Any]:
-        """Keep a batch; what the model answered. The tickets are filled in here."""
+        """Keep a batch; return what the model answered. The tickets are filled in here."""
         keeps = [keep._replace(ticket=known.theirs) for known, keep in pairs]
 
         async def ask() -> list[Any]:
@@ -113,8 +113,8 @@ class Pair:
             lambda now: [self._granting(self.lines.keep(keep, now)) for _, keep in pairs],
         )
         for (known, keep), one, other in zip(pairs, theirs, ours, strict=True):
-            # A renewal by somebody else serves a waiter in the model. A store may leave that to the
-            # waiter's own next request, and an adoption is none.
+            # A renewal by another client grants a waiter in the model. A store may leave that to
+            # the waiter's own next request, and an adoption is none.
             adopts_waiter = keep.new_id and known.waiting is not None
             if adopts_waiter and isinstance(one, Gone) and isinstance(other, Held):
                 self.unclear = True
@@ -125,7 +125,7 @@ class Pair:
         """Leave by this id, or by the ticket if it is empty."""
         spec = known.claim.spec
         if spec.name in self._sooner and self._has_dead(spec.name):
-            options["after"] = 0.0  # it may hold already at the store, and only a holder stays on
+            options["after"] = 0.0  # it may hold at the store, and only a holder stays
         leave = Leave(spec.name, cid, known.theirs, ttl=spec.ttl, **options)
 
         async def ask() -> bool:
@@ -142,10 +142,10 @@ class Pair:
             self._unsure.add(known.claim.id)
 
     async def join_free(self, group: list[Known]) -> bool:
-        """Enter several lines that are empty; were they let in?
+        """Enter several empty lines; return whether all were granted.
 
-        A store may say no where the model says yes. Then nobody has been let in, which all that
-        follows shows. But it may have dropped who is dead, and served who fits then.
+        A store may refuse where the model grants. Then no claim has entered, which the later
+        answers show. But the store may have dropped dead claims, and granted waiters that fit.
         """
         claims = [known.claim for known in group]
         said: list[Any] = []
@@ -170,7 +170,7 @@ class Pair:
         return ours is not None
 
     async def leave_all(self, group: list[Known], suspect: bool) -> None:
-        """Several leave together, by their ids."""
+        """Let several claims leave together, by their ids."""
         leaves = [
             Leave(one.claim.spec.name, one.claim.id, one.theirs, 0.0, suspect, one.claim.spec.ttl)
             for one in group
@@ -201,7 +201,7 @@ class Pair:
                 self._differ(push, f"never granted that; its ticket is {known.theirs}")
 
     async def inspect(self, prefix: str, exact: bool) -> None:
-        """Look at the lines."""
+        """Inspect the lines."""
 
         async def ask() -> list[LineRecord]:
             return await self.store.inspect(prefix, WITHIN_S, exact)
@@ -240,7 +240,7 @@ class Pair:
     async def _both(
         self, what: str, ask: Callable[[], Awaitable[Any]], model: Callable[[float], Any]
     ) -> tuple[Any, Any]:
-        """Both answers."""
+        """Return both answers."""
         await self._quiet()
         self._note(what)
         sent = self.runtime.now()
@@ -313,8 +313,10 @@ class Pair:
         self._differ(theirs, ours)
 
     def _either(self, known: Known, theirs: Any, ours: Any) -> bool:
-        """The claim was dead before it was broken or released. Then the reason depends on when the
-        store drops the dead, and both reasons are true."""
+        """Return whether the claim was dead before it was broken or released.
+
+        Then the reason depends on when the store drops the dead, and both reasons are true.
+        """
         reasons = {one.reason for one in (theirs, ours) if isinstance(one, Gone)}
         return (
             len(reasons) == 2
@@ -323,7 +325,7 @@ class Pair:
         )
 
     def _ticket(self, known: Known, theirs: int, ours: int, answer: Any) -> None:
-        """The same claim has the same ticket, and a new one a greater one than all before."""
+        """Check that a claim keeps its ticket, and that a new one is greater than all before."""
         tickets = self._tickets.setdefault(known.claim.spec.name, {})
         if ours not in tickets:
             if tickets and theirs <= max(tickets.values()):
@@ -334,7 +336,7 @@ class Pair:
         known.theirs, known.ours = theirs, ours
 
     def _retry(self, name: str, theirs: Any, ours: Any) -> None:
-        """Not later than the earliest expiry ahead, and never later than a nap may last."""
+        """Check that it isn't later than the next expiry, nor than the longest nap."""
         now = self._now
         alive = (row.expires - now for row in self._rows(name) if row.expires > now)
         latest = min(NAP_S_MAX, min(alive, default=math.inf)) + self._blur + FINE_S
@@ -342,7 +344,7 @@ class Pair:
             self._differ(theirs, ours)
 
     def _plain(self, line: LineRecord, own: bool = False) -> LineRecord:
-        """A record without its times; the model's with the store's tickets."""
+        """Return a record without its times; the model's with the store's tickets."""
         tickets = self._tickets.get(line.name, {})
         claims = tuple(
             one._replace(age=0.0, expires_in=0.0, fence=tickets[one.fence] if own else one.fence)

@@ -1,8 +1,8 @@
 """A random walk over the verbs of serial queues, judged at every step by what must be true.
 
-Which of several due jobs it delivers first is a store's own affair; that each is the first of its
-group, that none is in delivery already, and that as many come as are due, is not. So the walk
-doesn't compare with another store: it keeps a ledger, and asks whether an answer fits.
+A store may choose which of several due jobs it delivers first. But each must be the first of its
+group, none may be in delivery already, and as many must come as are due. So the walk doesn't
+compare with another store: it keeps a ledger, and checks whether an answer fits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ATTEMPTS = 3
 
 @dataclass(eq=False)
 class Item:
-    """One job, as the ledger has it."""
+    """One job, as the ledger knows it."""
 
     job: Job
     attempts: int = 0
@@ -50,7 +50,7 @@ class Item:
 
 @dataclass
 class Ledger:
-    """What must be in the queue."""
+    """The jobs that must be in the queue."""
 
     groups: dict[str, deque[Item]] = field(default_factory=dict)
     plain: list[Item] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Ledger:
     done: int = 0
 
     def put(self, job: Job) -> bool:
-        """Is it accepted?"""
+        """Return whether it is accepted."""
         if job.known and job.id in self.known:
             return False
         if job.known:
@@ -76,7 +76,7 @@ class Ledger:
         return True
 
     def due(self) -> list[Item]:
-        """Each job that may be delivered now."""
+        """Return each job that may be delivered now."""
         firsts = [line[0] for line in self.groups.values() if line]
         return [
             one
@@ -85,12 +85,12 @@ class Ledger:
         ]
 
     def on_loan(self) -> list[Item]:
-        """Each job that is in delivery."""
+        """Return each job that is in delivery."""
         lines = (*self.groups.values(), self.plain)
         return [one for line in lines for one in line if one.loan is not None]
 
     def lend(self, take: Take, given: Delivered) -> None:
-        """The store has delivered this: is it right?"""
+        """Check a delivery of the store, and record it."""
         with promised("what is delivered is due, as it was put, and has the greatest fence"):
             item = self._judged(given)
         item.attempts += 1
@@ -112,7 +112,7 @@ class Ledger:
         return item
 
     def end(self, item: Item, verdict: Verdict, blocks: bool, later: bool) -> None:
-        """It was settled so."""
+        """Record that it was settled in this way."""
         item.loan = None
         line = self.groups.get(item.job.group)
         if verdict is Verdict.RETURN:
@@ -134,7 +134,7 @@ class Ledger:
                 line.remove(item)
 
     def revive(self) -> int:
-        """Every dead letter is tried again."""
+        """Try every dead letter again."""
         found = len(self.letters)
         for item in self.letters:
             item.dead, item.attempts, item.delayed = False, 0, False
@@ -145,7 +145,7 @@ class Ledger:
         return found
 
     def purge(self, state: JobState) -> int:
-        """What stands so is removed."""
+        """Remove the jobs in this state."""
         lines = (*self.groups.values(), self.plain)
         if state is JobState.DEAD:
             gone = self.letters[:]
@@ -163,7 +163,7 @@ class Ledger:
         return len(gone)
 
     def sizes(self) -> tuple[int, int, int]:
-        """How many wait, are taken, are dead."""
+        """Return how many jobs wait, are taken, are dead."""
         lines = (*self.groups.values(), self.plain)
         live = sum(not one.dead for line in lines for one in line)
         taken = len(self.on_loan())
@@ -186,7 +186,7 @@ class QueueWalk:
         return f"{self._dice.getrandbits(128):032x}"
 
     async def run(self, steps: int) -> None:
-        """So many steps; ``AssertionError`` at the first answer that doesn't fit."""
+        """Take ``steps`` steps; ``AssertionError`` at the first answer that doesn't fit."""
         works = [self._put, self._put, self._take, self._take, self._settle, self._settle]
         works += [self._go_on] if onward_of(self._queues) is not None else []
         works += [self._give_back, self._extend, self._revive, self._purge, self._count]
@@ -232,7 +232,7 @@ class QueueWalk:
             self._told(f"  {one}")
 
     def _judged(self) -> tuple[list[Item], list[Settle]]:
-        """Some of the jobs in delivery, and the requests that settle them."""
+        """Return some of the jobs in delivery, and the requests that settle them."""
         loans = self._ledger.on_loan()
         some = self._dice.sample(loans, min(len(loans), self._dice.choice([1, 2, 4])))
         settles = []
@@ -316,7 +316,7 @@ class QueueWalk:
         if self._dice.random() < 0.3:
             self._told(f"purge {state}")
             gone = await self._queues.purge(self._name, state, None, BATCH_MAX, WITHIN_S)
-            # An id is remembered for its window, whatever became of its job.
+            # An id is remembered for its window, even after a purge of its job.
             assert gone == self._ledger.purge(state), (gone, state)
 
     async def _count(self) -> None:
@@ -333,5 +333,5 @@ class QueueWalk:
 
 
 def _same(deliveries: tuple[Delivered, ...]) -> list[tuple[object, ...]]:
-    """What must be equal in two answers; the age may have grown, the order may differ."""
+    """Return what must be equal in two answers; the age may have grown, the order may differ."""
     return sorted(one[:-1] for one in deliveries)

@@ -1,4 +1,4 @@
-"""The choice of verbs, drawn from a seed: common ones come often, and the rest comes too."""
+"""The choice of verbs, drawn from a seed: common ones come often, and the others come too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from .pair import WITHIN_S, Known, Pair
 
 
 class Summary(NamedTuple):
-    """What a comparison has covered. ``restarts``: how often the machine was too slow to tell
-    which answer would be right, and the walk continued with fresh names."""
+    """The size of a comparison.
+
+    ``restarts``: how often the machine was too slow to know which answer would be right, and the
+    walk continued with fresh names.
+    """
 
     seed: int
     steps: int
@@ -22,12 +25,12 @@ class Summary(NamedTuple):
     restarts: int
 
 
-#: How many fit where nobody may choose.
+#: The capacity of the kinds that have a fixed one.
 _FIXED = {Kind.LOCK: 1, Kind.ELECTION: 1, Kind.RWLOCK: RWLOCK_CAPACITY}
 
 
 class Use(NamedTuple):
-    """A name and what it is used as, most of the time."""
+    """A name, and the kind that it has most of the time."""
 
     name: str
     kind: Kind
@@ -54,7 +57,7 @@ class Walk:
         ]
         #: Names that are only taken together, so that their lines are empty more often.
         self._quiet = [Use(f"{start}quiet {end}", Kind.LOCK, 1, (1,)) for end in "abcd"]
-        #: The claims that are in a line, or were lately.
+        #: The claims that are in a line, or were recently.
         self._known: list[Known] = []
 
     async def go(self, steps: int) -> Summary:
@@ -110,7 +113,7 @@ class Walk:
             await self._pair.join(known, self._random.random() < 0.7)
 
     async def _join_free(self) -> None:
-        """Several names at once; the same again, as if a copy came late, grants nothing."""
+        """Enter several lines at once; a second time, like a late copy, it grants nothing."""
         rng = self._random
         uses = rng.choice([self._uses, self._quiet])
         group = [Known(self._claim(use)) for use in rng.sample(uses, rng.randint(1, 4))]
@@ -120,7 +123,7 @@ class Walk:
             self._known += [known for known in group if known not in self._known]
 
     async def _leave_all(self) -> None:
-        """One claim of each of some names, at times with tombstones, and then their late copy."""
+        """Leave with one claim of each of some names, at times with tombstones, and then again."""
         rng = self._random
         first = list({known.claim.spec.name: known for known in self._known}.values())
         if not first:
@@ -175,7 +178,7 @@ class Walk:
             await self._pair.leave(known, "")
 
     async def _drain(self) -> None:
-        """Most of one name's claims leave, in some order; those who get in look for the push."""
+        """Most of one name's claims leave, in some order; granted waiters look for the push."""
         name = self._random.choice(self._uses).name
         mine = [known for known in self._known if known.claim.spec.name == name]
         self._random.shuffle(mine)
@@ -188,7 +191,7 @@ class Walk:
                     await self._pair.wait(other)
 
     async def _hand_over(self) -> None:
-        """One waits behind another, who leaves; the first looks for the push. Then it leaves."""
+        """One claim waits behind another, which leaves; the first looks for the push and leaves."""
         use = Use(self._pair.start_of_names + "handed over", Kind.LOCK, 1, (1,))
         ahead, behind = Known(self._claim(use)), Known(self._claim(use))
         for known in (ahead, behind):
@@ -200,7 +203,7 @@ class Walk:
             self._pair.store.unlisten(known.claim)
 
     async def _at_once(self) -> None:
-        """Several names that nobody else uses are taken at once, and released at once."""
+        """Several names that no other step uses are taken at once, and released at once."""
         start = self._pair.start_of_names
         uses = [Use(f"{start}at once {end}", Kind.LOCK, 1, (1,)) for end in "abc"]
         group = [Known(self._claim(use)) for use in uses]
@@ -208,14 +211,14 @@ class Walk:
         await self._pair.leave_all(group, suspect=False)
 
     async def _stranger(self) -> None:
-        """A leave and a keep with an id that nobody has."""
+        """Send a leave and a keep with an unknown id."""
         for known in self._some():
             await self._pair.leave(known, self._id())
             odd = Keep(Claim(self._id(), known.claim.spec), 0, 30.0)
             await self._pair.keep([(known, odd)])
 
     async def _late(self) -> None:
-        """The undo overtakes the join that it undoes."""
+        """Let the undo overtake the join that it undoes."""
         known = Known(self._claim(self._random.choice(self._uses)))
         await self._pair.leave(known, known.claim.id, suspect=True)
         await self._pair.join(known, wait=True)
@@ -225,7 +228,7 @@ class Walk:
             await self._pair.wait(known)
 
     async def _look(self) -> None:
-        # So that both have dropped who is dead and served who is next.
+        # So that both have dropped dead claims and granted the next ones.
         for use in self._uses + self._quiet:
             spec = Spec(use.name, Kind.ELECTION, 1, 1, 30.0, "sweeper")
             probe = Known(Claim(self._id(), spec))
@@ -249,7 +252,7 @@ class Walk:
         kind, capacity = use.kind, use.capacity
         if rng.random() < 0.04:
             kind = rng.choice(list(Kind))
-            # A line says of these how many fit, whatever its row says
+            # The line determines the capacity of these, whatever is in the row
             capacity = _FIXED.get(kind, capacity)
         if kind is Kind.SEMAPHORE and rng.random() < 0.15:
             capacity = rng.choice([1, 2, 4, 6, 8])
@@ -260,11 +263,11 @@ class Walk:
         return Claim(self._id(), spec)
 
     def _some(self) -> list[Known]:
-        """One of the claims, or none if there is none."""
+        """Return one of the claims, or none if there is none."""
         return [self._random.choice(self._known)] if self._known else []
 
     def _id(self) -> str:
-        """An id that another walk with the same seed doesn't use: the store may remember it."""
+        """Return an id that another walk with this seed doesn't use: the store may remember it."""
         self._ids += 1
         text = f"{self._pair.start_of_names}{self._ids}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]

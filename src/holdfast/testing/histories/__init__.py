@@ -1,7 +1,7 @@
-"""Histories: what workers wrote down of locks, queues and guards, and the judgement over it.
+"""Histories: the events that workers recorded of locks, queues and guards, and their judgement.
 
-A worker writes events with a :class:`Recorder`; :func:`judge` reads what all of them wrote and says
-which promises were broken, if any. It serves tests with real processes, against any store::
+A worker writes events with a :class:`Recorder`; :func:`judge` reads the events of all workers and
+reports which promises were broken, if any. It serves tests with real processes, on any store::
 
     recorder = Recorder(folder / "worker-1.jsonl", "worker-1")
     claim = recorder.ask("invoice:42", timeout=5)

@@ -1,4 +1,4 @@
-"""``python -m holdfast.testing judge FILE...``: judge histories, and tell the first story."""
+"""``python -m holdfast.testing judge FILE...``: judge histories, and print the first story."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import GRACE_S, BadHistory, judge_files, tell
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command: 0 if no promise is broken, 1 if one is, 2 if a file can't be read."""
+    """Run the command: 0 if no promise is broken, 1 if one is, 2 if a file can't be read."""
     parser = argparse.ArgumentParser(
         prog="python -m holdfast.testing judge",
         description="Judge what workers wrote down of their locks, queues and guards.",

@@ -1,8 +1,8 @@
 """The judgement: which promises a history breaks, by the rules of each product.
 
-Because every grant carries a fence, the order of the grants is known and nothing has to be
-searched. A million events are judged in some seconds. Only what certainly was is held against
-anybody: what a worker did that was killed is unknown from there.
+Because every grant carries a fence, the order of the grants is known, and no search is needed. A
+million events are judged in some seconds. Only certain facts count as a violation: what a killed
+worker did is unknown from its death on.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .reader import Reader
 from .story import tell
 from .terms import GRACE_S, LATE_PART, Terms, Violation
 
-#: The rules of each product: ``judge`` finds what is broken, ``figures`` are for people.
+#: The rules of each product: ``judge`` finds the violations, ``figures`` are for the report.
 RULES = (lock_rules, queue_rules, refresh)
-#: What a slow machine breaks, too: a stop between an answer and its record shortens an interval.
+#: Promises that a slow machine breaks, too: a stop before a record is written shortens an interval.
 BOUNDS = ("served or told", "bounded waiting", "interval")
-#: Violations of one kind and name that are told; more are counted.
+#: The most violations of one kind and name that are listed; more are only counted.
 TOLD = 5
 
 
 class Verdict(NamedTuple):
     """What was read, what was found, and how long it took, in seconds.
 
-    ``counts`` has the number of violations of each promise that was broken; ``violations`` the
-    first of them, in the order of time. ``figures`` are numbers for people.
+    ``counts`` has the number of violations of each broken promise; ``violations`` the first of
+    them, in the order of time. ``figures`` are the numbers for the report.
     """
 
     events: int
@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Is no promise broken?"""
+        """Whether no promise is broken."""
         return not self.counts
 
     def demand(self, ignored: Collection[str] = ()) -> None:
@@ -63,10 +63,11 @@ def judge(
     interval: float = 0.0,
     from_: str = "ack",
 ) -> Verdict:
-    """Judge what these workers wrote down; each argument is the lines of one file.
+    """Judge the histories of these workers; each argument is the lines of one file.
 
-    ``grace``: seconds by which an acquire may exceed its time-out, all but ``late_part`` of them.
-    ``interval``, ``from_``: a queue's ``min_interval``, and from when it counts. ``BadHistory`` if
+    ``grace``: seconds by which an acquire may exceed its time-out; the share ``late_part`` of them
+    may exceed it by more. ``interval``, ``from_``: a queue's ``min_interval``, and from when it
+    counts. ``BadHistory`` if a line isn't an event.
     a line isn't an event.
     """
     begun = boottime()
@@ -101,7 +102,7 @@ def judge_files(
 
 @contextlib.contextmanager
 def _no_collector() -> Generator[None]:
-    """A million claims are no garbage: looking for it among them takes as long as all the rest."""
+    """Turn the garbage collector off: its search in a million claims takes as long as the rest."""
     was = gc.isenabled()
     gc.disable()
     try:

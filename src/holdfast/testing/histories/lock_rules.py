@@ -1,24 +1,23 @@
 """The rules of locks: which promises a history breaks, and by which claims.
 
-Because every grant carries a fence, the order of the grants is known and nothing has to be
-searched: claims are sorted, by fence or by time, and looked through once. A million events are
-judged in some seconds.
+Because every grant carries a fence, the order of the grants is known, and no search is needed:
+claims are sorted, by fence or by time, and read once. A million events are judged in some seconds.
 
-    exclusion            the weights of those who certainly believed add up to the capacity at most
-    fence order          who asked after another one held has the greater fence
+    exclusion            the weights of the claims that certainly hold are at most the capacity
+    fence order          a claim that is asked for after another one is held has the greater fence
     duplicate fence      no two claims on a name ever got the same
     FIFO                 of two whose places in the line are known, the first was served first
     guarded writes       a thing accepts no fence smaller than one that it has accepted
-    served or told       every acquire of a worker that lives is answered
+    `served or told`     every acquire of a worker that lives is answered
     bounded waiting      acquire(timeout=T) is back within T and 0.25 s (all but one in a thousand)
-    no resurrection      no look passes once the loss was known
+    no resurrection      no look passes after the loss is known
 
-Only what certainly was is held against anybody. A hold counts from the return of acquire until
-release is called, the loss is known, the worker is killed, or the time has come until which it was
-to be believed when last looked at, whichever is first. What a worker did that was killed is unknown
-from there. A claim that was there when its name's state was damaged counts no longer: a store can't
-know what was taken from it; what comes afterwards has to be right. Where the last fence may have
-been among it, the order of fences is judged before and afterwards, each by itself.
+Only certain facts count as a violation. A hold counts from the return of acquire until the first
+of these: release is called, the loss is known, the worker is killed, or the deadline of its last
+look has passed. What a killed worker did is unknown from its death on. A claim that was there when
+the state of its name was damaged no longer counts: a store can't know what was taken from it; what
+comes afterwards has to be right. Where the last fence may have been damaged too, the order of
+fences is judged before and afterwards separately.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from .terms import Terms, Violation
 if TYPE_CHECKING:
     from .reader import Reader
 
-#: An acquire that isn't answered this long after its time-out never will be, seconds.
+#: An acquire that isn't answered this long after its time-out counts as never answered, seconds.
 SILENCE_S = 5.0
 
 
 def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
-    """Claims are sorted, by fence or by time, and looked through once."""
+    """Sort the claims, by fence or by time, and read them once."""
     locks = reader.locks
     for name, claims in locks.names.items():
         held = [claim for claim in claims if claim.how == "held"]
@@ -58,8 +57,10 @@ def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
 
 
 def _spans(held: list[Claim], forgotten: list[float]) -> Iterator[list[Claim]]:
-    """Those that were asked for and granted between two moments at which the last fence, and so the
-    order, may have been lost."""
+    """Yield the claims that were asked for and granted between two losses of the last fence.
+
+    With the last fence, the order may have been lost.
+    """
     if not forgotten:
         yield held
         return
@@ -73,7 +74,7 @@ def _spans(held: list[Claim], forgotten: list[float]) -> Iterator[list[Claim]]:
 
 
 def _exclusion(name: str, held: list[Claim]) -> Iterator[Violation]:
-    """Go through the beginnings and ends of belief in the order of time."""
+    """Read the beginnings and ends of the certain holds in the order of time."""
     if not held:
         return
     capacity = max(claim.capacity for claim in held)
@@ -87,7 +88,7 @@ def _exclusion(name: str, held: list[Claim]) -> Iterator[Violation]:
             steps.append((claim.shrunk[0], claim.shrunk[1] - weight))
             weight = claim.shrunk[1]
         steps.append((end, -weight))
-    steps.sort()  # at one time ends come first, as they are negative
+    steps.sort()  # at equal times, ends come first, because they are negative
     total, over = 0, False
     for when, change in steps:
         total += change
@@ -99,7 +100,7 @@ def _exclusion(name: str, held: list[Claim]) -> Iterator[Violation]:
 
 
 def _fences(name: str, held: list[Claim]) -> Iterator[Violation]:
-    """From the greatest fence down: nobody who has a greater one held before this one asked."""
+    """From the greatest fence down: none with a greater fence was held before this one asked."""
     earliest, who = math.inf, None
     former: Claim | None = None
     for claim in reversed(held):
@@ -116,7 +117,7 @@ def _fences(name: str, held: list[Claim]) -> Iterator[Violation]:
 
 
 def _fifo(reader: Reader, name: str, held: list[Claim]) -> Iterator[Violation]:
-    """A stopped worker may have lost its place; of the others the first in line is served first."""
+    """A stopped worker may have lost its place; of the others the first in line is first."""
     placed = [
         claim
         for claim in held
@@ -151,7 +152,7 @@ def _unanswered(reader: Reader, name: str, claims: list[Claim]) -> Iterator[Viol
 
 
 def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
-    """Check the two orders of writes that may be known: that of their times and the thing's own."""
+    """Check the two orders of writes that may be known: by their times, and by the thing."""
     greatest = 0
     done = sorted(accepted, key=lambda write: write.done)
     at = 0
@@ -172,7 +173,7 @@ def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
 
 
 def _late(reader: Reader, grace: float) -> tuple[list[Violation], list[float]]:
-    """The acquires that came back too late, and by how much each exceeded its time-out."""
+    """Return the acquires that came back too late, and by how much each exceeded its time-out."""
     late, waits = [], []
     for name, claims in reader.locks.names.items():
         for claim in claims:
@@ -191,7 +192,7 @@ def _late(reader: Reader, grace: float) -> tuple[list[Violation], list[float]]:
 
 
 def figures(reader: Reader, terms: Terms) -> dict[str, float]:
-    """Numbers for people; none without locks."""
+    """Return the numbers for the report; none without locks."""
     claims = [claim for some in reader.locks.names.values() for claim in some]
     writes = [write for some in reader.locks.things.values() for write in some]
     if not (claims or writes):

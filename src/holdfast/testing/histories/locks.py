@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Claim:
-    """One acquire and what came of it. Times are None, or infinite, where nothing is known."""
+    """One acquire and its result. Times are None, or infinite, where nothing is known."""
 
     __slots__ = (
         "answered",
@@ -46,7 +46,7 @@ class Claim:
         self.capacity: int = event["capacity"]
         self.timeout: float | None = event.get("timeout")
         self.place: int | None = event.get("place")
-        #: "held", "busy", "failed", or nothing if it was never answered; and when it was.
+        #: "held", "busy", "failed", or empty if it was never answered; then the time of that.
         self.how = ""
         self.answered = math.inf
         self.why = ""
@@ -56,12 +56,12 @@ class Claim:
         self.kept: bool | None = None
         #: A look that passed after the loss was known.
         self.revived = -math.inf
-        #: When it shrank, and to what.
+        #: The time of its downgrade, and the new weight.
         self.shrunk: tuple[float, int] | None = None
 
     @property
     def end(self) -> float:
-        """Until when its owner certainly believed in it, and nobody damaged it in the store."""
+        """The end of the time in which its owner certainly held it, and its state was undamaged."""
         return min(self.leaving, self.lost, self.died, self.damaged, max(self.until, self.looked))
 
     def on_look(self, event: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ class Claim:
 
 
 class Write:
-    """One guarded write and what came of it."""
+    """One guarded write and its result."""
 
     __slots__ = ("accepted", "asked", "done", "fence", "order", "thing", "worker")
 
@@ -103,7 +103,7 @@ class Write:
 
 
 class Locks:
-    """Every claim by its name, and every write by what was written to."""
+    """Every claim by its name, and every write by the thing that was written to."""
 
     def __init__(self, acts: dict[tuple[str, int], Any]) -> None:
         self.names: dict[str, list[Claim]] = {}
@@ -127,7 +127,7 @@ class Locks:
         }
 
     def finish(self, dead: dict[str, float]) -> None:
-        """There are no more lines."""
+        """Finish after the last line."""
         for name, spans in self.damages.items():
             for claim in self.names.get(name, ()):
                 met = (max(since, claim.asked) for since, until in spans if until >= claim.asked)

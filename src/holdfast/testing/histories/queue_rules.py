@@ -1,22 +1,22 @@
 """The rules of serial queues: which promises a history breaks.
 
 Every execution has a fence that rises in its group, so the order of the executions is known, and
-each group is gone through once.
+each group is read once.
 
     nothing lost       what was accepted was acked, or may have been by a worker that died doing it,
-                       or the queue still has it at the end
-    one at a time      no two executions of a group (in the plain lane: of a job) overlap
+                       or is still in the queue at the end
+    one at a time      no two executions of a group (or of an ungrouped job) overlap
     order              the jobs of a group come in the order in which they were put, none before the
                        last one was done
-    fence              who took later has the greater fence, and nobody the same
+    fence              the later take has the greater fence, and no two fences are equal
     interval           an execution begins this long after the end (or the take) of the one before
-    once               what was acked never comes again, and isn't in the queue any more
-    believed           a delivery that was to be believed yet could be settled
-    accepted           nothing is executed that nobody put; what was put once is no duplicate
+    once               what was acked never comes again, and has left the queue
+    believed           a delivery could be settled until its deadline
+    accepted           nothing is executed that was not put; what was put once is no duplicate
 
-Only what certainly was is held against anybody. An execution counts from the return of take until
-it is about to be settled, its loss is known, its worker is killed, or the time has come until which
-it was to be believed when last looked at, whichever is first.
+Only certain facts count as a violation. An execution counts from the return of take until the
+first of these: it is about to be settled, its loss is known, its worker is killed, or the deadline
+of its last look has passed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .terms import Terms, Violation
 if TYPE_CHECKING:
     from .reader import Reader
 
-#: The clocks of the store and of the workers may differ by so much within an interval, seconds.
+#: The largest difference of the clocks of the store and of the workers in an interval, seconds.
 CLOCKS_S = 0.002
 
 
 def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
-    """Go through each group once."""
+    """Read each group once."""
     jobs = reader.jobs
     yield from _lost(jobs, reader.last)
     yield from _left(jobs, reader.last)
@@ -91,7 +91,7 @@ def _one_at_a_time(group: str, executions: list[Execution]) -> Iterator[Violatio
 
 
 def _fences(group: str, executions: list[Execution]) -> Iterator[Violation]:
-    """In the order of the fences: nobody who has a smaller one asked after another was served."""
+    """In the order of fences: none with a smaller one asked after another was delivered."""
     earliest, who = math.inf, None
     for number in range(len(executions) - 1, -1, -1):
         one = executions[number]
@@ -104,7 +104,7 @@ def _fences(group: str, executions: list[Execution]) -> Iterator[Violation]:
 
 
 def _order(jobs: Jobs, group: str, executions: list[Execution]) -> Iterator[Violation]:
-    """Nothing twice that was acked; nothing before what stands in front of it was done."""
+    """No acked job comes again; no job comes before the one in front of it was done."""
     at, done, acked = 0, True, False
     for one in executions:
         if one.number == at and acked:
@@ -134,7 +134,7 @@ def _intervals(group: str, executions: list[Execution], terms: Terms) -> Iterato
 
 
 def _plain(executions: list[Execution]) -> Iterator[Violation]:
-    """Each ungrouped job is a group by itself."""
+    """Check each ungrouped job as a separate group."""
     jobs: dict[int, list[Execution]] = defaultdict(list)
     for one in executions:
         jobs[one.number].append(one)
@@ -147,7 +147,7 @@ def _plain(executions: list[Execution]) -> Iterator[Violation]:
 
 
 def _believed(group: str, executions: list[Execution]) -> Iterator[Violation]:
-    """A worker is told of the loss before the time until which the delivery was to be believed."""
+    """A worker gets no loss before the deadline of the delivery that it knows."""
     for one in executions:
         if one.kept is False and one.left < min(one.until, one.lost):
             early = one.until - one.left
@@ -155,7 +155,7 @@ def _believed(group: str, executions: list[Execution]) -> Iterator[Violation]:
 
 
 def figures(reader: Reader, terms: Terms) -> dict[str, float]:
-    """Numbers for people; none without jobs."""
+    """Return the numbers for the report; none without jobs."""
     jobs = reader.jobs
     executions = [one for some in jobs.groups.values() for one in some]
     if not (jobs.put or executions):

@@ -10,7 +10,7 @@ Key = tuple[str, int]
 
 
 class Execution:
-    """One delivery of one job, and what came of it. Times are infinite where nothing is known."""
+    """One delivery of one job, and its result. Times are infinite where nothing is known."""
 
     __slots__ = (
         "asked",
@@ -43,12 +43,12 @@ class Execution:
 
     @property
     def end(self) -> float:
-        """Until then it was certainly under way, as far as its worker knew."""
+        """The time until which it was certainly under way, as far as its worker knew."""
         return min(self.leaving, self.lost, self.died, self.until)
 
     @property
     def done(self) -> bool:
-        """May it have been acked?"""
+        """Whether it may have been acked."""
         return self.how == "ack" and self.kept is not False
 
     def on_look(self, event: dict[str, Any]) -> None:
@@ -64,11 +64,11 @@ class Execution:
         self.leaving, self.how = event["t"], event["how"]
 
     def on_left(self, event: dict[str, Any]) -> None:
-        """That has returned."""
+        """The settling has returned."""
         self.left, self.kept = event["t"], event["kept"]
 
     def on_unknown(self, event: dict[str, Any]) -> None:
-        """The store said nothing to that."""
+        """The store did not answer the settling."""
         self.left = event["t"]
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class Jobs:
         self.put: dict[Key, bool] = {}
         #: Jobs that the queue still had at the end.
         self.there: set[Key] = set()
-        #: (process, duplicates) of what was sent once and has lost jobs as duplicates.
+        #: (process, duplicates) of jobs that were sent once and dropped as duplicates.
         self.dropped: list[tuple[str, int]] = []
         self.groups: dict[str, list[Execution]] = {}
         self._puts: dict[tuple[str, int], list[Key]] = {}
@@ -96,7 +96,7 @@ class Jobs:
         }
 
     def finish(self, dead: dict[str, float]) -> None:
-        """There are no more lines."""
+        """Finish after the last line."""
         for executions in self.groups.values():
             for one in executions:
                 one.died = dead.get(one.worker, math.inf)

@@ -1,6 +1,6 @@
-"""Facts from the lines of a history, however much is missing: one pass, in any order of files.
+"""Facts from the lines of a history, even an incomplete one: one pass, in any order of files.
 
-What belongs to one claim or execution was written by one process, in order. What is missing stays
+The events of one claim or execution were written by one process, in order. What is missing stays
 unknown: a claim that was asked for and never answered may have been held or not, and neither proves
 nor excuses anything.
 """
@@ -24,12 +24,12 @@ class BadHistory(ValueError):
 
 
 class Reader:
-    """Takes in lines; afterwards its books have everything that they say of each product."""
+    """Reads lines; afterwards it has all facts about each product."""
 
     def __init__(self) -> None:
         self.events = 0
         self.first, self.last = math.inf, -math.inf
-        #: Processes that ended as they should, and those that were killed, with the time.
+        #: Processes that ended as they should, and the killed ones, with the time.
         self.ended: set[str] = set()
         self.dead: dict[str, float] = {}
         #: Process -> (from, to) of each time that it was stopped.
@@ -50,7 +50,7 @@ class Reader:
         }
 
     def read(self, lines: Iterable[str | bytes], file: str = "the history") -> None:
-        """Take in the lines of one file. ``BadHistory`` for one that isn't an event.
+        """Read the lines of one file. ``BadHistory`` for one that isn't an event.
 
         The last line may be cut short: its process was killed on a full disk.
         """
@@ -80,7 +80,7 @@ class Reader:
         self.first, self.last = first, last
 
     def finish(self) -> None:
-        """There are no more lines."""
+        """Finish after the last line."""
         for who, since in self._stopped.items():
             self.stops.setdefault(who, []).append((since, math.inf))
         self._stopped.clear()
@@ -88,10 +88,10 @@ class Reader:
         self.jobs.finish(self.dead)
 
     def stopped(self, worker: str, start: float, end: float) -> float:
-        """For how many seconds of this span the worker was stopped."""
+        """Return for how many seconds of this span the worker was stopped."""
         over = 0.0
         for since, until in sorted(self.stops.get(worker, ())):
-            # One may be told of twice: by whom it was done, and by itself.
+            # One stop may be recorded twice: by the process that did it, and by the worker itself.
             start = max(start, since)
             over += max(0.0, min(end, until) - start)
             start = max(start, until)

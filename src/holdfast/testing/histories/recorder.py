@@ -1,10 +1,10 @@
 """The record that a worker writes of itself while it works, to be judged afterwards.
 
-One file per worker, one line of JSON per event, written by one call before whatever the event
-announces takes effect: so a line that is there is whole, and a worker that is killed leaves the
-beginning of what it did. Times are the boot time of the machine, which all its processes share.
-Every time is taken on the careful side: a hold begins to count after acquire has returned, and
-ends to count before release is called, so an overlap in the history was one.
+One file per worker, one line of JSON per event, written by one call before the event takes effect:
+so a line that is there is whole, and a worker that is killed leaves the beginning of what it did.
+Times are the boot time of the machine, which all its processes share. Every time is taken on the
+careful side: a hold begins to count after acquire has returned, and ends to count before release is
+called, so an overlap in the history is a real overlap.
 
 An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
 
@@ -19,11 +19,11 @@ An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
     lost     c why              the hold is known to be lost
     write    w thing fence      a guarded write is about to be asked for
     wrote    w accepted [order] it was accepted, or refused
-    dead stopped continued  who     what somebody else did to a worker (or the machine, by its
-                                own account, afterwards); dead: is about to
+    dead stopped continued  who     what another process did to a worker, or the machine, as the
+                                    worker noticed afterwards; dead: is about to
     damaged who [since]         the state of this name in the store is about to be damaged, or was
                                 at some moment since then
-    forgotten who               so is its last fence: those given from then on may be less
+    forgotten who               the same for its last fence: later fences may be less
     bye                         the worker ends, with nothing under way
 
 Of serial queues. An execution begins to count after take has returned, and ends to count before it
@@ -31,12 +31,12 @@ is settled. Jobs of a group are put by one process, numbered from 1 on; ``group`
 ungrouped jobs.
 
     put       w jobs            these are about to be put: [group, number] each, in order
-    accepted  w dropped sent    the store has them; how many were duplicates, and were put how often
+    accepted  w dropped sent    the store accepted them; the numbers of duplicates and of tries
     took      c asked group n fence attempt until
                                 a take that was begun at ``asked`` delivered job n of the group
     leaving   c how             it is about to be settled: ack, retry or return
-    unknown   c                 the store did not say whether it was settled
-    there     jobs              nobody works any more, and the queue still has these
+    unknown   c                 the store did not answer whether it was settled
+    there     jobs              no worker is left, and the queue still contains these
     look, lost and left         as above
 
 Of refresh guards:
@@ -61,7 +61,7 @@ from .. import lag
 
 
 class HoldLike(Protocol):
-    """What is asked of a hold."""
+    """The parts of a hold that the recorder uses."""
 
     @property
     def fence(self) -> int:
@@ -69,7 +69,7 @@ class HoldLike(Protocol):
         ...
 
     def remaining(self) -> float:
-        """Seconds for which it may be believed."""
+        """Return the seconds to its deadline."""
         ...
 
     def check(self) -> object:
@@ -78,7 +78,7 @@ class HoldLike(Protocol):
 
 
 class DeliveryLike(Protocol):
-    """What is asked of a delivery."""
+    """The parts of a delivery that the recorder uses."""
 
     @property
     def fence(self) -> int:
@@ -91,7 +91,7 @@ class DeliveryLike(Protocol):
         ...
 
     def remaining(self) -> float:
-        """Seconds for which it may be believed."""
+        """Return the seconds to its deadline."""
         ...
 
 
@@ -114,9 +114,10 @@ class Recorder:
         timeout: float | None = None,
         place: int | None = None,
     ) -> int:
-        """Acquire is about to be called; the number by which the other events name this claim.
+        """Record that acquire is about to be called; return the number of the claim.
 
-        ``place``: its number in the line, where the test knows in which order they came.
+        ``place``: its number in the line, where the test knows in which order they came. The other
+        events name the claim by its number.
         """
         number = next(self._numbers)
         known: dict[str, Any] = {"name": name, "kind": kind, "weight": weight, "capacity": capacity}
@@ -167,48 +168,48 @@ class Recorder:
         self._write("lost", c=claim, why=str(why)[:300])
 
     def write(self, thing: str, fence: int) -> int:
-        """A guarded write is about to be asked for; the number that ``wrote`` takes."""
+        """A guarded write is about to be sent; return the number that ``wrote`` takes."""
         number = next(self._numbers)
         self._write("write", w=number, thing=thing, fence=fence)
         return number
 
     def wrote(self, number: int, accepted: bool, order: int | None = None) -> None:
-        """It was accepted or refused; ``order``: in which place, if the thing has said so."""
+        """It was accepted or refused; ``order``: its place, if the thing has returned one."""
         known = {} if order is None else {"order": order}
         self._write("wrote", w=number, accepted=accepted, **known)
 
     # -- queues ----------------------------------------------------------------------------
 
     def put(self, jobs: Sequence[tuple[str, int]]) -> int:
-        """These are about to be put; the number that ``accepted`` takes."""
+        """These are about to be put; return the number that ``accepted`` takes."""
         number = next(self._numbers)
         self._write("put", w=number, jobs=jobs)
         return number
 
     def accepted(self, number: int, dropped: int, sent: int) -> None:
-        """The store has them; ``dropped`` of them were duplicates; ``sent``: number of tries."""
+        """The store accepted them; ``dropped``: number of duplicates; ``sent``: number of tries."""
         self._write("accepted", w=number, dropped=dropped, sent=sent)
 
     def took(self, asked: float, group: str, number: int, job: DeliveryLike) -> int:
-        """A take has returned this job; the number by which the other events name it."""
+        """A take has returned this job; return the number by which the other events name it."""
         execution = next(self._numbers)
         now, left = boottime(), job.remaining()
-        # A worker that was stopped meanwhile, and finds it lost, doesn't know since when.
+        # A worker that was stopped meanwhile and finds it lost doesn't know the time of the loss.
         until = now + left if left else asked
         known = {"asked": asked, "group": group, "n": number, "until": until}
         self._write("took", now, c=execution, fence=job.fence, attempt=job.attempt, **known)
         return execution
 
     def settling(self, execution: int, how: str) -> None:
-        """It is about to be settled so: ``ack``, ``retry`` or ``return``."""
+        """It is about to be settled in this way: ``ack``, ``retry`` or ``return``."""
         self._write("leaving", c=execution, how=how)
 
     def unknown(self, execution: int) -> None:
-        """The store did not say whether it was settled."""
+        """The store did not answer whether it was settled."""
         self._write("unknown", c=execution)
 
     def there(self, jobs: Sequence[tuple[str, int]]) -> None:
-        """Nobody works any more, and the queue still has these."""
+        """No worker is left, and the queue still contains these."""
         self._write("there", jobs=jobs)
 
     # -- guards ----------------------------------------------------------------------------
@@ -232,13 +233,18 @@ class Recorder:
     # -- processes -------------------------------------------------------------------------
 
     def happened(self, what: str, who: str, since: float | None = None) -> None:
-        """Somebody else was killed (``dead``), ``stopped`` or ``continued``, or a name's state in
-        the store is about to be ``damaged``, or was at some moment after ``since``."""
+        """Record what was done to another process, or to a name's state in the store.
+
+        ``what``: it was killed (``dead``), ``stopped`` or ``continued``; or the state is about to
+        be ``damaged``, or was damaged at some moment after ``since``.
+        """
         self._write(what, who=who, **({} if since is None else {"since": since}))
 
     def halted(self, since: float) -> None:
-        """What the machine held us up since then (see ``holdfast.testing.lag``) was no doing of
-        ours: it counts as if we had been stopped."""
+        """Record the times since then in which the machine held us up, as if we were stopped.
+
+        See ``holdfast.testing.lag``.
+        """
         for when, late in lag.long(since):
             self._write("stopped", when - late, who=self._worker)
             self._write("continued", when, who=self._worker)

@@ -48,7 +48,7 @@ class Values:
 
 
 def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
-    """Compare each answer with the greatest version invalidated before it was asked for."""
+    """Compare each answer with the greatest version invalidated before its request."""
     floors: dict[str, tuple[list[float], list[int]]] = {}
     for key, changes in reader.values.changes.items():
         moments, versions, most = [], [], 0
@@ -68,7 +68,7 @@ def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
 
 
 def figures(reader: Reader, terms: Terms) -> dict[str, float]:
-    """Numbers for people; none without guards."""
+    """Return the numbers for the report; none without guards."""
     values = reader.values
     if not values.counts:
         return {}

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from .locks import Claim
 
-#: `acquire(timeout=T)` must be back within T and this much...
+#: `acquire(timeout=T)` must be back within T and this many seconds...
 GRACE_S = 0.25
-#: ...but for this part of all, because the machine may have been busy with something else.
+#: ...except for this share of them, because the machine may have been busy with something else.
 LATE_PART = 0.001
 
 
@@ -24,7 +24,7 @@ class Terms(NamedTuple):
 class Violation(NamedTuple):
     """A broken promise: its name; the lock, thing, group or key; when, and in words.
 
-    ``claims``: those of locks that it is about.
+    ``claims``: the claims of locks that it is about.
     """
 
     promise: str

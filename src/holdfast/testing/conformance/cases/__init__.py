@@ -1,5 +1,5 @@
 """The cases, by subject.
 
-Each is a coroutine function over an ``Arena``; ``registry.case`` says what it is about. Their names
-are the sentences that must be true.
+Each is a coroutine function of an ``Arena``; ``registry.case`` names its subject. The names of the
+functions are the sentences that must be true.
 """

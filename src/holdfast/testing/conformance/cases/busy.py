@@ -1,4 +1,4 @@
-"""A try on a name that another holds, cut off at any point: nothing changes for the holder."""
+"""A try on a busy name, interrupted at any point: nothing changes for the holder."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ...promise import promised
 from ..arena import EXCLUSIVE, Arena, stolen
 from ..registry import case
 
-#: The lease of the holder, seconds: nothing renews it, so its expiry says whether it was touched.
+#: The lease of the holder, seconds: nothing renews it, so its expiry shows whether it was touched.
 TTL_S = 25.0
-#: By how much an expiry that was read twice may seem to differ, seconds.
+#: The largest difference of an expiry that was read twice, seconds.
 READ_S = 0.5
-#: How often the event loop goes round before a task is cancelled.
+#: The rounds of the event loop before a task is cancelled.
 ROUNDS = (0, 1, 2, 3, 4, 6, 9, 14, 30)
-#: How many of the points of an acquire are interrupted in one run.
+#: The points of an acquire that are interrupted in one run.
 POINTS = 16
 #: Ways to try that end by themselves while the name is held.
 TRIES: tuple[dict[str, Any], ...] = (
@@ -38,7 +38,7 @@ BUSY = (*EXCLUSIVE, "read", "all")
 
 
 class Held:
-    """What the store says of a holder, and whether it still says so."""
+    """The store's record of a holder, and a check that it is unchanged."""
 
     def __init__(self, at: Arena, hold: Any, name: str) -> None:
         self._at = at
@@ -48,7 +48,7 @@ class Held:
         self._seen: ClaimRecord | None = None
 
     async def unchanged(self, what: object) -> None:
-        """Fence, expiry and belief of the holder are what they were, and nobody else is there."""
+        """Check that fence, expiry and deadline are unchanged, and no other holder is there."""
         (seen,) = await self._at.holders(self._name)
         first = self._seen = self._seen or seen
         with promised("a hold is its holder's"):
@@ -64,7 +64,7 @@ class Held:
 
 @contextlib.asynccontextmanager
 async def held(at: Arena) -> AsyncGenerator[Held]:
-    """Another client holds the name: a writer against readers, the last name of several."""
+    """Let another client hold the name: a writer against readers, the last name of several."""
     name = at.name
     options: dict[str, Any] = {"ttl": TTL_S, "auto_renew": False}
     if at.primitive.name == "all":
@@ -89,7 +89,7 @@ async def held(at: Arena) -> AsyncGenerator[Held]:
 async def a_try_on_a_busy_name_changes_nothing_for_the_holder(at: Arena) -> None:
     async with held(at) as holder:
         for options in TRIES:
-            with contextlib.suppress(StoreUnavailable):  # a busy machine outlives such a time
+            with contextlib.suppress(StoreUnavailable):  # on a busy machine this time may run out
                 assert await at.lock().acquire(**options) is None
             await holder.unchanged(options)
 
@@ -107,7 +107,7 @@ async def a_cancelled_try_on_a_busy_name_changes_nothing_for_the_holder(at: Aren
                 for _ in range(rounds):
                     await asyncio.sleep(0)
                 task.cancel()
-                if rounds % 2:  # and once more, while the first one is being undone
+                if rounds % 2:  # once more, while the first one is being undone
                     await asyncio.sleep(0)
                     task.cancel()
                 await asyncio.wait([task])
@@ -133,5 +133,5 @@ async def an_interrupted_try_on_a_busy_name_changes_nothing_for_the_holder(at: A
 
 
 def _tried(at: Arena, options: dict[str, Any]) -> None:
-    """Try now, in this thread."""
+    """Try once, in this thread."""
     assert run_sync(at.lock().acquire(**options)) is None

@@ -1,4 +1,4 @@
-"""asyncio: whatever is cancelled leaves nothing behind, and a lost lock can cancel its body."""
+"""asyncio: a cancelled task leaves nothing behind, and a lost lock can cancel its body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOP = "only asyncio has an event loop"
 
 
 async def cancelled(task: asyncio.Task[Any]) -> bool:
-    """Wait for its end; was it by cancellation?"""
+    """Wait for the end of a task; return whether it was cancelled."""
     done, _ = await asyncio.wait([task], timeout=5)
     assert done, "it goes on"
     return task.cancelled()
@@ -149,7 +149,7 @@ async def a_release_that_is_cancelled_is_carried_out(at: Arena) -> None:
 
 
 async def _guarded(at: Arena, body: Callable[[Any], Awaitable[Any]]) -> LockLost:
-    """Run a body under a guard that breaks in; what came out."""
+    """Run a body whose hold is broken; return the error."""
     with raises(LockLost, at.name) as caught:
         async with at.locks.lock(at.name, ttl=KEPT_S, cancel_on_lost=True) as hold:
             await at.others.break_(at.name, at.number(hold))
@@ -170,7 +170,7 @@ async def a_loss_cancels_the_body_and_becomes_lock_lost(at: Arena) -> None:
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
-    await asyncio.sleep(0)  # and nothing of it is left to strike later
+    await asyncio.sleep(0)  # nothing is left that would cancel later
 
 
 @case("lock", only="aio", because=BECAUSE)

@@ -38,7 +38,7 @@ async def of_two_closes_at_once_the_second_waits_until_all_is_given_back(at: Are
 
 @asynccontextmanager
 async def _idle(at: Arena) -> AsyncGenerator[asyncio.AbstractEventLoop, None]:
-    """A loop that runs only while it is told to."""
+    """Make an event loop that runs only when the case runs it."""
     loop = asyncio.new_event_loop()
     try:
         yield loop
@@ -48,7 +48,7 @@ async def _idle(at: Arena) -> AsyncGenerator[asyncio.AbstractEventLoop, None]:
 
 
 async def _end_of_all() -> None:
-    """Let the tasks of this loop come to their end."""
+    """Wait for the end of the other tasks of this loop."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:
         await asyncio.wait(others, timeout=SOON_S)

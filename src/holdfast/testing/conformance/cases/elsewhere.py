@@ -16,7 +16,7 @@ LOOPS = "threads have no event loop"
 
 
 async def _in_another_loop(at: Arena, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Do it in an event loop of another thread, while ours runs on."""
+    """Run it in an event loop of another thread, while our loop continues."""
     return await at.face.outside(lambda: asyncio.run(work()))
 
 

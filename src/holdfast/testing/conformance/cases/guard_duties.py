@@ -1,4 +1,4 @@
-"""The refresh lease of a guard: one caller has it, it expires, only its holder stores a value."""
+"""The refresh lease of a guard: one caller holds it, it expires, only its holder stores a value."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..struck import FOREVER
 from ..struck import guards_of as struck_guards_of
 from .guards import MANY, Source
 
-#: What a request is given.
+#: The time-out of a request, seconds.
 WITHIN_S = 5.0
-#: How often a case tries what a faulty store would grant once in thirty times.
+#: Number of attempts to find a fault that a store shows once in thirty times.
 OFTEN = 60
 
 
@@ -119,7 +119,7 @@ async def what_was_computed_from_before_an_invalidation_is_not_stored(at: Arena)
     merged = at.start(waits)
     await at.sleep(0.1)
     assert await theirs.invalidate() == 0
-    # A caller that asks from now on doesn't get the old value, which is still being computed.
+    # A caller that asks after this doesn't get the old value, which is still being computed.
     assert await theirs.get(new) == "new"
     go.set()
     assert await actor.result() == "old"
@@ -200,7 +200,7 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(again, Duty)
     assert again.fence == duty.fence
     assert await guards.invalidate([entry], WITHIN_S) == [False]
-    # The copy arrives after the invalidation, and takes the refresh lease for nobody.
+    # The copy arrives after the invalidation, and takes the refresh lease for no caller.
     copy = await guards.begin(wish, WITHIN_S)
     assert isinstance(copy, Duty)
     assert copy.fence > duty.fence
@@ -210,7 +210,7 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(gone, Gone)
     assert await guards.read([entry], WITHIN_S) == [None]
     assert isinstance(await guards.begin(wish._replace(id="2e" * 16), WITHIN_S), Busy)
-    # With its own fence it is a refresh lease like any other; to finish it twice changes nothing.
+    # With its own fence it is a refresh lease like any other; a second finish changes nothing.
     theirs = finish._replace(fence=copy.fence)
     assert await guards.finish(theirs, WITHIN_S) is True
     assert await guards.finish(theirs, WITHIN_S) is True
@@ -222,9 +222,9 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
 
 @case("guard")
 async def an_outage_that_begins_behind_the_read_is_waited_for_once(at: Arena) -> None:
-    # Given a store that is read, and then takes no request to compute any more
+    # Given a store that is read, and then accepts no request to compute
     client = at.client()
-    # (a store without guards says so here)
+    # (a store without guards refuses here)
     assert await client.guard(at.name, ttl=60).invalidate("a") == 0
     struck = struck_guards_of(client)
     guard = client.guard(at.name, ttl=60, on_down="compute")
@@ -237,7 +237,7 @@ async def an_outage_that_begins_behind_the_read_is_waited_for_once(at: Arena) ->
 
     # When several values are missing
     assert await guard.get_many([*"abcd"], compute) == {key: key.upper() for key in "abcd"}
-    # Then the first of them has found out, and the others don't ask again
+    # Then the first of them has found the outage, and the others don't ask again
     assert len(asked) == 4
     assert asked[0] > 0
     assert asked == [asked[0]] * 4

@@ -1,4 +1,4 @@
-"""Refresh guards: one computes, the others wait for the value or take the old one."""
+"""Refresh guards: one caller computes, the others wait for the value or take the old one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...faces import now
 from ..arena import Arena, at_once, raises
 from ..registry import case
 
-#: So many callers at once.
+#: The number of callers at once.
 MANY = 8
 
 
 class Source:
-    """What a guard stands before: it counts how often it is asked, and by how many at once."""
+    """The source behind a guard: it counts its calls, and how many run at once."""
 
     def __init__(self, at: Arena, seconds: float = 0.0) -> None:
         self._at = at
@@ -27,7 +27,7 @@ class Source:
         self.most = 0
 
     def compute(self) -> Callable[[], Awaitable[Any]]:
-        """What to hand to ``get``: the value is the number of the call."""
+        """Return the function for ``get``: its value is the number of the call."""
 
         async def ask() -> int:
             self.calls += 1
@@ -75,7 +75,7 @@ async def a_read_after_a_pause_takes_no_longer(at: Arena) -> None:
     source = Source(at)
     guard = at.guard(ttl=60)
     assert await guard.get(source.compute()) == 1
-    await at.sleep(1.2)  # a connection that was idle for longer than a second is looked at first
+    await at.sleep(1.2)  # the client checks a connection that was idle for over a second
     for key in ("", "another"):
         begun = now()
         assert await guard.get(source.compute(), key=key) in (1, 2)
@@ -116,7 +116,7 @@ async def of_many_who_miss_one_computes_and_all_get_its_value(at: Arena) -> None
     answers = [await actor.result() for actor in actors]
     assert [found for found, _ in answers] == [1] * MANY
     assert source.calls == 1
-    # The value wakes all of them at once; nobody stands in a queue to find it there.
+    # The value wakes all of them at once; no caller waits in a queue to find it.
     assert max(when for _, when in answers) - begun < 0.3 + at.served(begun)
 
 

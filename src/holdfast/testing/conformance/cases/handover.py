@@ -1,4 +1,4 @@
-"""Detach and adopt: a hold continues elsewhere, once, under the same fence."""
+"""Detach and adopt: a hold continues in another client, once, under the same fence."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def an_adoption_that_comes_after_its_undo_takes_nothing(at: Arena) -> None
 
 
 def with_fence(text: str, fence: int) -> str:
-    """The same token with another fence in it."""
+    """Return the same token with another fence."""
     return token_of.write(token_of.read(text)._replace(fence=fence))
 
 
@@ -142,7 +142,7 @@ async def a_token_whose_hold_is_over_is_told_what_ended_it(at: Arena) -> None:
     expired = await (await at.lock(ttl=KEPT_S).acquire()).detach()
     await at.free(within=2.0 + KEPT_S)
     await is_over(expired, "is over: it has expired")
-    # The earlier reasons are still told
+    # The store still knows the earlier reasons
     await is_over(released, "is over: released")
     await is_over(broken, "is over: broken")
 

@@ -1,4 +1,4 @@
-"""The life of a hold: what it says of itself, how it is kept, how it ends when we end it."""
+"""The life of a hold: its attributes, its renewal, its end by the caller."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def extending_lengthens_the_hold_here_and_in_the_store(at: Arena) -> None:
     begun, before = now(), hold.remaining()
     assert before <= 4.0 - 0.05
     after = await hold.extend()
-    # How long the call took is no longer left; all that it adds counts from its beginning.
+    # The time of the call counts: the new lease begins when the call begins.
     assert before < after + now() - begun
     assert after <= 4.0
     begun = now()
@@ -120,7 +120,7 @@ async def extending_lengthens_the_hold_here_and_in_the_store(at: Arena) -> None:
 
 @case(*TUNABLE)
 async def a_hold_that_is_extended_to_less_is_believed_for_no_longer(at: Arena) -> None:
-    # A store whose clock is set back cuts each lease to the length that was asked for last.
+    # A store whose clock is set back cuts each lease to the last requested length.
     hold = await at.lock(ttl=20.0, auto_renew=False).acquire()
     left = await hold.extend(10.0)
     assert left < 10.0 == hold.ttl
@@ -184,7 +184,7 @@ async def a_listing_tells_a_released_name_that_stays_occupied_from_a_held_one(at
     assert (seen.kept, seen.held, seen.owner) == (True, True, hold.owner)
     assert 0.0 < seen.expires_in <= 20.0
     assert seen.expires_in + now() - begun > 20.0 - 1.0
-    # When somebody waits, the store may keep the claim elsewhere.
+    # With a waiter in line, the store may keep the claim in another place.
     waiter = at.start(at.rival().acquire)
     await at.line(waiters=1)
     line = await at.look()
@@ -232,7 +232,7 @@ async def a_hold_is_a_context_manager_of_its_own(at: Arena) -> None:
 
 @case(*TUNABLE)
 async def a_hold_extended_to_less_is_believed_no_longer_by_an_older_renewal(at: Arena) -> None:
-    # Given a renewal that the store has handled, while its answer is on its way
+    # Given a renewal that the store has handled, while its reply is on its way
     client: Any = at.client()
     hold = await at.primitive.make(client, at.name, ttl=KEPT_S).acquire()
     handled, extended = at.flag(), at.flag()
@@ -249,11 +249,11 @@ async def a_hold_extended_to_less_is_believed_no_longer_by_an_older_renewal(at: 
 
     client._ctx.store = Overlaid(client._ctx.store, keep=late)
     await handled.wait()
-    # When the hold is extended to less, and the answer comes after that
+    # When the hold is extended to less, and the reply comes after that
     with contextlib.suppress(LockLost):  # on a machine that stands still
         assert await hold.extend(KEPT_S / 4) <= KEPT_S / 4
     extended.set()
-    # Then it is never believed for longer, though it is renewed on
+    # Then its deadline never moves later, though it is renewed again
     most = 0.0
     while asked < 4 and hold.lost is None:
         most = max(most, hold.remaining())
@@ -267,9 +267,9 @@ async def a_forgotten_hold_warns_and_is_renewed_no_more(at: Arena) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fence = at.number(await at.lock(ttl=0.2).acquire())
-        gc.collect()  # it may take longer than the hold needs to be renewed once more
+        gc.collect()  # this may take longer than the time to the next renewal
         await at.free(within=3.0)  # never, if it were renewed
-        async with at.lock():  # whoever comes next passes the warning on, if the renewer did not
+        async with at.lock():  # the next caller passes the warning on, if the renewer did not
             pass
         await at.until(lambda: any(at.name in str(w.message) for w in caught))
     (said,) = (w for w in caught if at.name in str(w.message))
@@ -282,8 +282,8 @@ async def a_forgotten_hold_stops_nobody_where_warnings_are_errors(at: Arena) -> 
     kept = await at.locks.lock(at.fresh("kept"), ttl=KEPT_S).acquire()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        frozen = gc.get_freeze_count()  # whoever runs us may have done so, and wants it to last
-        gc.freeze()  # to look at all that a process has takes longer than a hold lasts
+        frozen = gc.get_freeze_count()  # our caller may have frozen objects, and needs that to last
+        gc.freeze()  # looking at all objects of a process takes longer than a hold lasts
         try:
             await at.lock(ttl=0.2).acquire()
             gc.collect()

@@ -18,7 +18,7 @@ async def a_broken_hold_is_free_at_once_and_its_owner_told_soon(at: Arena) -> No
     assert not await at.holders()
     begun = now()
     assert await hold.wait_lost(10) is Loss.BROKEN
-    # With its next renewal; or the one after that, if a busy server has left it without an answer.
+    # With its next renewal; or with the one after that, if a busy server did not answer.
     assert now() - begun < KEPT_S + at_once(begun)
     assert (hold.lost, hold.state) == (Loss.BROKEN, State.LOST)
     assert await hold.release() is False
@@ -40,7 +40,7 @@ async def the_next_one_gets_what_was_broken_and_keeps_it(at: Arena) -> None:
     assert await at.locks.break_(at.name, at.number(hold)) is True
     await inside.wait()
     assert now() - begun < at.served(begun)
-    assert await hold.release() is False  # and it frees nobody else's
+    assert await hold.release() is False  # and it releases no hold of another client
     (seen,) = await at.holders()
     over.set()
     fence, kept = await waiter.result()
@@ -132,7 +132,7 @@ async def a_release_is_no_loss(at: Arena) -> None:
     told: list[Any] = []
     hold = await at.lock(ttl=KEPT_S, on_lost=lambda *news: told.append(news)).acquire()
     await hold.release()
-    await at.sleep(KEPT_S / 3 + 0.1)  # whoever renewed it still would find it gone
+    await at.sleep(KEPT_S / 3 + 0.1)  # a renewal now would find that it has ended
     assert (told, hold.lost, hold.state) == ([], None, State.RELEASED)
 
 

@@ -7,7 +7,7 @@ from ..arena import Arena
 from ..misuse import Walk
 from ..registry import case
 
-#: How many histories one run plays, and how many steps each has.
+#: The number of histories that one run plays, and the steps of each.
 WALKS, STEPS = 2, 20
 
 

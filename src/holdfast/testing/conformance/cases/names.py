@@ -1,4 +1,4 @@
-"""Names are never interpreted, input that can't be right is refused in words, people can look."""
+"""Names are never interpreted, wrong input is refused with a message, lines can be inspected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ....errors import ConfigError
 from ..arena import EXCLUSIVE, SINGLE, Arena, raises
 from ..registry import case
 
-#: Ends of names, each of which must be a separate name.
+#: Ends of names; each must give a separate name.
 DISTINCT = [
     "a", "A", "a ", " a", "a\n", "a\0", "a\0b", "a\r\n", "á", "a\u0301", "ä", "ß", "ss", "日本",
     "🔒", "{a}", "{{a}}", "a/b", "a//b", "a/./b", "../a", "a:b", "a%", "a_", "a%2F", "a*", "a?",
@@ -203,7 +203,7 @@ async def what_other_primitives_can_not_be_given_is_refused_in_words(at: Arena) 
 
 
 def _refused(wrong: list[tuple[Callable[[], Any], str]]) -> None:
-    """Each of these must be refused, in words with these among them."""
+    """Check that each of these is refused, with these words in the message."""
     for make, words in wrong:
         with raises(ConfigError) as caught:
             make()
@@ -224,7 +224,7 @@ async def arguments_of_acquire_that_contradict_are_refused(at: Arena) -> None:
         with raises(ConfigError, words):
             await lock.acquire(**kwargs)
     assert not await at.holders()
-    hold = await lock.acquire(blocking=False, timeout=-1)  # as threading has it
+    hold = await lock.acquire(blocking=False, timeout=-1)  # as in `threading`
     await hold.release()
 
 

@@ -1,4 +1,4 @@
-"""Between processes: what a lock is for. Real processes, real SIGKILL, real forks."""
+"""Locks between processes: real processes, real SIGKILL, real forks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..registry import case
 
 
 async def in_child(at: Arena, text: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run this in the child of a fork; what it answers, as JSON has it."""
+    """Run this in the child of a fork; return its result, through JSON."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -45,7 +45,7 @@ async def in_child(at: Arena, text: Callable[[], Coroutine[Any, Any, Any]]) -> A
 
 
 async def warm(at: Arena, worker: Worker) -> None:
-    """Have it connect, for which a try gives no time on a busy machine."""
+    """Make it connect, for which a try gives no time on a busy machine."""
     name = at.fresh("warm")
     assert await worker.acquire(name, timeout=20) is not None
     await worker.call("release", name)
@@ -86,7 +86,7 @@ async def a_waiter_in_another_process_is_served_at_the_release(at: Arena) -> Non
     released = now()
     await hold.release()
     fence = await worker.answer()
-    assert now() - released < at.served(released) + 0.5  # nobody sees how late that process is
+    assert now() - released < at.served(released) + 0.5  # the delay of that process is unknown
     at.in_order(at.number(hold), fence)
     assert await worker.call("release", at.name) is True
 
@@ -131,7 +131,7 @@ async def a_stopped_process_finds_its_hold_lost_when_it_wakes(at: Arena) -> None
         try:
             await at.locks._ctx.store.inspect(at.fresh("probe"), 0.3, exact=True)
             break
-        except StoreUnavailable:  # it was stopped where nobody passes it
+        except StoreUnavailable:  # it was stopped at a point where it blocks others
             os.kill(worker.pid, signal.SIGCONT)
             await worker.call("release", at.name)
     try:
@@ -139,7 +139,7 @@ async def a_stopped_process_finds_its_hold_lost_when_it_wakes(at: Arena) -> None
             at.in_order(fence, at.number(hold))
             os.kill(worker.pid, signal.SIGCONT)
             assert await worker.call("state", at.name) == "lost"
-            # (If it was stopped amid a renewal, it has had no answer.)
+            # (If it was stopped during a renewal, it has had no answer.)
             reason = await worker.call("wait_lost", at.name, 1.0)
             assert reason in (Loss.EXPIRED, Loss.UNREACHABLE)
             assert await worker.call("release", at.name) is False
@@ -250,7 +250,7 @@ async def a_fork_is_seen_by_a_hold_whose_client_is_forgotten(at: Arena) -> None:
 
 
 def _sockets() -> set[str]:
-    """The sockets that this process has, where the system tells."""
+    """Return the sockets that this process has, where the system shows them."""
     found = set()
     for fd in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
         with contextlib.suppress(OSError):

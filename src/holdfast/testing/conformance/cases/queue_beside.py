@@ -1,5 +1,4 @@
-"""A delivery that several settle at the same time: the store lets one of them, and nobody is told
-of a loss."""
+"""A delivery that several threads settle at once: one succeeds, and the others see no loss."""
 
 from __future__ import annotations
 
@@ -15,8 +14,11 @@ from ..struck import Overlaid, Struck, queues_of
 
 
 def _meeting(at: Arena, struck: Struck, job: Any, first: bool) -> Callable[[], int]:
-    """From now on two settles of this job meet: both have arrived before either is answered, and
-    then the one that counted (``first``) or the other one is answered first. How many arrived?"""
+    """Make the next two settles of this job meet; return a function that counts the arrived ones.
+
+    Both arrive before either is answered. Then the one that counted (``first``) or the other one is
+    answered first.
+    """
     inner = struck.verbs
     arrived: list[bool] = []
     out: list[bool] = []
@@ -47,15 +49,15 @@ def _meeting(at: Arena, struck: Struck, job: Any, first: bool) -> Callable[[], i
 
 
 def _of_a_client(at: Arena) -> tuple[Any, Struck]:
-    """The queue of a separate client, and the verbs that this client sends."""
-    at.queue()  # where there are none this says so
+    """Return the queue of a separate client, and the verbs that this client sends."""
+    at.queue()  # a store without queues refuses here
     client = at.client()
     struck = queues_of(client)
     return client.queue(at.name), struck
 
 
 async def _taken(at: Arena, first: bool) -> tuple[Any, Any, Callable[[], int]]:
-    """A queue, its one job, and how many settles of that have arrived."""
+    """Return a queue, its one job, and the count of the settles of it that have arrived."""
     queue, struck = _of_a_client(at)
     await queue.put("work", group=f"g{first}")
     job = await queue.take(timeout=5)
@@ -149,7 +151,7 @@ async def a_body_that_fails_beside_an_ack_is_not_called_lost(at: Arena) -> None:
 async def of_two_acks_of_a_job_that_is_lost_none_counts(at: Arena) -> None:
     _, job, _ = await _taken(at, False)
     ours = job._ack_request()
-    job._lease.take = job._lease.take._replace(id="0" * 32)  # as if somebody else had it
+    job._lease.take = job._lease.take._replace(id="0" * 32)  # as if another worker held it
     both = [at.start(job.ack) for _ in range(2)]
     with promised("no ack of a job of somebody else counts"):
         assert [await one.result() for one in both] == [False, False]

@@ -12,19 +12,19 @@ from ...faces import Actor, now
 from ..arena import Arena
 from ..registry import case
 
-#: So long after it has begun somebody waits.
+#: After this time a take that has begun is waiting, seconds.
 ASLEEP_S = 0.15
 
 
 def _wish(queue: Any) -> Take:
-    """What a `take` that waits sends."""
+    """Return the request of a `take` that waits."""
     options, ctx = queue._options, queue._ctx
     what = (1, options.ttl, ctx.owner, options.pace, options.patience, True)
     return Take(queue.name, secrets.token_hex(16), *what)
 
 
 async def _waits(at: Arena) -> Actor:
-    """Somebody who waits for a job."""
+    """Start another client that waits for a job."""
     waiter = at.start(lambda: at.rival_queue().take(10.0))
     await at.sleep(ASLEEP_S)
     return waiter
@@ -63,7 +63,7 @@ async def who_is_woken_and_gives_up_passes_it_on(at: Arena) -> None:
     verbs = queues_of(queue._ctx.store)
     for first in (True, False):
         waiter = None if first else await _waits(at)
-        # So many that one of them is woken, whatever the order in which a store does that.
+        # Enough requests that one of them is woken, in whatever order a store wakes.
         wishes = [_wish(queue) for _ in range(8)]
         for wish in wishes:
             await verbs.take(wish, REQUEST_S)

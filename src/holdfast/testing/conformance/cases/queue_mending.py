@@ -26,7 +26,7 @@ async def what_dies_again_while_dead_letters_are_revived_is_not_revived_again(at
     await queue.put_many(range(100))
 
     async def bury(most: int) -> int:
-        """Take some and make them dead letters, by two requests however many they are."""
+        """Take up to ``most`` jobs and make them dead letters, by two requests in all."""
         take = Take(at.name, uuid.uuid4().hex, most, LEASE_S, "host:1:kit", Pace(), Patience())
         jobs = (await struck.verbs.take(take, REQUEST_S)).deliveries
         wanted = [Settle(at.name, j.group, j.seq, take.id, Verdict.DEAD, reason="no") for j in jobs]
@@ -97,12 +97,12 @@ async def a_purge_of_one_state_removes_no_more_than_stood_so(at: Arena) -> None:
     await bury()
     loans = await queue.take_many(5, timeout=5)
     struck.verbs = Overlaid(struck.verbs, purge=beside)
-    # When those of one state are removed
+    # When the jobs of one state are removed
     assert await other.purge("waiting") == 5
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (5, 5, 10)
     assert await other.purge("dead") == 10
-    # Then the jobs that came meanwhile are left, and those in delivery
+    # Then the jobs that came meanwhile are left, and the jobs in delivery
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (10, 5, 5)
     assert await queue.ack_many(loans) == [True] * 5
@@ -125,7 +125,7 @@ async def a_group_that_a_dead_letter_holds_back_is_seen_to_wait(at: Arena) -> No
 
 @case("queue")
 async def a_purge_leaves_what_is_put_before_its_first_request(at: Arena) -> None:
-    # Given jobs of both lanes, and somebody who puts more when the purge knows how many there are
+    # Given grouped and ungrouped jobs, and a client that puts more after the purge has counted them
     queue, client = at.queue(), at.client()
     other, struck = client.queue(at.name), queues_of(client)
     survey = struck.verbs.survey
@@ -139,10 +139,10 @@ async def a_purge_leaves_what_is_put_before_its_first_request(at: Arena) -> None
     for state in ("waiting", None):
         await queue.put_many([{"payload": "old", "group": "abc"[n]} for n in range(3)])
         await queue.put_many(["old"] * 2)
-        # When those are removed that stood there
+        # When the jobs that were there are removed
         struck.verbs = Overlaid(struck.verbs, survey=then_puts)
         assert await other.purge(state) == 5
-        # Then all that has come since is left
+        # Then all jobs that have come since are left
         left = await queue.jobs(most=1000)
         assert [job.payload[-3:] for job in left] == [b"new"] * 500
         struck.verbs = Overlaid(struck.verbs, survey=survey)

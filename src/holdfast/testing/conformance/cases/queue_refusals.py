@@ -1,4 +1,4 @@
-"""Serial queues whose store refuses to settle: nothing is written down as done that isn't."""
+"""Serial queues whose store refuses to settle: no unsettled job is recorded as done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..arena import KEPT_S, Arena, raises
 from ..registry import case
 from ..struck import queues_of
 
-#: What a settle raises, and how it is asked for.
+#: The error of a settle, and the call that settles.
 REFUSED: tuple[tuple[Exception, Callable[[Any, Any], Awaitable[Any]]], ...] = (
     (ConfigError("planted"), lambda queue, job: job.ack()),
     (OSError("planted"), lambda queue, job: job.ack()),
@@ -57,7 +57,7 @@ async def what_is_settled_answers_yes_to_the_verb_that_settled_it_and_to_no_othe
         if verb == "give_back":
             again: Any = await queue.take(timeout=5)
             assert await again.ack() is True
-    assert (await queue.stats()).done == 2  # the ack, and that of the job which was given back
+    assert (await queue.stats()).done == 2  # the ack, and that of the released job
 
 
 async def _consumed(queue: Any, kept: list[Any]) -> None:

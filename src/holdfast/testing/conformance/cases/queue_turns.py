@@ -93,7 +93,7 @@ async def a_busy_group_does_not_starve_the_others(at: Arena) -> None:
     await queue.put_many(["hot"] * 20, group="hot")
     await queue.put("quiet", group="quiet")
     seen = []
-    # The group that waits longest is first, except on a cluster whose parts are asked in turn
+    # The group that has waited longest is first, except on a cluster whose parts are asked in turn
     for _ in range(3):
         job = await queue.take(timeout=5)
         assert job is not None
@@ -117,7 +117,7 @@ async def neither_lane_starves_the_other(at: Arena) -> None:
 
 
 async def _returned(at: Arena, groups: list[str | None], take_turns: bool) -> None:
-    """Put one job after the other, and take and return until each was seen, and settle them."""
+    """Put jobs one by one, take and return until each was seen, and settle them."""
     queue = at.queue(from_="take" if take_turns else "ack")
     for number, group in enumerate(groups):
         await queue.put(number, group=group)

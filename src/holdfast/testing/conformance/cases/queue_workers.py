@@ -1,4 +1,4 @@
-"""Workers: whatever a handler does, its worker continues, and the attempt counts."""
+"""Workers: a worker continues after any misdeed of its handler, and the attempt counts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..misdeeds import misdeeds, wrong_kinds
 from ..registry import case
 from ..struck import queues_of
 
-#: A queue whose numbers have stayed the same for this long has settled, in seconds.
+#: A queue is at rest when its numbers have not changed for this many seconds.
 STILL_S = 4.0
 
 
 def bare(queue: Any) -> Any:
-    """The queue itself: its worker is to get a handler as it is, and no other one in its place."""
+    """Return the queue itself, so that its worker gets the handler unchanged."""
     return getattr(queue, "_thing", queue)
 
 
@@ -28,7 +28,7 @@ async def run(at: Arena, worker: Any) -> None:
 
 
 async def settled(at: Arena, queue: Any, dead: int, done: int) -> Any:
-    """The numbers of the queue: once they are these, or when they don't change any more."""
+    """Return the numbers of the queue, once they are these or don't change."""
     last, since, record = None, now(), await queue.stats()
     while now() - since < STILL_S:
         record = await queue.stats()

@@ -86,7 +86,7 @@ async def a_duplicate_is_dropped_and_says_so(at: Arena) -> None:
         assert job is not None
         assert job.payload in ("first", 2)
         assert await job.ack()
-    # Also when it is done, as long as the window lasts
+    # Also when it is done, until the dedup window has passed
     assert (await queue.put("late", id="order:1")).duplicate
     assert await queue.take(timeout=0) is None
 
@@ -120,7 +120,7 @@ async def the_pause_of_a_failed_job_lasts_however_often_it_is_asked_for(at: Aren
         assert await job.retry(in_=60)
     for turn in range(20):
         assert await queue.take(timeout=0) is None
-        if turn % 5 == 4:  # what stands behind it doesn't wake it
+        if turn % 5 == 4:  # a job behind it doesn't wake it
             await queue.put("behind", group="g", delay=turn)
     failed = [one for one in await queue.jobs() if one.attempts]
     assert [one.due_in > 30 for one in failed] == [True, True]
@@ -167,7 +167,7 @@ async def after_the_last_attempt_it_is_a_dead_letter_and_the_group_goes_on(at: A
     (letter,) = await queue.jobs("dead")
     assert (letter.group, letter.attempts, letter.reason) == ("g", 2, "no such account")
     assert await job.ack()
-    # Somebody has it tried again
+    # When the dead letter is tried again
     assert await queue.revive([letter.id]) == 1
     job = await queue.take(timeout=5)
     assert job is not None
@@ -188,7 +188,7 @@ async def dead_letters_come_back_in_the_order_in_which_they_died(at: Arena) -> N
     queue, order = at.queue(), list(range(11))
     await queue.put_many(order, group="g")
     await bury(order[:1])
-    assert await queue.revive() == 1  # behind those that were accepted after it
+    assert await queue.revive() == 1  # behind the jobs that were accepted after it
     order = [*order[1:], 0]
     await bury(order)
     assert await queue.take(timeout=0) is None

@@ -1,4 +1,4 @@
-"""The reentrant lock: the same thread or task enters again, counted; nobody inherits that."""
+"""The reentrant lock: the same thread or task enters again, counted; no other inherits that."""
 
 from __future__ import annotations
 

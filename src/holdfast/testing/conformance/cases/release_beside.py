@@ -1,4 +1,4 @@
-"""A hold that several release at the same time: what is true of it is what the store last said."""
+"""A hold that several threads release at once: the last answer of the store is the true one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ SHARED = tuple(one for one in SINGLE if one != "reentrant")
 
 
 def _meeting(at: Arena, several: bool = False) -> tuple[Any, list[bool]]:
-    """A client of which two releases meet: both have arrived before either is answered, and one
-    that found nothing is answered first. And what has arrived."""
+    """Return a client whose two releases meet, and the list of the answers that have arrived.
+
+    Both have arrived before either is answered. One that found nothing is answered first.
+    """
     client = at.client()
     inner = client._ctx.store
     arrived: list[bool] = []
@@ -27,7 +29,7 @@ def _meeting(at: Arena, several: bool = False) -> tuple[Any, list[bool]]:
         arrived.append(answer)
         await at.until(lambda: len(arrived) >= 2)
         if answer:
-            # Where one name has several permits each may have found some of them.
+            # Where one name has several permits, each release may have found one of them.
             await at.until(lambda: out or arrived.count(True) > 1)
             await at.sleep(0.02)
         out.append(answer)

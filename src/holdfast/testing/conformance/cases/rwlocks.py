@@ -59,7 +59,7 @@ async def readers_without_end_do_not_starve_a_writer(at: Arena) -> None:
     async def write() -> None:
         begun = now()
         async with at.locks.rwlock(at.name).write:
-            # Where there is no line, it must come upon a moment without a reader.
+            # Where there is no line, it must meet a moment without a reader.
             assert now() - begun < (2 if at.can.fair else 8) + at_once(begun)
 
     readers = [at.start(read) for _ in range(3)]

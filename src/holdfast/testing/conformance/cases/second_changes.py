@@ -1,5 +1,4 @@
-"""Each two failures that follow each other, where a claim is handed over, a line is resized, and a
-queue is repaired by hand."""
+"""Each pair of failures in sequence, at handovers, resizes, and repairs of a queue by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from ..arena import Arena
 from ..registry import case
 from ..second import EXPECTED, Pair, Second, answered, each
 
-#: Longer than anything here is waited for: nothing becomes free by its end.
+#: Longer than every wait here: nothing becomes free when it ends.
 TTL_S = 60.0
 
 
@@ -21,7 +20,7 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
     async def play(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -> None:
         fence = 0
         for often in range(4):
-            # (Where it has to wait, what is planned may befall that wait.)
+            # (Where it has to wait, the planned failures may hit that wait.)
             hold = await answered(partial(client.lock(name, ttl=TTL_S).acquire, timeout=3))
             assert hold is not None, "it is still held"
             assert hold.fence > fence
@@ -29,13 +28,13 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
             # Given two failures, when a hold is detached and adopted
             with contextlib.suppress(*EXPECTED):
                 token = await hold.detach()
-            if often > 1:  # an adoption asks twice: is the token true, and is it ours from now on?
+            if often > 1:  # an adoption asks twice: is the token true, and is it ours after this?
                 struck.plan(pair, after=often - 2)
             with contextlib.suppress(*EXPECTED):
                 mine = await client.adopt(token) if token else None
             assert mine or not token or "cut" in pair.other, "it can't be adopted"
-            # Then it was held all the time, by one holder alone. (An adoption that is
-            # interrupted after the exchange releases it, as nobody knows the new secret.)
+            # Then it was held all the time, by one holder alone. (An adoption that is interrupted
+            # after the exchange releases it, as no process knows the new secret.)
             thief = await at.others.lock(name, ttl=TTL_S).acquire(blocking=False)
             if thief is not None:
                 assert token, f"{thief} holds besides {hold}"
@@ -51,7 +50,7 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
             for one in (mine, hold if not token else None):
                 if one is not None:
                     assert await answered(one.release) is not False
-            # What nobody knows the end of is broken, as an operator would do
+            # A claim whose end is unknown is broken, as an operator would do
             for line in await at.others.inspect(name, exact=True):
                 for claim in line.claims:
                     assert mine is None, f"{mine} was released, and is there: {claim}"
@@ -85,14 +84,14 @@ async def two_failures_in_a_row_break_the_one_hold_that_was_named(at: Arena) -> 
                 await held.extend()
                 assert broken is None, f"it was broken, and is held: {held}"
                 holders.append(held)
-            # Then at most one of them has it, and nobody else was broken
+            # Then at most one of them is held, and no other holder was broken
             assert len(holders) <= 1, holders
             for one in holders:
                 assert await answered(one.release) is not False, f"{one} was lost, too"
             for line in await at.others.inspect(name, exact=True):
-                for claim in line.claims:  # what nobody knows the end of
+                for claim in line.claims:  # a claim whose end is unknown
                     await at.others.break_(name, claim.fence)
-        # And what comes late leaves the next one alone
+        # And a late request doesn't touch the next holder
         # (Where a claim belongs to a session, its requests arrive in order, or never.)
         last = await rival.acquire(timeout=3)
         assert last is not None, "it is still held"
@@ -126,7 +125,7 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
                 for _ in range(2):
                     with contextlib.suppress(*EXPECTED):
                         await (hold.extend() if hold else at.sleep(0))
-                # Then no more permits are granted than the line says
+                # Then no more permits are granted than the line has
                 others = permits(at.others, line.capacity)
                 tries = [await others.acquire(blocking=False) for _ in range(line.capacity)]
                 more = [one for one in tries if one is not None]
@@ -180,7 +179,7 @@ async def two_failures_in_a_row_revive_and_remove_what_they_are_told(at: Arena) 
             assert (tried in done) or (revived is None and tried in left), (done, left)
             assert removed not in done
             assert (removed in left) <= (gone is None), left
-        # And what comes late leaves the others alone
+        # And a late request doesn't touch the others
         await bury("later")
         await struck.settle_down()
         while job := await rival.take(timeout=0):

@@ -1,4 +1,4 @@
-"""Each two failures that follow each other, at the verbs of locks, queues and guards."""
+"""Each pair of failures in sequence, at the verbs of locks, queues and guards."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..arena import Arena
 from ..registry import case
 from ..second import EXPECTED, Pair, Second, answered, each
 
-#: Longer than anything here is waited for: nothing becomes free by its end.
+#: Longer than every wait here: nothing becomes free when it ends.
 TTL_S = 60.0
-#: The lease where the renewer is to renew, which it does after a third of this, seconds.
+#: The lease that the renewer must renew, after a third of it, seconds.
 SHORT_S = 0.9
 #: A late copy of a request for the refresh lease may hold it for one lease.
 WAIT_S = 10.0
 
 
 async def _renewed(at: Arena, struck: Second, verb: str) -> None:
-    """Wait until the renewer has asked, if it does so in time."""
+    """Wait until the renewer has asked, or for ``SHORT_S``."""
     before, end = struck.calls[verb], now() + SHORT_S
     while struck.calls[verb] == before and now() < end:
         await at.sleep(0.01)
@@ -54,7 +54,7 @@ async def two_failures_in_a_row_leave_one_holder_of_several_names(at: Arena) -> 
         several = client.all(*[client.lock(one, ttl=TTL_S) for one in names])
 
         async def acquire() -> Any:
-            # First with somebody in the way of the last one, so that they are joined one by one
+            # First with the last one busy, so that they are joined one by one
             async with at.others.lock(names[-1], ttl=TTL_S, timeout=10):
                 with contextlib.suppress(*EXPECTED):
                     assert await several.acquire(timeout=0.02) is None
@@ -71,7 +71,7 @@ async def two_failures_in_a_row_leave_one_holder_of_several_names(at: Arena) -> 
 async def _held(
     at: Arena, struck: Second, names: list[str], acquire: Callable[[], Awaitable[Any]]
 ) -> None:
-    """Given two failures, when somebody acquires and releases these names, twice."""
+    """Given two failures, when a client acquires and releases these names, twice."""
     fences = dict.fromkeys(names, 0)
     for _ in range(2):
         hold = None
@@ -82,7 +82,7 @@ async def _held(
         for name, fence in (getattr(hold, "fences", None) or {names[0]: hold.fence}).items():
             assert fence > fences[name], f"the fence {fence} after {fences[name]}"
             fences[name] = fence
-        # Then nobody else gets them while they are believed to be held
+        # Then no other client gets them before their deadlines
         locks = [at.others.lock(name, ttl=TTL_S) for name in names]
         thieves = [one for lock in locks if (one := await lock.acquire(blocking=False))]
         assert not thieves or hold.remaining() == 0, f"two hold it: {hold} and {thieves}"
@@ -91,7 +91,7 @@ async def _held(
         assert thieves or kept is not False, f"it was not lost, and is not released: {hold}"
         for thief in thieves:
             await thief.release()
-    # And they are free soon, whatever comes late
+    # And they are free soon, even if requests come late
     # (Where a claim belongs to a session, its requests arrive in order, or never.)
     await struck.settle_down(late=at.can.detach)
     for name in names:
@@ -115,7 +115,7 @@ async def _jobs(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -
     renewed = "extend" in pair
     queue = client.queue(name, ttl=SHORT_S if renewed else TTL_S)
     rival = at.others.queue(name, ttl=TTL_S)
-    # Given two failures, when jobs are put, taken, prolonged and acked
+    # Given two failures, when jobs are put, taken, renewed and acked
     put, unknown, acked = set[str](), set[str](), list[str]()
     for one in ("one", "two"):
         with contextlib.suppress(*EXPECTED):
@@ -128,7 +128,7 @@ async def _jobs(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -
             continue
         if renewed:
             await _renewed(at, struck, "extend")
-        # Then nobody else gets it while it is believed
+        # Then no other worker gets it before its deadline
         other = await rival.take(timeout=0)
         assert not other or job.remaining() == 0, f"two have it: {job} and {other}"
         if other and await other.ack():
@@ -139,7 +139,7 @@ async def _jobs(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -
             acked.append(job.payload)
         else:  # its lease has expired, or nothing is known: it may have been acked all the same
             unknown.add(job.payload)
-    # And whatever was accepted is done once, and nothing that comes late takes it
+    # And each accepted job is done once, and no late request takes it
     await rival.put("three", group="g", id="three")
     put.add("three")
     await struck.settle_down()
@@ -176,7 +176,7 @@ async def _values(at: Arena, client: Any, struck: Second, pair: Pair, name: str)
     async def fails() -> str:
         raise LookupError("it can't be computed")
 
-    # Given two failures, when values are computed, in vain and not, and dropped
+    # Given two failures, when values are computed, some with errors, and invalidated
     dropped = set[str]()
     for value in ("first", "second"):
         with contextlib.suppress(LookupError, *EXPECTED):
@@ -189,12 +189,12 @@ async def _values(at: Arena, client: Any, struck: Second, pair: Pair, name: str)
         with contextlib.suppress(*EXPECTED):
             await ours.invalidate()
             dropped.add(value)
-    # Then nobody gets what was dropped, and the next caller gets a value in time
+    # Then no caller gets an invalidated value, and the next caller gets a value in time
     found = await theirs.get(makes("third"), timeout=WAIT_S)
     assert found not in dropped, f"{found} was dropped"
     await theirs.invalidate()
     assert await theirs.get(makes("fourth"), timeout=WAIT_S) == "fourth"
-    # Nor does anything that comes late bring it back
+    # And no late request stores it again
     await struck.settle_down()
     last = await others.get(makes("fifth"), timeout=WAIT_S)
     assert last == "fourth" or (last == "fifth" and "invalidate" in pair), f"{last} came late"

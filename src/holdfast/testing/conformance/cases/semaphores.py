@@ -1,4 +1,4 @@
-"""The semaphore: permits, weights, one line for all, and another number of permits under way."""
+"""The semaphore: permits, weights, one line for all, and a change of the number of permits."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ async def a_roll_out_from_4_to_8_passes_through_while_both_run(at: Arena) -> Non
                 await at.sleep(0.002)
                 inside.remove(kind)
 
-    async with at.locks.semaphore(at.name, 4):  # somebody is always there, so the 4 stands
+    async with at.locks.semaphore(at.name, 4):  # never empty, so the 4 stays
         old = [at.start(work, "old", number) for number in range(5)]
         await at.until(lambda: len(peak) > 4)
         assert max(peak) <= 3

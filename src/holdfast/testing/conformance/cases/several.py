@@ -68,7 +68,7 @@ async def one_time_covers_all_of_the_waiting(at: Arena) -> None:
     await at.until(lambda: len(ready) == 4)
     begun = now()
     assert await at.locks.all(*names).acquire(timeout=0.25) is None
-    # A time for each of them would come to 0.85 s: 0.2 for three, and then all of its own
+    # With a time-out for each of them it would take 0.85 s: 0.2 s for three, and then the full time
     assert now() - begun < 0.25 + at_once(begun)
     over.set()
     for actor in actors:
@@ -86,7 +86,7 @@ async def not_acquired_names_all_and_the_one_in_the_way(at: Arena) -> None:
         error = caught.error
         assert isinstance(error, NotAcquired)
         assert (error.name, error.waited >= 0.5) == (b, True), vars(error)
-        # On a slow machine it may have got no answer to who it is
+        # On a slow machine it may have got no answer that names the holder
         if at.can.owners and (error.holder or not unclear(begun)):
             assert error.holder == at.others.owner
             assert f"{b!r} held by {at.others.owner}" in str(error)
