@@ -194,9 +194,9 @@ class SqliteStore:
     def session_fd(self) -> int:
         """A descriptor that keeps this client's claims alive while a child process keeps it open.
 
-        The kernel counts this client as alive while any process keeps it open. Pass it to the child
-        with ``pass_fds``. A child of ``os.fork`` closes it at once, so give that child a copy
-        (``os.dup``). It belongs to the store: don't close it here.
+        The kernel counts this client as alive while any process keeps the descriptor open. Pass it
+        to a child with ``pass_fds``. A child of ``os.fork`` closes it at once, so give that child a
+        copy (``os.dup``). It belongs to the store: don't close it here.
         """
         return self._engine.session_fd(SESSION_S)
 
