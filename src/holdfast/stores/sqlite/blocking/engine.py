@@ -250,8 +250,8 @@ class Engine(Entry):
         return self._inside(within, work)
 
     def inspect(self, prefix: str, exact: bool, within: float) -> list[LineRecord]:
-        """See :meth:`holdfast.core.ports.Store.inspect`. A snapshot: it doesn't take the file
-        mutex."""
+        """See :meth:`holdfast.core.ports.Store.inspect`. It reads a snapshot: the file mutex is
+        held only while the snapshot begins."""
 
         def work(files: Files, now: float) -> list[LineRecord]:
             files.cursor.execute("BEGIN").execute(_SQL.standing, ("", 0)).fetchall()
