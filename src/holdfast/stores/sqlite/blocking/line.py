@@ -185,7 +185,7 @@ class Line:
         return len(self.known) == self.holders + self.waiters
 
     def find(self, claim_id: str, ticket: int) -> Row | None:
-        """A claim by its secret id; the ticket says where to look first."""
+        """A claim by its secret id; it is looked for at the ticket first."""
         for row in self.known:
             if row.id == claim_id:
                 return row

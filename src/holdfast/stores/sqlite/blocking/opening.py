@@ -86,7 +86,7 @@ class Opening:
         self.close()
 
     def close(self) -> None:
-        """Release it; in the child of a fork only close it, as it is the parent's."""
+        """Release it; in the child of a fork only close it: the lock is the parent's."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._pid == os.getpid():
