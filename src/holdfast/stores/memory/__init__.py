@@ -1,6 +1,6 @@
 """``memory://``: lines in this process's memory, for tests and for one process.
 
-All clients of one process share them; ``memory://name`` is a separate space. Nothing survives
+All clients of one process share them; ``memory://name`` names separate lines. Nothing survives
 the process, and a forked child starts empty.
 """
 

@@ -59,5 +59,5 @@ class AioPort:
         return AioMailbox()
 
     def forked(self) -> None:
-        """We are the child of a fork."""
+        """Start empty in the child of a fork."""
         self._space.forked()

@@ -23,21 +23,21 @@ REENTERED = (
 
 
 class Space:
-    """One set of lines, shared by every client of the process that names it."""
+    """The lines, queues and guards under one name, shared by all clients of the process."""
 
     def __init__(self) -> None:
         self.lock: Any = threading.RLock()
         self.lines = Lines()
-        #: The ones that were looked at last stand at the end.
+        #: Ordered by last use; the latest is at the end.
         self.queues: OrderedDict[str, Queue] = OrderedDict()
         self.guarded = Values()
         self.pid = os.getpid()
-        #: Added to the clock; a test may turn it forward.
+        #: Seconds added to the clock; a test may raise it.
         self.skew = 0.0
 
     @inside
     def call(self, act: Callable[[Lines, float], T]) -> T:
-        """Run on the lines with the time now, alone; what Ctrl-C interrupts is repaired."""
+        """Run `act` on the lines under the lock, with the current time; repair after Ctrl-C."""
         if self.lock._is_owned():
             raise NotSupported(REENTERED)
         with self.lock:
@@ -51,7 +51,7 @@ class Space:
 
     @inside
     def queue(self, name: str, act: Callable[[Queue, float], T]) -> tuple[T, list[Any]]:
-        """The same on one queue; also whom to wake."""
+        """Run `act` on one queue, as in `call`; also return the mailboxes to wake."""
         if self.lock._is_owned():
             raise NotSupported(REENTERED)
         with self.lock:
@@ -75,7 +75,7 @@ class Space:
                     self.queues.pop(name, None)
 
     def _forget_some(self, now: float) -> None:
-        """Each queue that is made makes room by forgetting two that nobody uses any more."""
+        """Forget up to two unused queues; called for each new queue."""
         for _ in range(min(2, len(self.queues))):
             name, queue = next(iter(self.queues.items()))
             if queue.forgettable(now):
@@ -84,12 +84,12 @@ class Space:
                 self.queues.move_to_end(name)
 
     def queue_names(self) -> list[str]:
-        """All queues that there are."""
+        """The names of all queues."""
         return list(self.queues)
 
     @inside
     def values(self, act: Callable[[Values, float], T]) -> tuple[T, list[Any]]:
-        """The same on the values of guards; also whom to wake."""
+        """Run `act` on the values of guards; also return the mailboxes to wake."""
         if self.lock._is_owned():
             raise NotSupported(REENTERED)
         with self.lock:
@@ -100,7 +100,7 @@ class Space:
                 guarded.pokes = []
 
     def forked(self) -> None:
-        """A forked child starts empty, and with a lock that nobody holds."""
+        """Start empty in the child of a fork, with a new, free lock."""
         if self.pid != os.getpid():
             self.pid = os.getpid()
             self.lock = threading.RLock()
@@ -154,5 +154,5 @@ class BlockingPort:
         return BlockingMailbox()
 
     def forked(self) -> None:
-        """We are the child of a fork."""
+        """Start empty in the child of a fork."""
         self._space.forked()

@@ -1,4 +1,4 @@
-"""The verbs of refresh guards on the values in memory. What they mean stands in ``values.py``."""
+"""The verbs of refresh guards on the values in memory. Their meaning is in ``values.py``."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 
 class Port(Protocol):
-    """What the verbs need: the shared values under their lock, and mailboxes."""
+    """The shared values under their lock, and mailboxes."""
 
     def values(self, act: Callable[[Values, float], T]) -> tuple[T, list[Any]]:
-        """Run on the values with the time now, alone; what came of it, and whom to wake."""
+        """Run `act` on the values under the lock; its result, and the mailboxes to wake."""
         ...
 
     def mailbox(self) -> Mailbox:
@@ -107,5 +107,5 @@ class MemoryGuards:
         self._on(lambda values, _: values.tally(guard, tally))
 
     def forget(self) -> None:
-        """The client is closed, or we are the child of a fork."""
+        """Drop the mailboxes: the client is closed, or this is the child of a fork."""
         self._boxes = {}

@@ -3,11 +3,11 @@
 No clock, no lock, no input or output, as in ``line.py``: the caller passes ``now`` and sends the
 wake-ups that come back. Every other store must answer as this one does.
 
-A **group** is what runs one at a time: jobs with the same group name, or one ungrouped job, which
-counts as a separate group. A group is *due* at a moment that follows from its first job and its
-last execution; groups that are due are served in the order of these moments, the two lanes in turn,
-so that neither a busy group nor many ungrouped jobs keep the others waiting. A group with a
-delivered job isn't due at all.
+The jobs of a **group** run one at a time: jobs with the same group name, or one ungrouped job,
+which counts as a separate group. A group is *due* at a moment that follows from its first job and
+its last execution. Due groups are served in the order of these moments; named groups and ungrouped
+jobs take turns, so that neither a busy group nor many ungrouped jobs delay the others. A group with
+a delivered job isn't due.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from ...core.queue.policy import EXPIRED_REASON, rate_burst
 from ...errors import StoreUnavailable
 from .line import TOMBS_LOOK
 
-#: Seconds after which a lane that puts nothing any more is forgotten.
+#: Seconds from the last put of a producer until the producer is forgotten.
 LANE_S = 3600.0
-#: Seconds after its last use until an empty queue is forgotten, with what was counted.
+#: Seconds after its last use until an empty queue is forgotten, with its counts.
 LIFE_S = 5400.0
 GROUPED, PLAIN = 0, 1
 
@@ -53,7 +53,7 @@ class Row:
     job: Job
     accepted: float
     not_before: float
-    #: A known id is remembered until then, even when the job has ended.
+    #: Until this time a known id is remembered, even when the job has ended.
     known_until: float
     attempts: int = 0
     dead: bool = False
@@ -71,19 +71,19 @@ class Loan:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """What runs one at a time; its first row is the delivered one, if any is."""
+    """A group; if one of its jobs is delivered, it is the first row."""
 
     name: str
     lane: int
     rows: deque[Row] = field(default_factory=deque)
     loan: Loan | None = None
-    #: Not before this moment, by its last execution.
+    #: The earliest moment that its last execution allows.
     due: float = -math.inf
-    #: Where it stands in the order of its lane: (moment, turn); None: nowhere.
+    #: Its current entry in `Queue.order`: (moment, tie); None: it has none.
     place: tuple[float, int] | None = None
 
     def at(self) -> float:
-        """When its first job may be delivered; ``inf``: not by itself."""
+        """The time from which its first job may be delivered; ``inf``: not by time alone."""
         if self.loan is not None or not self.rows or self.rows[0].dead:
             return math.inf
         return max(self.due, self.rows[0].not_before)
@@ -96,21 +96,22 @@ class Queue:
         self.tracks: dict[str, Track] = {}
         #: The groups of the ungrouped jobs, by the seq of their job.
         self.singles: dict[int, Track] = {}
-        #: Per lane: (moment, turn, group), with entries that don't count any more among them.
+        #: For `GROUPED` and `PLAIN`: (moment, tie, group); it can contain outdated entries.
         self.order: tuple[list[Any], list[Any]] = ([], [])
         self.leases: list[tuple[float, int, Track]] = []
         self.dead: OrderedDict[int, Row] = OrderedDict()
-        #: Until when an id is remembered: ``inf`` as long as its job is there.
+        #: The time until which an id is remembered: ``inf`` while its job is there.
         self.known: dict[str, float] = {}
         self.fading: list[tuple[float, str]] = []
-        #: Groups without jobs, and when their last execution holds nothing back any more.
+        #: Groups without jobs, and the moment after which their last execution has no effect.
         self.resting: list[tuple[float, int, Track]] = []
         self.lanes: OrderedDict[str, tuple[int, float, list[bool]]] = OrderedDict()
         self.taken: dict[str, list[Track]] = {}
         self.tombs: dict[str, float] = {}
         self._tombs_look = TOMBS_LOOK
-        #: Who waits for a job, by the id of the take, and where; and who is to be woken.
+        #: The addresses of the takes that wait for a job, by the id of the take.
         self.idle: OrderedDict[str, Any] = OrderedDict()
+        #: The addresses to wake after this verb.
         self.pokes: list[Any] = []
         self.ties = itertools.count(1)
         self.seqs = itertools.count(1)
@@ -118,7 +119,7 @@ class Queue:
         self.turn = GROUPED
         self.next_start = -math.inf
         self.accepted = self.done = 0
-        #: When something was last put, or settled.
+        #: The time of the last put or the last end of a delivery.
         self.used = -math.inf
 
     # -- putting ---------------------------------------------------------------------------
@@ -207,7 +208,7 @@ class Queue:
             yield track
 
     def _next(self, now: float) -> Track | None:
-        """The group that is served next: the lanes take turns where both have one."""
+        """The group to serve next: if named groups and ungrouped jobs are due, they take turns."""
         for lane in (self.turn, 1 - self.turn):
             first = self._first(lane)
             if first is not None and first[0] <= now:
@@ -240,7 +241,7 @@ class Queue:
         return min(max(soonest, 0.0), ASK_AGAIN_S_MAX)
 
     def line_up(self, track: Track, now: float) -> None:
-        """Give the group its place, by the moment at which it is due, and wake a waiter."""
+        """Enter the group in the order by the moment at which it is due, and wake a waiter."""
         moment = track.at()
         if moment == math.inf:
             track.place = None
@@ -283,8 +284,8 @@ class Queue:
         return len(tracks)
 
     def _bury(self, take: str, ttl: float, now: float) -> None:
-        """No late copy of this take is lent anything."""
-        if len(self.tombs) >= self._tombs_look:  # rarely, as it looks at all of them
+        """Make a tombstone: a late copy of this take gets no job."""
+        if len(self.tombs) >= self._tombs_look:  # rarely, because this reads all tombstones
             self.tombs = {one: until for one, until in self.tombs.items() if until > now}
             self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))
         self.tombs[take] = now + ttl + TOMB_S
@@ -323,7 +324,7 @@ class Queue:
     def _end(
         self, track: Track, loan: Loan, verdict: Verdict, when: float, delay: float, now: float
     ) -> None:
-        """The delivery ended at ``when``, with this verdict."""
+        """End the delivery with this verdict; it ended at ``when``."""
         self.used = now
         track.loan = None
         mine = self.taken[loan.take.id]
@@ -344,13 +345,13 @@ class Queue:
                 track.rows.popleft()
         elif verdict is Verdict.RETRY:
             row.not_before = max(row.not_before, when + delay)
-        else:  # behind those that were due by then: or it would come again and again before them
+        else:  # after the jobs that were due earlier: else it would be taken again before them
             row.attempts -= 1
             row.not_before = max(row.not_before, when)
         self.rest_or_line_up(track, row, now)
 
     def rest_or_line_up(self, track: Track, row: Row, now: float) -> None:
-        """Its first job isn't what it was: this row has left it, or may be delivered again."""
+        """Update the order of a group: this row has left it, or may be delivered again."""
         track.place = None
         if track.rows:
             self.line_up(track, now)
@@ -360,7 +361,7 @@ class Queue:
             self.singles.pop(row.seq, None)
 
     def forgettable(self, now: float) -> bool:
-        """Is it empty, and has it been for longer than anything is remembered?"""
+        """Is it empty, was it unused for `LIFE_S`, and is nothing in it still remembered?"""
         if self.used + LIFE_S > now:
             return False
         self._tidy(now)
@@ -369,11 +370,11 @@ class Queue:
         return not (there or self.idle or self.known or self.lanes or buried)
 
     def unused(self) -> bool:
-        """Has nobody ever put anything in, or waits for it?"""
+        """Has the queue never accepted a job, and does it have no waiter and no tombstone?"""
         return not (self.accepted or self.idle or self.tombs)
 
     def mend(self, now: float) -> None:
-        """After an interruption in the middle of a verb: derive again what can be derived."""
+        """Rebuild the derived state after an interruption in the middle of a verb."""
         self.order, self.leases, self.taken = ([], []), [], {}
         for track in itertools.chain(self.tracks.values(), self.singles.values()):
             if track.loan is not None:
@@ -382,7 +383,7 @@ class Queue:
             self.line_up(track, now)
 
     def forget(self, row: Row) -> None:
-        """The job has ended; its id is remembered for the rest of its window."""
+        """Forget a job that has ended; its id is remembered for the rest of its dedup window."""
         self.dead.pop(row.seq, None)
         if row.job.known:
             self.known[row.job.id] = row.known_until

@@ -1,4 +1,4 @@
-"""Looking at a queue in memory, and repairing it by hand."""
+"""Inspection of a queue in memory, and its repair by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def records(queue: Queue, now: float) -> list[JobRecord]:
 
 
 def survey(name: str, queue: Queue, now: float) -> QueueRecord:
-    """The queue as people see it."""
+    """The record of the queue, for inspection."""
     found = records(queue, now)
     taken = sum(one.state is JobState.TAKEN for one in found)
     dead = sum(one.state is JobState.DEAD for one in found)
@@ -68,7 +68,7 @@ def purge(
 
 
 def _rows(queue: Queue, now: float) -> list[tuple[Track | None, Row]]:
-    """All jobs in the order of acceptance, each with its group, unless it has none any more."""
+    """All jobs in the order of acceptance, each with its group, or None if it has left it."""
     queue.reap(now)
     found: dict[int, tuple[Track | None, Row]] = {}
     for track in _tracks(queue):
@@ -84,7 +84,7 @@ def _tracks(queue: Queue) -> Iterator[Track]:
 
 
 def _track_for(queue: Queue, row: Row) -> Track:
-    """Where this row stands, or is to stand."""
+    """The group of this row; made if there is none."""
     if row.job.group:
         return queue.tracks.setdefault(row.job.group, Track(row.job.group, GROUPED))
     return queue.singles.setdefault(row.seq, Track("", PLAIN))

@@ -4,13 +4,13 @@ No clock, no lock, no input or output: the caller passes ``now`` and sends the w
 back. Every other store must answer as this one does (the differential test compares them), and
 the simulator runs the real core against it.
 
-The held claims of a name are always a prefix of its line in ticket order. What has expired is
-dead from that moment; it is *dropped* when it is held (at the next verb after its expiry) or
-when it reaches the head of the waiters. So each verb costs O(1), whatever the length of the
-line, but for one scan of the line whenever the earliest expiry in it has passed.
+The held claims of a name are always a prefix of its line in ticket order. A claim is dead from
+the moment of its expiry. A dead holder is *dropped* by the next verb after its expiry, a dead
+waiter when it reaches the head of the waiters. So each verb costs O(1), whatever the length of the
+line, except for one scan of the line whenever the earliest expiry in it has passed.
 
-Deliberately absent: any notion of processes, sessions or addresses. An address is an opaque
-object that comes with a join and goes out with a wake-up.
+This module deliberately knows nothing of processes, sessions or addresses. An address is an
+opaque object that comes with a join and goes out with a wake-up.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, TOMB_S, fits
 
 #: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[Any, str, int]
-#: Maximum number of tombstones that are kept without a look for expired ones.
+#: Number of tombstones at which expired ones are first searched for.
 TOMBS_LOOK = 1000
 _NO_TOMB = (-math.inf, Loss.EXPIRED)
 
@@ -75,7 +75,7 @@ class Line:
     capacity: int
     former: int = 0
     used: int = 0
-    #: Nothing alive in this line expires before this time (a lower bound).
+    #: No claim that is alive in this line expires before this time (a lower bound).
     first: float = math.inf
     seats: int = 0
     held: OrderedDict[str, Row] = field(default_factory=OrderedDict)
@@ -86,7 +86,7 @@ class Line:
         return itertools.chain(self.held.values(), self.waiting.values())
 
     def empty(self) -> bool:
-        """Nobody is here."""
+        """Has the line neither holders nor waiters?"""
         return not self.held and not self.waiting
 
 
@@ -96,7 +96,7 @@ class Lines:
     def __init__(self, first_ticket: int = 1, patience: float = PATIENCE_S) -> None:
         self.lines: dict[str, Line] = {}
         self.tombs: dict[str, tuple[float, Loss]] = {}
-        #: From this number on, expired ones are looked for.
+        #: Number of tombstones at which expired ones are searched for.
         self._tombs_look = TOMBS_LOOK
         self.next_ticket = first_ticket
         self.patience = patience
@@ -163,7 +163,7 @@ class Lines:
         if row.leaving or row.expires <= now:
             return Gone(Loss.EXPIRED), self._line(name, now)[1]
         if keep.new_id and cid != keep.new_id and self.tombs.get(keep.new_id, _NO_TOMB)[0] > now:
-            return self._gone(keep.new_id, now), []  # who adopts has given up
+            return self._gone(keep.new_id, now), []  # the adopting client has given up
         if not row.held:
             row.expires = now + self.patience
             row.address = address if address is not None else row.address
@@ -241,7 +241,7 @@ class Lines:
         return former, pokes + self._line(name, now)[1]
 
     def sweep(self, now: float) -> list[Poke]:
-        """Drop who is dead and serve who is next, on every name, as any verb on it would."""
+        """Drop dead claims and grant waiters on every name, as any verb on the name would."""
         return [poke for name in list(self.lines) for poke in self._line(name, now)[1]]
 
     def next_expiry(self) -> float:
@@ -249,7 +249,7 @@ class Lines:
         return min((line.first for line in self.lines.values()), default=math.inf)
 
     def mend(self) -> None:
-        """After an interruption in the middle of a verb: derive again what can be derived."""
+        """Rebuild the derived state after an interruption in the middle of a verb."""
         for line in self.lines.values():
             for cid in [i for i in line.waiting if i in line.held]:
                 del line.waiting[cid]
@@ -261,7 +261,7 @@ class Lines:
     # -- the parts -------------------------------------------------------------------------
 
     def _line(self, name: str, now: float) -> tuple[Line | None, list[Poke]]:
-        """The line after dropping the dead and granting whoever fits; None if it is empty."""
+        """The line after dropping the dead and granting all waiters that fit; None if empty."""
         line = self.lines.get(name)
         if line is None:
             return None, []
@@ -280,7 +280,7 @@ class Lines:
         line.first = min((r.expires for r in line.rows() if r.expires > now), default=math.inf)
 
     def _grant(self, line: Line, now: float) -> list[Poke]:
-        """Serve the head of the line as long as it fits. A grant never touches an expiry."""
+        """Grant the first waiter while it fits. A grant never changes an expiry."""
         pokes: list[Poke] = []
         while line.waiting:
             row = next(iter(line.waiting.values()))
@@ -325,7 +325,7 @@ class Lines:
         return self._waiting(line, row, now)
 
     def _again(self, line: Line, claim: Claim, now: float) -> Joined:
-        """A join that was sent before: its standing, kept alive if it waits."""
+        """The standing of a claim that joined before; a waiter is renewed."""
         row = line.held.get(claim.id) or line.waiting[claim.id]
         if row.leaving or row.expires <= now:
             return Gone(Loss.EXPIRED)
@@ -342,7 +342,7 @@ class Lines:
         return max(0.0, min(ASK_AGAIN_S_MAX, line.first - now))
 
     def _change(self, line: Line, row: Row, keep: Keep) -> None:
-        """What a keep may change: a smaller weight, another id and owner."""
+        """Apply the changes that a keep may make: a smaller weight, another id and owner."""
         if 0 < keep.weight < row.weight:
             line.used -= row.weight - keep.weight
             row.weight = keep.weight
@@ -370,7 +370,7 @@ class Lines:
         return Gone(reason if until > now else Loss.EXPIRED)
 
     def _bury(self, cid: str, now: float, ttl: float, reason: Loss) -> None:
-        if len(self.tombs) >= self._tombs_look:  # rarely, as it looks at all of them
+        if len(self.tombs) >= self._tombs_look:  # rarely, because this reads all tombstones
             self.tombs = {i: t for i, t in self.tombs.items() if t[0] > now}
             self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))
         self.tombs[cid] = (now + ttl + TOMB_S, reason)

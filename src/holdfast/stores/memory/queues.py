@@ -1,4 +1,4 @@
-"""The verbs of serial queues on the jobs in memory. What they mean stands in ``jobs.py``."""
+"""The verbs of serial queues on the jobs in memory. Their meaning is in ``jobs.py``."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ T = TypeVar("T")
 
 
 class Mailbox(Protocol):
-    """Where the wake-up of a waiter arrives."""
+    """The mailbox in which the wake-up of a waiter arrives."""
 
     def poke(self, fence: int) -> None:
         """A job may be due; callable from any thread."""
         ...
 
     async def wait(self, seconds: float) -> int | None:
-        """What the wake-up said, or None when the time-out has expired."""
+        """The number that the wake-up carried, or None when the time-out has expired."""
         ...
 
 
 class Port(Protocol):
-    """What the verbs need: the shared queues under their lock, and mailboxes."""
+    """The shared queues under their lock, and mailboxes."""
 
     def queue(self, name: str, act: Callable[[Queue, float], T]) -> tuple[T, list[Any]]:
-        """Run on one queue with the time now, alone; what came of it, and whom to wake."""
+        """Run `act` on one queue under the lock; its result, and the mailboxes to wake."""
         ...
 
     def queue_names(self) -> list[str]:
-        """All queues that there are."""
+        """The names of all queues."""
         ...
 
     def mailbox(self) -> Mailbox:
@@ -151,7 +151,7 @@ class MemoryQueues:
         return self._on(queue, lambda one, now: jobs_look.purge(one, state, ids, most, now))
 
     def forget(self) -> None:
-        """The client is closed, or we are the child of a fork."""
+        """Drop the mailboxes: the client is closed, or this is the child of a fork."""
         self._boxes = {}
 
 

@@ -1,4 +1,4 @@
-"""The five verbs on a line of claims in memory. What they mean stands in ``line.py``."""
+"""The five verbs on a line of claims in memory. Their meaning is in ``line.py``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Mailbox(Protocol):
-    """Where the wake-ups of one waiting claim arrive."""
+    """The mailbox in which the wake-ups of one waiter arrive."""
 
     def poke(self, fence: int) -> None:
         """The claim was granted; callable from any thread."""
@@ -43,12 +43,12 @@ class Mailbox(Protocol):
 
 
 class Port(QueuePort, GuardPort, Protocol):
-    """What the verbs need: the shared lines under their lock, and mailboxes."""
+    """The shared lines under their lock, and mailboxes."""
 
     space: str
 
     def call(self, act: Callable[[Lines, float], T]) -> T:
-        """Run on the lines with the time now, alone."""
+        """Run `act` on the lines under the lock, with the current time."""
         ...
 
     def mailbox(self) -> Mailbox:
@@ -56,7 +56,7 @@ class Port(QueuePort, GuardPort, Protocol):
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork."""
+        """Start empty in the child of a fork."""
         ...
 
 
@@ -131,7 +131,7 @@ class MemoryStore:
         return answer
 
     async def changed(self, within: float) -> bool:
-        """It loses nothing that it has acknowledged without ending itself; see the contract."""
+        """False: it loses acknowledged state only when its process ends; see the contract."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
@@ -139,13 +139,13 @@ class MemoryStore:
         self._boxes.pop(claim.id, None)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Drop the mailboxes; there is nothing else to close."""
         self._boxes.clear()
         self.queues.forget()
         self.guards.forget()
 
     def forked(self) -> None:
-        """The parent's memory isn't ours: start empty."""
+        """Start empty in the child of a fork: the state is the parent's."""
         self._boxes = {}
         self.queues.forget()
         self.guards.forget()

@@ -4,15 +4,14 @@ An entry is a value, a refresh lease, and a failure, each of which may be missin
 
 * A **value** is there until ``ttl + stale + keep`` seconds after it was stored.
 * A **refresh lease** is there until it expires. Only its holder stores a value, by its id *and* its
-  fence: so a computation that outlives its lease, or was begun before an invalidation, overwrites
-  nothing. The id alone wouldn't do: a copy of the request for the refresh lease that arrives late,
+  fence: so a computation that outlives its lease, or began before an invalidation, overwrites
+  nothing. The id alone isn't enough: a late copy of the request for the refresh lease, arriving
   after an invalidation, takes the refresh lease again, under the same id and another fence.
-* A **failure** counts how many computations in a row have failed; during its pause nobody gets the
-  refresh lease. A value that is stored ends it.
+* A **failure** counts the failed computations in a row; during its pause the refresh lease is
+  granted to no caller. A stored value ends the failure.
 
-The waiters are woken when the refresh lease ends in any way: all at once, as there is nothing to
-stand in line for. A refresh lease whose holder has died ends when it expires; the waiters know from
-`Busy` when that is.
+However the refresh lease ends, all waiters are woken at once, because they form no line. A refresh
+lease whose holder has died ends when it expires; the waiters know that time from `Busy`.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ from ...core.guard.model import (
 )
 from ...core.model import Gone, Held, Loss
 
-#: Number of entries at which expired ones are looked for; then again at twice as many as remain.
+#: Number of entries at which expired ones are removed; then again at twice the remaining number.
 SWEEP_AT = 1000
 
 
 class _Kept:
-    """A value as it is kept; moments by the store's clock."""
+    """A stored value; its times are by the store's clock."""
 
     def __init__(self, finish: Finish, now: float) -> None:
         self.data = finish.data
@@ -58,7 +57,7 @@ class _Kept:
 
 
 class _Entry:
-    """What there is of one entry."""
+    """The state of one entry."""
 
     def __init__(self) -> None:
         self.value: _Kept | None = None
@@ -69,11 +68,11 @@ class _Entry:
         self.failures = 0
         self.pause_until = self.failed_until = 0.0
         self.reason = ""
-        #: Who waits, by the ids of their wishes.
+        #: The mailboxes of the waiters, by the ids of their requests.
         self.waiting: dict[str, Any] = {}
 
     def tidy(self, now: float) -> None:
-        """Drop what has expired."""
+        """Drop the value, the refresh lease and the failure that have expired."""
         if self.value is not None and now >= self.value.kept_until:
             self.value = None
         if self.id and now >= self.lease_until:
@@ -82,7 +81,7 @@ class _Entry:
             self.failures, self.reason = 0, ""
 
     def empty(self) -> bool:
-        """Is nothing worth keeping? Who waits asks again soon."""
+        """Has the entry no value, no refresh lease, no failure and no waiter?"""
         return self.value is None and not self.id and not self.failures and not self.waiting
 
 
@@ -92,9 +91,9 @@ class Values:
     def __init__(self) -> None:
         self._entries: dict[Entry, _Entry] = {}
         self._tallies: dict[str, Tally] = {}
-        #: Number of entries at which expired ones are swept out.
+        #: Number of entries at which expired ones are removed.
         self._sweep_at = SWEEP_AT
-        #: Whom to wake after this verb.
+        #: The mailboxes to wake after this verb.
         self.pokes: list[Any] = []
 
     def _at(self, entry: Entry, now: float) -> _Entry | None:
@@ -194,7 +193,7 @@ class Values:
         return there
 
     def unlisten(self, wish: Wish, now: float) -> None:
-        """It waits no more."""
+        """Remove the waiter of this request."""
         at = self._at(wish.entry, now)
         if at is not None and at.waiting.pop(wish.id, None) is not None and at.empty():
             del self._entries[wish.entry]
@@ -239,7 +238,7 @@ class Values:
 
 
 def state_of(value: Value) -> EntryState:
-    """How a value stands."""
+    """The state of a value: fresh, stale or expired."""
     if value.fresh_in > 0:
         return EntryState.FRESH
     return EntryState.STALE if value.stale_in > 0 else EntryState.EXPIRED

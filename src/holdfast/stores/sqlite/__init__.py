@@ -2,8 +2,8 @@
 
 ``sqlite:///path/to/locks.db``; ``sqlite://`` alone is a file in the user's private state folder.
 Options: ``any_fs=yes`` accepts a file system that isn't known to be local; ``wake=poll`` makes
-waiters look instead of listening, where Unix sockets cannot be used; ``sync=all`` or ``none`` says
-which changes of a serial queue are on the disk before they count, ``puts`` if nothing is said.
+waiters poll instead of listening, where Unix sockets cannot be used; ``sync=all`` or ``none``
+selects the changes of a serial queue that are on the disk before they count; default: ``puts``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def open_aio(url: StoreURL) -> Store:
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """What is right and wrong with the files of a store, for ``holdfast doctor``."""
+    """Examine the files of a store, for ``holdfast doctor``."""
     try:
         from .blocking.doctor import examine
     except ImportError as missing:
@@ -55,7 +55,7 @@ def examine(url: StoreURL) -> Iterator[Finding]:
 
 
 def mend(url: StoreURL) -> Iterator[Finding]:
-    """Get damaged serial queues going again, for ``holdfast doctor --mend``."""
+    """Repair damaged serial queues, for ``holdfast doctor --mend``."""
     try:
         from .blocking.doctor import mend
     except ImportError as missing:

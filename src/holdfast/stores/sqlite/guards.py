@@ -1,6 +1,6 @@
-"""Refresh guards of the embedded store: which work is handed to the port, as in ``store.py``.
+"""Refresh guards of the embedded store: the verbs, handed to the port as in ``store.py``.
 
-What a verb means is in ``blocking/values/values.py``.
+The meaning of the verbs is in ``blocking/values/values.py``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Engine(Protocol):
-    """The verbs as plain calls that may block, each with its time last."""
+    """The verbs as plain calls that may block; the last argument is the time limit."""
 
     def begin(self, wish: Wish, within: float) -> Begun:
         """Take the refresh lease."""
@@ -38,7 +38,7 @@ class Engine(Protocol):
         ...
 
     def abandon(self, abandon: Abandon, within: float) -> bool:
-        """Give the refresh lease up."""
+        """End the refresh lease without a value."""
         ...
 
     def prolong(self, prolongs: Sequence[Prolong], within: float) -> list[Held | Gone | Exception]:
@@ -50,20 +50,20 @@ class Engine(Protocol):
         ...
 
     def look(self, entry: Entry, within: float) -> EntryRecord:
-        """Look at one."""
+        """The record of one entry."""
         ...
 
     def survey(self, prefix: str, exact: bool, within: float) -> list[GuardRecord]:
-        """Look at the guards."""
+        """The records of the guards."""
         ...
 
     def tally(self, guard: str, tally: Tally, within: float) -> None:
-        """Add to the numbers of one."""
+        """Add to the counts of one guard."""
         ...
 
 
 class ValuePort(Protocol):
-    """How the work of guards is run and waited for."""
+    """The runtime that does the work of guards and waits: threads or asyncio."""
 
     @property
     def engine(self) -> Engine:
@@ -71,7 +71,7 @@ class ValuePort(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do it, after all that was asked before; see ``store.Port``."""
+        """Do the work after all earlier requests; see ``store.Port``."""
         ...
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
@@ -79,16 +79,16 @@ class ValuePort(Protocol):
         ...
 
     def glance(self, entry: Entry) -> Value | None:
-        """The value, if it is known here that nothing has changed since it was read."""
+        """The value, if this client knows that nothing has changed since it was read."""
         ...
 
     async def sleep(self, wish: str, seconds: float) -> bool:
-        """Sleep until this wish is woken, until the client that computes has died, or until
+        """Sleep until this request is woken, until the client that computes has died, or until
         ``seconds`` have passed; was it a wake-up?"""
         ...
 
     def unlisten(self, wish: str) -> None:
-        """Free what the waiting of a wish used."""
+        """Free what the waiting of a request used."""
         ...
 
 
@@ -103,11 +103,11 @@ class SqliteGuards:
         self._call = port.call
         #: The values of up to 1,000 entries; see the contract.
         self.read = port.read
-        #: A value that is known without asking anybody; see ``Glancing``.
+        #: A value that is known without a request to the store; see ``Glancing``.
         self.glance = port.glance
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """Take the refresh lease, unless somebody else has it; see the contract."""
+        """Take the refresh lease, unless another caller holds it; see the contract."""
         return await self._call(self._engine.begin, wish, within)
 
     async def finish(self, finish: Finish, within: float) -> bool:
@@ -133,11 +133,11 @@ class SqliteGuards:
         return await self._port.sleep(wish.id, seconds)
 
     def unlisten(self, wish: Wish) -> None:
-        """The wish waits no more; see the contract."""
+        """Remove the waiter of this request; see the contract."""
         self._port.unlisten(wish.id)
 
     async def look(self, entry: Entry, within: float) -> EntryRecord:
-        """How an entry stands; see the contract."""
+        """The state of an entry; see the contract."""
         return await self._call(self._engine.look, entry, within)
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
@@ -145,5 +145,5 @@ class SqliteGuards:
         return await self._call(self._engine.survey, prefix, exact, within)
 
     async def tally(self, guard: str, tally: Tally, within: float) -> None:
-        """Add to the numbers of a guard; see the contract."""
+        """Add to the counts of a guard; see the contract."""
         await self._call(self._engine.tally, guard, tally, within)

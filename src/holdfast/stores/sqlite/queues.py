@@ -1,6 +1,6 @@
-"""Serial queues of the embedded store: which work is handed to the port, as in ``store.py``.
+"""Serial queues of the embedded store: the verbs, handed to the port as in ``store.py``.
 
-What a verb means is in ``blocking/queues/jobs.py``.
+The meaning of the verbs is in ``blocking/queues/jobs.py``.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ T = TypeVar("T")
 
 
 class Engine(Protocol):
-    """The verbs as plain calls that may block, each with its time last."""
+    """The verbs as plain calls that may block; the last argument is the time limit."""
 
     def put(self, put: Put, within: float) -> list[bool]:
         """Accept jobs."""
         ...
 
     def take(self, take: Take, within: float) -> Taken:
-        """Get what is due."""
+        """Get jobs that are due."""
         ...
 
     def give_back(self, take: Take, within: float) -> int:
-        """Return what a take got."""
+        """Release the deliveries of a take."""
         ...
 
     def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
@@ -44,17 +44,17 @@ class Engine(Protocol):
         ...
 
     def extend(self, extends: Sequence[Extend], within: float) -> list[Held | Gone | Exception]:
-        """Prolong a batch."""
+        """Renew a batch."""
         ...
 
     def survey(self, prefix: str, exact: bool, within: float) -> list[QueueRecord]:
-        """Look at the queues."""
+        """The records of the queues."""
         ...
 
     def jobs(
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
     ) -> list[JobRecord]:
-        """Look at the jobs of one."""
+        """The records of the jobs of one queue."""
         ...
 
     def letters(self, queue: str, within: float) -> list[str]:
@@ -78,7 +78,7 @@ class Engine(Protocol):
 
 
 class JobPort(Protocol):
-    """How the work of queues is run and waited for."""
+    """The runtime that does the work of queues and waits: threads or asyncio."""
 
     @property
     def engine(self) -> Engine:
@@ -86,7 +86,7 @@ class JobPort(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do it, after all that was asked before; see ``store.Port``."""
+        """Do the work after all earlier requests; see ``store.Port``."""
         ...
 
     async def sleep(self, take: str, seconds: float) -> bool:
@@ -113,11 +113,11 @@ class SqliteQueues:
         return await self._call(self._engine.put, put, within)
 
     async def take(self, take: Take, within: float) -> Taken:
-        """Get what is due; see the contract."""
+        """Get jobs that are due; see the contract."""
         return await self._call(self._engine.take, take, within)
 
     async def give_back(self, take: Take, within: float) -> int:
-        """Return whatever this take got; see the contract."""
+        """Release all deliveries of this take; see the contract."""
         return await self._call(self._engine.give_back, take, within)
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
@@ -127,7 +127,7 @@ class SqliteQueues:
     async def extend(
         self, extends: Sequence[Extend], within: float
     ) -> list[Held | Gone | Exception]:
-        """Prolong a batch of leases in one transaction; see the contract."""
+        """Renew a batch of leases in one transaction; see the contract."""
         return await self._call(self._engine.extend, extends, within)
 
     async def wait(self, take: Take, seconds: float) -> bool:
@@ -135,7 +135,7 @@ class SqliteQueues:
         return await self._port.sleep(take.id, seconds)
 
     def unlisten(self, take: Take) -> None:
-        """The take waits no more; see the contract."""
+        """Remove the waiter of this take; see the contract."""
         self._port.unlisten(take.id)
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:

@@ -1,7 +1,7 @@
-"""The embedded store: the five verbs, for whatever runs them.
+"""The embedded store: the five verbs, for threads and for asyncio.
 
-What a verb means is in ``blocking/lines.py``; here it only says which work is handed to the
-port. The port for threads does it at once, the one for asyncio on a worker thread, in order.
+The meaning of the verbs is in ``blocking/lines.py``; this module only hands the work to the port.
+The port for threads does it at once, the port for asyncio on a worker thread, in order.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ CAPABILITIES = Capabilities(
 )
 #: Maximum number of claims in one batch: renewing them holds the file mutex for 1 to 4 ms.
 KEEP_BATCH = 200
-#: Seconds that the making of a session may wait for the file mutex.
+#: Maximum seconds to wait for the file mutex when a session is made.
 SESSION_S = 5.0
 
 
 class Engine(Protocol):
-    """The verbs as plain calls that may block, each with its time last (``blocking/engine.py``)."""
+    """The verbs as plain calls that may block; the last argument is the time limit
+    (``blocking/engine.py``)."""
 
     label: str
     patience: float
@@ -71,7 +72,7 @@ class Engine(Protocol):
         ...
 
     def inspect(self, prefix: str, exact: bool, within: float) -> list[LineRecord]:
-        """Look at the lines."""
+        """The records of the lines."""
         ...
 
     def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
@@ -84,7 +85,7 @@ class Engine(Protocol):
 
 
 class Port(Protocol):
-    """Where the engine's work is done, and how to wait there."""
+    """The runtime that does the engine's work and waits: threads or asyncio."""
 
     @property
     def engine(self) -> Engine:
@@ -92,9 +93,10 @@ class Port(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do it, after all that was asked before, even if the caller is cancelled meanwhile.
+        """Do the work after all earlier requests, even if the caller is cancelled meanwhile.
 
-        The last argument is the time that it may take, seconds.
+        Only the verbs of ``aio.loop.LEFT_OUT`` are skipped if their caller was cancelled. The last
+        argument is the time limit in seconds.
         """
         ...
 
@@ -103,7 +105,7 @@ class Port(Protocol):
         ...
 
     def unlisten(self, claim: Claim) -> None:
-        """Free what the claim's waiting used."""
+        """Free what the waiting of the claim used."""
         ...
 
     def jobs(self) -> JobPort:
@@ -119,7 +121,7 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork."""
+        """Forget what is the parent's, in the child of a fork."""
         ...
 
 
@@ -166,7 +168,7 @@ class SqliteStore:
         return await self._call(self._engine.keep, keeps, within)
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release, and wake who now fits; see the contract."""
+        """Withdraw or release, and wake the waiters that now fit; see the contract."""
         return await self._call(self._engine.leave, leave, within)
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
@@ -190,20 +192,20 @@ class SqliteStore:
         return await self._call(self._engine.resize, name, capacity, within)
 
     def session_fd(self) -> int:
-        """A descriptor for a child process, which keeps this client's claims alive with it.
+        """A descriptor that keeps this client's claims alive while a child process keeps it open.
 
-        As long as any process has it open, the kernel counts this client as alive. Pass it on
-        with ``pass_fds``; a child of ``os.fork`` closes it at once, so give that a copy
-        (``os.dup``). It belongs to the store: don't close it here.
+        The kernel counts this client as alive while any process keeps the descriptor open. Pass it
+        to a child with ``pass_fds``. A child of ``os.fork`` closes it at once, so give that child a
+        copy (``os.dup``). It belongs to the store: don't close it here.
         """
         return self._engine.session_fd(SESSION_S)
 
     async def changed(self, within: float) -> bool:
-        """It loses nothing that it has acknowledged without ending itself; see the contract."""
+        """False: it loses acknowledged state only when the store itself ends; see the contract."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
-        """The claim waits no more; see the contract."""
+        """Free what the waiting of the claim used; see the contract."""
         self._port.unlisten(claim)
 
     async def close(self) -> None:
@@ -211,5 +213,5 @@ class SqliteStore:
         await self._port.close()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the contract."""
+        """Forget what is the parent's, in the child of a fork; see the contract."""
         self._port.forked()

@@ -18,8 +18,10 @@ AT_ONCE = 16
 
 
 class LoopValues(Loop[ValueEngine]):
-    """See :class:`holdfast.stores.sqlite.guards.ValuePort`; with a separate worker, so that no
-    renewal of a lock waits for a large value."""
+    """See :class:`holdfast.stores.sqlite.guards.ValuePort`.
+
+    It has a separate worker, so that no renewal of a lock waits for a large value.
+    """
 
     def __init__(self, url: StoreURL) -> None:
         super().__init__(lambda mail: ValueEngine(url, mail))
@@ -29,7 +31,7 @@ class LoopValues(Loop[ValueEngine]):
         return self.engine.known(entry)
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """The values: a few are read here and now, as that waits for nobody."""
+        """The values; up to `AT_ONCE` are read on the loop, as that waits for no other client."""
         if len(entries) <= AT_ONCE:
             self._here()
             found = self.engine.glance(entries)
@@ -51,5 +53,5 @@ class LoopValues(Loop[ValueEngine]):
         return self.engine.alarm(session)
 
     def unlisten(self, wish: str) -> None:
-        """Free what the wish's waiting used."""
+        """Free what the waiting of the request used."""
         self.engine.unlisten(wish)

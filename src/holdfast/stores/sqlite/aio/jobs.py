@@ -7,13 +7,15 @@ from ....url import StoreURL
 from ..blocking.queues.engine import JobEngine
 from .loop import Loop
 
-#: Seconds after which a take that nobody can wake asks again.
+#: Seconds after which a take that can't be woken asks again.
 JOBS_POLL_S = 0.05
 
 
 class LoopJobs(Loop[JobEngine]):
-    """See :class:`holdfast.stores.sqlite.queues.JobPort`; with a separate worker, as a put waits
-    for the disk, and no renewal of a lock should wait with it."""
+    """See :class:`holdfast.stores.sqlite.queues.JobPort`.
+
+    It has a separate worker, because a put waits for the disk, and no renewal of a lock should.
+    """
 
     def __init__(self, url: StoreURL) -> None:
         super().__init__(lambda mail: JobEngine(url, mail))
@@ -28,5 +30,5 @@ class LoopJobs(Loop[JobEngine]):
         return await self._sleep(ear, seconds) is not None
 
     def unlisten(self, take: str) -> None:
-        """Free what the take's waiting used."""
+        """Free what the waiting of the take used."""
         self.engine.unlisten(take)

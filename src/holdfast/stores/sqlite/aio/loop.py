@@ -1,11 +1,11 @@
-"""The engine under asyncio: one worker thread does what may block, in the order of asking.
+"""The engine under asyncio: one worker thread does blocking work, in the order of the requests.
 
-The loop itself only listens: to the socket that wake-ups arrive at, and to the FIFOs of the
-sessions whose end would matter. A request is queued when its coroutine is first stepped, before it
-suspends. So an undo that was only begun is carried out, even if its task never runs again,
-and it can't overtake the request that it undoes. A request to take, to keep or to look is left out
-if nobody waits for its answer any more when its turn has come: else a store that is asked for more
-than it can do would do what is of no use, and an undo would wait behind it.
+The loop itself only listens: to the socket at which wake-ups arrive, and to the FIFOs of the
+sessions that it watches. A request is queued when its coroutine is first stepped, before the
+coroutine suspends. So a request that undoes another one is carried out once it was begun, even if
+its task never runs again, and it can't overtake the request that it undoes. A request to take, to
+keep or to look is skipped if its caller no longer waits when its turn comes: otherwise an
+overloaded store would do useless work, and a request that undoes another would wait behind it.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from ..blocking.wake import LoopBox
 
 T = TypeVar("T")
 Answer = asyncio.Future[Any]
-#: Seconds that a request still gets when it comes late to its turn: it may be an undo.
+#: Minimum seconds for a request whose turn comes late, because it may undo another one.
 LATE_S = 0.25
-#: The verbs that are left out if nobody waits for the answer any more.
+#: The verbs that are skipped if their caller no longer waits for the reply.
 TAKES = {"join", "join_free", "take", "begin"}
 KEEPS = {"keep", "extend", "prolong"}
 LOOKS = {"inspect", "jobs", "letters", "look", "peek", "read", "survey"}
 LEFT_OUT = frozenset(TAKES | KEEPS | LOOKS)
-#: Seconds that the worker may take to finish what was asked when the interpreter ends.
+#: Maximum seconds for the workers to finish their requests when the interpreter ends.
 EXIT_S = 5.0
 CLOSE_S = 2.0
 
 
 class Ways(Protocol):
-    """What every engine has, whatever its verbs are."""
+    """The attributes that all engines have."""
 
     label: str
 
@@ -55,7 +55,7 @@ class Ways(Protocol):
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork."""
+        """Forget what is the parent's, in the child of a fork."""
         ...
 
 
@@ -74,7 +74,7 @@ class Job:
 
     @inside
     def run(self) -> None:
-        """Do it and hand the outcome to the loop; a loop that is closed needs none."""
+        """Do it and hand the outcome to the loop, unless the loop is closed."""
         if self.answer.done() and getattr(self.work, "__name__", "") in LEFT_OUT:
             return
         result: Any = None
@@ -96,12 +96,12 @@ def _settle(answer: Answer, result: Any, wrong: BaseException | None) -> None:
         answer.set_result(result)
 
 
-#: Workers that are at work, and their queues.
+#: Running workers, and their queues.
 _working: dict[threading.Thread, SimpleQueue[Job | None]] = {}
 
 
 def _work(jobs: SimpleQueue[Job | None]) -> None:
-    """The worker's life: it knows the queue and nothing of its client, which may be forgotten."""
+    """Run jobs until None comes; refer to the queue only, so that the client can be forgotten."""
     try:
         while (job := jobs.get()) is not None:
             job.run()
@@ -111,7 +111,7 @@ def _work(jobs: SimpleQueue[Job | None]) -> None:
 
 
 def _finish() -> None:
-    """When the interpreter ends, what was asked is done first."""
+    """Finish the queued requests when the interpreter ends."""
     end = boottime() + EXIT_S
     for thread, jobs in list(_working.items()):
         jobs.put(None)
@@ -121,9 +121,8 @@ def _finish() -> None:
 class Worker:
     """A thread that is started with the first job.
 
-    It is a daemon thread, because an idle one must not keep the interpreter from ending; what
-    has been asked at that time is finished in an exit handler, which still runs before threads
-    stop.
+    It is a daemon thread, because an idle one must not keep the interpreter from ending. Requests
+    that are queued at that time are finished in an exit handler, which runs before threads stop.
     """
 
     def __init__(self) -> None:
@@ -146,10 +145,10 @@ class Worker:
             thread.start()
             self.thread = thread
         except BaseException as wrong:
-            if not thread.give_up():  # a second one beside it would change the order of the jobs
+            if not thread.give_up():  # a second thread would change the order of the jobs
                 self.thread = thread
                 raise
-            _working.pop(thread, None)  # the next job tries again, and finds this one queued
+            _working.pop(thread, None)  # the next job starts a thread, which also does this one
             if not isinstance(wrong, RuntimeError):
                 raise
             raise StoreUnavailable(
@@ -158,12 +157,12 @@ class Worker:
             ) from None
 
     def end(self) -> None:
-        """Finish what was asked, and no more."""
+        """End the thread after the jobs that are queued."""
         self.jobs.put(None)
 
 
 class Loop(Generic[E]):
-    """One engine under one event loop: what is asked of it, and the wake-ups that arrive for it."""
+    """One engine under one event loop: its requests, and the wake-ups that arrive for it."""
 
     _loop: asyncio.AbstractEventLoop | None
 
@@ -175,9 +174,9 @@ class Loop(Generic[E]):
         self._start()
 
     def _start(self) -> None:
-        #: Those that wait, with what they wait on.
+        #: The futures of the waiters, by the name that their wake-ups carry.
         self._sleepers: dict[str, Answer] = {}
-        #: Sessions that are watched: the descriptor, and whom its end wakes.
+        #: By watched session: the descriptor, and the futures that the session's end wakes.
         self._alarms: dict[str, tuple[int, set[Answer]]] = {}
         self._reading = -1
         self._closed = False
@@ -188,7 +187,7 @@ class Loop(Generic[E]):
         self._timer: asyncio.Handle | None = None
 
     def _here(self) -> asyncio.AbstractEventLoop:
-        """The running loop, if it is ours."""
+        """The running loop; an error if it isn't the loop of this client."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -197,7 +196,7 @@ class Loop(Generic[E]):
         return loop
 
     async def call(self, work: Callable[..., T], *args: Any) -> T:
-        """Queue it at once, then await it; its last argument is the time that it may take."""
+        """Queue the work at once, then await it; its last argument is the time limit."""
         loop = self._here()
         if self._closed:
             raise StoreUnavailable(f"this client of {self.engine.label} is closed")
@@ -234,7 +233,7 @@ class Loop(Generic[E]):
             self._look_later(self._loop, min(due for due, _ in self._due.values()))
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Listen at the socket that is ours at present."""
+        """Listen at the current socket of this client."""
         fd = self.mail.fd
         if fd != self._reading:
             if self._reading >= 0:
@@ -278,7 +277,7 @@ class Loop(Generic[E]):
     # -- watching sessions -----------------------------------------------------------------
 
     def _alarm(self, session: str) -> int:
-        """A new descriptor that tells of the end of a session; see ``session.Others.alarm``."""
+        """A new descriptor that hangs up when a session ends; see ``session.Others.alarm``."""
         return NONE
 
     def _watch(self, loop: asyncio.AbstractEventLoop, session: str, answer: Answer) -> None:
@@ -318,7 +317,7 @@ class Loop(Generic[E]):
     # -- the end ---------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End everything; requests that were made before are finished first."""
+        """Close the engine and the sockets, after all earlier requests."""
         loop = self._here()
         if self._closed:
             return
@@ -335,7 +334,7 @@ class Loop(Generic[E]):
             self.mail.shut()
 
     def abandon(self) -> None:
-        """Our loop runs no more: the worker ends the session without it."""
+        """Close without the loop, which has ended: the worker ends the session."""
         loop = self._loop
         if self._closed or loop is None:
             return
@@ -351,8 +350,10 @@ class Loop(Generic[E]):
         self.mail.shut()
 
     def forked(self) -> None:
-        """In the child the worker doesn't exist, the loop isn't ours to use, and the sessions that
-        were watched are the parent's business."""
+        """Start again in the child of a fork.
+
+        The worker doesn't exist there, and the loop and the watched sessions are the parent's.
+        """
         for fd, _ in self._alarms.values():
             os.close(fd)
         self.engine.forked()

@@ -29,7 +29,7 @@ class LoopPort(Loop[Engine]):
         self._values: LoopValues | None = None
 
     def jobs(self) -> JobPort:
-        """The port of the serial queues, made when it is first asked for."""
+        """The port of the serial queues, made at its first use."""
         if self._jobs is None:
             from .jobs import LoopJobs  # because few programs have queues
 
@@ -37,7 +37,7 @@ class LoopPort(Loop[Engine]):
         return self._jobs
 
     def values(self) -> ValuePort:
-        """The port of the refresh guards, made when it is first asked for."""
+        """The port of the refresh guards, made at its first use."""
         if self._values is None:
             from .guards import LoopValues  # because few programs have guards
 
@@ -45,13 +45,13 @@ class LoopPort(Loop[Engine]):
         return self._values
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until woken, until somebody watched has died, or until the time-out has expired."""
+        """Sleep until woken, until a watched session has ended, or for ``seconds``."""
         if self.mail.known(claim.id) is None:
             return await self._look(claim, waiting, seconds)
         return await self._sleep(claim.id, seconds, waiting.watch)
 
     async def _look(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Without a socket: look at the row again and again."""
+        """Poll the row of the claim, which has no socket."""
         end = boottime() + seconds
         nap = POLL_FIRST_S
         while (left := end - boottime()) > 0:
@@ -72,7 +72,7 @@ class LoopPort(Loop[Engine]):
     # -- the end ---------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End everything; requests that were made before are finished first."""
+        """Close queues, values and locks, after all earlier requests."""
         try:
             if self._jobs is not None:
                 await self._jobs.close()
@@ -84,14 +84,14 @@ class LoopPort(Loop[Engine]):
                 await super().close()
 
     def abandon(self) -> None:
-        """Our loop runs no more."""
+        """Close without the loop, which has ended."""
         super().abandon()
         for beside in (self._jobs, self._values):
             if beside is not None:
                 beside.abandon()
 
     def forked(self) -> None:
-        """In the child of a fork."""
+        """Start again in the child of a fork."""
         super().forked()
         for beside in (self._jobs, self._values):
             if beside is not None:

@@ -1,8 +1,7 @@
 """The data in separate files next to the locks: serial queues, and the values of refresh guards.
 
-Each has its own database, file mutex, sessions and sockets, so that no lock waits for what it
-writes. Here stands what they have in common: how the files are opened and closed, and how waiters
-are listed and woken.
+Each has its own database, file mutex, sessions and sockets, so that no lock waits for its writes.
+This module contains their common part: opening and closing the files, and the listing of waiters.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ from .session import Others, Session
 from .wake import Post
 from .way import Way
 
-#: Dead sessions that are looked for when the files are opened.
+#: Maximum number of dead sessions that are removed when the files are opened.
 SWEEP_MAX = 64
-#: Seconds between two looks whether our session's file is still in its place.
+#: Seconds between two checks that our session's file is still in its place.
 LOOK_EVERY_S = 1.0
 
 
 class Mail(Protocol):
-    """Where those of this client listen who wait: differs between threads and asyncio."""
+    """The sockets at which this client's waiters listen; they differ for threads and asyncio."""
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """The address for one that begins to wait; None if it must look again and again."""
+        """The address for a new waiter; None if it must poll."""
         ...
 
     def release(self, claim_id: str) -> None:
-        """It waits no more."""
+        """Free the socket of a waiter."""
         ...
 
     def close(self) -> None:
@@ -64,7 +63,7 @@ D = TypeVar("D", bound=Database)
 class AnnexFiles(Generic[D]):
     """The file mutex, its header, the database and what goes with them (see ``way.Room``)."""
 
-    #: What to do about them if they are damaged.
+    #: The remedy for damaged files.
     remedy = MOVE_AWAY
 
     def __init__(self, place: Place, gate: Gate, header: Header, now: float) -> None:
@@ -86,20 +85,20 @@ class AnnexFiles(Generic[D]):
             self._unopened()
             raise
         self.world = self.words[WORLD]
-        #: The name of our session, empty before it is needed.
+        #: The name of our session; empty until it is needed.
         self.own = ""
         self.look_at = 0.0
 
     @abstractmethod
     def _agree(self, header: Header, now: float) -> D:
-        """Open the database, so that it agrees with the file mutex; or say what is wrong."""
+        """Open the database, so that it agrees with the file mutex; else raise."""
 
     @abstractmethod
     def empty(self, session: str) -> bool:
         """Does this session hold nothing?"""
 
     def _settle(self, now: float) -> None:
-        """It is open: what is next?"""
+        """Set up what needs the open database; a hook for subclasses."""
 
     def _unopened(self) -> None:
         database = getattr(self, "database", None)
@@ -108,18 +107,18 @@ class AnnexFiles(Generic[D]):
         self.header.close()
 
     def moved(self) -> bool:
-        """Do the paths lead to other files by now? Then what we do concerns nobody."""
+        """Do the paths lead to other files now? Then no other client sees what we do."""
         return self.replaced() or self.gate.moved()
 
     def replaced(self) -> bool:
-        """Does the path of the database lead to another file? Then nobody finds what we write."""
+        """Does the database's path lead to another file? Then no client finds what we write."""
         try:
             return os.stat(self.place.database).st_ino != self.database.inode
         except OSError:
             return True
 
     def sweep(self) -> None:
-        """Clear up after clients that have died and hold nothing."""
+        """Remove the files of clients that have died and hold nothing."""
         left = SWEEP_MAX
         with contextlib.suppress(OSError):
             for name in self.others.names():
@@ -128,17 +127,17 @@ class AnnexFiles(Generic[D]):
                     left -= 1
 
     def new_post(self) -> None:
-        """The folder of the sockets may have been made again."""
+        """Open the folder of the sockets again, because it may have been replaced."""
         self.post = Post(self.place)
 
     def bury(self, session: str) -> None:
-        """A session has ended: remove what it left, unless others must see what it holds."""
+        """Remove the files of a session that has ended, unless others must see what it holds."""
         if self.empty(session):
             self.others.bury(session)
             self.ears.bury(session)
 
     def close(self) -> None:
-        """Close everything; the file mutex, which keeps newcomers out meanwhile, is last."""
+        """Close everything; the file mutex is last, because it keeps new clients out meanwhile."""
         self.others.close()
         self.database.close()
         self.header.close()
@@ -157,7 +156,7 @@ F = TypeVar("F", bound=AnnexFiles[Any])
 class AnnexEngine(Way[F]):
     """One client's way into such files. Opened by the first verb."""
 
-    #: What their path has more than that of the locks, and what they are, in words.
+    #: What their path adds to that of the locks, and their name in messages.
     suffix = what = ""
 
     def __init__(self, url: StoreURL, mail: Mail) -> None:
@@ -167,7 +166,7 @@ class AnnexEngine(Way[F]):
     def _start(self) -> None:
         super()._start()
         self._session: Session | None = None
-        #: Those of ours that wait, by their id, and the numbers that they go by.
+        #: The waiters of this client by their id, and the numbers that name them.
         self._ears: dict[str, Ear] = {}
         self._numbers = itertools.count(1)
 
@@ -175,10 +174,10 @@ class AnnexEngine(Way[F]):
     def _made(self, place: Place, gate: Gate, header: Header, now: float) -> F:
         """The files, opened."""
 
-    # -- who waits ---------------------------------------------------------------------------
+    # -- waiters -----------------------------------------------------------------------------
 
     def _listen(self, files: F, topic: str, waiter: str, now: float) -> None:
-        """From now on a client that rouses this topic may wake this waiter."""
+        """List this waiter, so that a client that rouses this topic can wake it."""
         if not self.push:
             return
         ear = self._ears.get(waiter)
@@ -189,27 +188,27 @@ class AnnexEngine(Way[F]):
         name = str(next(self._numbers))
         address = self.mail.address(name, files.post, files.own)
         if address is not None:
-            # Known before its file is there, because whatever interrupts us must find that.
+            # Recorded before its file is made, so that an interrupt leaves no unrecorded file.
             ear = self._ears[waiter] = files.ears.ear(topic, now, address, name)
             files.ears.listen(ear)
 
     def ear(self, waiter: str) -> str | None:
-        """What the wake-ups of a waiter go by; None if it must look again and again."""
+        """The name that the wake-ups of a waiter carry; None if it must poll."""
         found = self._ears.get(waiter)
         return None if found is None else found.name
 
     def unlisten(self, waiter: str) -> None:
-        """It waits no more; never fails, and doesn't take the file mutex."""
+        """Remove a waiter; never fails, and doesn't take the file mutex."""
         found = self._ears.get(waiter)
         if found is not None:
             ears.close(found)
             self.mail.release(found.name)
-            self._ears.pop(waiter, None)  # last, as an interrupt may come before any of it
+            self._ears.pop(waiter, None)  # last, because an interrupt may come before any step
 
     # -- opening and closing -----------------------------------------------------------------
 
     def _open(self, within: float) -> F:
-        """Open the files and stay inside their file mutex."""
+        """Open the files and keep their file mutex."""
         if self.closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         end = boottime() + within
@@ -234,7 +233,7 @@ class AnnexEngine(Way[F]):
         return files
 
     def _have_session(self, files: F, now: float) -> str:
-        """Our session, made if there is none, or if somebody deleted it."""
+        """Our session; made if there is none, or if its file was deleted."""
         session = self._session
         if session is None or (now >= files.look_at and not session.intact()):
             if self.closed:
@@ -251,7 +250,7 @@ class AnnexEngine(Way[F]):
         return session.name
 
     def close(self, within: float) -> None:
-        """End the session; what it still holds comes back at once."""
+        """End the session; what it still holds can be recovered at once."""
         if self.closed:
             return
         ended = False
@@ -272,11 +271,11 @@ class AnnexEngine(Way[F]):
                 session.end(unlink=ended)
 
     def _settled(self, files: F, now: float) -> bool:
-        """Do we hold nothing any more?"""
+        """Does our session hold nothing?"""
         return files.empty(files.own)
 
     def _shut(self, files: F, now: float) -> None:
-        """Close the database while nobody else can be opening it."""
+        """Close the database while no other client can be opening it."""
         self._drop()
 
     def _abandon(self) -> None:

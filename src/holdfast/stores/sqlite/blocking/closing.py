@@ -1,8 +1,8 @@
-"""Connections that nobody has to close: they end with the last reference to them.
+"""Connections that close themselves when the last reference to them ends.
 
-An interrupt may come between SQLite's opening and our taking note of it, and a client may be
-forgotten. Until Python 3.12 such a connection was closed without a word; later ones warn. In the
-child of a fork it must never be closed: "the locks of the parent" is what SQLite believes to have.
+A connection stays unclosed if an interrupt comes between SQLite's opening and our note of it, or if
+a client is forgotten. Python up to 3.12 closes it silently; later versions warn. In the child of a
+fork it must never be closed, because SQLite there believes that it has the locks of the parent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _leaked: list[sqlite3.Connection] = []
 class Closing(Connection):
     """A connection that closes itself when it is forgotten, in the process that opened it."""
 
-    #: Who opened it; 0 if an interrupt came before that.
+    #: The process that opened it; 0 if an interrupt came before that.
     _pid = 0
-    #: By way of the class, as the interpreter's end takes the names of modules away.
+    #: Kept in the class, because module names are removed when the interpreter ends.
     _getpid = staticmethod(os.getpid)
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -32,7 +32,7 @@ class Closing(Connection):
         super().__init__(*args, **options)
 
     def __del__(self) -> None:
-        """Nobody will close it any more."""
+        """Close it; in a forked child, it is the parent's and stays open."""
         if self._pid not in (0, self._getpid()):
             leak(self)
             return
@@ -43,14 +43,14 @@ class Closing(Connection):
 
 
 def leak(connection: sqlite3.Connection) -> None:
-    """Never close this: it is the parent's."""
+    """Keep the parent's connection open until the process ends."""
     if not _leaked:
         atexit.register(_immortalise)
     _leaked.append(connection)
 
 
 def _immortalise() -> None:
-    """The interpreter closes what it forgets at its end, so it must not forget."""
+    """Keep the connections referenced, because the interpreter's end closes unreferenced ones."""
     with suppress(ImportError, AttributeError):
         from ctypes import py_object, pythonapi
 

@@ -1,11 +1,11 @@
-"""The database file: making it, recognising it, opening it, letting it go.
+"""The database file: create it, recognise it, open it, close it.
 
-SQLite deletes the write-ahead log and the shared memory when the last connection closes, and
-tells "last" by a POSIX lock, which a fork does not inherit and which any other close of the file
+SQLite deletes the write-ahead log and the shared memory when the last connection closes. It detects
+the last one by a POSIX lock, which a fork does not inherit and which any other close of the file
 drops ("How To Corrupt An SQLite Database File", 2.2). A client that then continues with deleted
-files lives in another generation than the next client. So each client also keeps a *guard*: a lock
-of a separate open file on the same bytes, which holds SQLite's last rites off for as long as
-anybody is here, and which tells a newcomer whether the log and shared memory must be there already.
+files lives in another generation than the next client. So each client also keeps a lock of a
+separate open file on the same bytes (`Database.guard`). It prevents this deletion while any client
+is here, and shows a new client whether the log and the shared memory must exist already.
 
 Everything here runs inside the file mutex.
 """
@@ -39,9 +39,9 @@ PAGE_SIZE = 1024
 ROOM = 256 * 1024
 #: Frames in the write-ahead log before it is copied back: 4 MiB.
 CHECKPOINT_FRAMES = 4000
-#: Seconds that SQLite may wait inside the file mutex; only a program that isn't ours can cause it.
+#: Maximum seconds that SQLite waits inside the file mutex; only a foreign program can cause it.
 BUSY_S = 1.0
-#: What SQLite says when the disk under it fails; what it says of a full one isn't among them.
+#: SQLite's error codes for a disk that fails; the code for a full disk isn't among them.
 DISK = {
     sqlite3.SQLITE_IOERR_READ,
     sqlite3.SQLITE_IOERR_WRITE,
@@ -50,31 +50,31 @@ DISK = {
     sqlite3.SQLITE_IOERR_SHMSIZE,
     sqlite3.SQLITE_IOERR_TRUNCATE,
 }
-#: What SQLite says of rows that nobody of us has written.
+#: SQLite's error codes for content that no client of holdfast has written.
 DAMAGE = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
     sqlite3.SQLITE_CONSTRAINT,
     sqlite3.SQLITE_MISMATCH,
 )
-#: What to do about a damaged file, unless there is something better.
+#: The default remedy for a damaged file.
 MOVE_AWAY = "end the processes that use it, then move it away; the next one makes a new file"
-#: Who is closing the store has done so after this time.
+#: Maximum seconds that closing a store takes.
 CLOSING_S = 0.25
 
 #: The bytes that SQLite's connections lock shared (SHARED_FIRST and SHARED_SIZE in os_unix.c).
 _SHARED_RANGE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000002, 510, 0)
-#: The byte of the client that writes with a rollback journal. While it is locked, SQLite takes no
-#: journal that it finds for one that a crash has left.
+#: The byte that a client locks to write with a rollback journal. While it is locked, SQLite doesn't
+#: treat a journal that it finds as one that a crash has left.
 _WRITER_BYTE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000001, 1, 0)
 _ALONE_RANGE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0x40000002, 510, 0)
 _NO_RANGE = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0x40000001, 511, 0)
-#: Linux: a lock that belongs to the open file. Elsewhere the guard is an open file only.
+#: Linux: a lock that belongs to the open file. Elsewhere `Database.guard` has no lock.
 _OFD_SETLK = getattr(fcntl, "F_OFD_SETLK", None)
 
 
 class Database:
-    """The file, guarded; once it is connected, an open database."""
+    """The file with its `guard`; after `connect`, an open database."""
 
     connection: sqlite3.Connection
     application = APPLICATION_ID
@@ -85,11 +85,11 @@ class Database:
     def __init__(self, place: Place, known: int = 0) -> None:
         self.place = place
         self.path = place.database
-        #: The inode of a file that is ours, whatever a power cut has left of its content.
+        #: The inode of a file that is known to be ours, even if a power cut damaged its content.
         self.known = known
         self.inode = 0
         self.alone = False
-        #: Was there a database of ours before we came?
+        #: Did a database of ours exist before this client opened it?
         self.there = self._guard()
 
     def _guard(self) -> bool:
@@ -105,19 +105,19 @@ class Database:
         return info.st_size > 0
 
     def _share(self) -> None:
-        """See whether anybody else is here, and be somebody who is here from now on."""
+        """See whether another client has the file open, and lock it as one that has."""
         self.alone = self._lock(_ALONE_RANGE)
         end = boottime() + BUSY_S
         while _OFD_SETLK is not None and not self._lock(_SHARED_RANGE):
-            # Somebody's last connection is deleting the log at this moment.
+            # The last connection of another client is deleting the log at this moment.
             if boottime() > end:
                 raise StoreUnavailable(f"another program has {self.path} locked: try again")
             time.sleep(0.001)
         self._lock(_WRITER_BYTE)
 
     def alone_soon(self) -> bool:
-        """Is nobody else here? A client that is closing the store just now, outside the file mutex
-        because it was forgotten or is being ended, is given a moment."""
+        """Is no other client here? Waits up to `CLOSING_S` for a client that is closing the store
+        outside the file mutex, because it was forgotten or its process is ending."""
         end = boottime() + CLOSING_S
         while not self.alone and _OFD_SETLK is not None and boottime() < end:
             time.sleep(0.002)
@@ -153,10 +153,10 @@ class Database:
             )
 
     def complete(self, companions: tuple[int, int]) -> bool:
-        """Are the log and the shared memory there that others are using at this moment?
+        """Do the log and the shared memory exist that other clients use at this moment?
 
-        If somebody deleted them, others continue writing to files that nobody else can find. Then
-        the database that goes with them is of no use to us.
+        If they were deleted, the others continue to write to files that no new client can find.
+        Then the database that goes with them can't be used.
         """
         if self.alone or not any(companions) or self.companions() == companions:
             return True
@@ -175,7 +175,7 @@ class Database:
     def make(self, world: int, limit: int, quiet: float) -> None:
         """Make a complete database under another name, and put it in its place.
 
-        It knows until when nobody may be served, in case the file mutex is deleted next.
+        It records the time before which no claim is granted, in case the file mutex is deleted.
         """
         known = {"world": world, "boot": boot_id(), "limit": limit, "quiet": quiet}
 
@@ -184,8 +184,8 @@ class Database:
                 made.execute(statement)
             for key, value in known.items():
                 made.execute(verbs().meta_set, (key, str(value)))
-            # Leaves room in the file for the lines of some hundreds: what has its place in the
-            # file already can be written when the disk is full.
+            # Leaves room in the file for some hundred lines: pages that the file has already can
+            # be written when the disk is full.
             made.execute(verbs().meta_set, ("room", bytes(ROOM)))
 
         self.remake(fill, PAGE_SIZE)
@@ -217,8 +217,8 @@ class Database:
     def _content(self, fill: Callable[[sqlite3.Connection], None], page_size: int) -> bytes:
         """The bytes of a new database.
 
-        It is filled in memory and written through one descriptor: a path that SQLite opened while
-        it is made could be turned elsewhere by anybody who may write to the folder.
+        It is filled in memory and written through one descriptor, because any user who may write to
+        the folder could redirect a path that SQLite opens while the database is made.
         """
         made = sqlite3.connect(":memory:", isolation_level=None, factory=Closing)
         try:
@@ -232,7 +232,7 @@ class Database:
             content = bytearray(made.serialize())
         finally:
             made.close()
-        content[18:20] = b"\2\2"  # The versions of the format that say: with a write-ahead log.
+        content[18:20] = b"\2\2"  # The format versions that mean: with a write-ahead log.
         return bytes(content)
 
     def connect(self) -> None:
@@ -243,8 +243,8 @@ class Database:
         self.connection = _connect(self.path)
         self.opened = True
         run = self.connection.execute
-        # Nothing in it is needed after a boot, when it is made again. So nobody has to wait for the
-        # disk inside the file mutex, unless the system doesn't say when it was booted.
+        # Nothing in it is needed after a boot, when it is made again. So no verb has to wait for
+        # the disk inside the file mutex, unless the system has no boot id.
         run("PRAGMA synchronous = " + ("OFF" if boot_id() else "NORMAL"))
         run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_FRAMES}")
         if os.stat(self.path).st_ino != self.inode or run("PRAGMA user_version").fetchone() != (
@@ -253,8 +253,7 @@ class Database:
             raise StoreUnavailable(f"{self.path} is being replaced just now: try again")
 
     def clear(self, world: int, quiet: float) -> None:
-        """Everything in it is dead; this generation begins, in which nobody is served until
-        ``quiet``."""
+        """Remove all claims and begin this generation, which grants nothing until ``quiet``."""
         run, sql = self.connection.execute, verbs()
         run("BEGIN IMMEDIATE")
         run(sql.all_clear)
@@ -265,7 +264,7 @@ class Database:
         run("COMMIT")
 
     def meta(self, key: str) -> str:
-        """A note in the database, or nothing."""
+        """A note in the database, or an empty string."""
         found = self.connection.execute(verbs().meta_get, (key,)).fetchone()
         return found[0] if found else ""
 
@@ -274,7 +273,7 @@ class Database:
         self.connection.execute(verbs().meta_set, (key, value))
 
     def close(self) -> None:
-        """Close the connection; SQLite tidies up after the last one of all processes."""
+        """Close the connection; the last one of all processes deletes the log."""
         if self.guard >= 0:
             self._lock(_NO_RANGE)
         if self.opened:
@@ -284,25 +283,24 @@ class Database:
         self._unguard()
 
     def _unguard(self) -> None:
-        """Close the guard. Where open files have no locks of their own it stays open instead,
-        because closing it would drop the locks that SQLite has for other clients of this process.
-        """
+        """Close `guard`. Where locks don't belong to open files, it stays open instead, because
+        closing it would drop the locks that SQLite has for other clients of this process."""
         guard, self.guard = self.guard, -1
         if guard >= 0 and _OFD_SETLK is not None:
             os.close(guard)
 
     def forked(self) -> None:
-        """In the child: close the guard, whose lock is the parent's, and nothing else."""
+        """In the child: close `guard`, whose lock is the parent's, and nothing else."""
         self.opened = False
         self._unguard()
 
     def __del__(self) -> None:
-        """A client that was forgotten: nobody will close it any more."""
+        """Close the database of a client that was forgotten."""
         self.close()
 
 
 def escaped(path: str) -> str:
-    """A path as it is written in the URI that SQLite wants; urllib would take 4 ms to import.
+    """A path, escaped for a URI that SQLite opens; urllib would take 4 ms to import.
 
     >>> escaped("/a b/100%?#")
     '/a b/100%25%3f%23'
@@ -311,7 +309,7 @@ def escaped(path: str) -> str:
 
 
 def write(folder: int, name: str, content: bytes, mode: int) -> None:
-    """Make a file of this content and mode; there is none of this name."""
+    """Make a file with this content and mode; the name must be free."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = opened(name, flags, 0o600, dir_fd=folder)
     try:
@@ -352,11 +350,11 @@ def explain(
     opening: bool,
     remedy: str = MOVE_AWAY,
 ) -> Exception:
-    """One of our errors for one of theirs. ``remedy``: what to do about a damaged file."""
+    """Our error for an error of SQLite or the system. ``remedy``: for a damaged file."""
     if isinstance(wrong, OSError):
         return unusable(path, wrong)
     code = getattr(wrong, "sqlite_errorcode", 0) & 0xFF
-    # A name in the schema, or in SQLite's words about it, that was overwritten is no text.
+    # An overwritten name in the schema, or in SQLite's message about it, isn't valid text.
     garbled = isinstance(wrong, UnicodeDecodeError) or "no such table" in str(wrong)
     if garbled or code in DAMAGE:
         return ConfigError(f"{path} is damaged ({wrong}) and was left as it is: {remedy}")
@@ -369,7 +367,7 @@ def explain(
     if code in permanent and read_only(path):
         return unusable(path, OSError(errno.EROFS, str(wrong)))
     if opening and code in permanent:
-        # SQLite doesn't say why, and repairing permissions would be of no use.
+        # SQLite gives no reason. If descriptors are lacking, repairing permissions is of no use.
         return unusable(path, lacking() or OSError(errno.EACCES, str(wrong)))
     if code == sqlite3.SQLITE_FULL:
         return DiskFailed(f"the disk of {path} is full: free some space and try again")

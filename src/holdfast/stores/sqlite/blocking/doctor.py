@@ -1,7 +1,7 @@
-"""An examination of an embedded store: each part in words, and what to do about it.
+"""An examination of an embedded store: a finding for each part, with its remedy.
 
-It looks without passing through the engine, so that it can still tell what is wrong when the
-engine can't open the store. It changes nothing but for making the folders that are missing.
+It doesn't use the engine, so that it still finds the fault when the engine can't open the store.
+It changes nothing, except that it makes missing folders.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from .session import Others
 
 #: Seconds after which a file mutex that isn't free is stuck: a verb lasts some 20 us.
 GATE_S = 1.0
-#: Bytes free on the disk: less than this is worth a word, less than that is too little.
+#: Bytes free on the disk: below the first a warning, below the second a failure.
 ROOM_LOW, ROOM_NONE = 64 << 20, 1 << 20
-#: A log that has grown beyond this says that somebody reads without ever ending.
+#: Bytes of the log above which another program probably never ends its reading transaction.
 LOG_BIG = 64 << 20
-#: So many broken rules are told.
+#: Maximum number of broken rules that are reported.
 WRONG_MAX = 3
-#: Tickets start from the wall clock in microseconds; so far ahead of it is normal.
+#: Tickets start from the wall clock in microseconds; a lead of these seconds is still normal.
 AHEAD_S = 3600.0
 _JOBS = "SELECT ifnull(sum(waiting + taken + dead), 0), 'jobs' FROM queues"
 
 
 class Visit:
-    """One examination: where the store lies, and whether it is there already."""
+    """One examination: the path of the store, and whether the store exists."""
 
     def __init__(self, url: StoreURL) -> None:
         self.url = url
@@ -54,22 +54,22 @@ class Visit:
 
     @functools.cached_property
     def place(self) -> Place:
-        """Its files; the folders that are missing are made."""
+        """Its paths; missing folders are made."""
         return prepare(self.path, self.url.options.get("any_fs") == "yes")
 
     @property
     def folder(self) -> str:
-        """Where they lie."""
+        """The folder of the database."""
         return os.path.dirname(self.place.database)
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
-    """Look at every part of a store, in the order in which they are needed."""
+    """Examine every part of a store, in the order in which the parts are used."""
     return run(Visit(url), _CHECKS)
 
 
 def mend(url: StoreURL) -> Iterator[Finding]:
-    """Get damaged queues going again; what was wrong, and which jobs are gone."""
+    """Repair damaged queues; report the damage, and the jobs that are lost."""
     path = database_path(url) + QUEUES
     if not os.path.lexists(path):
         yield ok("there are no queues in this store", "mend")
@@ -78,7 +78,7 @@ def mend(url: StoreURL) -> Iterator[Finding]:
 
 
 def _folder(visit: Visit) -> Finding:
-    """Who may use it."""
+    """The users that may use the store."""
     info = os.stat(visit.folder)
     text = f"{visit.folder} has mode {stat.S_IMODE(info.st_mode):o}"
     if visit.place.shared:
@@ -123,7 +123,7 @@ def _room(visit: Visit) -> Finding:
 
 
 def _gate(place: Place) -> Iterator[Finding]:
-    """Is it free? And what does its header say?"""
+    """Is the file mutex free, and is its header valid?"""
     try:
         fd, info = open_file(place.gate, place, 0)
     except FileNotFoundError:
@@ -146,7 +146,7 @@ def _gate(place: Place) -> Iterator[Finding]:
 
 
 def _free(fd: int, place: Place) -> Finding:
-    """Can the file mutex be entered?"""
+    """Can the file mutex be taken?"""
     waited = _enter(fd)
     if waited is None:
         pid = int.from_bytes(os.pread(fd, 8, PID * 8), "little")
@@ -156,7 +156,7 @@ def _free(fd: int, place: Place) -> Finding:
 
 
 def _enter(fd: int) -> float | None:
-    """Lock it; how many seconds that took, None if it can't be had."""
+    """Lock it; the seconds that this took, or None if it wasn't free within `GATE_S`."""
     begun = boottime()
     while True:
         try:
@@ -211,9 +211,9 @@ def _database(visit: Visit) -> Iterator[Finding]:
 
 
 def _whole(place: Place, count: str) -> Finding:
-    """Can SQLite read the file, is it whole, and how many are in it?"""
+    """Can SQLite read the file, is it whole, and how many rows does it have?"""
     try:
-        require_companions(place.database)  # SQLite would wait for ever for who writes to a FIFO
+        require_companions(place.database)  # at a FIFO, SQLite would wait for a writer
         connection = sqlite3.connect(
             f"file:{escaped(place.database)}?mode=ro", uri=True, timeout=1.0, factory=Closing
         )
@@ -234,7 +234,7 @@ def _whole(place: Place, count: str) -> Finding:
 
 
 def _beside(visit: Visit, end: str, count: str) -> Iterator[Finding]:
-    """The same for the files of queues or of values; and can their file mutex be entered?"""
+    """The same for the files of queues or of values; and can their file mutex be taken?"""
     path = visit.path + end
     if not os.path.lexists(path):
         return
@@ -262,7 +262,7 @@ def _log(place: Place) -> Iterator[Finding]:
 
 
 def _sessions(visit: Visit) -> Finding:
-    """Which clients are alive by the kernel's word?"""
+    """The number of clients that are alive, by their kernel locks, and of dead ones."""
     try:
         others = Others(visit.place)
         names = others.names()

@@ -1,9 +1,9 @@
-"""The waiters for a job or a value: one file each, whose name contains what for, since when, and
-where to send the wake-up.
+"""The waiters for a job or a value: one file each, whose name contains the topic, the start of the
+wait, and the address for the wake-up.
 
-To wake somebody is to remove such a file, which succeeds for one process only, and then to send a
-datagram to the socket that its name says. So a job that becomes due wakes a waiter, without a
-transaction and without the file mutex; and to wait no more is to remove one's own.
+A client wakes a waiter in two steps: it removes the file, which succeeds for one process only, and
+sends a datagram to the socket in its name. So a job that becomes due wakes a waiter without a
+transaction and without the file mutex. A waiter that stops waiting removes its file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Ear(NamedTuple):
 
     name: str
     session: str
-    #: The file that says so, and where it is.
+    #: The file that lists the waiter, and its folder.
     file: str
     folder: Folder
 
@@ -35,12 +35,12 @@ class Ears:
         self._folder = folder(place, "idle")
 
     def ear(self, topic: str, now: float, address: str, name: str) -> Ear:
-        """One who is going to wait for something of the topic, once it listens."""
+        """A new waiter for the topic; `listen` lists it."""
         file = f"{_key(topic)}-{int(now * 1e6):020d}-{address}-{name}"
         return Ear(name, address.rpartition(".")[0], file, self._folder)
 
     def listen(self, ear: Ear) -> None:
-        """It waits on, or again."""
+        """List the waiter, unless it is listed already."""
         try:
             self._link(ear.file)
         except FileNotFoundError:
@@ -58,24 +58,24 @@ class Ears:
             raise unusable(self._folder.path, wrong) from None
 
     def rouse(self, topic: str, count: int, post: Post) -> None:
-        """Wake so many who wait for something of the topic, the longest waiting first."""
+        """Wake up to ``count`` waiters for the topic, the longest waiting first."""
         for file, address, name in self._of(f"{_key(topic)}-"):
             if count <= 0:
                 return
             count -= self._poke(file, address, name, post)
 
     def rouse_all(self, topics: Iterable[str], post: Post) -> None:
-        """Wake all who wait for something of these topics."""
+        """Wake all waiters for these topics."""
         keys = {_key(topic) for topic in topics}
         for file, address, name in self._of():
             if file.partition("-")[0] in keys:
                 self._poke(file, address, name, post)
 
     def _poke(self, file: str, address: str, name: str, post: Post) -> bool:
-        """Wake one; False if somebody else did, if it waits no more, or nobody listens there."""
+        """Wake one; False if another client did, if it waits no more, or if its socket is gone."""
         try:
             return self._folder.unlink(file) and post.send(address, name, 1)
-        except BaseException:  # an interrupt: it may not have been woken, so it waits as before
+        except BaseException:  # an interrupt: the wake-up may not be sent, so list it again
             self._link(file)
             raise
 
@@ -90,17 +90,17 @@ class Ears:
                 yield one, parts[2], parts[3]
 
     def bury(self, session: str) -> None:
-        """A session has ended: nobody waits there."""
+        """Remove the waiters of a session that has ended."""
         for file, address, _ in self._of():
             if address.startswith(session + "."):
                 self._folder.unlink(file)
 
 
 def _key(topic: str) -> str:
-    """What the files of a topic begin with; two that share it wake each other for nothing."""
+    """The prefix of the files of a topic; topics that share it cause needless wake-ups."""
     return f"{zlib.crc32(topic.encode('utf-8', 'surrogatepass')):08x}"
 
 
 def close(ear: Ear) -> None:
-    """It waits no more."""
+    """Remove a waiter."""
     ear.folder.unlink(ear.file)

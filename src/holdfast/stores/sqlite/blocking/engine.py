@@ -1,7 +1,7 @@
 """The verbs as one client runs them, on the caller's thread.
 
-What is asked of a claim that stands alone is done in the table of such claims. Whatever that
-doesn't cover begins a transaction and goes through ``Lines``.
+A request for a lone claim is done in the table of lone claims (``lone.py``). Every other request
+begins a transaction and goes through ``Lines``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .sql import verbs
 
 A = TypeVar("A")
 T = TypeVar("T")
-#: Seconds that a look at one row may wait for the file mutex.
+#: Maximum seconds that a look at one row waits for the file mutex.
 PEEK_S = 0.05
 _SQL = verbs()
 _KEEP = _SQL.keep_held
 
 
 class Engine(Entry):
-    """One client's way into one database. Opened by the first verb."""
+    """One client's access to one database, which its first verb opens."""
 
     def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """See :meth:`holdfast.core.ports.Store.join`."""
@@ -66,11 +66,11 @@ class Engine(Entry):
             if files.lone.enter(claim, ticket, files.own_bytes, now):
                 answer = Held(ticket, ttl)
             else:
-                words[NEXT] = ticket  # Not given to anybody, and we are alone in here.
+                words[NEXT] = ticket  # No claim got it, and no other client is inside.
                 answer = self._slow(files, self._lines.join, claim, wait, now)
         if words[NEXT] + AHEAD > words[LIMIT]:
             self._low(files)
-        # Last, because a claim in files that are no longer the store's is worth nothing.
+        # Last, because a claim in files that are no longer the store's isn't valid.
         if files.gate.moved():
             raise Replaced
         return answer
@@ -78,8 +78,8 @@ class Engine(Entry):
     def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
         """See :meth:`holdfast.core.ports.Store.join_free`.
 
-        Only among the claims that stand alone: where a name, or another of its slot, has a line
-        in the database, the answer is None.
+        It makes lone claims only: if a name, or another name of its slot, has a line in the
+        database, the answer is None.
         """
         held = self._inside(within, self._join_free, claims)
         if self._promised is not None:
@@ -121,7 +121,7 @@ class Engine(Entry):
         return [answer for answer in answers if answer is not None]
 
     def _renew(self, files: Files, keep: Keep, now: float) -> Standing | Exception | None:
-        """The renewal of a claim that stands alone; None if it is anything else."""
+        """Renew a lone claim; None if the request is anything else."""
         claim, ticket, ttl, weight, new_id, detach = keep
         if new_id or weight or detach:
             return None
@@ -147,7 +147,7 @@ class Engine(Entry):
         ]
 
     def _renew_held(self, files: Files, keep: Keep, now: float) -> Held | None:
-        """The plain renewal of what is held, in one statement; None if it is anything else."""
+        """Renew a held claim by one statement; None if the request is anything else."""
         claim, ticket, ttl, weight, new_id, detach = keep
         if new_id or weight or detach:
             return None
@@ -159,7 +159,7 @@ class Engine(Entry):
         return Held(ticket, ttl) if cursor.rowcount == 1 else None
 
     def _keep_one(self, files: Files, keep: Keep, now: float) -> Standing | Exception:
-        """One claim of a batch: what is wrong with it stays its own trouble."""
+        """Renew one claim of a batch; its error doesn't affect the others."""
         if keep.new_id:
             self._have_session(files, now)
         return self._by_itself(files, self._lines.keep, keep, now)
@@ -167,7 +167,7 @@ class Engine(Entry):
     def _by_itself(
         self, files: Files, work: Callable[[A, float], T], asked: A, now: float
     ) -> T | Exception:
-        """One of many in a transaction, or what is wrong with it."""
+        """The answer to one of several requests in a transaction, or its error."""
         run, lines = files.cursor.execute, self._lines
         sent = len(lines.pokes)
         run("SAVEPOINT one")
@@ -190,7 +190,7 @@ class Engine(Entry):
         if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):
             return True
         left: bool = self._slow(files, self._lines.leave, leave, now)
-        if not left and files.gate.moved():  # it may stand in the files that took their place
+        if not left and files.gate.moved():  # the claim may be in the files that replaced these
             raise Replaced
         return left
 
@@ -202,7 +202,7 @@ class Engine(Entry):
     def _leave_all(
         self, files: Files, now: float, leaves: Sequence[Leave], left: set[Leave]
     ) -> list[bool | Exception]:
-        """``left``: those that have left files in whose place there are others by now."""
+        """``left``: the requests that were done in files that have been replaced since."""
         answers = [one in left or self._let_go(files, one, now) for one in leaves]
         if None in answers:
             answers = self._roomy(files, now, self._leave_rest, leaves, answers)
@@ -212,7 +212,7 @@ class Engine(Entry):
         return [answer for answer in answers if answer is not None]
 
     def _let_go(self, files: Files, leave: Leave, now: float) -> bool | Exception | None:
-        """The release of a claim that stands alone; None if it is anything else."""
+        """Release a lone claim; None if the request is anything else."""
         name, claim_id, ticket, after, suspect, _ = leave
         try:
             if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):
@@ -228,7 +228,7 @@ class Engine(Entry):
         leaves: Sequence[Leave],
         answers: list[bool | Exception | None],
     ) -> list[bool | Exception | None]:
-        """All the others in one transaction: what is wrong with one stays its own trouble."""
+        """Do all the other requests in one transaction; an error of one doesn't affect others."""
 
         def work() -> list[bool | Exception | None]:
             return [
@@ -250,8 +250,8 @@ class Engine(Entry):
         return self._inside(within, work)
 
     def inspect(self, prefix: str, exact: bool, within: float) -> list[LineRecord]:
-        """See :meth:`holdfast.core.ports.Store.inspect`. A snapshot: it doesn't take the file
-        mutex."""
+        """See :meth:`holdfast.core.ports.Store.inspect`. It reads a snapshot: the file mutex is
+        held only while the snapshot begins."""
 
         def work(files: Files, now: float) -> list[LineRecord]:
             files.cursor.execute("BEGIN").execute(_SQL.standing, ("", 0)).fetchall()
@@ -262,7 +262,8 @@ class Engine(Entry):
         return self._inside(within, work)
 
     def peek(self, claim: Claim, waiting: Waiting, within: float) -> int | None:
-        """For who must poll: the fence if the claim is held by now, 0 if it is worth asking."""
+        """For a waiter that polls: the fence if the claim is held, 0 if a renewal may change its
+        standing, None if nothing has changed."""
 
         def work(files: Files, now: float) -> int | None:
             files.gate.exit()
@@ -280,10 +281,10 @@ class Engine(Entry):
             return None
 
     def _roomy(self, files: Files, now: float, work: Callable[..., T], *args: object) -> T:
-        """Do what must not fail for want of space, such as letting go.
+        """Do work that must not fail on a full disk, such as a release.
 
         A full disk has no room for one more frame in the log. Once the log is copied back into
-        the database, where every page already has its place, it is written again from its
+        the database, where every page already has its place, the log is written again from its
         beginning, which takes no space.
         """
         try:
@@ -298,7 +299,7 @@ class Engine(Entry):
     # -- the rest --------------------------------------------------------------------------
 
     def session_fd(self, within: float) -> int:
-        """A descriptor that keeps this client's session alive in whatever process has it."""
+        """A descriptor that keeps this client's session alive while any process keeps it open."""
 
         def work(files: Files, now: float) -> int:
             return self._have_session(files, now).fd
@@ -306,7 +307,7 @@ class Engine(Entry):
         return self._inside(within, work)
 
     def alarm(self, session: str) -> int:
-        """A new descriptor that tells of the end of a session; see ``session.Others.alarm``."""
+        """A new descriptor that hangs up when a session ends; see ``session.Others.alarm``."""
         files = self._files
         return NONE if files is None else files.others.alarm(session)
 
@@ -321,21 +322,21 @@ class Engine(Entry):
                 ended = self.closed = True
                 self._inside(within, self._shut)
         except HoldfastError:
-            pass  # The kernel ends the session now: others will see that, and clear up.
+            pass  # The kernel ends the session now: other clients see that, and clear up.
         finally:
             self.closed = True
             self.mail.close()
             if self._files is not None:
-                self._files.look_at = 0.0  # Whoever still joins finds that we are closed.
+                self._files.look_at = 0.0  # A late join then finds that this client is closed.
             session, self._session = self._session, None
             if session is not None:
                 session.end(unlink=ended)
 
     def _give_up(self, files: Files, now: float) -> None:
-        """Take every claim of ours out of its line."""
+        """Remove every claim of this client from its line."""
         while files.own and not self._slow(files, self._lines.bury, files.own, now):
             pass
 
     def _shut(self, files: Files, now: float) -> None:
-        """Close the database while nobody else can be opening it."""
+        """Close the database while no other client can be opening it."""
         self._drop()

@@ -1,8 +1,8 @@
 """Entry and exit of a verb: opening the store, taking the file mutex, and the steps after it.
 
-A client opens its store with its first verb and keeps it open. When the files are found to be
-others than those that it opened (somebody deleted them), it closes the old ones, opens the
-new ones and does the verb again; what it held in the old ones is gone.
+A client opens its store with its first verb and keeps it open. If the files were replaced since
+(because they were deleted), it closes the old ones, opens the new ones and does the verb again; its
+holds in the old ones are lost.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .session import Session
 from .way import Way
 
 T = TypeVar("T")
-#: Seconds between two looks whether our session's file is still in its place.
+#: Seconds between two checks that our session's file is still in its place.
 LOOK_EVERY_S = 1.0
-#: Seconds that clearing up after a dead session may wait for the file mutex.
+#: Maximum seconds that clearing up after a dead session waits for the file mutex.
 TIDY_S = 1.0
-#: No verb clears up for longer than this, in seconds.
+#: Maximum seconds that one verb spends on clearing up.
 BURY_S = 0.1
 
 
 class Entry(Way[Files]):
-    """A client's store, open or not yet, and the way into it."""
+    """A client's access to its store, which may not be open yet."""
 
     def __init__(self, url: StoreURL, mail: Mail, patience: float = PATIENCE_S) -> None:
         self.mail = mail
@@ -45,17 +45,17 @@ class Entry(Way[Files]):
     def _start(self) -> None:
         super()._start()
         self._session: Session | None = None
-        #: Sessions whose files somebody deleted, until their claims are ours under a new one.
+        #: Sessions whose files were deleted, until their claims are moved to a new session.
         self._former: list[Session] = []
         self._burying = False
-        #: Tickets that we are to put on the disk: in which files, and up to which one.
+        #: Tickets that this client must put on the disk: the files, and the limit.
         self._promised: tuple[Files, int] | None = None
         self._opened = False
 
     # -- opening ---------------------------------------------------------------------------
 
     def _open(self, within: float) -> Files:
-        """Open the store and stay inside its file mutex."""
+        """Open the store and keep its file mutex."""
         if self.closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         end = boottime() + within
@@ -84,9 +84,9 @@ class Entry(Way[Files]):
         return files
 
     def _look(self, files: Files, now: float) -> None:
-        """See that our session is there and as we made it; make it if not.
+        """Check that our session's file is in its place; make a new session if it isn't.
 
-        An interrupt may strike anywhere in here, so what says "done" comes last.
+        An interrupt may come anywhere in here, so the assignments that mean "done" are last.
         """
         session = self._session
         if session is None or not session.intact():
@@ -98,7 +98,7 @@ class Entry(Way[Files]):
             self._session = session = Session(files.place)
         files.belong(session.name)
         if self._former:
-            # Our claims first, and only then the old sessions go: they must never look dead.
+            # Move our claims before the old sessions end, so that they never look dead.
             files.new_post()
             for former in self._former:
                 files.lone.move(former.name, session.name)
@@ -107,7 +107,7 @@ class Entry(Way[Files]):
         files.look_at = now + LOOK_EVERY_S
 
     def _have_session(self, files: Files, now: float) -> Session:
-        """Our session, made if there is none."""
+        """Our session; made if there is none."""
         if not files.own or self._session is None:
             self._look(files, now)
         assert self._session is not None
@@ -116,8 +116,8 @@ class Entry(Way[Files]):
     # -- outside the file mutex ------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Send the wake-ups, and clear away what dead sessions left behind: a part of it, if that
-        takes long, and the next verb continues."""
+        """Send the wake-ups, and clear up after dead sessions for at most `BURY_S`; the next verb
+        continues."""
         self._send()
         if self._burying or not self._graves:
             return
@@ -129,7 +129,7 @@ class Entry(Way[Files]):
                 with suppress(HoldfastError, OSError):
                     self._inside(TIDY_S, self._bury, session)
         except KeyError:
-            pass  # Another thread was quicker.
+            pass  # Another thread took the last one.
         finally:
             self._burying = False
 
@@ -142,15 +142,18 @@ class Entry(Way[Files]):
                 self._graves.add(address.rpartition(".")[0])
 
     def _low(self, files: Files) -> None:
-        """Inside: half of the reserved tickets are given. Unless somebody is at it, we put the next
-        ones on the disk, outside, where nobody waits with us. If that fails, or we die, it is done
-        inside by who finds none left."""
+        """Half of the reserved tickets are given: plan to put the next ones on the disk.
+
+        This client does it outside the file mutex, where no other client waits for it, unless one
+        does it already. If that fails, or this client dies, the client that finds no ticket left
+        does it inside.
+        """
         words = files.words
         if words[RESERVED] == words[LIMIT]:
             self._promised = files, files.header.promise()
 
     def _reserve(self) -> None:
-        """Outside: put the tickets on the disk that we have promised."""
+        """Put the promised tickets on the disk; called outside the file mutex."""
         promised, self._promised = self._promised, None
         if promised is None:
             return
@@ -160,7 +163,7 @@ class Entry(Way[Files]):
             self._inside(TIDY_S, self._reserved, files, limit)
 
     def _reserved(self, files: Files, now: float, synced: Files, limit: int) -> None:
-        """Inside: they may be given, if these are still the files."""
+        """Let the promised tickets be given, if the files are still the same ones."""
         if files is synced:
             files.reserved(limit)
 
@@ -174,7 +177,7 @@ class Entry(Way[Files]):
             self._graves.add(session)
 
     def _slow(self, files: Files, work: Callable[..., T], *args: object) -> T:
-        """Do a piece of work in a transaction; its wake-ups go out only once it is committed."""
+        """Do a piece of work in a transaction; its wake-ups are sent only after the commit."""
         lines, run = self._lines, files.cursor.execute
         if files.header.damaged(files.floats[WHEN], True):
             raise Damaged
@@ -196,8 +199,7 @@ class Entry(Way[Files]):
         return answer
 
     def _committed(self) -> None:
-        """What the transaction has done is true now; what is left over if this is interrupted
-        may be done by doing it again."""
+        """Apply the effects of the committed transaction; after an interrupt it may run again."""
         lines = self._lines
         lines.committed()
         while lines.pokes:

@@ -1,4 +1,4 @@
-"""Everything of a store that one client has open, as one thing: it is opened and let go whole."""
+"""All files of a store that one client has open; they are opened and closed together."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .session import Others
 from .wake import Post
 from .world import agree
 
-#: Dead sessions that are looked for when a store is opened.
+#: Maximum number of dead sessions that are looked for when a store is opened.
 SWEEP_MAX = 64
 
 
 class Mail(Protocol):
-    """Where the claims of this client listen: differs between threads and asyncio."""
+    """The sockets at which this client's claims listen; they differ for threads and asyncio."""
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
         """The address for a claim that begins to wait; None if it must poll."""
@@ -51,7 +51,7 @@ class Files:
         self.header = header
         self.words = header.words
         self.floats = header.floats
-        #: None: nobody can wake us, we look ourselves.
+        #: None: this client can't be woken, so its waiters poll.
         self.mail = mail
         self.others = Others(place)
         self.post = Post(place)
@@ -63,12 +63,12 @@ class Files:
         self.connection: sqlite3.Connection = self.database.connection
         self.cursor = self.connection.cursor()
         self.world = self.words[WORLD]
-        #: Our session's name, empty before the first claim.
+        #: Our session's name; empty before the first claim.
         self.own = ""
         self.own_bytes = b""
-        #: Tickets below this one were given before these files took the place of others.
+        #: Tickets below this one were given before these files replaced others.
         self.born = 0
-        #: The next time at which somebody sees whether our session is still in its place.
+        #: The time of the next check that our session is still in its place.
         self.look_at = 0.0
 
     def lines(self, patience: float) -> Lines:
@@ -77,16 +77,16 @@ class Files:
 
     @property
     def quiet(self) -> float:
-        """Nobody is served before this time."""
+        """The time before which no claim is granted."""
         return self.floats[QUIET]
 
     @property
     def tombs(self) -> float:
-        """There is no tombstone after this time."""
+        """The time after which there is no tombstone."""
         return self.floats[TOMBS]
 
     def ticket(self) -> int:
-        """The next ticket: never given before, a power cut included."""
+        """The next ticket; it was never given before, even if there was a power cut."""
         ticket = self.words[NEXT]
         if not 0 < self.words[LIMIT] - ticket <= SPAN:
             self.reserve()
@@ -94,49 +94,49 @@ class Files:
         return ticket
 
     def reserve(self) -> None:
-        """Put the next block of tickets on the disk, while everybody waits at the file mutex."""
+        """Put the next block of tickets on the disk, while all clients wait at the file mutex."""
         self.require_sane(self.floats[WHEN])
         self.database.set_meta("limit", str(self.header.reserve()))
 
     def reserved(self, limit: int) -> None:
-        """What was promised up to this limit is on the disk: it may be given."""
+        """Let the promised tickets up to this limit be given: they are on the disk."""
         if limit > self.words[LIMIT]:
             self.database.set_meta("limit", str(limit))
             self.words[LIMIT] = limit
 
     def require_sane(self, now: float) -> None:
-        """Raise Damaged if the file mutex's page says what can't be."""
+        """Raise Damaged if the file mutex's page contains impossible values."""
         if self.header.damaged(now, in_use=True):
             raise Damaged
 
     def note_expiry(self, expires: float) -> None:
-        """A lease until then is about to be given."""
+        """Note that a lease with this expiry is about to be given."""
         if expires > self.floats[LATEST]:
             self.floats[LATEST] = expires
 
     def note_tomb(self, until: float) -> None:
-        """There is a tombstone until then."""
+        """Note that there is a tombstone until this time."""
         if until > self.floats[TOMBS]:
             self.floats[TOMBS] = until
 
     def belong(self, session: str) -> None:
-        """This is our session from now on."""
+        """Set our session."""
         self.own, self.own_bytes = session, session.encode()
 
     def address(self, claim_id: str) -> str | None:
-        """Where this claim listens, from now on."""
+        """The address at which this claim listens; it begins to listen if it doesn't yet."""
         return self.mail.address(claim_id, self.post, self.own) if self.mail else None
 
     def known_address(self, claim_id: str) -> str | None:
-        """Where this claim listens, if it does."""
+        """The address at which this claim listens, if it does."""
         return self.mail.known(claim_id) if self.mail else None
 
     def new_post(self) -> None:
-        """The folder of the sockets was made again."""
+        """Open the folder of the sockets again, because it was replaced."""
         self.post = Post(self.place)
 
     def dead_sessions(self) -> list[str]:
-        """Some sessions that ended without anybody's notice."""
+        """Up to `SWEEP_MAX` sessions that have ended and that no client has removed."""
         found: list[str] = []
         with contextlib.suppress(OSError):
             for name in self.others.names():
@@ -145,7 +145,7 @@ class Files:
         return found
 
     def close(self) -> None:
-        """Close everything; the file mutex, which keeps newcomers out meanwhile, is last."""
+        """Close everything; the file mutex is last, because it keeps new clients out meanwhile."""
         self.others.close()
         self.database.close()
         self.lone.close()
@@ -153,15 +153,18 @@ class Files:
         self.gate.close()
 
     def forked(self) -> None:
-        """In the child: close our copies of what would otherwise stay locked after the parent's
-        death, the file mutex and the guard, and of what is only read. SQLite's stay open."""
+        """In the child: close our copies of files that would stay locked after the parent's death
+        (the file mutex and `Database.guard`), and of files that are only read.
+
+        SQLite's own descriptors stay open.
+        """
         self.gate.forked()
         self.database.forked()
         self.others.close()
 
 
 def enter(place: Place, within: float, hold: Callable[[Gate], None]) -> Header:
-    """Open the file mutex and stand inside it; ``hold`` is told of it before it is locked."""
+    """Open the file mutex and take it; ``hold`` is called with it before it is locked."""
     end = boottime() + within
     gate = Gate(place)
     hold(gate)

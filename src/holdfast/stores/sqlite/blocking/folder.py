@@ -1,7 +1,7 @@
-"""A folder of the store as an open file: nothing that is done in it can be led elsewhere.
+"""A folder of the store as an open file, so that no link can redirect what is done in it.
 
 All clients of a process share one descriptor of it. It always leads to the folder that is now in
-its place: somebody may have deleted the one that was opened first.
+its place: the one that was opened first may have been deleted.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ....runtime.opening.blocking import opened
 from .owned import open_folder
 from .paths import Place
 
-#: What a session is called: whatever else stands in a row or in the folder is no session.
+#: The form of a session's name; any other name in a row or in the folder is no session.
 _SESSION = re.compile("[0-9a-f]{16}").fullmatch
-#: What a socket is called.
+#: The form of a socket's name.
 _ADDRESS = re.compile(r"[0-9a-f]{16}\.[0-9]{1,12}").fullmatch
 
 
 def is_session(name: object) -> bool:
-    """Can this be the name of a session? It may come from anybody who can write to the database."""
+    """Can this be a session's name? It may come from any user that can write to the database."""
     return isinstance(name, str) and _SESSION(name) is not None
 
 
@@ -40,12 +40,13 @@ class Folder:
         self.name = name
         self.path = f"{place.folder}/{name}"
         self.fd = open_folder(place, name, make=True)
-        # No `__del__`: another thread may get us from `_folders` while that closes the descriptor,
-        # which is somebody else's then. A weak reference leads to nothing before its callback runs.
+        # No `__del__`: another thread could get this object from `_folders` while `__del__` closes
+        # the descriptor, whose number can then belong to another file. A weak reference is dead
+        # before its callback runs.
         weakref.finalize(self, _close, self.fd).atexit = False
 
     def renew(self, make: bool = True) -> bool:
-        """Is there another folder in its place by now? Then this leads to that one."""
+        """Switch to the folder that is now in its place; False if it is the same one."""
         with contextlib.suppress(OSError):
             now, known = os.lstat(self.path), os.fstat(self.fd)
             if (now.st_dev, now.st_ino) == (known.st_dev, known.st_ino):
@@ -74,7 +75,7 @@ class Folder:
             return False
 
     def unlink(self, name: str) -> bool:
-        """Remove a file; False if it couldn't be removed, as others may have done so."""
+        """Remove a file; False if it couldn't be removed: other clients may have removed it."""
         try:
             os.unlink(name, dir_fd=self.fd)
         except OSError:
@@ -82,11 +83,11 @@ class Folder:
         return True
 
     def names(self) -> list[str]:
-        """All that is in it."""
+        """The names of all files in it."""
         return os.listdir(self.fd)
 
     def stat(self, name: str) -> os.stat_result:
-        """What stands at this name; a link is not followed."""
+        """The status of the file of this name; a link is not followed."""
         return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
 
 
@@ -99,7 +100,7 @@ _folders: weakref.WeakValueDictionary[tuple[str, str, bool], Folder] = weakref.W
 
 
 def folder(place: Place, name: str = "sessions") -> Folder:
-    """The folder of this name, shared by all who have it open in this process."""
+    """The folder of this name, shared by all its users in this process."""
     key = (place.folder, name, place.shared)
     known = _folders.get(key)
     if known is None:

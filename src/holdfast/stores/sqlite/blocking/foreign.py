@@ -1,7 +1,7 @@
-"""Other programs that have a database of a store open, and what their SQLite may do to ours.
+"""Detection of other programs that have a database of a store open and can damage it.
 
 SQLite 3.7.0 to 3.51.2 loses commits where a checkpoint and another connection's commit overlap. Our
-own processes do both inside the file mutex only. A program that doesn't know the file mutex may
+own processes do both only inside the file mutex. A program that doesn't know the file mutex may
 checkpoint at any time.
 """
 
@@ -17,7 +17,7 @@ from ....core.finding import Finding, ok, warn
 from .gate import command_of
 from .paths import Place
 
-#: The bug came with WAL, and was fixed in this version, and in these two lines of older ones.
+#: The version in which the bug came, with WAL; the version with the fix; two older lines with it.
 FIRST, MENDED = (3, 7, 0), (3, 51, 3)
 MENDED_TOO = {(3, 44): 6, (3, 50): 7}
 LOCKS = "/proc/locks"
@@ -34,7 +34,7 @@ def has_reset_bug(version: tuple[int, int, int]) -> bool:
 
 
 def version() -> Finding:
-    """Which SQLite this is, and why its bug is none of ours."""
+    """The version of SQLite, and why its bug doesn't affect the store."""
     text = f"version {sqlite3.sqlite_version}"
     if has_reset_bug(sqlite3.sqlite_version_info):
         text += (
@@ -57,23 +57,24 @@ def strangers(place: Place) -> Iterator[Finding]:
 
 
 def _locking(path: str) -> set[int]:
-    """The processes whose SQLite has this shared memory open: each keeps a lock on it. The child
-    of a fork has it open as well, but no lock, and doesn't use it."""
+    """The processes whose SQLite uses this shared memory: each keeps a lock on it. The child of a
+    fork also has the file open, but it has no lock, and doesn't use it."""
     try:
         inode = os.stat(path).st_ino
         with open(LOCKS, encoding="ascii", errors="replace") as file:
             lines = [line.split() for line in file]
     except OSError:
         return set()
-    # 7: POSIX  ADVISORY  READ 4711 fd:01:1234 128 128; one that waits has an arrow before POSIX
+    # 7: POSIX  ADVISORY  READ 4711 fd:01:1234 128 128; a waiting lock has an arrow before POSIX
     found = (w for w in lines if len(w) > 5 and w[1] == "POSIX" and w[4].isdigit())
     return {int(w[4]) for w in found if w[5].rpartition(":")[2] == str(inode)}
 
 
 def _writes_past(pid: int, place: Place) -> bool:
-    """Has this process the database open for writing, but not its file mutex?
+    """Does this process have the database open for writing, but not the file mutex?
 
-    By names as well as by files: a file mutex that was deleted is one that the process will leave.
+    A file mutex that was deleted counts too, because the process will leave it: so this compares
+    names as well as files.
     """
     folder, writes = f"/proc/{pid}/fd", False
     with contextlib.suppress(OSError):

@@ -1,18 +1,18 @@
-"""The file mutex: one kernel lock that every verb passes, one process at a time.
+"""The file mutex: one kernel lock that every verb takes, one process at a time.
 
-Inside stands at most one thread of one process, so SQLite never finds itself contended. The
-lock is flock, which belongs to the open file and not to the process (a POSIX record lock is
-dropped when *any* descriptor of the file is closed), and which the kernel frees when its owner
-dies, even by ``kill -9``.
+At most one thread of one process is inside, so SQLite never meets contention. The lock is flock,
+which belongs to the open file and not to the process (a POSIX record lock is dropped when *any*
+descriptor of the file is closed), and which the kernel frees when its owner dies, even by
+``kill -9``.
 
-Entry has three steps, each bounded by the time the caller has: the threads of this client
-queue at a mutex; the first of them tries the kernel lock a few times; then a porter thread
-stands in the kernel's own queue for it. The porter has a separate open file. Were it the
-same one, a porter whose caller gave up and that is granted late could not tell its lock from
-the next caller's, and would unlock that.
+Entry has three steps, each limited by the time that the caller has: the threads of this client
+queue at a mutex; the first of them tries the kernel lock a few times; then a porter thread waits
+for it in the kernel's queue. The porter has a separate open file. If it shared the file, a porter
+that gets the lock after its caller gave up could not distinguish its lock from the next caller's,
+and would unlock that one.
 
-Whoever enters calls ``enter`` *inside* a ``try`` and ``exit``'s steps in its ``finally``: both
-are safe however often they run and wherever an interrupt strikes (see Engine._inside).
+A caller runs ``enter`` *inside* a ``try`` and the steps of ``exit`` in its ``finally``: both are
+safe, even if they run several times, and wherever an interrupt comes (see `Way._locked`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from .owned import open_file
 from .paths import Place, unusable
 
 _TRY = LOCK_EX | LOCK_NB
-#: Seconds that others are let run first: a verb lasts 10 to 200 us, so most queues end then...
+#: Seconds in which a caller yields between its tries: a verb lasts 10 to 200 us, so most waits end.
 _YIELD_S = 0.0003
-#: ...or else after a few naps, before it comes to queueing in the kernel.
+#: Seconds of the naps between the next tries, before the porter queues in the kernel.
 _NAPS_S = (0.0001,) * 8 + (0.0003,) * 6
-#: Where threads are greenlets, nobody queues in the kernel: it is asked again after such naps.
+#: Seconds between tries where no porter queues in the kernel: with greenlets, for example.
 _NAP_S = 0.001
 
 
@@ -48,8 +48,7 @@ class Replaced(Exception):
 
 
 class Damaged(Replaced):
-    """Something says what it can't say: what is believed of it ends, and a new generation
-    begins."""
+    """A file contains impossible values: its generation ends, and a new one begins."""
 
 
 class Gate:
@@ -76,11 +75,11 @@ class Gate:
             self.queue(within)
 
     def queue(self, within: float) -> None:
-        """The kernel lock is taken: wait for it."""
+        """Wait for the kernel lock, which another client holds."""
         begun = boottime()
         end = begun + within
         naps: Iterator[float] = iter(_NAPS_S)
-        if greenlets():  # a porter would hold up all of them, and the time-out of its caller
+        if greenlets():  # a porter would block all of them, and the time-out of its caller
             naps = chain(naps, repeat(_NAP_S))
         while True:
             now = boottime()
@@ -97,7 +96,7 @@ class Gate:
             try:
                 flock(self.fd, _TRY)
             except BlockingIOError:
-                # Only after one more look at the end: it may be us who stood still meanwhile.
+                # Only after one more try at the end: this process may have been stopped meanwhile.
                 if over:
                     raise StoreUnavailable(self.stuck(within)) from None
                 continue
@@ -106,20 +105,20 @@ class Gate:
             raise StoreUnavailable(self.stuck(within))
 
     def _has_porter(self) -> bool:
-        """Is there a porter, or can one be had? CPython 3.12 starts no thread while it ends."""
+        """Is there a porter, or can one start? CPython 3.12 starts no thread while it ends."""
         if self._porter is None:
             with contextlib.suppress(RuntimeError):
                 self._porter = Porter(self)
         return self._porter is not None
 
     def exit(self) -> None:
-        """Give the kernel lock back, whichever descriptor has it."""
+        """Release the kernel lock, whichever descriptor holds it."""
         held, self.held = self.held, self.fd
         if held >= 0:
             flock(held, LOCK_UN)
 
     def moved(self) -> bool:
-        """Does the path lead to another file by now? Then we lock against nobody."""
+        """Does the path lead to another file now? Then our lock excludes no other client."""
         try:
             info = os.stat(self.path)
         except OSError:
@@ -136,7 +135,7 @@ class Gate:
             raise unusable(self.path, wrong) from None
 
     def stuck(self, within: float) -> str:
-        """What holds the file mutex, in words."""
+        """A message about the process that holds the file mutex."""
         text = f"the embedded store's gate {self.path} was not free within {within:.3g} s"
         pid = 0
         with contextlib.suppress(OSError):
@@ -161,8 +160,8 @@ class Gate:
         self.close()
 
     def forked(self) -> None:
-        """In the child: close our copies, so that a parent that dies in the file mutex doesn't
-        leave it locked through us. Closing a copy doesn't unlock; only LOCK_UN would."""
+        """In the child: close our copies, so that they don't keep the file mutex locked if the
+        parent dies in it. Closing a copy doesn't unlock; only LOCK_UN would."""
         porter, self._porter = self._porter, None
         fds = [self.fd, porter.fd if porter else -1]
         self.fd = self.held = -1
@@ -173,13 +172,13 @@ class Gate:
 
 
 class Porter:
-    """A daemon thread that stands in the kernel's queue for a caller with a time limit.
+    """A daemon thread that waits in the kernel's queue for a caller with a time limit.
 
-    At most one caller at a time (the client's mutex sees to it). A request carries one token,
-    and the thread that takes the token decides: the porter, once the lock is granted, thereby hands
-    it over; the caller, when it gives up, thereby withdraws. Taking it is one atomic step of the
-    interpreter, so there is no mutex that an interrupt could leave locked, and no moment at which
-    both, or neither, are responsible for the lock.
+    It has at most one caller at a time (the client's mutex ensures that). A request carries one
+    token, and the thread that takes the token decides: a porter that has got the lock takes it to
+    hand the lock over; a caller that gives up takes it to withdraw. Taking it is one atomic step of
+    the interpreter, so there is no mutex that an interrupt could leave locked, and no moment at
+    which both, or neither, are responsible for the lock.
     """
 
     def __init__(self, gate: Gate) -> None:
@@ -195,12 +194,12 @@ class Porter:
         except BaseException:
             if self.thread.give_up():
                 os.close(self.fd)
-            else:  # it has begun, though nobody will ask it for anything
+            else:  # it has begun, but no request will come
                 self.dismiss()
             raise
 
     def fetch(self, gate: Gate, seconds: float) -> bool:
-        """Wait for the lock; True: it is held, by ``gate.held``."""
+        """Wait for the lock; True: it is held, by the descriptor ``gate.held``."""
         request = Request()
         try:
             self.requests.put(request)
@@ -236,7 +235,7 @@ class Porter:
 
 
 class Request:
-    """A caller's wish for the lock: the token to decide by, and the bell."""
+    """A caller's request for the lock: the token, and the lock that wakes the caller."""
 
     __slots__ = ("ready", "token")
 
@@ -261,7 +260,7 @@ def _open(place: Place) -> int:
 
 
 def describe(pid: int) -> str:
-    """A process in words, and what to do about it, as far as /proc tells."""
+    """A message about a process, with the remedy, as far as /proc shows it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             state = file.read().rpartition(")")[2].split()[0]
@@ -277,7 +276,7 @@ def describe(pid: int) -> str:
 
 
 def command_of(pid: int) -> str:
-    """The command line of a process, or its beginning; empty if /proc doesn't tell."""
+    """The command line of a process, or its beginning; empty if /proc doesn't show it."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as raw:
             words = raw.read(200).replace(b"\0", b" ").decode("utf-8", "replace").strip()

@@ -1,9 +1,9 @@
-"""The first page of the file mutex, mapped into memory: what every process sees at once.
+"""The first page of the file mutex, mapped into memory, so that every process sees it at once.
 
 The map is coherent between processes and outlives ``kill -9``; what must also outlive a power
 cut (the boot and the reserved block of tickets) is synced before it counts. Each field is one
-aligned 8-byte word, stored by a single instruction, so a process killed in mid-store leaves
-either the old or the new value. Words are in the machine's own byte order: the file never
+aligned 8-byte word, written by a single instruction, so a process that is killed during a write
+leaves either the old or the new value. Words are in the machine's byte order: the file never
 leaves the machine that its clock belongs to.
 
 Every field but ``WORLD`` and the counts of changes is read and written inside the file mutex only.
@@ -26,18 +26,18 @@ MAGIC_WORD = int.from_bytes(b"holdfast", "little")
 FORMAT = 1
 #: Tickets are reserved on disk in blocks of this size, with one fsync per block.
 BLOCK = 10_000
-#: When no more than these are left, the next block is reserved, outside of the file mutex.
+#: Number of tickets left at which the next block is reserved, outside the file mutex.
 AHEAD = BLOCK // 2
 
 # Indices of the 8-byte words.
 MAGIC, VERSION, BOOT_LOW, BOOT_HIGH, TIME_SPACE, NEXT, LIMIT, WORLD, DATABASE = range(9)
 LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG, LONE, TOMBS, RESERVED = range(9, 18)
-#: The boot a second time: if only one of the two is ours, the other one was damaged.
+#: The boot a second time: if only one of the two is the current one, the other was damaged.
 BOOT_LOW_AGAIN, BOOT_HIGH_AGAIN = 18, 19
-#: From here on the page counts changes, for those who read without the file mutex: see ``values``.
+#: The first of the words that count changes, for reads without the file mutex: see ``values``.
 CHANGES = 64
 WORDS = SIZE // 8
-#: The limit is never further ahead of the next ticket.
+#: Maximum lead of the limit over the next ticket.
 SPAN = 4 * BLOCK
 #: No ticket is greater: SQLite's integers end at 2 ** 63.
 TICKET_MAX = 1 << 62
@@ -45,17 +45,17 @@ TICKET_MAX = 1 << 62
 FAR_S = 2 * TTL_S_MAX
 
 LOW = (1 << 64) - 1
-#: Where Linux names its boot.
+#: The file with the boot id of Linux.
 BOOT = "/proc/sys/kernel/random/boot_id"
-#: NEXT, LIMIT, LATEST, QUIET, TOMBS and RESERVED at one look, as each verb that is not quick looks.
+#: `NEXT`, `LIMIT`, `LATEST`, `QUIET`, `TOMBS` and `RESERVED` in one read; each slow verb does it.
 _told = struct.Struct("QQ16xdd40xdQ").unpack_from
 
 
 def boot_id() -> int:
-    """A number that is another after each boot; 0 where this process sees none.
+    """A number that differs after each boot; 0 where this process sees none.
 
-    ``StoreUnavailable`` where it can't be read just now, for want of descriptors above all: it must
-    not be taken for another boot, after which nobody holds anything.
+    Raises ``StoreUnavailable`` if it can't be read at the moment, mostly because descriptors are
+    lacking: that must not look like another boot, which ends all holds.
     """
     try:
         with open(BOOT, encoding="ascii") as file:
@@ -84,7 +84,8 @@ class Header:
         self.path = path
         self.fd = fd
         if os.fstat(fd).st_size < SIZE:
-            # Written, not just extended: a store into a hole of a full disk would be a SIGBUS.
+            # Written, not just extended: on a full disk, a write through the map to a hole of the
+            # file would raise SIGBUS.
             os.pwrite(fd, b"\0" * SIZE, 0)
         # Through a separate open file, because a map keeps a copy of its descriptor, and a copy of
         # the file mutex's descriptor would keep the file mutex locked after it is closed.
@@ -100,11 +101,11 @@ class Header:
         self.floats = memoryview(self.map).cast("d")
 
     def fresh(self) -> bool:
-        """Has nobody finished to set this page up yet?"""
+        """Has no client finished setting up this page yet?"""
         return self.words[MAGIC] == 0
 
     def check(self) -> None:
-        """Refuse a page that isn't ours, is newer than we, or counts time differently."""
+        """Refuse a page that isn't ours, has another format, or counts time differently."""
         words = self.words
         if words[MAGIC] != MAGIC_WORD:
             raise ConfigError(
@@ -135,7 +136,7 @@ class Header:
         return (self.words[BOOT_HIGH] << 64 | self.words[BOOT_LOW]) == boot_id()
 
     def remember_boot(self) -> bool:
-        """Put the boot right if it was damaged in this one; True if it was."""
+        """Repair the boot in the page if it was damaged in this boot; True if it was."""
         words, boot = self.words, boot_id()
         again = words[BOOT_HIGH_AGAIN] << 64 | words[BOOT_LOW_AGAIN]
         if not boot or self.same_boot() or again != boot:
@@ -144,8 +145,8 @@ class Header:
         return True
 
     def damaged(self, now: float, in_use: bool = False) -> bool:
-        """Does the page say what can't be, of tickets or of this boot's times? ``in_use``: it was
-        opened in this boot, and to ask the system for that again would cost a verb 30 us."""
+        """Does the page have impossible tickets, or impossible times of this boot? ``in_use``: it
+        was opened in this boot; to ask the system for the boot again would cost a verb 30 us."""
         following, limit, latest, quiet, tombs, reserved = _told(self.map, NEXT * 8)
         if not limit <= following + SPAN <= TICKET_MAX or not following:
             return True
@@ -154,12 +155,12 @@ class Header:
         if not in_use and not self.same_boot():
             return False
         far = now + FAR_S
-        # A comparison with what isn't a number is false.
+        # A comparison with NaN is false.
         return not (0.0 <= quiet <= far and 0.0 <= latest <= far and 0.0 <= tombs <= far)
 
     def heal(self, now: float, ticket: int, latest: float) -> None:
-        """Believe what can be, and begin a new generation: ``ticket`` and ``latest`` are the
-        greatest that the other files know, ``latest`` with a reserve if they might not know all."""
+        """Keep the possible values, and begin a new generation: ``ticket`` and ``latest`` are the
+        greatest in the other files, ``latest`` with a reserve if those may be incomplete."""
         words, floats, far = self.words, self.floats, now + FAR_S
         words[WORLD] = 0
         given = [words[one] for one in (LIMIT, RESERVED) if words[one] < TICKET_MAX]
@@ -172,10 +173,10 @@ class Header:
         self.sync()
 
     def set_up(self, ticket: int, latest: float, world: int) -> None:
-        """Make a fresh page: ``ticket`` and ``latest`` are the greatest that are known.
+        """Make a fresh page: ``ticket`` and ``latest`` are the greatest known ones.
 
         The count starts at the wall clock in microseconds, so tickets continue to rise even if
-        every file was deleted: nobody gives a million a second for long.
+        every file was deleted: no store gives a million tickets a second for long.
         """
         words = self.words
         words[VERSION] = FORMAT
@@ -184,19 +185,19 @@ class Header:
         words[PID] = words[SHARED_MEMORY] = words[LOG] = 0
         words[WORLD] = world
         self._start(latest)
-        # Last, because it says that all the rest is there.
+        # Last, because it means that all the rest is there.
         words[MAGIC] = MAGIC_WORD
         self.sync()
 
     def restart(self) -> None:
-        """After a boot no time is valid, and every ticket up to the limit may have been given."""
+        """Begin after a boot: no time is valid; all tickets to the limit may have been given."""
         self.leap()
         self._start(0.0)
         self.sync()
 
     def leap(self) -> None:
-        """Continue beyond every ticket that may have been given: all that are reserved, and by the
-        wall clock, because this file may be an old copy that was put back."""
+        """Continue beyond every ticket that may have been given: beyond all that are reserved, and
+        beyond the wall clock, because this file may be an old copy that was put back."""
         words = self.words
         reserved = max(words[LIMIT], words[RESERVED])
         words[NEXT] = max(words[NEXT], reserved, int(walltime() * 1e6))
@@ -211,17 +212,17 @@ class Header:
         words[BOOT_HIGH_AGAIN], words[BOOT_LOW_AGAIN] = boot >> 64, boot & LOW
 
     def promise(self) -> int:
-        """Write down the next block of tickets; its limit, which counts once the page is synced.
+        """Note the next block of tickets; return its limit, which counts once the page is synced.
 
-        In a separate word, because whoever is cut short before that must not leave a limit that
-        others take for reserved.
+        The limit has a separate word, because a client that is killed before the sync must not
+        leave a limit that others take for reserved.
         """
         words = self.words
         words[RESERVED] = limit = max(words[NEXT], words[LIMIT], words[RESERVED]) + BLOCK
         return limit
 
     def reserve(self) -> int:
-        """Put the next block of tickets on the disk, before any of it is given; the new limit."""
+        """Put the next block of tickets on the disk before any is given; return the new limit."""
         limit = self.promise()
         self.sync()
         self.words[LIMIT] = limit
@@ -230,8 +231,8 @@ class Header:
     def sync(self) -> None:
         """Put the page on the disk.
 
-        On Linux a file is synced with what its maps have changed. Elsewhere the map is flushed
-        first, though that stops every thread of the process.
+        On Linux a sync of the file includes the changes through its maps. Elsewhere the map is
+        flushed first, though that stops every thread of the process.
         """
         if sys.platform != "linux":
             self.map.flush()

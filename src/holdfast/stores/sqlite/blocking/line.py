@@ -1,7 +1,7 @@
-"""One line as the database has it, between loading and saving; and its rows.
+"""One line of the database, between loading and saving; and its rows.
 
-Every line has a header. Header and first claims are read together by one statement, and for a
-short line that is all there is to read.
+Every line has a header. One statement reads the header and the first claims, which are all claims
+of a short line.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .sql import verbs
 
 #: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[str, str, int]
-#: The sessions of so many holders are looked at; the rest live by their expiry.
+#: Maximum number of holders whose sessions are checked; the others end by their expiry.
 HOLDERS_SEEN = 32
 NEVER = 1e300
 #: The greatest integer that SQLite has.
 TICKET_MAX = 2**63 - 1
-#: The greatest number of dead claims that one verb drops, so that the file mutex is never held
-#: for long. As long as there are more, every waiter that asks is told to ask again at once.
+#: Maximum number of dead claims that one verb drops, so that the file mutex is never held for long.
+#: While there are more, every waiter that asks must ask again at once.
 STEPS = 500
 #: Number of claims that are read with the header; most lines have no more.
 KNOWN = 3
@@ -50,10 +50,10 @@ _row = tuple.__new__
 
 
 class Line:
-    """The header of one name, and what a verb may do with the line as a whole.
+    """The header of one name, and the operations of the verbs on its line.
 
-    The held claims are a prefix of the line in ticket order, up to ``frontier``; what waits
-    comes after it. So the head of the waiters is found without looking at the holders.
+    The held claims are a prefix of the line in ticket order, up to ``frontier``; the waiters come
+    after it. So the head of the waiters is found without looking at the holders.
     """
 
     #: The header is in the database, with these values.
@@ -77,7 +77,7 @@ class Line:
         #: Sessions of living holders, without our own.
         self.sessions: list[str] = []
         self.pokes: list[Poke] = []
-        #: Tickets that this verb has taken out of the line.
+        #: Tickets that this verb has removed from the line.
         self.dropped: set[int] = set()
         #: The first claims of the line, as far as they have been read.
         self.known: list[Row] = []
@@ -93,14 +93,14 @@ class Line:
         self.known = []
 
     def load(self, name: str) -> bool:
-        """Read the line, moving the claim that stands alone into it; False if nobody is here."""
+        """Read the line, and move its lone claim into it; False if the name has no claim."""
         self.name = name
         found = self.run(self.sql.front, (name, KNOWN + 1)).fetchall()
         alone = self.lone.find(name)
         if alone is not None:
             self.moved = alone.slot
         if found:
-            # A slot that still has this name was moved by somebody who could not free it.
+            # A slot that still has this name was moved by a client that could not free it.
             header, *rows = found
             self.stored = True
             self.loaded = self.first, state = header[4], header[_ROW]
@@ -127,10 +127,10 @@ class Line:
         return True
 
     def insert(self, row: Row, more: tuple[float, float, str, str]) -> None:
-        """Add a claim at the end of the line, with ttl, since, owner and note; its slot is not
-        enough to go by from now on.
+        """Add a claim at the end of the line, with ttl, since, owner and note; after this, the slot
+        of the name is no longer the whole state.
 
-        IntegrityError, and nothing is changed, if a claim of that id is in the line already.
+        Raises IntegrityError, and changes nothing, if a claim of that id is in the line already.
         """
         self.run(self.sql.enter, (self.name, *row[:-1], *more))
         if not self.stored and not self.born:
@@ -148,7 +148,7 @@ class Line:
         self.first = min(self.first, row.expires)
 
     def _compare(self) -> None:
-        """Raise if the claims, all of which are known, aren't those that the header counts."""
+        """Raise if the known claims, which are all, don't match the counts of the header."""
         held = used = 0
         for row in self.known:
             if row.held:
@@ -159,7 +159,7 @@ class Line:
 
     def save(self) -> None:
         """Write the header; delete it with the last claim. Each holder weighs 1 at least."""
-        none = self.used if not self.holders else 0  # what weighs, though nobody holds
+        none = self.used if not self.holders else 0  # weight without a holder
         if none or not 0 <= self.holders <= self.used or self.waiters < 0:
             raise senseless(self.name)
         if self.empty():
@@ -177,7 +177,7 @@ class Line:
             self.run(statement, (self.name, *values))
 
     def empty(self) -> bool:
-        """Is nobody in line?"""
+        """Has the line no claim?"""
         return not self.holders and not self.waiters
 
     def complete(self) -> bool:
@@ -185,7 +185,7 @@ class Line:
         return len(self.known) == self.holders + self.waiters
 
     def find(self, claim_id: str, ticket: int) -> Row | None:
-        """A claim by its secret id; the ticket says where to look first."""
+        """A claim by its secret id; it is looked for at the ticket first."""
         for row in self.known:
             if row.id == claim_id:
                 return row
@@ -212,7 +212,7 @@ class Line:
         return found
 
     def head(self) -> Row | None:
-        """The first claim that waits."""
+        """The first waiter."""
         if not self.waiters:
             return None
         if self.holders < len(self.known):
@@ -229,7 +229,7 @@ class Line:
         return ahead if self.complete() else self._row(self.sql.row_before, ticket)
 
     def living_before(self, ticket: int) -> Row | None:
-        """The same, once the dead that wait in between are dropped."""
+        """The same, after dropping the dead waiters in between."""
         while (ahead := self.before(ticket)) is not None:
             if ahead.held or not self.is_dead(ahead.session) or self.steps <= 0:
                 return ahead
@@ -241,13 +241,13 @@ class Line:
         return Row._make(found) if found is not None else None
 
     def note(self, changed: Row) -> None:
-        """A claim has other values in the database now."""
+        """Update a known claim whose row has changed in the database."""
         for index, row in enumerate(self.known):
             if row.ticket == changed.ticket:
                 self.known[index] = changed
 
     def drop(self, ticket: int, held: int, weight: int) -> None:
-        """Take a claim out of the line."""
+        """Remove a claim from the line."""
         self._weigh(weight)
         self.run(self.sql.drop, (self.name, ticket))
         self.dropped.add(ticket)
@@ -259,21 +259,21 @@ class Line:
             self.waiters -= 1
 
     def _weigh(self, weight: int) -> None:
-        """Raise if no claim can weigh this, which would make room for others."""
+        """Raise if no claim can have this weight, which would make room for others."""
         if weight < 1:
             raise senseless(self.name)
 
     def _bury(self, ticket: int, held: int, weight: int) -> None:
-        """Take a dead claim out of the line."""
+        """Remove a dead claim from the line."""
         self.steps -= 1
         self.drop(ticket, held, weight)
 
     def settle(self, now: float, quiet: float, briefly: bool = False) -> None:
-        """Drop the dead, then serve the head as long as it fits.
+        """Drop the dead, then grant the first waiter while it fits.
 
-        Nobody is served before ``quiet``: until then the holders of a database that was deleted
-        may still believe in their holds. ``briefly``: when all is taken, look no further; the
-        next verb drops a dead head just as well.
+        No claim is granted before ``quiet``: until then the holders of a database that was deleted
+        may still believe in their holds. ``briefly``: stop when the capacity is used up; the next
+        verb can drop a dead head as well.
         """
         if now >= self.first:
             self._sweep(now)
@@ -305,7 +305,7 @@ class Line:
                 self.sessions.append(session)
 
     def _holders(self) -> list[tuple[int, int, str | None]]:
-        """Ticket, weight and session of the holders, as many as are looked at."""
+        """Ticket, weight and session of the holders whose sessions are checked."""
         if self.holders <= len(self.known):
             return [(row.ticket, row.weight, row.session) for row in self.known[: self.holders]]
         values = (self.name, self.frontier, HOLDERS_SEEN)
@@ -321,7 +321,7 @@ class Line:
         return known
 
     def _grant(self, now: float, quiet: float, briefly: bool) -> None:
-        """A grant never touches an expiry: it is no lease."""
+        """Grant the first waiter while it fits. A grant never changes an expiry: it is no lease."""
         while (row := self.head()) is not None:
             if row.expires <= now or row.weight > self.capacity or self.is_dead(row.session):
                 if self.steps <= 0:

@@ -1,9 +1,9 @@
-"""The verbs on a line, each inside one transaction: the memory store's, in SQL.
+"""The verbs on a line, each inside one transaction: those of the memory store, in SQL.
 
-The meaning is that of ``stores/memory/line.py``, statement for statement, with one thing more:
-claims have sessions, and what belongs to a session that the kernel has proven dead is dropped
-when it is met. Every statement touches rows by their key, so a verb costs O(log n) but for one
-scan of the line whenever the earliest expiry in it has passed.
+The meaning is that of ``stores/memory/line.py``, statement by statement, with one addition: claims
+have sessions, and a verb drops the claims that it meets of a session that the kernel has proven
+dead. Every statement accesses rows by their key, so a verb costs O(log n), except for one scan of
+the line whenever the earliest expiry in it has passed.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from .lone import Lone, LoneClaim
 from .session import Others
 from .sql import verbs
 
-#: Those who stand so far in front watch the holders too; everybody watches who is before him.
+#: Waiters up to this position watch the holders too; each waiter watches the claim before it.
 WATCH_HOLDERS = 3
 #: A killed process's names are cleared in portions of this size, so that the file mutex is never
 #: held for long.
 PORTION = 200
-#: Old tombstones are cleared away after so many new ones.
+#: Number of new tombstones after which expired ones are removed.
 CLEAN_EVERY = 64
 DELETED = "the holders of a lock database that was deleted"
 
 
 class World(Protocol):
-    """What the verbs need to know of the rest of the store."""
+    """The rest of the store, as far as the verbs need it."""
 
-    #: Our session's name, empty before the first claim.
+    #: Our session's name; empty before the first claim.
     own: str
-    #: Tickets below this one were given before these files took the place of others.
+    #: Tickets below this one were given before these files replaced others.
     born: int
 
     @property
     def quiet(self) -> float:
-        """Nobody is served before this time."""
+        """The time before which no claim is granted."""
         ...
 
     @property
     def tombs(self) -> float:
-        """There is no tombstone after this time."""
+        """The time after which there is no tombstone."""
         ...
 
     def ticket(self) -> int:
@@ -69,19 +69,19 @@ class World(Protocol):
         ...
 
     def note_expiry(self, expires: float) -> None:
-        """A lease until then is about to be given."""
+        """Note that a lease with this expiry is about to be given."""
         ...
 
     def note_tomb(self, until: float) -> None:
-        """There is a tombstone until then."""
+        """Note that there is a tombstone until this time."""
         ...
 
     def address(self, claim_id: str) -> str | None:
-        """Where this claim listens, from now on."""
+        """The address at which this claim listens; it begins to listen if it doesn't yet."""
         ...
 
     def known_address(self, claim_id: str) -> str | None:
-        """Where this claim listens, if it does."""
+        """The address at which this claim listens, if it does."""
         ...
 
 
@@ -102,7 +102,7 @@ class Lines:
         self.world = world
         self.patience = patience
         self.sql = verbs()
-        #: What follows once the transaction is committed.
+        #: The effects of the transaction, applied after the commit.
         self.pokes: list[Poke] = []
         self.dead: set[str] = set()
         self._moved: list[int] = []
@@ -111,7 +111,7 @@ class Lines:
         self._buried = 0
 
     def begin(self) -> None:
-        """A transaction begins."""
+        """Reset the effects, because a transaction begins."""
         if self.pokes:
             self.pokes.clear()
         if self.dead:
@@ -124,9 +124,9 @@ class Lines:
             self._died.clear()
 
     def committed(self) -> None:
-        """It is committed. First the slots are freed: after a kill in between, a claim must not
-        count again although its line has ended. What is done is struck off before it is done,
-        because a line that is counted out twice would not be looked for."""
+        """Apply the effects of the commit. The slots are freed first: after a kill in between, a
+        claim must not be held again although its line has ended. A line leaves `_died` before it is
+        counted out, because a line that is counted out twice would not be looked for."""
         while self._moved:
             self.lone.free(self._moved[-1])
             self._moved.pop()
@@ -134,7 +134,7 @@ class Lines:
             self.lone.died(self._died.pop())
 
     def rolled_back(self) -> None:
-        """It has certainly not taken place."""
+        """Count out the new lines, because the transaction has certainly not taken place."""
         for name in self._born:
             self.lone.died(name)
 
@@ -201,11 +201,11 @@ class Lines:
         return answer
 
     def _given_up(self, keep: Keep, row: Row, now: float) -> Loss | None:
-        """Why the claim can't be adopted: its adopter withdrew the new id before this came."""
+        """The reason why the claim can't be adopted, if its adopter has withdrawn the new id."""
         return self.tomb(keep.new_id, now) if row.id != keep.new_id else None
 
     def _stay(self, line: Line, row: Row, keep: Keep, now: float) -> Standing:
-        """It waits, and lives for another while; perhaps it is its turn."""
+        """Renew a waiter, and grant it if it fits now."""
         expires = now + self.patience
         line.first = min(line.first, expires)
         self.world.note_expiry(expires)
@@ -222,7 +222,7 @@ class Lines:
         return self._renew(line, row._replace(held=1), keep, now)
 
     def _renew(self, line: Line, row: Row, keep: Keep, now: float) -> Held:
-        """It is held, and what a keep may change is changed."""
+        """Renew a held claim, and apply the changes that a keep may make."""
         weight = row.weight
         if 0 < keep.weight < weight:
             line.used -= weight - keep.weight
@@ -296,7 +296,7 @@ class Lines:
         return look.records(rows, alone, self._line().is_dead, now)
 
     def bury(self, session: str, now: float) -> bool:
-        """Clear a portion of what a dead session left behind; True if that was all of it."""
+        """Remove a portion of a dead session's claims; True if that was all of them."""
         names = [name for (name,) in self.run(self.sql.session_names, (session, PORTION))]
         for claim in self.lone.claims():
             if claim.session == session and claim.name not in names:
@@ -316,7 +316,7 @@ class Lines:
         return len(names) < PORTION
 
     def tomb(self, claim_id: str, now: float) -> Loss | None:
-        """Why a claim of this id must not enter any more, if so."""
+        """The reason in the tombstone of this id, if it has one: the claim must not enter."""
         if now >= self.world.tombs:
             return None
         found = self.run(self.sql.tomb, (claim_id,)).fetchone()
@@ -350,7 +350,7 @@ class Lines:
         return Held(ticket, spec.ttl) if held else self._waiting(line, ticket, seat, now)
 
     def _again(self, line: Line, row: Row, now: float) -> Joined:
-        """A join that was sent before: its standing, kept alive if it waits."""
+        """The standing of a claim that joined before; a waiter is renewed."""
         if row.leaving or row.expires <= now:
             return Gone(Loss.EXPIRED)
         if row.held:

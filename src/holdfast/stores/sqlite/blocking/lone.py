@@ -1,20 +1,20 @@
-"""Claims that stand alone: held, and nobody else ever came. They need no database.
+"""Lone claims: held claims that no other claim has joined. They need no database.
 
-Most locks are taken and released with nobody in the way. Such a claim is kept in a table that all
-processes have mapped into memory, one slot per bucket of names, and the uncontended pair is a few
-stores into it, inside the file mutex. As soon as anything else is asked of its name (somebody
-joins behind it, it is to be adopted, downgraded, broken ...), the claim moves into the database,
-where lines are kept, and comes back only when the line is empty again.
+Most locks are acquired and released without contention. Such a claim is kept in a table that all
+processes have mapped into memory, with one slot per bucket of names. An uncontended acquire and
+release is a few writes to it, inside the file mutex. Any other request for the name (another claim
+joins, it is adopted, downgraded, broken ...) moves the claim into the database, where lines are
+kept; the table is used again only when the line is empty.
 
     slot.ticket   0: free; else this claim is held. Written last on entering, first on leaving,
                   by one instruction each: a process killed half-way has done all or nothing.
-    slot.lines    how many names of this bucket have a line in the database, or might have:
-                  raised before the line is committed, lowered after its end is. While it isn't
-                  0 the slot is not enough to go by, and the database is asked.
+    slot.lines    the number of names of this bucket that have a line in the database, or might
+                  have: raised before the line is committed, lowered after its end is. While it
+                  isn't 0, the slot is not the whole state, and the database is asked.
 
 So a claim that was copied into the database by a process killed before it could free the slot
-is found in both, and the database is right. The table is worth nothing after a boot. A name or
-text that doesn't fit, or whose slot is taken by another name, simply has its line in the database.
+is found in both, and the database is right. After a boot the table isn't valid. A name or text
+that doesn't fit, or whose slot is taken by another name, simply has its line in the database.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIRST = _EXPIRES + 8 * SLOTS
 _LINES = _FIRST + 8 * SLOTS
 _BODIES = _LINES + 4 * SLOTS
 SIZE = _BODIES + BODY * SLOTS
-#: id, session, since; then what a spec says: ttl, weight, capacity and the lengths of its texts.
+#: id, session, since; then the parts of a spec: ttl, weight, capacity, the lengths of its texts.
 _OWN = struct.Struct("=32s16sd")
 _SPEC = struct.Struct("=dIIBHHH")
 _ID = 32
@@ -81,8 +81,8 @@ class Lone:
             try:
                 self.inode = info.st_ino
                 if info.st_size != SIZE:
-                    # New, or damaged: whoever was in what is missing is somewhere else now, so the
-                    # number of its generation is taken away before anything else is done.
+                    # New, or damaged: the claims of a missing part are lost, so the number of its
+                    # generation is removed before anything else is done.
                     os.pwrite(fd, bytes(8), 0)
                     _allocate(fd)
                 self._map = mapped(fd, info, SIZE)
@@ -96,16 +96,16 @@ class Lone:
         self.expires: memoryview[float] = _part(view, _EXPIRES, _FIRST, "d")
         self.first: memoryview[float] = _part(view, _FIRST, _LINES, "d")
         self.lines: memoryview[int] = _part(view, _LINES, _BODIES, "I")
-        #: What was last asked for: spec -> its slot and its part of the body.
+        #: The last specs that were used: by id, the spec, its slot and its part of the body.
         self._specs: dict[int, tuple[object, int, bytes]] = {}
 
     @property
     def world(self) -> int:
-        """The generation that these claims live in."""
+        """The generation of these claims."""
         return self._world[0]
 
     def begin(self, world: int) -> None:
-        """Nobody is here, in this new generation."""
+        """Empty the table, and begin this new generation."""
         self._world[0] = 0
         self.tickets[:] = memoryview(bytes(8 * SLOTS)).cast("Q")
         self.lines[:] = memoryview(bytes(4 * SLOTS)).cast("I")
@@ -114,7 +114,7 @@ class Lone:
     # -- the uncontended verbs -------------------------------------------------------------
 
     def enter(self, claim: Claim, ticket: int, session: bytes, now: float) -> bool:
-        """Hold it, if nobody else has ever come; False: ask the database."""
+        """Hold it, if its slot is free and has no line; False: ask the database."""
         spec = claim.spec
         known = self._specs.get(id(spec))
         if known is None or known[0] is not spec:
@@ -171,7 +171,7 @@ class Lone:
     # -- for the database ------------------------------------------------------------------
 
     def find(self, name: str) -> LoneClaim | None:
-        """The claim that this name has here; Damaged if what is here can't be a claim."""
+        """The lone claim of this name, if any; Damaged if its slot contains no possible claim."""
         slot = self.slot(name)
         if not self.tickets[slot]:
             return None
@@ -181,8 +181,8 @@ class Lone:
         return found if found.name == name else None
 
     def _sane(self, found: LoneClaim) -> bool:
-        """Can this be a claim? A name tells its slot, and an expiry is told by ttl and beginning:
-        a bit that was flipped usually shows here."""
+        """Can this be a claim? The slot follows from the name, and the least expiry from the ttl
+        and the beginning: so this finds most flipped bits."""
         return (
             crc32(found.name.encode()) % SLOTS == found.slot
             and found.ticket < TICKET_MAX
@@ -191,25 +191,25 @@ class Lone:
         )
 
     def free(self, slot: int) -> None:
-        """It is in the database now, or has ended."""
+        """Free the slot of a claim that is in the database now, or has ended."""
         self.tickets[slot] = 0
 
     def slot(self, name: str) -> int:
-        """The slot of a name, and of others."""
+        """The slot of a name; other names may share it."""
         return crc32(name.encode()) % SLOTS
 
     def born(self, name: str) -> None:
-        """A line of this name may be in the database from now on."""
+        """Count a line of this name, which may be in the database after this."""
         self.lines[self.slot(name)] += 1
 
     def died(self, name: str) -> None:
-        """The end of a line is committed."""
+        """Count out a line whose end is committed."""
         slot = self.slot(name)
         if self.lines[slot]:
             self.lines[slot] -= 1
 
     def recount(self, names: list[str]) -> None:
-        """Exactly these names have a line in the database."""
+        """Set the counts: exactly these names have a line in the database."""
         counts = array("I", bytes(4 * SLOTS))
         for name in names:
             counts[self.slot(name)] += 1
@@ -217,13 +217,13 @@ class Lone:
             self.lines[:] = memoryview(counts)
 
     def claims(self) -> Iterator[LoneClaim]:
-        """All that are here, but for what can't be a claim."""
+        """All lone claims, without the slots that contain no possible claim."""
         for slot, ticket in enumerate(self.tickets.tolist()):
             if ticket and self._sane(found := self._read(slot)):
                 yield found
 
     def move(self, session: str, to: str) -> None:
-        """A client's session has a new name."""
+        """Give the claims of a session the name of the client's new session."""
         for found in self.claims():
             if found.session == session:
                 start = _BODIES + BODY * found.slot + _ID
@@ -236,7 +236,7 @@ class Lone:
         del self._map
 
     def _learn(self, claim: Claim) -> tuple[object, int, bytes]:
-        """Prepare what all claims of a spec share; an empty body if it has no room here."""
+        """Prepare what all claims of a spec share; an empty body if it doesn't fit here."""
         name, kind, capacity, weight, ttl, owner, meta = claim.spec
         texts = [text.encode() for text in (kind, name, owner, meta)]
         body = b""
@@ -283,7 +283,7 @@ def _part(view: memoryview, start: int, end: int, kind: str) -> Any:
 
 
 def _allocate(fd: int) -> None:
-    """All of it on the disk now: a store into a hole of a full disk would be a SIGBUS."""
+    """Allocate all of it on the disk: a write to a hole would raise SIGBUS on a full disk."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, SIZE)
         return

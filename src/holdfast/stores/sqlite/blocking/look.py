@@ -11,7 +11,7 @@ from .odd import senseless
 
 
 def names(prefix: str, exact: bool) -> tuple[str, str]:
-    """The first name that is meant, and the first after it that isn't."""
+    """The range of the names: the first possible one, and the end, which is excluded."""
     if exact:
         return prefix, prefix + "\0"
     # No name within the limits sorts after this one and still begins with the prefix.
@@ -24,7 +24,7 @@ def records(
     dead: Callable[[str | None], bool],
     now: float,
 ) -> list[LineRecord]:
-    """The lines that somebody alive stands in, by name.
+    """The lines that have a living claim, by name.
 
     ``rows`` are the headers and claims of the database in order. A lone claim whose name has a
     line there was moved into it.

@@ -1,4 +1,4 @@
-"""Rows that were changed from outside, and say what can't be: a clear error for each."""
+"""Clear errors for rows that were changed from outside and contain impossible values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import struct
 from ....errors import HoldfastError
 from .database import MOVE_AWAY, explain
 
-#: What working with such a row raises, or taking in a claim with a number that is too large. What
-#: the caller gave was checked before.
+#: The errors that work with such a row raises, or a claim with a number that is too large. The
+#: caller's arguments were checked before.
 UNREADABLE = (
     TypeError,
     ValueError,
@@ -24,11 +24,11 @@ UNREADABLE = (
 
 
 class Unsound(ValueError):
-    """Rows that contradict each other, in words."""
+    """Rows contradict each other; the text describes how."""
 
 
 def corrupt(text: str) -> sqlite3.DatabaseError:
-    """What SQLite raises for a damaged file: for damage that it doesn't see."""
+    """The error that SQLite raises for a damaged file, for damage that it doesn't detect."""
     wrong = sqlite3.DatabaseError(text)
     wrong.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return wrong
@@ -40,7 +40,7 @@ def senseless(name: str) -> sqlite3.DatabaseError:
 
 
 def unreadable(wrong: Exception, label: str, remedy: str = MOVE_AWAY) -> Exception:
-    """One of our errors for one of `UNREADABLE`."""
+    """Our error for one of `UNREADABLE`."""
     if isinstance(wrong, HoldfastError):
         return wrong
     text = str(wrong) if isinstance(wrong, Unsound) else repr(wrong)

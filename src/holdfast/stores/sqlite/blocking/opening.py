@@ -1,14 +1,14 @@
-"""One process at a time opens the files of a store, whichever file mutex it came through.
+"""The lock for opening a store: one process at a time opens its files, through any file mutex.
 
-A file mutex excludes only clients that know the same file. When somebody deletes it, a client that
-is inside the old one and one that has made a new one are both alone, for a while. Verbs bear that:
-each works on the files that it has open, and the newcomer makes others. But while files are looked
-at, made and put in their places, two must not be at it, or one would empty what the other has just
-adopted. So that is done under a lock of the folder that the database lies in, which outlives the
-file mutex.
+A file mutex excludes only clients that know the same file. When the file is deleted, a client
+inside the old one and a client that has made a new one are both alone, for a while. Verbs tolerate
+that: each works on the files that it has open, and the new client makes others. But while files are
+examined, made and put in their places, two clients at once would let one empty what the other has
+just adopted. So this is done under a lock of the database's folder, which outlives the file mutex.
 
-Whoever can read a folder can lock it, and keep all others out. Where some may read it who may not
-use the locks, a file of ours beside the database is locked instead, which nobody else can open.
+Every process that can read a folder can lock it, and keep all others out. Where users without
+access to the locks may read the folder, a file of ours next to the database is locked instead,
+which they can't open.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .owned import open_file, open_parent
 from .paths import Place
 from .place import others_read
 
-#: Opening takes some milliseconds; who waits for another looks this often, in seconds.
+#: Seconds between two tries for the lock; opening takes some milliseconds.
 NAP_S = 0.002
 
 
@@ -58,7 +58,7 @@ class Opening:
                 self.close()
 
     def _open(self) -> str:
-        """Open what is locked, unless it is open; its path."""
+        """Open the file or folder to lock, unless it is open; return its path."""
         place = self._place
         folder = os.path.dirname(place.database)
         path = place.database + "-opening" if others_read(place) else folder
@@ -70,7 +70,7 @@ class Opening:
         return path
 
     def _there(self, path: str) -> bool:
-        """Is what we have locked still what others would lock?"""
+        """Does the path still lead to what we have locked?"""
         try:
             there, ours = os.stat(path), os.fstat(self._fd)
         except OSError:
@@ -86,7 +86,7 @@ class Opening:
         self.close()
 
     def close(self) -> None:
-        """Release it; in the child of a fork only close it, as it is the parent's."""
+        """Release it; in the child of a fork only close it: the lock is the parent's."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._pid == os.getpid():

@@ -1,8 +1,8 @@
-"""Open files and folders of the store, and refuse what a neighbour may have put in their place.
+"""Open files and folders of the store, and refuse what another user may have put in their place.
 
 A user with write access to a shared folder can put a link, a FIFO or another user's file where one
-of ours belongs. Whatever is changed afterwards (content, mode) is changed through the descriptor
-that was checked here, never through a path.
+of ours belongs. All later changes (content, mode) go through the descriptor that was checked here,
+never through a path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .paths import Place, unusable
 
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | _FLAGS
-#: Linux: open a thing without using it. Elsewhere 0.
+#: Linux: open a file without access to its content. Elsewhere 0.
 O_PATH = getattr(os, "O_PATH", 0)
 KINDS = {
     stat.S_IFLNK: "a symbolic link",
@@ -31,9 +31,9 @@ KINDS = {
 
 
 def open_file(path: str, place: Place, flags: int = os.O_CREAT) -> tuple[int, os.stat_result]:
-    """A descriptor of one of our plain files, for reading and writing, and what it is."""
+    """A descriptor of one of our plain files, for reading and writing, and its status."""
     try:
-        with filled():  # and not moved afterwards: it may be the file that SQLite has open
+        with filled():  # not `opened`, which closes a descriptor: SQLite may have the file open
             fd = os.open(path, os.O_RDWR | flags | _FLAGS, 0o600)
     except FileNotFoundError:
         if flags & os.O_CREAT:
@@ -68,7 +68,7 @@ def _error(path: str) -> OSError:
 
 
 def require_plain(path: str) -> None:
-    """Refuse what isn't a plain file with one name; a missing one is in order."""
+    """Refuse anything but a plain file with one name; a missing file is accepted."""
     try:
         info = os.lstat(path)
     except OSError:
@@ -77,10 +77,10 @@ def require_plain(path: str) -> None:
 
 
 def require_companions(path: str) -> None:
-    """Refuse what isn't a plain file where SQLite would open one for the database of this path.
+    """Refuse anything but a plain file where SQLite would open one for the database of this path.
 
-    A rollback journal belongs to no database of ours, and SQLite would believe it: it would write
-    back what it says, and delete the file that it names as its superior.
+    No database of ours has a rollback journal, and SQLite would believe one: it would write back
+    the journal's content, and delete the file that the journal names as its super-journal.
     """
     for one in (path, path + "-wal", path + "-shm"):
         require_plain(one)
@@ -109,7 +109,7 @@ def _require_own(path: str, info: os.stat_result) -> None:
 
 
 def open_parent(place: Place) -> int:
-    """The folder that the database lies in."""
+    """A descriptor of the folder of the database."""
     parent = os.path.dirname(place.database)
     try:
         return opened(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -131,7 +131,7 @@ def open_folder(place: Place, *inside: str, make: bool = False) -> int:
 
 
 def make_folders(place: Place) -> None:
-    """Make what stands beside the database, or check what is there."""
+    """Make the folders next to the database, or check the existing ones."""
     os.close(open_folder(place, os.path.basename(place.sessions), make=True))
 
 
@@ -176,7 +176,7 @@ def _check(fd: int, path: str, place: Place, made: bool) -> None:
 
 
 def admit(folder: int, name: str, mode: int) -> None:
-    """Give a socket of ours its mode, whatever stands at its name by now."""
+    """Give our socket its mode; refuse any other file that has its name now."""
     if not O_PATH:
         _require_socket(os.stat(name, dir_fd=folder, follow_symlinks=False))
         os.chmod(name, mode, dir_fd=folder, follow_symlinks=False)

@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def read_only(path: str) -> bool:
-    """Is this file, or the folder that it is to be in, on a read-only file system?"""
+    """Is this file, or the folder for it, on a read-only file system?"""
     for place in (path, os.path.dirname(path)):
         with contextlib.suppress(OSError):
             return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
@@ -41,7 +41,7 @@ def read_only(path: str) -> bool:
 
 
 def lacking() -> OSError | None:
-    """The error of who opens so many files as SQLite does, if this process may open no more."""
+    """The error of opening SQLite's number of files, if too few descriptors are left; else None."""
     made: list[int] = []
     try:
         for _ in range(3):
@@ -78,7 +78,7 @@ def unusable(path: str, wrong: OSError) -> Exception:
             f"the embedded store cannot use {path}: it is on a read-only file system; name a path "
             "that can be written in the URL"
         )
-    if wrong.errno == errno.ENOENT:  # for its folder was there a moment ago
+    if wrong.errno == errno.ENOENT:  # its folder was there a moment ago
         return StoreUnavailable(f"somebody is removing {path} just now: try again")
     return ConfigError(
         f"the embedded store cannot use {path}: {wrong.strerror}; it needs a folder that it may "

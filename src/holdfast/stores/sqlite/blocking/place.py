@@ -1,18 +1,18 @@
 """The location of the embedded store, and whether it is allowed there.
 
-For ``/dir/locks.db`` the files are::
+For ``/dir/locks.db`` the files are:
 
-    /dir/locks.db             the lines (and SQLite's -wal and -shm beside it)
-    /dir/locks.db-lone        the claims that nobody stands behind, mapped into memory
-    /dir/locks.db.d/gate      the kernel lock that writers queue at, and what must outlive a crash
-    /dir/locks.db.d/sessions/ a FIFO per client that is alive, and the sockets that it listens at
+* ``/dir/locks.db``: the lines (and next to it SQLite's -wal and -shm)
+* ``/dir/locks.db-lone``: the lone claims, mapped into memory
+* ``/dir/locks.db.d/gate``: the kernel lock for which writers queue, and what must outlive a crash
+* ``/dir/locks.db.d/sessions/``: a FIFO per living client, and the sockets at which it listens
 
 The serial queues, ``/dir/locks.db-queues``, and the values of refresh guards,
-``/dir/locks.db-values``, have the same beside them, but for the table of lone claims.
+``/dir/locks.db-values``, have the same files next to them, except the table of lone claims.
 
-A lock is only as trustworthy as the folder: who can replace these files can take every lock.
-So a folder that others may write to is refused, and so is a file system on which kernel locks
-aren't known to work between everybody who sees the file.
+A lock is only as trustworthy as the folder: a user that can replace these files can take every
+lock. So a folder that others may write to is refused. A file system is refused too, unless its
+kernel locks are known to work between all processes that see the file.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ TRUSTED = frozenset(
     | {"nilfs2", "ubifs", "tmpfs", "ramfs", "overlay", "aufs", "apfs", "hfs", "ufs"}
 )
 MOUNTS = "/proc/self/mountinfo"
-#: What the paths of queues, and of the values of guards, have more than that of the locks.
+#: The suffixes of the paths of queues, and of the values of guards, after that of the locks.
 QUEUES = "-queues"
 VALUES = "-values"
 SETGID_GROUP = stat.S_ISGID | stat.S_IWGRP
 
 
 def database_path(url: StoreURL) -> str:
-    """The database file that a URL means; makes the user's private folder if it means that."""
+    """The database file of a URL; makes the user's private folder if the URL names no path."""
     if url.host or url.secret:
         raise ConfigError(
             f"sqlite://{url.host}{url.path}: a path is absolute and begins with the third slash, "
@@ -60,7 +60,7 @@ def default_path() -> str:
 
 
 def make_default() -> str:
-    """The same, and the folder made with mode 0700."""
+    """The same; makes its folder with mode 0700."""
     path = default_path()
     if not os.path.isabs(path):
         raise ConfigError("no home folder is known: set HOME, XDG_STATE_HOME or HOLDFAST_URL")
@@ -77,12 +77,12 @@ def make_default() -> str:
 
 
 def label(url: StoreURL) -> str:
-    """The URL as people see it, with the default path spelt out."""
+    """The URL for messages, with the default path written out."""
     return str(url) if url.host or url.path.strip("/") else f"sqlite://{default_path()}"
 
 
 def prepare(path: str, any_fs: bool) -> Place:
-    """Check the folder of a database and make what stands beside it, or say how to repair it."""
+    """Check the folder of a database and make the folders next to it; errors name the remedy."""
     parent = os.path.realpath(os.path.dirname(path))
     shared = _check_folder(parent)
     if not any_fs:
@@ -135,7 +135,7 @@ def _quoted(path: str) -> str:
 
 
 def others_read(place: Place) -> bool:
-    """May somebody read the folder who may not use the locks in it?"""
+    """May any user read the folder that may not use the locks in it?"""
     try:
         mode = os.stat(os.path.dirname(place.database)).st_mode
     except OSError as wrong:
@@ -149,8 +149,8 @@ def _may(folder: str, mode: int) -> bool:
 
 
 def _making(folder: str) -> str:
-    """How to make a folder that isn't there. Where this user may make none, root must do it, and
-    give it to this user."""
+    """The command that makes a missing folder. Where this user may not make it, root must do so,
+    and give it to this user."""
     top = os.path.dirname(folder)
     while not os.path.lexists(top):
         top = os.path.dirname(top)
@@ -162,9 +162,9 @@ def _making(folder: str) -> str:
 
 
 def _instead(folder: str) -> str:
-    """What to do without touching a folder that others may be using for something else. Where this
-    user may make none, root must do it, and for this user. A folder that this user can't enter is
-    of no use: then it is one beside it."""
+    """A remedy that doesn't change this folder, which others may use for something else: a folder
+    in it, made by this user, or by root for this user. If this user can't enter this folder, the
+    remedy names a folder next to it."""
     while not _may(folder, os.X_OK):
         folder = os.path.dirname(folder)
     inside, ours = _inside(folder)
@@ -183,9 +183,9 @@ def _instead(folder: str) -> str:
 
 
 def _inside(folder: str) -> tuple[str, bool]:
-    """A folder for locks in this one, and whether it is there already and fits.
+    """The path of a folder for locks in this one, and whether a suitable one is there already.
 
-    What is there and doesn't fit, a link perhaps, is left alone: another name is taken.
+    An unsuitable file of that name, such as a link, is left alone: another name is taken.
     """
     path, number = os.path.join(folder, "holdfast"), 1
     while number < 100:
@@ -213,7 +213,7 @@ def _user() -> str:
 
 
 def _private(info: os.stat_result) -> bool:
-    """Is this the group that a user has for itself, with the user's number and nobody else?"""
+    """Is this the private group of a user, with the user's number and no other member?"""
     if info.st_gid != info.st_uid:
         return False
     try:
@@ -244,7 +244,7 @@ def _check_file(path: str) -> None:
 
 
 def _check_file_system(folder: str) -> None:
-    """Refuse a file system whose locks may not reach everybody who sees the file."""
+    """Refuse a file system whose locks may not work between all processes that see the file."""
     kind = file_system(folder)
     if kind is not None and kind not in TRUSTED:
         raise ConfigError(
@@ -255,13 +255,13 @@ def _check_file_system(folder: str) -> None:
 
 
 def file_system(folder: str, mounts: str = MOUNTS) -> str | None:
-    """The type of the file system that a folder is on; None where the kernel doesn't tell."""
+    """The type of the file system of a folder; None where the kernel doesn't show it."""
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.readlines()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
-    except OSError as wrong:  # for want of descriptors, say: it must not be taken for a local disk
+    except OSError as wrong:  # without free descriptors, say: that doesn't mean a local disk
         raise unusable(mounts, wrong) from None
     best, kind = -1, None
     for line in lines:

@@ -1,4 +1,4 @@
-"""The engine for threads: the work is done where it is asked for."""
+"""The engine for threads: the work is done on the caller's thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .values.port import ThreadValues
 
 T = TypeVar("T")
-#: Seconds between two looks of a waiter that nobody can wake at its row: at first, and at last.
+#: Seconds between the looks at its row of a waiter that can't be woken: first value, maximum.
 POLL_FIRST_S = 0.001
 POLL_LAST_S = 0.050
 CLOSE_S = 2.0
@@ -36,7 +36,7 @@ class ThreadPort:
         self._values: ThreadValues | None = None
 
     def jobs(self) -> JobPort:
-        """The port of the serial queues, made when it is first asked for."""
+        """The port of the serial queues, made at its first use."""
         if self._jobs is None:
             from .queues.port import ThreadJobs  # because few programs have queues
 
@@ -44,7 +44,7 @@ class ThreadPort:
         return self._jobs
 
     def values(self) -> ValuePort:
-        """The port of the refresh guards, made when it is first asked for."""
+        """The port of the refresh guards, made at its first use."""
         if self._values is None:
             from .values.port import ThreadValues  # because few programs have guards
 
@@ -52,11 +52,11 @@ class ThreadPort:
         return self._values
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do it."""
+        """Do the work."""
         return work(*args)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until woken, until somebody watched has died, or until the time-out has expired."""
+        """Sleep until woken, until a watched session has ended, or for ``seconds``."""
         if self.boxes.known(claim.id) is not None:
             return self.boxes.wait(claim.id, self.engine.alarm, waiting.watch, seconds)
         end = boottime() + seconds
@@ -74,7 +74,7 @@ class ThreadPort:
         self.boxes.release(claim.id)
 
     async def close(self) -> None:
-        """End everything."""
+        """Close queues, values and locks."""
         try:
             for beside in (self._jobs, self._values):
                 if beside is not None:
@@ -83,7 +83,7 @@ class ThreadPort:
             self.engine.close(CLOSE_S)
 
     def forked(self) -> None:
-        """In the child of a fork."""
+        """Start again in the child of a fork."""
         self.engine.forked()
         if self._jobs is not None:
             self._jobs.engine.forked()

@@ -1,14 +1,13 @@
-"""Sessions: how the kernel tells everybody, at once, that a process has died.
+"""Sessions: the means by which the kernel shows every client, at once, that a process has died.
 
 A session is a FIFO in ``sessions/``, one per client that holds or waits. Its owner keeps it open
-for reading and writing, and locked by flock. When the last process that has that descriptor is
-gone, by ``exit`` or by ``kill -9``, two things happen in the kernel: the lock is free, and
-each process that polls the reading end is told of a hang-up, within a millisecond.
+for reading and writing, and locked by flock. When the last process that has that descriptor ends,
+by ``exit`` or by ``kill -9``, the kernel frees the lock, and reports a hang-up within a millisecond
+to each process that polls the reading end.
 
-The lock is the proof, the hang-up is only the alarm: somebody who opens the FIFO after the
-owner's death hears nothing, so after opening it the lock is always tried as well. A session
-file that is *missing* proves nothing (somebody may have deleted it): its claims live by their
-expiry.
+The lock is the proof, the hang-up is only the alarm: a client that opens the FIFO after the owner's
+death gets no hang-up, so after opening it, it always tries the lock as well. A *missing* session
+file proves nothing (it may have been deleted): its claims end by their expiry.
 
 The descriptor can be handed to a child process: then the session lives as long as the child.
 """
@@ -25,16 +24,16 @@ from ....errors import HoldfastError
 from .folder import Folder, folder, is_session
 from .paths import Place, unusable
 
-#: Sessions of others that a client keeps open, for it looks at the same ones again and again.
-#: More are opened for each look: a client that kept all would cost its process as many
-#: descriptors as there are clients.
+#: Maximum number of other clients' sessions that a client keeps open, because it looks at the same
+#: ones again and again. The others are opened for each look: to keep all of them open would need as
+#: many descriptors as there are clients.
 CACHE_MAX = 2
 #: Instead of a descriptor: there is none, or the session has ended.
 NONE, ENDED = -1, -2
 
 
 class Session:
-    """Our own session: made complete under another name, then put in its place."""
+    """Our session: made completely under another name, then put in its place."""
 
     fd = -1
 
@@ -61,7 +60,7 @@ class Session:
             return False
 
     def end(self, unlink: bool) -> None:
-        """Close it, which is death as far as others can see."""
+        """Close it; other clients then see it as ended."""
         if unlink:
             self._folder.unlink(self.name)
         fd, self.fd = self.fd, -1
@@ -70,7 +69,7 @@ class Session:
                 os.close(fd)
 
     def __del__(self) -> None:
-        """A client that was forgotten is as good as dead: its claims end."""
+        """End the session of a client that was forgotten, and with it the claims."""
         self.end(unlink=False)
 
 
@@ -99,10 +98,10 @@ def _plain(there: Folder, name: str) -> int:
 
 
 class Others:
-    """The sessions of other clients: are they alive, and what to poll to learn that they aren't.
+    """The sessions of other clients: whether they are alive, and descriptors that show their end.
 
-    A name comes from a row that any client of the store may have written. It is looked for in
-    the folder of the sessions only, and nothing but what can be a session is.
+    A name comes from a row that any client of the store may have written. So only a valid name is
+    looked for, and only in the folder of the sessions.
     """
 
     def __init__(self, place: Place) -> None:
@@ -128,7 +127,7 @@ class Others:
         return False
 
     def ended(self, name: str) -> bool:
-        """The same, once: nothing is kept open for another look."""
+        """The same, but no descriptor is kept open for another look."""
         fd = self._open(name)
         if fd < 0:
             return False
@@ -147,7 +146,7 @@ class Others:
         return fd
 
     def forget(self, name: str) -> None:
-        """The session has been dealt with."""
+        """Close the descriptor that is kept for this session."""
         fd = self._fds.pop(name, -1)
         if fd >= 0:
             os.close(fd)
@@ -196,7 +195,7 @@ class Others:
 
 
 def _free(fd: int) -> bool:
-    """Is nobody's lock on it? Ours, taken to see that, is released at once."""
+    """Is it unlocked? The lock that this check takes is released at once."""
     try:
         flock(fd, LOCK_SH | LOCK_NB)
     except OSError:

@@ -42,7 +42,7 @@ class Cursor(sqlite3.Cursor):
     """Runs a statement whose parameters may have numbers."""
 
     def execute(self, sql: str, parameters: Any = ()) -> Self:
-        """Run it; what it is made of are constants, so each is prepared but once."""
+        """Run it; statements are constants, so each is prepared only once."""
         text, order = _plain(sql)
         if order is not None:
             parameters = [parameters[one] for one in order]
@@ -50,7 +50,7 @@ class Cursor(sqlite3.Cursor):
 
 
 class Unnumbered(sqlite3.Connection):
-    """A connection whose cursors do so."""
+    """A connection with such cursors."""
 
     def cursor(self, factory: Any = None) -> Any:
         """A new one."""
@@ -62,7 +62,7 @@ class Unnumbered(sqlite3.Connection):
         return found
 
 
-#: Python 3.12.0 to 3.12.3 warn of numbered parameters, so there they are taken away; elsewhere
+#: Python 3.12.0 to 3.12.3 warn of numbered parameters, so the numbers are removed there; elsewhere
 #: that would only cost time.
 if TYPE_CHECKING or not (3, 12, 0) <= sys.version_info[:3] <= (3, 12, 3):
     Connection = sqlite3.Connection
@@ -96,7 +96,7 @@ def jobs() -> Any:
 
 @cache
 def books() -> dict[str, str]:
-    """The rules that a database of serial queues keeps, in order, and how each is made true."""
+    """The rules of a database of serial queues, in order, and the statements that repair it."""
     return blocks(_text("books.sql"))
 
 

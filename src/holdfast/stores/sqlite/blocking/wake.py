@@ -1,12 +1,11 @@
 """Wake-ups: one datagram to the claim that has just become a holder.
 
-A claim that waits carries an address, the name of a Unix datagram socket in ``sessions/``. A client
-that leaves sends a wake-up to the address of each claim that now holds. It may be lost (nobody
-listens any more, the queue is full): then the waiter finds out when it next asks. It is never the
-only way.
+A waiter carries an address, the name of a Unix datagram socket in ``sessions/``. A client that
+releases sends a wake-up to the address of each claim that now holds. It may be lost (the socket is
+closed, its queue is full): then the waiter finds out when it next asks. So no waiter depends on it.
 
-Threads each check a socket out of a pool for the time of one wait, so that a wake-up wakes exactly
-one thread. An uncontended join makes no socket at all.
+Each thread checks a socket out of a pool for the time of one wait, so that a wake-up wakes exactly
+one thread. An uncontended join makes no socket.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ _BIG = 256
 
 
 def pack(claim_id: str, fence: int) -> bytes:
-    """The datagram that says: this claim is a holder now."""
+    """The datagram with the message: this claim is a holder now."""
     return _FENCE.pack(_VERSION, fence) + claim_id.encode()
 
 
 def unpack(data: bytes) -> tuple[str, int]:
-    """The claim and its fence; an id that nobody has if the datagram isn't ours."""
+    """The claim and its fence; an empty id if the datagram isn't ours."""
     if len(data) <= _FENCE.size or data[0] != _VERSION:
         return "", 0
     return data[_FENCE.size :].decode("utf-8", "replace"), _FENCE.unpack_from(data)[1]
@@ -54,8 +53,8 @@ class Post:
     def __init__(self, place: Place) -> None:
         self.place = place
         self._there = folder(place)
-        # The address has room for 107 bytes only, so longer paths go through a descriptor. Paths
-        # that another user could redirect do so, too.
+        # The address has room for 107 bytes only, so longer paths go through a descriptor. So do
+        # paths that another user could redirect.
         long = len(os.fsencode(place.sessions)) + 32 > PATH_MAX
         self._wary = place.shared and O_PATH > 0
         self.folder = f"/proc/self/fd/{self._there.fd}" if long or self._wary else place.sessions
@@ -63,7 +62,7 @@ class Post:
         self._count = 0
 
     def send(self, address: str, claim_id: str, fence: int) -> bool:
-        """Send a wake-up; False if certainly nobody listens there."""
+        """Send a wake-up; False if certainly no client listens there."""
         if not is_address(address):
             return True
         try:
@@ -84,7 +83,7 @@ class Post:
             os.close(fd)
 
     def open_box(self, session: str) -> Mailbox | None:
-        """A new socket of this session; None where that can't be had, so its owner must poll."""
+        """A new socket of this session; None if it can't be made, so that its owner must poll."""
         self._count += 1
         address = f"{session}.{self._count}"
         try:
@@ -104,14 +103,14 @@ class Post:
 
 @cache
 def _sender() -> socket.socket:
-    """What the whole process sends from: it has no name, and keeps nothing."""
+    """The socket from which the whole process sends: it has no name and receives nothing."""
     made = _datagram()
     atexit.register(made.close)
     return made
 
 
 def nothing(session: str) -> int:
-    """The alarm of those who watch no session."""
+    """The alarm of a waiter that watches no session."""
     return NONE
 
 
@@ -133,14 +132,14 @@ class Mailbox:
         finalize(self, box.close).atexit = False
 
     def read_one(self) -> tuple[str, int]:
-        """The first (claim id, fence) that has arrived, or an id that nobody has."""
+        """The first (claim id, fence) that has arrived, or an empty id."""
         try:
             return unpack(self.socket.recv(_BIG))
         except OSError:
             return "", 0
 
     def read(self) -> list[tuple[str, int]]:
-        """All that have arrived."""
+        """All wake-ups that have arrived."""
         found = []
         while (one := self.read_one())[0]:
             found.append(one)
@@ -154,7 +153,7 @@ class Mailbox:
 
 
 class Boxes:
-    """The sockets of one client with threads: one per claim that waits, used again and again."""
+    """The sockets of one client with threads: one per waiter, used again and again."""
 
     def __init__(self) -> None:
         self._idle: list[Mailbox] = []
@@ -189,7 +188,7 @@ class Boxes:
         return claim_id in self._used
 
     def release(self, claim_id: str) -> None:
-        """The claim waits no more: its socket can serve another one."""
+        """Free the claim's socket for another claim."""
         box = self._used.pop(claim_id, None)
         if box is not None and box.fd >= 0:
             self._idle.append(box)
@@ -237,7 +236,7 @@ class Boxes:
             box.close()
 
     def forked(self) -> None:
-        """In the child: these are the parent's. Its names stay, only our copies are closed."""
+        """In the child: close our copies only; the names stay, because they are the parent's."""
         self._used, self._idle = {}, []
 
 
@@ -269,7 +268,7 @@ class LoopBox:
         return self._known.get(claim_id)
 
     def release(self, claim_id: str) -> None:
-        """The claim waits no more."""
+        """Forget the claim, which waits no more."""
         self._known.pop(claim_id, None)
         self._early.pop(claim_id, None)
 
@@ -278,8 +277,7 @@ class LoopBox:
         return self._boxes[-1].read() if self._boxes else []
 
     def keep(self, claim_id: str, fence: int) -> None:
-        """A wake-up came before its claim began to sleep; one for a claim that has gone is
-        dropped."""
+        """Keep a wake-up that came before its claim began to sleep, if the claim still waits."""
         if claim_id in self._known:
             self._early[claim_id] = fence
 
@@ -288,7 +286,7 @@ class LoopBox:
         return self._early.pop(claim_id, None)
 
     def close(self) -> None:
-        """Nothing: the loop closes the sockets, when it has ceased to listen."""
+        """Do nothing: the loop closes the sockets after it has stopped listening."""
 
     def shut(self) -> None:
         """Close all."""

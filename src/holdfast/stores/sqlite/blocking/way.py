@@ -1,12 +1,11 @@
-"""The way into a store's files, whatever is kept in them: one at a time, interrupted or forked.
+"""Access to a store's files of any kind: one thread at a time, safe under interrupts and forks.
 
-A client opens its files with its first verb and keeps them open. When they are found to be others
-than those that it opened (somebody deleted them), it closes the old ones, opens the new ones
-and does the verb again.
+A client opens its files with its first verb and keeps them open. If the files were replaced since
+(because they were deleted), it closes the old ones, opens the new ones and does the verb again.
 
 Every commit and every checkpoint happens inside the file mutex, because SQLite 3.7.0 to 3.51.2 can
 lose commits where a checkpoint and another connection's commit overlap (its WAL-reset bug). So a
-piece of work that leaves the file mutex before its end only reads from there on, a connection that
+piece of work that leaves the file mutex before its end only reads after that, a connection that
 is used outside the file mutex is set to ``query_only``, and nothing checkpoints in a separate
 thread. The last connection of all processes checkpoints when it is closed; then SQLite has the file
 for itself (see ``database``).
@@ -35,7 +34,7 @@ from .odd import UNREADABLE, unreadable
 from .opening import Opening
 from .place import label
 
-#: How often in a row the files may be found replaced before we give up.
+#: Maximum number of replacements of the files in a row before a verb fails.
 REPLACED_MAX = 5
 TRY = LOCK_EX | LOCK_NB
 REENTERED = (
@@ -45,7 +44,7 @@ REENTERED = (
 
 
 class Room(Protocol):
-    """What one client has open, and lets go whole."""
+    """The files that one client has open, and closes together."""
 
     gate: Gate
     words: memoryview[int]
@@ -67,9 +66,9 @@ F = TypeVar("F", bound=Room)
 
 
 class Way(Generic[F]):
-    """A client's files, open or not yet, and the way into them."""
+    """A client's access to its files, which may not be open yet."""
 
-    #: What to do about damaged files.
+    #: The remedy for damaged files.
     remedy = MOVE_AWAY
 
     def __init__(self, url: StoreURL) -> None:
@@ -81,44 +80,44 @@ class Way(Generic[F]):
         _ways[id(self)] = self
 
     def _start(self) -> None:
-        """As a process begins: nothing is open and nobody inside."""
+        """Set the initial state: no file is open and no thread is inside."""
         self.lock = RLock()
-        #: The thread that is inside, 0 if none: the mutex alone would let a signal handler in.
+        #: The thread that is inside, 0 if none: the mutex alone would admit a signal handler.
         self.inside = 0
         self.pid = os.getpid()
-        #: The file mutex that we may hold, while it is being opened and from then on.
+        #: The file mutex that we may hold; set before it is locked for the first time.
         self._gate: Gate | None = None
         self._opening: Opening | None = None
         self._files: F | None = None
-        #: What remains to be done outside: wake-ups, and dead sessions to clear up after.
+        #: The work that remains outside the file mutex: wake-ups, and dead sessions to clear up.
         self._outbox: deque[Any] = deque()
         self._graves: set[str] = set()
         self._replaced = 0
 
     def _open(self, within: float) -> F:
-        """Open the files and stay inside the file mutex."""
+        """Open the files and keep the file mutex."""
         raise TypeError(f"{type(self).__name__} says nothing of its files")
 
     def _flush(self) -> None:
-        """Outside of the file mutex: send the wake-ups, and clear up."""
+        """Send the wake-ups, and clear up; called outside the file mutex."""
 
     def _unsent(self) -> Iterator[Any]:
-        """What is in the outbox, each until it has been sent: whoever is interrupted amid that has
-        its next verb send it. To send it twice, as two threads may, wakes somebody for nothing."""
+        """The content of the outbox; each part stays in it until it has been sent, so that after an
+        interrupt the next verb sends it. Two threads may send it twice: a needless wake-up."""
         while self._outbox:
-            with suppress(IndexError, ValueError):  # another thread was quicker
+            with suppress(IndexError, ValueError):  # another thread has removed it
                 one = self._outbox[0]
                 yield one
                 self._outbox.remove(one)
 
     def reading(self) -> list[RLock]:
-        """The locks of the threads that are in the files without having taken the file mutex."""
+        """The locks of the threads that use the files without the file mutex."""
         return []
 
     # -- in and out ------------------------------------------------------------------------
 
     def _inside(self, within: float, work: Callable[..., T], *args: Any) -> T:
-        """Do a piece of work inside the file mutex, then outside it what follows from it."""
+        """Do a piece of work inside the file mutex, then its remaining work outside it."""
         try:
             answer = self._locked(within, work, args)
         except Replaced:
@@ -132,10 +131,9 @@ class Way(Generic[F]):
     ) -> T:
         """Do a piece of work inside the file mutex, at one moment of the store's clock.
 
-        An interrupt may strike between any two lines. So the mutex is taken within the ``try``,
-        and the steps of the ``finally`` are harmless when there is nothing to undo, and call
-        nothing that is written in Python: an interrupt at its entry would leave the file mutex
-        locked.
+        An interrupt may come between any two lines. So the mutex is taken within the ``try``. The
+        steps of the ``finally`` are harmless when there is nothing to undo, and call no function
+        that is written in Python: an interrupt at its entry would leave the file mutex locked.
         """
         me = get_ident()
         if self.inside == me:
@@ -160,7 +158,7 @@ class Way(Generic[F]):
             return work(files, now, *args)
         except Replaced as wrong:
             if isinstance(wrong, Damaged) and self._files is not None:
-                self._files.words[WORLD] = 0  # So nobody believes in these files any more.
+                self._files.words[WORLD] = 0  # So that every client opens other files.
             self._drop()
             raise
         except HoldfastError:
@@ -190,14 +188,14 @@ class Way(Generic[F]):
                         pass
 
     def _refuse_inside(self, thread: int) -> None:
-        """Raise if the thread stands in the files of another client: they may be the same ones, and
-        it would wait for itself."""
+        """Raise if the thread is inside the files of another client: these may be the same files,
+        and the thread would wait for itself."""
         for way in [ref() for ref in _ways.valuerefs()]:
             if way is not None and way is not self and way.inside == thread:
                 raise NotSupported(REENTERED)
 
     def _queue(self, within: float) -> float:
-        """Wait for the other threads of this client; the time that is left."""
+        """Wait for the other threads of this client; return the seconds that are left."""
         start = boottime()
         if not self.lock.acquire(timeout=max(0.0, within)):
             gate = self._gate
@@ -209,7 +207,7 @@ class Way(Generic[F]):
         return within - (boottime() - start)
 
     def _again(self, within: float, work: Callable[..., T], *args: Any) -> T:
-        """The files were replaced, and now there are others."""
+        """Do the work again in the files that replaced the old ones."""
         self._replaced += 1
         if self._replaced > REPLACED_MAX:
             self._replaced = 0
@@ -222,7 +220,7 @@ class Way(Generic[F]):
         self._gate = gate
 
     def _opened_or_not(self) -> None:
-        """Whatever has become of it, nobody is opening here any more."""
+        """End the opening, whether it succeeded or not."""
         opening, self._opening = self._opening, None
         if opening is not None:
             opening.close()
@@ -240,7 +238,7 @@ class Way(Generic[F]):
     # -- forking ---------------------------------------------------------------------------
 
     def forked(self) -> None:
-        """In the child of a fork: believe nothing, and touch nothing that the parent uses."""
+        """Start again in the child of a fork, and touch nothing that the parent uses."""
         if self.pid == os.getpid():
             return
         self._abandon()
@@ -258,17 +256,16 @@ class Way(Generic[F]):
 
 # -- what a fork must find and leave --------------------------------------------------------------
 
-#: By id; looked over in one step, as other threads may open stores meanwhile.
+#: By id; read in one step, because other threads may open stores meanwhile.
 _ways: weakref.WeakValueDictionary[int, Way[Any]] = weakref.WeakValueDictionary()
-#: Stores that a forking thread keeps still, until parent and child are two; several may fork.
+#: By forking thread: the locks that it holds until the fork is done; several threads may fork.
 _still: dict[int, list[RLock]] = {}
-#: Seconds that a fork waits for a verb that is under way in another thread.
+#: Maximum seconds that a fork waits for each lock of a verb that runs in another thread.
 STILL_S = 0.5
 
 
 def forking() -> bool:
-    """Is a thread about to fork? Then nobody goes into SQLite without having taken the file
-    mutex."""
+    """Is a thread about to fork? Then no thread enters SQLite without the file mutex."""
     return bool(_still)
 
 
@@ -276,7 +273,7 @@ def _before() -> None:
     """Fork only between two verbs: SQLite's own mutexes and locks must be free in the child."""
     still = _still[get_ident()] = []
     ways = [way for ref in _ways.valuerefs() if (way := ref()) is not None]
-    # In one order, as another thread may fork at the same time.
+    # In one order, because another thread may fork at the same time.
     locks = sorted([way.lock for way in ways], key=id)
     locks += sorted([lock for way in ways for lock in way.reading()], key=id)
     still.extend(lock for lock in locks if lock.acquire(timeout=STILL_S))

@@ -1,20 +1,20 @@
 """A generation is one life of the lines: file mutex, database and table of lone claims that belong
 together.
 
-Its number stands in all three, and the file mutex knows the others' files. When they disagree, one
-was deleted or replaced under us. Then a new generation begins, empty, in which nobody is served
-until the last expiry of the old one has passed, because its holders may still believe in their
-holds until they look at the header again. After a boot everything is dead, the files are made
-again, and nobody has to wait.
+Its number is in all three, and the file mutex records the files of the other two. When they
+disagree, one was deleted or replaced during its use. Then a new, empty generation begins. It grants
+nothing until the last expiry of the old one has passed, because the old holders may still believe
+in their holds until they look at the header again. After a boot all claims are dead, the files are
+made again, and no client has to wait.
 
-If only the file mutex is gone, and nobody else is here, nothing is lost: a new one takes what it
-must know from the others. While another client is here it may be inside the old file mutex at this
-moment, so then the new file mutex gets new files too: what that client does to the old ones
-concerns nobody any more.
+If only the file mutex is missing, and no other client is here, nothing is lost: a new file mutex
+takes its content from the other two. Another client may be inside the old file mutex at this
+moment. So while one is here, the new file mutex gets new files too: what that client does to the
+old ones then has no effect on others.
 
-Everything here runs inside the file mutex, one process at a time whichever file mutex it is
-(``opening.py``), and may be cut short by a kill anywhere: the next client that opens the files then
-finds a disagreement, and begins the new generation again.
+Everything here runs inside the file mutex, in one process at a time, through any file mutex
+(``opening.py``). A kill may come anywhere: the next client that opens the files then finds a
+disagreement, and begins the new generation again.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from .lone import Lone
 from .paths import Place
 from .sql import verbs
 
-#: When what the old files said of their last expiry can't be read, this many seconds from now.
+#: Seconds from now until the assumed last expiry, if the one in the old files can't be read.
 UNKNOWN_S = 60.0
 
 
 def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
-    """Open database and table so that they agree with the file mutex; or say what is wrong."""
+    """Open database and table so that they agree with the file mutex; else raise."""
     fresh, words = header.fresh(), header.words
     misplaced = not fresh and header.remember_boot()
     booted = not fresh and not header.same_boot()
@@ -63,7 +63,7 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
                 header.heal(now, *_known(database, lone, now))
             usable = usable and database.complete((words[SHARED_MEMORY], words[LOG]))
             if not usable:
-                # The database first, because it remembers until when nobody may be served.
+                # The database first, because it records the time before which none is granted.
                 database.make(_new_world(header), words[RESERVED], header.floats[QUIET])
                 lone.close()
                 lone = Lone(place, anew=True)
@@ -80,8 +80,7 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
 
 
 def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
-    """Set up a new file mutex from what the database and the table know; may they be used
-    further?"""
+    """Set up a new file mutex from the database and the table; can these still be used?"""
     world, tickets, latest, boot = _number(), [0], 0.0, ""
     alone = database.there and database.alone_soon()
     if database.there:
@@ -102,7 +101,7 @@ def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
 
 
 def _known(database: Database, lone: Lone, now: float) -> tuple[int, float]:
-    """The greatest ticket and the last expiry that can be read, and what might be beyond them."""
+    """The greatest readable ticket, and the last expiry with a reserve for what isn't readable."""
     unknown = now + UNKNOWN_S
     if not database.there:
         return 0, unknown
@@ -127,8 +126,7 @@ def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:
 
 
 def _settle(database: Database, lone: Lone, header: Header) -> None:
-    """Begin a new generation, if these files aren't of the file mutex's; after a boot, in any
-    case."""
+    """Begin a new generation, unless these files are of the file mutex's; after a boot, always."""
     words = header.words
     database.connect()
     agreed = (
@@ -147,7 +145,7 @@ def _settle(database: Database, lone: Lone, header: Header) -> None:
 
 
 def _new_world(header: Header) -> int:
-    """From now on the old generation's holders can see that theirs has ended."""
+    """Begin a generation in the header; the old generation's holders can see the end of theirs."""
     header.floats[QUIET] = max(header.floats[QUIET], header.floats[LATEST])
     header.leap()
     header.words[DATABASE] = 0

@@ -1,8 +1,8 @@
 """Check the database of queues for impossible states, and repair it. The rules: ``books.sql``.
 
-What a foreign checkpoint or a bad disk leaves is a file whose tables are of different moments, or
-can't be read in part. SQLite's own check sees little of the first. It is repaired by a new
-database: every row that can be read, and all that follows from the jobs derived from them again.
+A foreign checkpoint or a bad disk leaves a file whose tables are from different moments, or can't
+be read in part. SQLite's own check detects little of the first. The repair makes a new database: it
+copies every row that can be read, and derives the rest from the jobs again.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from contextlib import suppress
 from ..sql import books, create_queues
 from .rows import SEQ_BITS
 
-#: So many looks into a table that can't be read as a whole.
+#: Maximum number of looks into a table that can't be read as a whole.
 LOOKS_MAX = 200
-#: Tables in which each row has a number, and those that have another key.
+#: Tables in which each row has a number, and tables with another key.
 NUMBERED = ("queues", "groups", "jobs", "loans")
 KEYED = ("known", "lanes", "tombs", "meta")
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 
 
 def prepare(connection: sqlite3.Connection, now: float) -> None:
-    """Give a connection what the rules use."""
+    """Add the functions and views of the rules to a connection."""
     names: dict[int, str] = {}
     with suppress(sqlite3.Error):
         names.update(connection.execute("SELECT id, name FROM queues"))
@@ -37,7 +37,7 @@ def prepare(connection: sqlite3.Connection, now: float) -> None:
 
 
 def called(job: int, names: Mapping[int, object]) -> str:
-    """A job in words: its place among all that its queue has accepted, and the queue."""
+    """A job's name in messages: its place among all accepted jobs of its queue, and the queue."""
     queue = job >> SEQ_BITS
     return f"job {job & (1 << SEQ_BITS) - 1} of queue {names.get(queue, f'number {queue}')!r}"
 
@@ -53,7 +53,7 @@ def _readable(kind: str, raw: bytes | None) -> bool:
 
 
 def _is_clock(raw: bytes | None) -> bool:
-    """Is it the name of a boot, and what is added to its clock?"""
+    """Is it a boot id, and the offset that is added to its clock?"""
     try:
         boot, _, offset = (raw or b"").decode().partition(" ")
         return int(boot) >= 0 and abs(float(offset)) < 1e11
@@ -62,7 +62,7 @@ def _is_clock(raw: bytes | None) -> bool:
 
 
 def broken(connection: sqlite3.Connection, most: int = 3) -> list[str]:
-    """What breaks the rules, in words; up to so many of each."""
+    """Messages about broken rules, at most ``most`` for each rule."""
     found: list[str] = []
     for name, statement in books().items():
         kind, _, what = name.partition(" ")
@@ -76,7 +76,7 @@ def broken(connection: sqlite3.Connection, most: int = 3) -> list[str]:
 
 
 def settle(connection: sqlite3.Connection) -> None:
-    """Make the rules true."""
+    """Change the database so that it keeps the rules."""
     for name, statement in books().items():
         if name.startswith("mend"):
             connection.execute(statement)
@@ -85,8 +85,8 @@ def settle(connection: sqlite3.Connection) -> None:
 
 
 def salvage(old: sqlite3.Connection, made: sqlite3.Connection) -> set[str]:
-    """Fill a new database with every row of a damaged one that can be read; the tables of which
-    some can't."""
+    """Fill a new database with every row of a damaged one that can be read; return the tables that
+    also have unreadable rows."""
     for statement in create_queues().values():
         made.execute(statement)
     old.text_factory = _text
@@ -101,7 +101,7 @@ def salvage(old: sqlite3.Connection, made: sqlite3.Connection) -> set[str]:
 
 
 def _text(raw: bytes) -> str | bytes:
-    """Text; what isn't any stays as it is, so that the rules find it."""
+    """The text; invalid text stays bytes, so that the rules find it."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -111,8 +111,8 @@ def _text(raw: bytes) -> str | bytes:
 def _numbered(
     old: sqlite3.Connection, table: str, unread: set[str]
 ) -> Iterator[tuple[object, ...]]:
-    """The rows of a table, in the parts of it that can be read: from both ends of what can't be,
-    and then from its middle."""
+    """The readable rows of a table: read from both ends until an error, and then again in both
+    halves of what is left in the middle."""
     looks, parts = 0, [(FIRST, LAST)]
     while parts and looks < LOOKS_MAX:
         first, last = parts.pop()
@@ -146,8 +146,8 @@ def _keyed(old: sqlite3.Connection, table: str, unread: set[str]) -> Iterator[tu
 
 
 def gone(old: sqlite3.Connection, made: sqlite3.Connection) -> dict[int, str]:
-    """The jobs that something of the old database speaks of, and that aren't there: by number the
-    id, as far as it is known."""
+    """The jobs that the old database mentions and the new one doesn't have: by number the id, or an
+    empty string if it isn't known."""
     found: dict[int, str] = {}
     there: Callable[[object], bool] = lambda job: (  # noqa: E731
         made.execute("SELECT 1 FROM jobs WHERE job = ?", (job,)).fetchone() is not None

@@ -1,8 +1,8 @@
-"""The database of queues: unlike that of locks, what is in it must outlive the machine's boot.
+"""The database of queues: unlike that of locks, its content must outlive a boot of the machine.
 
-What is accepted is on the disk before it is said to be: a put is synced. Takes and acks are not,
-unless asked for: a power cut that loses one brings its job back, which is what a worker that dies
-does, too. ``kill -9`` of any process loses nothing, as the kernel has what was written.
+A put is synced: its jobs are on the disk before it returns. Takes and acks are not synced by
+default: if a power cut loses one, its job is delivered again, as after the death of a worker.
+``kill -9`` of any process loses nothing, because the kernel has what was written.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ..owned import open_parent
 from ..paths import unusable
 from ..sql import create_queues, verbs
 
-#: Which transactions wait for the disk, by the option ``sync``: the usual ones, and those that
-#: accept something. Never OFF, with which a power cut may damage the file.
+#: By the option ``sync``: the mode of the usual transactions, and of the durable ones, such as a
+#: put. Never OFF, because a power cut could then damage the file.
 SYNC = {"puts": ("NORMAL", "FULL"), "all": ("FULL", "FULL"), "none": ("NORMAL", "NORMAL")}
 PAGE_SIZE = 4096
 #: Frames in the write-ahead log before it is copied back: 4 MiB.
 CHECKPOINT_FRAMES = 1000
-#: Of the database in memory, in KiB, per client.
+#: KiB of the database that each client keeps in memory.
 CACHE_KIB = 8192
 
 
 class JobDatabase(Database):
-    """The file, guarded; once it is connected, an open database."""
+    """The file with its `guard`; after `connect`, an open database."""
 
     #: "HFjq" in the SQLite header.
     application = 0x48466A71
     schema = 1
 
     def tune(self, url: StoreURL) -> None:
-        """Open it, and let it wait for the disk as the URL says."""
+        """Open it, and make it wait for the disk as the URL requires."""
         if not self.there:
             self.remake(_fill, PAGE_SIZE)
         self.connect()
@@ -47,7 +47,7 @@ class JobDatabase(Database):
         self.sync(False)
 
     def sync(self, durable: bool) -> None:
-        """Whether the next transaction is on the disk when it is committed."""
+        """Set whether the next transaction must be on the disk when it is committed."""
         mode = self._durable if durable else self._usual
         if mode != self._mode:
             self._mode = ""  # in case an interrupt comes between
@@ -55,7 +55,7 @@ class JobDatabase(Database):
             self._mode = mode
 
     def put_aside(self) -> str:
-        """Keep a copy of it and of its log beside it, for people to look into; its path."""
+        """Copy it and its log into its folder, for an examination; return the path."""
         folder = open_parent(self.place)
         try:
             names = (f"{os.path.basename(self.path)}-damaged-{n}" for n in range(1, 1 << 20))
@@ -74,6 +74,6 @@ class JobDatabase(Database):
 def _fill(made: sqlite3.Connection) -> None:
     for statement in create_queues().values():
         made.execute(statement)
-    # Leaves room in the file for some hundred jobs, so that what is delivered can be settled when
-    # the disk is full: what has its place in the file already can be written then.
+    # Leaves room in the file for some hundred jobs, so that deliveries can be settled when the disk
+    # is full: pages that the file has already can be written then.
     made.execute(verbs().meta_set, ("room", bytes(ROOM)))

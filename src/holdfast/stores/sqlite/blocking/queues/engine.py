@@ -1,8 +1,7 @@
 """The verbs of serial queues as one client runs them, on the caller's thread.
 
-They have their own files beside those of the locks, a file mutex included: a put waits for the
-disk, and no lock should wait with it. Each verb is one pass through that file mutex, and one
-transaction.
+They have separate files next to those of the locks, including a file mutex: a put waits for the
+disk, and no lock should wait with it. Each verb takes that file mutex once, for one transaction.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ T = TypeVar("T")
 
 
 class JobEngine(AnnexEngine[JobFiles]):
-    """One client's way into one database of queues. Opened by the first verb."""
+    """One client's access to one database of queues, which its first verb opens."""
 
     suffix = QUEUES
     what = "queues"
@@ -122,8 +121,7 @@ class JobEngine(AnnexEngine[JobFiles]):
     # -- a transaction -----------------------------------------------------------------------
 
     def _do(self, within: float, work: Callable[[Jobs, JobFiles], T], durable: bool = False) -> T:
-        """One transaction, in one pass through the file mutex; then whoever it concerns is
-        woken."""
+        """Do one transaction inside the file mutex; then wake the waiters for its jobs."""
         answer: T = self._inside(within, self._transact, work, durable)
         return answer
 
@@ -136,17 +134,17 @@ class JobEngine(AnnexEngine[JobFiles]):
         try:
             answer = self._commit(files, now, work)
         except sqlite3.OperationalError as wrong:
-            if files.moved():  # another may have come through a new file mutex, and write as well
+            if files.moved():  # another client may be inside a new file mutex, and write as well
                 raise Replaced from wrong
             if durable or not full(wrong):
                 raise
-            # Nothing is accepted where there is no room, but what is there can be settled: with the
-            # log copied back, it is written again from its beginning, which takes no space.
+            # A full disk accepts no job, but existing jobs can be settled: once the log is copied
+            # back, it is written again from its beginning, which takes no space.
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work)
-        # Last, because what is written to a file that is no longer the store's is worth nothing. A
-        # file mutex that was deleted meanwhile changes nothing: others find what was committed.
+        # Last, because a write to a file that is no longer the store's is lost. A file mutex that
+        # was deleted meanwhile changes nothing: other clients find what was committed.
         if files.replaced():
             raise Replaced
         return answer
@@ -156,12 +154,12 @@ class JobEngine(AnnexEngine[JobFiles]):
         files.run("BEGIN")
         answer = work(jobs, files)
         jobs.save()
-        self._outbox.extend(jobs.wakes.items())  # before, lest an interrupt come between
+        self._outbox.extend(jobs.wakes.items())  # before the commit: an interrupt may follow it
         files.run("COMMIT")
         return answer
 
     def _alone(self, jobs: Jobs, work: Callable[[A], T], asked: A) -> T | Exception:
-        """One of a batch: what is wrong with it stays its own trouble."""
+        """Do one request of a batch; its error doesn't affect the others."""
         kept = jobs.point()
         jobs.run("SAVEPOINT one")
         try:
@@ -174,7 +172,7 @@ class JobEngine(AnnexEngine[JobFiles]):
         return answer
 
     def _see(self, within: float, work: Callable[[Jobs], T]) -> T:
-        """A snapshot: it doesn't take the file mutex."""
+        """Read a snapshot; the file mutex is held only while the snapshot begins."""
 
         def look_in(files: JobFiles, now: float) -> T:
             if files.moved():
@@ -188,7 +186,7 @@ class JobEngine(AnnexEngine[JobFiles]):
         return self._inside(within, look_in)
 
     def _flush(self) -> None:
-        """Wake the waiters for what has become due."""
+        """Wake waiters for the jobs that are due, or soon will be."""
         for queue, count in self._unsent():
             files = self._files
             if files is not None:

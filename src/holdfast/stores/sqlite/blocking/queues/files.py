@@ -1,4 +1,4 @@
-"""Everything of the queues that one client has open: it is opened and let go whole."""
+"""All files of the queues that one client has open; they are opened and closed together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..paths import Place
 from ..sql import jobs as statements
 from .database import JobDatabase
 
-#: Seconds after which a queue that nobody has used is forgotten, with its counts.
+#: Seconds after which an unused queue is forgotten, with its counts.
 UNUSED_S = 31 * 86_400.0
 _SQL = statements()
 
@@ -39,7 +39,7 @@ class JobFiles(AnnexFiles[JobDatabase]):
         return database
 
     def _settle(self, now: float) -> None:
-        #: Added to the clock of this boot, it gives one that never goes back.
+        #: Added to the clock of this boot, so that the sum never goes back, not even after a boot.
         self.offset = _offset(self.run, now)
 
     def empty(self, session: str) -> bool:
@@ -48,7 +48,7 @@ class JobFiles(AnnexFiles[JobDatabase]):
 
 
 def remedy(url: StoreURL) -> str:
-    """What to do about damaged queues."""
+    """The remedy for damaged queues."""
     import shlex  # because few programs meet this error
 
     return (
@@ -58,7 +58,7 @@ def remedy(url: StoreURL) -> str:
 
 
 def _agree(database: JobDatabase, header: Header, url: StoreURL) -> None:
-    """Open the database, so that it agrees with the file mutex; or say what is wrong."""
+    """Open the database, so that it agrees with the file mutex; else raise."""
     words = header.words
     if header.fresh():
         header.set_up(0, 0.0, int.from_bytes(os.urandom(8), "big") >> 2 | 1)
@@ -77,11 +77,11 @@ def _agree(database: JobDatabase, header: Header, url: StoreURL) -> None:
 
 
 def _offset(run: Callable[..., sqlite3.Cursor], now: float) -> float:
-    """What is added to the clock of this boot.
+    """The offset that is added to the clock of this boot.
 
-    It is settled once per boot, for all: by the wall clock, or by the latest time that the database
-    knows if the wall clock is behind that. So a wall clock that jumps while the machine runs
-    changes nothing, and the time that it was off counts.
+    It is set once per boot, for all clients: by the wall clock, or by the latest time in the
+    database if the wall clock is behind that. So a wall clock that jumps while the machine runs
+    changes nothing, and the time counts in which the machine was off.
     """
     boot = str(boot_id())
     row = run(_SQL.meta_get, ("clock",)).fetchone()

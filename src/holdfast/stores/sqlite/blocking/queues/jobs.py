@@ -1,7 +1,7 @@
-"""The verbs of serial queues in one transaction. What they mean stands in ``memory/jobs.py``.
+"""The verbs of serial queues in one transaction. Their meaning is in ``memory/jobs.py``.
 
-Nothing here begins or ends the transaction, or tells anybody: the caller does, and wakes as many
-waiters as ``wakes`` says, once it is committed.
+Nothing here begins or ends the transaction, or wakes waiters. The caller does; after the commit it
+wakes the number of waiters in ``wakes``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from .rows import GROUPED, PLAIN, Loan, QueueRow
 
 #: Maximum number of deliveries with expired leases that one verb recovers; the next one continues.
 REAP_MAX = 1000
-#: So many workers are looked at by one take, whether they have died.
+#: Maximum number of workers that one take checks for their death.
 SESSIONS_MAX = 128
-#: Each row that will be forgotten some day makes room by forgetting so many that are due for it.
+#: Maximum number of expired rows that are removed for each new row that expires some day.
 FADE = 2
 
 _SQL = statements()
@@ -47,9 +47,9 @@ class Jobs:
         self.run = run
         self.now = now
         self._queues: dict[str, QueueRow] = {}
-        #: The same as they stand in the database.
+        #: The same, with the values in the database.
         self._saved: dict[str, tuple[Any, ...]] = {}
-        #: By the name of a queue: how many who wait for a job of it are to be woken.
+        #: By the name of a queue: the number of its waiters to wake.
         self.wakes: dict[str, int] = {}
 
     # -- queues ----------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class Jobs:
         return found
 
     def have(self, name: str) -> QueueRow:
-        """The queue of this name, made if there is none."""
+        """The queue of this name; made if there is none."""
         found = self.queue(name)
         if found is None:
             made = self.run(_SQL.queue_new, (name,)).lastrowid
@@ -74,22 +74,22 @@ class Jobs:
         return found
 
     def save(self) -> None:
-        """Write what has changed of the queues themselves; the last step before the commit."""
+        """Write the changed rows of the queues; the last step before the commit."""
         for name, queue in self._queues.items():
             row = queue.values()
             if self._saved.get(name) != row:
                 self.run(_SQL.queue_save, row)
 
     def point(self) -> dict[str, QueueRow]:
-        """The queues as they stand, to go back to."""
+        """A copy of the current queues, for `back_to`."""
         return {name: copy(queue) for name, queue in self._queues.items()}
 
     def back_to(self, point: dict[str, QueueRow]) -> None:
-        """All since then has not happened."""
+        """Restore the queues of this copy."""
         self._queues = point
 
     def job(self, what: str, job: int) -> Any:
-        """What this statement says of a job that must be there."""
+        """The result of this statement for a job, which must be there."""
         row = self.run(what, (job,)).fetchone()
         if row is None:
             names = {queue.id: queue.name for queue in self._queues.values()}
@@ -97,7 +97,7 @@ class Jobs:
         return row
 
     def group(self, grp: int) -> Any:
-        """Until when a group rests, and how many jobs it has; it must be there."""
+        """The time until which a group rests, and its number of jobs; it must be there."""
         row = self.run(_SQL.group_get, (grp,)).fetchone()
         if row is None:
             raise Unsound(f"the group {grp} is gone, though there are jobs of it")
@@ -106,8 +106,8 @@ class Jobs:
     # -- taking ----------------------------------------------------------------------------
 
     def take(self, take: Take, session: str, dead: Callable[[str], bool]) -> Taken:
-        """See :meth:`holdfast.core.queue.ports.Queues.take`. ``dead`` says whether a session has
-        ended: what its process held comes back then, also before the lease has expired."""
+        """See :meth:`holdfast.core.queue.ports.Queues.take`. ``dead`` checks whether a session has
+        ended: then its deliveries are recovered, also before their leases have expired."""
         queue = self.queue(take.queue)
         if queue is None:
             return Taken((), ASK_AGAIN_S_MAX)
@@ -166,7 +166,7 @@ class Jobs:
             yield loan
 
     def _next(self, queue: QueueRow) -> tuple[float, int, int] | None:
-        """What is served next: the lanes take turns where both have something."""
+        """The job to serve next: if named groups and ungrouped jobs are due, they take turns."""
         for lane in (queue.turn, 1 - queue.turn):
             row: tuple[float, int, int] | None
             row = self.run(_SQL.ready_next, (queue.id * 2 + lane,)).fetchone()
@@ -229,7 +229,7 @@ class Jobs:
         mine = self._of_take(queue, take.id)
         for loan in mine:
             self._end(queue, loan, Verdict.RETURN, self.now, 0.0, None)
-        if not mine:  # a wake-up for what is due may have gone to it
+        if not mine:  # it may have received a wake-up for a job that is due
             self.wake(queue, [self.now + self._retry_in(queue, take.pace)])
         return len(mine)
 
@@ -280,7 +280,7 @@ class Jobs:
         delay: float,
         reason: str | None,
     ) -> None:
-        """The delivery ended at ``when``, with this verdict."""
+        """End the delivery with this verdict; it ended at ``when``."""
         run, job, grp = self.run, loan.job, loan.grp
         run(_SQL.loan_drop, (job,))
         queue.taken -= 1
@@ -298,7 +298,7 @@ class Jobs:
             run(_SQL.job_dead, (job, int(apart), loan.attempt, reason))
         else:
             queue.waiting += 1
-            due = max(due, when + delay)  # one that is returned has its place by that moment
+            due = max(due, when + delay)  # a released job is placed by that moment
             if verdict is Verdict.RETRY:
                 attempts = loan.attempt
             run(_SQL.job_later, (job, due, attempts, reason))
@@ -309,13 +309,13 @@ class Jobs:
             self._lead(queue, grp, rested)
 
     def _forget(self, queue: QueueRow, job: int, job_id: str, until: float | None) -> None:
-        """The job has ended; a known id is remembered for the rest of its window."""
+        """Remove a job that has ended; a known id is remembered for the rest of its window."""
         self.run(_SQL.job_drop, (job,))
         if until is not None and until > self.now:
             self.run(_SQL.known_add, (queue.id, job_id, until))
 
     def _keep_group(self, queue: QueueRow, grp: int, rested: float, size: int) -> None:
-        """The group has ``size`` jobs; one without any is kept until its interval has passed."""
+        """Save a group with ``size`` jobs; an empty one is kept until its interval has passed."""
         queue.groups -= not size
         if not size and rested <= self.now:
             self.run(_SQL.group_drop, (grp,))
@@ -333,25 +333,25 @@ class Jobs:
     # -- the order in which jobs are served --------------------------------------------------
 
     def line_up_group(self, queue: QueueRow, grp: int) -> None:
-        """Give a group its place, unless its first job is delivered or there is none."""
+        """Enter a group in the order, unless its first job is delivered or there is none."""
         first = self.run(_SQL.first, (grp,)).fetchone()
         if first is not None and not self.run(_SQL.loan_there, (first[0],)).fetchone():
             rested, _ = self.group(grp)
             self._lead(queue, grp, rested)
 
     def _lead(self, queue: QueueRow, grp: int, rested: float) -> None:
-        """The first job of the group is served by the moment at which it is due."""
+        """Enter the first job of the group in the order, by the moment at which it is due."""
         first = self.run(_SQL.first, (grp,)).fetchone()
         if first is not None and not first[2]:
             self.line_up(queue, max(first[1], rested), first[0], grp)
 
     def line_up(self, queue: QueueRow, moment: float, job: int, grp: int) -> None:
-        """Give a job its place, and wake a waiter."""
+        """Enter a job in the order, and wake a waiter."""
         self.run(_SQL.ready_add, (queue.lane(grp), moment, job, grp))
         self.wake(queue, [moment])
 
     def take_out(self, queue: QueueRow, job: int, moment: float, grp: int) -> None:
-        """It has its place no more, if it had one."""
+        """Remove a job from the order, if it is there."""
         self.run(_SQL.ready_drop, (queue.lane(grp), moment, job))
 
     def take_out_group(self, queue: QueueRow, grp: int) -> None:
@@ -362,7 +362,7 @@ class Jobs:
             self.take_out(queue, first[0], max(first[1], rested), grp)
 
     def wake(self, queue: QueueRow, moments: list[float]) -> None:
-        """Jobs are due at these moments: a waiter is to be woken for each that is soon."""
+        """Plan a wake-up for each of these moments that is soon: a job is due then."""
         soon = self.now + ASK_AGAIN_S_MAX
         count = sum(moment < soon for moment in moments)
         if count:

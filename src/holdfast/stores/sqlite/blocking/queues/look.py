@@ -1,4 +1,4 @@
-"""Inspect queues, and repair them by hand. What it means stands in ``memory/jobs_look.py``."""
+"""Inspect queues, and repair them by hand. The meaning is in ``memory/jobs_look.py``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STANDS = {
     JobState.TAKEN: _SQL.listed_taken,
     JobState.DEAD: _SQL.listed_dead,
 }
-#: The same rows without what is in the jobs, which may be much.
+#: The same rows without the payloads, which may be large.
 _BARE = _SQL.listed.replace("j.payload", "NULL")
 #: Places in a row of ``listed``.
 _JOB, _DUE, _DEAD, _GROUP = 0, 6, 10, 11
@@ -140,7 +140,7 @@ def purge(
 def _meant(
     jobs: Jobs, queue: QueueRow, where: str, ids: Sequence[str] | None, most: int
 ) -> list[tuple[Any, ...]]:
-    """At most ``most`` jobs: those with these ids, or all."""
+    """At most ``most`` jobs: with these ids, or of all."""
     if ids is None:
         return _listed(jobs, queue, _BARE, where, None, most)
     return list(itertools.islice(_by_ids(jobs, queue, where, ids), most))

@@ -1,4 +1,4 @@
-"""Repair damaged queues: a new database in its place, while all others wait at the file mutex."""
+"""Repair damaged queues: replace the database, while all other clients wait at the file mutex."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from . import books
 from .database import PAGE_SIZE, JobDatabase
 from .rows import SEQ_BITS
 
-#: Seconds that a repair may wait for the file mutex.
+#: Maximum seconds that a repair waits for the file mutex.
 GATE_S = 10.0
 _SQL = statements()
 
 
 def looked(place: Place) -> list[str]:
-    """What is wrong with a database, in words."""
+    """Messages about the faults of a database."""
     with explained(place.database), _Old(place) as old:
         return _wrong(old)
 
 
 def mend(place: Place) -> list[Finding]:
-    """Get the queues going again; what was wrong, which jobs are gone, and where the rest is."""
+    """Repair the queues; report the damage, the lost jobs, and the path of the damaged file."""
     gates: list[Gate] = []
     header = None
     try:
@@ -97,7 +97,7 @@ class _Old:
 
 
 def _now(connection: sqlite3.Connection) -> float:
-    """The time on the clock of the queues, or of the wall if that can't be read."""
+    """The time on the clock of the queues, or the wall clock if that can't be read."""
     with suppress(sqlite3.Error, ValueError, TypeError, AttributeError):
         (note,) = connection.execute(_SQL.meta_get, ("clock",)).fetchone()
         return boottime() + float(note.partition(" ")[2])
@@ -105,7 +105,7 @@ def _now(connection: sqlite3.Connection) -> float:
 
 
 def _wrong(old: sqlite3.Connection) -> list[str]:
-    """What SQLite finds, or else the rules."""
+    """The faults that SQLite finds; if it finds none, the broken rules."""
     try:
         (verdict,) = old.execute("PRAGMA integrity_check(1)").fetchone()
         return books.broken(old) if verdict == "ok" else [verdict]
@@ -114,7 +114,7 @@ def _wrong(old: sqlite3.Connection) -> list[str]:
 
 
 def _salvaged(old: sqlite3.Connection, made: sqlite3.Connection) -> Iterator[Finding]:
-    """Fill the new database; the jobs that are gone."""
+    """Fill the new database; report the lost jobs."""
     unread = books.salvage(old, made)
     spoken = {
         number: sum(one for one in counts if isinstance(one, int))
@@ -136,7 +136,7 @@ def _salvaged(old: sqlite3.Connection, made: sqlite3.Connection) -> Iterator[Fin
 def _told(
     made: sqlite3.Connection, gone: dict[int, str], spoken: dict[int, int]
 ) -> Iterator[Finding]:
-    """A line for each job that is gone, and one for those that only the counts speak of."""
+    """A finding for each lost job, and one per queue for more lost jobs by its counts."""
     names = dict(made.execute("SELECT id, name FROM queues").fetchall())
     lost: Counter[int] = Counter()
     for job, job_id in sorted(gone.items()):

@@ -1,4 +1,4 @@
-"""The engine of queues for threads: the work is done where it is asked for."""
+"""The engine of queues for threads: the work is done on the caller's thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..wake import Boxes, nothing
 from .engine import JobEngine
 
 T = TypeVar("T")
-#: Seconds after which a take that nobody can wake asks again.
+#: Seconds after which a take that can't be woken asks again.
 JOBS_POLL_S = 0.05
 CLOSE_S = 2.0
 
@@ -24,7 +24,7 @@ class ThreadJobs:
         self.engine = JobEngine(url, self._boxes)
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do it."""
+        """Do the work."""
         return work(*args)
 
     async def sleep(self, take: str, seconds: float) -> bool:
@@ -40,5 +40,5 @@ class ThreadJobs:
         self.engine.unlisten(take)
 
     def close(self) -> None:
-        """End everything."""
+        """Close the engine."""
         self.engine.close(CLOSE_S)

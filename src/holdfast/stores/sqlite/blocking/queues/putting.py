@@ -1,4 +1,4 @@
-"""Accepting jobs, in one transaction with all that it says of them."""
+"""Acceptance of jobs, in one transaction with all rows about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..sql import jobs as statements
 from .jobs import FADE, Jobs
 from .rows import QueueRow
 
-#: Seconds after which a lane that puts nothing any more is forgotten.
+#: Seconds from the last put of a producer until the producer is forgotten.
 LANE_S = 3600.0
 _SQL = statements()
 
@@ -23,7 +23,7 @@ class _Group:
     id: int = 0
     due: float = 0.0
     size: int = 0
-    #: Does a job stand first in its line?
+    #: Does the group have a first job already?
     led: bool = False
 
 
@@ -43,14 +43,14 @@ def put(jobs: Jobs, put: Put) -> list[bool]:
 
 
 def _fade(jobs: Jobs, count: int) -> None:
-    """Forget some of what has been remembered for long enough: more than is added."""
+    """Remove some expired records: more than this put adds."""
     jobs.run(_SQL.lanes_fade, (jobs.now - LANE_S, FADE))
     jobs.run(_SQL.known_fade, (jobs.now, FADE * count))
     jobs.run(_SQL.groups_rested, (jobs.now, FADE * count))
 
 
 def _accept(jobs: Jobs, queue: QueueRow, put: Put) -> str:
-    """For each job in order a digit: is it new?"""
+    """Accept the jobs; return for each one, in order, 1 if it is new, else 0."""
     groups: dict[str, _Group] = {}
     moments: list[float] = []
     answers = ""
@@ -86,7 +86,7 @@ def _is_known(jobs: Jobs, queue: QueueRow, job: Job) -> bool:
 
 
 def _group(jobs: Jobs, queue: QueueRow, name: str) -> _Group:
-    """The group of this name, made if there is none; for an ungrouped job an empty stand-in."""
+    """The group of this name; made if there is none. For an ungrouped job an empty stand-in."""
     if not name:
         return _Group()
     row = jobs.run(_SQL.group_find, (queue.id, name)).fetchone()

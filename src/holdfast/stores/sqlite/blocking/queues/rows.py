@@ -1,11 +1,11 @@
-"""The rows of the database of queues, as the verbs see them."""
+"""The rows of the database of queues, as the verbs use them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-#: The number of a job: its queue's id in the bits above these, its place in the queue in them.
+#: The low bits of a job's number are its place in its queue; the bits above are the queue's id.
 SEQ_BITS = 40
 GROUPED, PLAIN = 0, 1
 
@@ -39,7 +39,7 @@ class QueueRow:
         return self.id << SEQ_BITS, (self.id + 1 << SEQ_BITS) - 1
 
     def next_job(self) -> int:
-        """The number of one more job, greater than any before."""
+        """The number of a new job, greater than any before."""
         self.seq += 1
         return (self.id << SEQ_BITS) + self.seq
 
@@ -49,7 +49,7 @@ class QueueRow:
         return self.fence
 
     def lane(self, grp: int) -> int:
-        """Where what is due of this group stands, or of the ungrouped jobs."""
+        """The number of the order of due groups; for ``grp`` 0, that of the ungrouped jobs."""
         return self.id * 2 + (GROUPED if grp else PLAIN)
 
 

@@ -1,7 +1,7 @@
 """The verbs of refresh guards as one client runs them, on the caller's thread.
 
-A read takes no file mutex (see ``reading.py``); every other verb is one pass through a separate
-file mutex, and one transaction.
+A read usually takes no file mutex (see ``reading.py``); every other verb takes a separate file
+mutex once, for one transaction.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _SQL = statements()
 
 
 class ValueEngine(AnnexEngine[ValueFiles]):
-    """One client's way into one database of values. Opened by the first verb."""
+    """One client's access to one database of values, which its first verb opens."""
 
     suffix = VALUES
     what = "values"
 
     def _start(self) -> None:
         super()._start()
-        #: By the ids of wishes that wait: the session whose end they want to know of.
+        #: By the id of a request that waits: the session whose end it watches.
         self._holders: dict[str, str] = {}
 
     def _made(self, place: Place, gate: Gate, header: Header, now: float) -> ValueFiles:
@@ -109,8 +109,8 @@ class ValueEngine(AnnexEngine[ValueFiles]):
     def finish(self, finish: Finish, within: float) -> bool:
         """See :meth:`holdfast.core.guard.ports.Guards.finish`.
 
-        A full disk doesn't take the value in. Then the refresh lease ends without one: nobody is to
-        wait for it.
+        A full disk doesn't accept the value. Then the refresh lease ends without one, so that no
+        client waits for it.
         """
         try:
             return self._do(within, lambda values, _: values.finish(finish), (finish.entry,))
@@ -144,7 +144,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         there = [False] * len(entries)
 
         def work(values: Values, _: ValueFiles) -> list[bool]:
-            # Again, if the files were replaced meanwhile: what was there was there.
+            # This runs again if the files were replaced: a value in the old ones counts, too.
             for at, entry in enumerate(entries):
                 there[at] = values.invalidate(entry) or there[at]
             return there
@@ -173,8 +173,8 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         work: Callable[[Values, ValueFiles], T],
         changed: Sequence[Entry] = (),
     ) -> T:
-        """One transaction, in one pass through the file mutex; then whoever it concerns is woken.
-        ``changed``: the entries whose values are others afterwards."""
+        """Do one transaction inside the file mutex; then wake the waiters that it concerns.
+        ``changed``: the entries whose values it changes."""
         answer: T = self._inside(within, self._transact, work, changed)
         return answer
 
@@ -192,12 +192,12 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         except sqlite3.OperationalError as wrong:
             if not full(wrong):
                 raise
-            # With the log copied back, it is written again from its beginning, which takes no
-            # space: so what is there can be invalidated, and refresh leases can be ended.
+            # Once the log is copied back, it is written again from its beginning, which takes no
+            # space: so values can be invalidated, and refresh leases can be ended.
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work, changed)
-        # Last, because what is written to files that are no longer the store's is worth nothing.
+        # Last, because a write to files that are no longer the store's is lost.
         if files.moved():
             raise Replaced
         return answer
@@ -212,36 +212,36 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         values = Values(files.run, now, files.fence)
         files.run("BEGIN")
         answer = work(values, files)
-        if values.ended:  # before, lest an interrupt come between
+        if values.ended:  # before the commit: an interrupt may follow it
             self._outbox.append([topic(entry) for entry in values.ended])
         with Changing(files.words, changed):
             files.run("COMMIT")
         return answer
 
     def reading(self) -> list[RLock]:
-        """What is taken by those who read."""
+        """The locks that reads take."""
         files = self._files
         return [] if files is None else files.reading.locks()
 
-    # -- who waits ---------------------------------------------------------------------------
+    # -- waiters -----------------------------------------------------------------------------
 
     def alarm(self, session: str) -> int:
-        """A new descriptor that tells of the end of a session; see ``session.Others.alarm``."""
+        """A new descriptor that hangs up when a session ends; see ``session.Others.alarm``."""
         files = self._files
         return NONE if files is None else files.others.alarm(session)
 
     def holder(self, wish: str) -> str:
-        """The session of the client that has the refresh lease that this wish waits for; empty if
-        nobody has."""
+        """The session of the client that holds the refresh lease for which this request waits;
+        empty if no client does."""
         return self._holders.get(wish, "")
 
     def unlisten(self, waiter: str) -> None:
-        """It waits no more; never fails, and doesn't take the file mutex."""
+        """Remove a waiter; never fails, and doesn't take the file mutex."""
         self._holders.pop(waiter, None)
         super().unlisten(waiter)
 
     def _flush(self) -> None:
-        """Wake the waiters for what has ended."""
+        """Wake the waiters for entries whose refresh lease has ended."""
         for topics in self._unsent():
             files = self._files
             if files is not None:
@@ -251,7 +251,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
 def _alone(
     label: str, values: Values, files: ValueFiles, prolong: Prolong
 ) -> Held | Gone | Exception:
-    """One of a batch: what is wrong with it stays its own trouble."""
+    """Do one renewal of a batch; its error doesn't affect the others."""
     files.run("SAVEPOINT one")
     try:
         answer: Held | Gone | Exception = values.prolong(prolong)

@@ -1,4 +1,4 @@
-"""Everything of the values that one client has open: it is opened and let go whole."""
+"""All files of the values that one client has open; they are opened and closed together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..sql import guards as statements
 from .database import ValueDatabase
 from .reading import Reading
 
-#: Where the system names no boot, one is told from the next by its beginning, in seconds. A wall
-#: clock that jumps further only costs the values.
+#: Where the system has no boot id, boots whose beginnings differ by fewer seconds than this are the
+#: same. A wall clock that jumps further only costs the values.
 BEGAN_S = 60.0
 _SQL = statements()
 
@@ -23,14 +23,15 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
     def _agree(self, header: Header, now: float) -> ValueDatabase:
         """Open the database if it is this boot's and this file mutex's; else make it again, empty.
 
-        May be cut short anywhere: what the file mutex doesn't know the next client makes again.
+        A kill may come anywhere: the next client replaces a database that the file mutex doesn't
+        record.
         """
         words, fresh = header.words, header.fresh()
         if fresh:
             header.set_up(0, 0.0, _number())
         header.check()
         booted = not header.same_boot()
-        # After a boot the file may be torn, as nobody waited for the disk; it is ours all the same.
+        # After a boot the file may be torn, because no write waited for the disk; it is still ours.
         database = ValueDatabase(self.place, words[DATABASE] if booted else 0)
         try:
             usable = not fresh and not booted and words[DATABASE] == database.inode
@@ -62,7 +63,7 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
         super()._unopened()
 
     def fence(self) -> int:
-        """The next fence, greater than all that were given."""
+        """The next fence, greater than all earlier ones."""
         fence = self.words[NEXT]
         if not 0 < fence < TICKET_MAX:  # damaged: continue where a new file mutex would begin
             fence = int(walltime() * 1e6)
@@ -90,7 +91,7 @@ def _number() -> int:
 
 
 def _began(now: float) -> str:
-    """Which boot this is: by its name, or else by the wall clock's time of its beginning."""
+    """This boot: its id, or else the wall clock's time of its beginning."""
     boot = boot_id()
     return str(boot) if boot else repr(walltime() - now)
 

@@ -1,4 +1,4 @@
-"""Looking at the values of guards, for people. What it means stands in ``memory/values.py``."""
+"""Inspection of the values of guards. The meaning is in ``memory/values.py``."""
 
 from __future__ import annotations
 

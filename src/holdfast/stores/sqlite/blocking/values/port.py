@@ -1,4 +1,4 @@
-"""The engine of values for threads: the work is done where it is asked for."""
+"""The engine of values for threads: the work is done on the caller's thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ThreadValues:
         self.engine = ValueEngine(url, self._boxes)
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do it."""
+        """Do the work."""
         return work(*args)
 
     def glance(self, entry: Entry) -> Value | None:
@@ -47,13 +47,13 @@ class ThreadValues:
         return self._boxes.wait(ear, self.engine.alarm, watch, seconds) is not None
 
     def unlisten(self, wish: str) -> None:
-        """Free the wish's socket for another."""
+        """Free the request's socket for another."""
         self.engine.unlisten(wish)
 
     def close(self) -> None:
-        """End everything."""
+        """Close the engine."""
         self.engine.close(CLOSE_S)
 
     def forked(self) -> None:
-        """In the child of a fork."""
+        """Start again in the child of a fork."""
         self.engine.forked()

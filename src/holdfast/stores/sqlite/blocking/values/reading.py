@@ -1,11 +1,11 @@
-"""Reading values without the file mutex: by connections that only read, and without these where
-nothing has changed.
+"""Reads of values without the file mutex: by read-only connections, or from memory where nothing
+has changed.
 
-A read must not wait for writers, so it has its own connections, each for one thread at a time.
-Beyond that, what was read is kept together with a number from the mapped page, which every writer
-changes: to an odd one before his transaction is committed, and to the next even one afterwards. As
-long as the number is the same, so is the row: then a read asks nobody, and still sees whatever was
-stored or invalidated before it began, by any process.
+A read must not wait for writers, so it has separate connections, each for one thread at a time. In
+addition, a row that was read is kept together with a number from the mapped page, which every
+writer changes: to an odd one before its transaction is committed, and to the next even one
+afterwards. While the number is the same, so is the row: then a read needs no database, and still
+sees every change that was stored or invalidated before it began, by any process.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..sql import guards as statements
 from ..way import forking
 from .rows import value_of
 
-#: Maximum number of threads of one client that read at once; more of them wait for one another.
+#: Maximum number of threads of one client that read at once; other threads wait.
 READERS_MAX = 4
-#: ... for these seconds at most, and then read through the file mutex.
+#: Maximum seconds of this wait; then the thread reads through the file mutex.
 READER_S = 0.25
 #: Maximum number of values that a client keeps after it has read them, and bytes of each.
 KEPT_MAX = 1024
 KEPT_BYTES = 8 * 1024
-#: The files are looked for in their place so often, in seconds; a verb that writes always looks.
+#: Seconds between two checks that the files are in their place; a verb that writes always checks.
 LOOK_EVERY_S = 1.0
 #: A reader that would have to wait reads through the file mutex instead.
 BUSY_S = 0.0
@@ -48,7 +48,7 @@ def slot(entry: Entry) -> int:
 
 
 class Changing:
-    """Says in the mapped page that entries change, for the length of a commit."""
+    """Marks entries in the mapped page as changing, for the length of a commit."""
 
     def __init__(self, words: memoryview[int], entries: Iterable[Entry]) -> None:
         self._words = words
@@ -57,7 +57,7 @@ class Changing:
     def __enter__(self) -> None:
         words = self._words
         for at in self._slots:
-            words[at] = (words[at] + 1) & LOW | 1  # odd, also after one who was killed here
+            words[at] = (words[at] + 1) & LOW | 1  # odd, also after a client was killed here
 
     def __exit__(self, *_: object) -> None:
         words = self._words
@@ -89,16 +89,16 @@ class Reader:
             raise
 
     def read(self, entries: Sequence[Entry], seconds: float) -> list[Any] | None:
-        """Their rows; None if it serves another thread for longer than ``seconds``, or if somebody
+        """Their rows; None if it serves another thread for longer than ``seconds``, or if a thread
         is about to fork: no thread may be inside SQLite then.
 
-        Each is a separate statement, which is brought to its end at once: one that is left open
-        would show what it has seen at first for as long as it is open.
+        Each row is read by a separate statement, which ends at once: a statement that stays open
+        would keep its first snapshot until it ends.
         """
         try:
             if not self.lock.acquire(seconds > 0, seconds if seconds > 0 else -1):
                 return None
-            if forking():  # now that we have it: a thread that forks waits for it, or we see that
+            if forking():  # checked under the lock: a forking thread waits for it, or we see it
                 return None
             return [self.run(_VALUE, entry).fetchone() for entry in entries]
         finally:
@@ -108,7 +108,7 @@ class Reader:
                 pass
 
     def close(self) -> None:
-        """Close it, when nobody reads any more."""
+        """Close it when no thread reads, or after `READER_S`."""
         self.lock.acquire(timeout=READER_S)
         with contextlib.suppress(sqlite3.Error):
             self.connection.close()
@@ -117,7 +117,7 @@ class Reader:
 
 
 class Reading:
-    """How one client reads, as long as it has these files open."""
+    """The reads of one client while it has these files open."""
 
     def __init__(
         self, database: Database, words: memoryview[int], moved: Callable[[], bool]
@@ -128,7 +128,7 @@ class Reading:
         self._moved = moved
         self._look_at = 0.0
         self._readers = [Reader(database)]
-        #: Taken by the thread that opens one more.
+        #: Held by the thread that opens one more.
         self._adding = RLock()
         #: By entry: the word that counts its changes, its count when we read, and the row.
         self._kept: dict[Entry, tuple[int, int, tuple[Any, ...]]] = {}
@@ -136,7 +136,7 @@ class Reading:
     def read(
         self, entries: Sequence[Entry], now: float, patient: bool
     ) -> list[Value | None] | None:
-        """The values, or None where they are to be read through the file mutex."""
+        """The values, or None if they must be read through the file mutex."""
         try:
             words, known = self._words, self._kept
             if now >= self._look_at:
@@ -157,11 +157,11 @@ class Reading:
             if lacking and not self._select(entries, rows, lacking, patient):
                 return None
             return [value_of(row, now) for row in rows]
-        except (ValueError, OSError, sqlite3.Error):  # it is being closed, or wants a closer look
+        except (ValueError, OSError, sqlite3.Error):  # it is being closed, or needs the file mutex
             return None
 
     def known(self, entry: Entry, now: float) -> Value | None:
-        """The value of an entry that nothing was changed of since it was read; else None."""
+        """The value of an entry that has not changed since it was read; else None."""
         try:
             kept, words = self._kept.get(entry), self._words
             if kept is None or now >= self._look_at:
@@ -169,13 +169,13 @@ class Reading:
             if words[kept[0]] != kept[1] or words[WORLD] != self._world:
                 return None
             return value_of(kept[2], now)
-        except (ValueError, TypeError):  # it is being closed, or that is no key at all
+        except (ValueError, TypeError):  # it is being closed, or the key isn't valid
             return None
 
     def _select(
         self, entries: Sequence[Entry], rows: list[Any], lacking: list[int], patient: bool
     ) -> bool:
-        """Put the rows in that are lacking; False if that can't be done here."""
+        """Read the missing rows; False if that can't be done here."""
         words, wanted = self._words, [entries[at] for at in lacking]
         slots = [slot(entry) for entry in wanted]
         counts = [words[one] for one in slots]
@@ -201,7 +201,7 @@ class Reading:
         return readers[get_ident() % len(readers)].read(entries, READER_S)
 
     def _add(self, readers: list[Reader]) -> Reader | None:
-        """One more reader, unless another thread opens one, or somebody is about to fork."""
+        """Open one more reader, unless another thread opens one, or a thread is about to fork."""
         try:
             if not self._adding.acquire(False) or forking():
                 return None
@@ -220,7 +220,7 @@ class Reading:
     def _keep(self, entry: Entry, kept: tuple[int, int, tuple[Any, ...]]) -> None:
         if len(kept[2][-1]) > KEPT_BYTES:
             return
-        self._kept.pop(entry, None)  # so that the oldest stand in front
+        self._kept.pop(entry, None)  # so that the oldest are in front
         self._kept[entry] = kept
         if len(self._kept) > KEPT_MAX:
             # Another thread may change it just now, and then drops one, too.
@@ -228,7 +228,7 @@ class Reading:
                 self._kept.pop(next(iter(self._kept)), None)
 
     def locks(self) -> list[RLock]:
-        """They are taken while somebody reads."""
+        """The locks that are held during a read."""
         return [self._adding, *(reader.lock for reader in self._readers)]
 
     def close(self) -> None:
@@ -238,6 +238,6 @@ class Reading:
             reader.close()
 
     def forked(self) -> None:
-        """In the child: they are the parent's, and never closed."""
+        """In the child: keep the connections open, because they are the parent's."""
         for reader in self._readers:
             leak(reader.connection)

@@ -1,4 +1,4 @@
-"""The rows of an entry, as they stand in the database."""
+"""The rows of an entry in the database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .....core.guard.model import Entry, Value
 
 @dataclass(slots=True)
 class DutyRow:
-    """Who computes the value of an entry, and how often that was in vain; see ``values.sql``."""
+    """The refresh lease of an entry, and its failures; see ``values.sql``."""
 
     guard: str
     key: str
@@ -31,21 +31,21 @@ class DutyRow:
             self.over()
         if now >= self.failed:
             self.failures, self.reason = 0, ""
-        # No pause outlasts the memory of the failure that it is for, but one that was damaged.
+        # No pause outlasts the memory of its failure, unless the row was damaged.
         self.pause = min(self.pause, self.failed)
 
     def over(self) -> None:
-        """Nobody has the refresh lease."""
+        """End the refresh lease."""
         self.id = self.owner = self.session = ""
 
     def values(self) -> tuple[Any, ...]:
-        """The row, to be written."""
+        """The columns of the row, for writing."""
         self.until = max(self.failed if self.failures else 0.0, self.lease if self.id else 0.0)
         return astuple(self)
 
 
 def value_of(row: tuple[Any, ...] | None, now: float) -> Value | None:
-    """What a row of ``value`` says at this moment."""
+    """The value in a row of ``value`` at this moment; None if it has expired."""
     if row is None or now >= row[2]:
         return None
     fresh, stale, _, cost, version, data = row
@@ -53,5 +53,5 @@ def value_of(row: tuple[Any, ...] | None, now: float) -> Value | None:
 
 
 def topic(entry: Entry) -> str:
-    """What the waiters for an entry's value listen to."""
+    """The topic to which the waiters for an entry's value listen."""
     return f"{len(entry.guard)} {entry.guard}{entry.key}"

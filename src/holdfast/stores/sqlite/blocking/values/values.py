@@ -1,7 +1,7 @@
-"""The verbs of refresh guards in one transaction. What they mean stands in ``memory/values.py``.
+"""The verbs of refresh guards in one transaction. Their meaning is in ``memory/values.py``.
 
-Nothing here begins or ends the transaction, or tells anybody: the caller does, and wakes the
-waiters for the entries in ``ended``, once it is committed.
+Nothing here begins or ends the transaction, or wakes waiters. The caller does; after the commit it
+wakes the waiters for the entries in ``ended``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .....core.model import Gone, Held, Loss
 from ..sql import guards as statements
 from .rows import DutyRow, value_of
 
-#: Maximum number of expired ones that each write of a value, or take of a refresh lease, removes.
+#: Maximum number of expired rows that a write of a value, or a take of a refresh lease, removes.
 FADE = 4
 
 _SQL = statements()
@@ -41,12 +41,11 @@ class Values:
         self.run = run
         self.now = now
         self._next_fence = fence
-        #: Entries that nobody computes any more.
+        #: Entries whose refresh lease has ended.
         self.ended: list[Entry] = []
-        #: The session of the client that has the refresh lease that the last `begin` was refused
-        #: for.
+        #: The session that holds the refresh lease for which the last `begin` was refused.
         self.holder = ""
-        #: A session that was found dead: it has no refresh leases any more.
+        #: A session that was found dead: its refresh leases have ended.
         self.dead = ""
 
     def _duty(self, entry: Entry) -> DutyRow:
@@ -56,14 +55,14 @@ class Values:
         return duty
 
     def _save(self, duty: DutyRow) -> None:
-        """Write what is left of a refresh lease, if anything is."""
+        """Write the refresh lease and its failures; delete the row if there is neither."""
         if duty.id or duty.failures:
             self.run(_SQL.duty_put, duty.values())
         else:
             self.run(_SQL.duty_drop, (duty.guard, duty.key))
 
     def begin(self, wish: Wish, session: str, dead: Callable[[str], bool]) -> Begun:
-        """See :meth:`holdfast.core.guard.ports.Guards.begin`. ``dead`` says whether a session has
+        """See :meth:`holdfast.core.guard.ports.Guards.begin`. ``dead`` checks whether a session has
         ended: the refresh leases of its process end with it."""
         now, entry = self.now, wish.entry
         duty = self._duty(entry)
@@ -99,7 +98,7 @@ class Values:
         fresh = now + finish.ttl
         stale = fresh + finish.stale
         ends = (fresh, stale, stale + finish.keep)
-        # Room is made first, so that this value may have the place of one that has expired.
+        # Expired values are removed first, so that this value can use their place in the file.
         self.run(_SQL.values_fade, (now, FADE))
         self.run(_SQL.value_put, (*entry, *ends, finish.cost, finish.fence, finish.data))
         self.run(_SQL.duty_drop, entry)
