@@ -1,7 +1,8 @@
 """The state that all parts of one client share: store, runtime, renewer, and open holds.
 
-There is one `Context` per client. In the child of a fork it starts again: the epoch changes, so every
-hold of the parent counts as lost; renewer and registry are new; the store drops its connections.
+There is one `Context` per client. In the child of a fork it starts again: the epoch changes, so
+every hold of the parent counts as lost; renewer and registry are new; the store drops its
+connections.
 """
 
 from __future__ import annotations
