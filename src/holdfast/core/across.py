@@ -1,8 +1,7 @@
-"""A hold that nobody renews, between its detaching and its adoption: what `detach`, `adopt` and the
-commands that take a token have in common.
+"""The common part of `detach`, `adopt` and the commands that take a token: a detached hold.
 
-Such a hold belongs to no process and ends with its lease. Its token proves that it is ours, by the
-claim's secret id; the store tells its end, by the store's clock.
+No process owns or renews a detached hold; it ends with its lease. Its token proves, by the claim's
+secret id, that its bearer may use the hold; the store's clock decides when the hold ends.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ if TYPE_CHECKING:
     from .hold import HoldBase
     from .ports import Store
 
-#: A look and the request after it are closer together than this, in seconds.
+#: The time between an inspect and the request after it is less than this, in seconds.
 LESS_S = 2.0
 
 
 def require(store: Store) -> None:
-    """``NotSupported`` where a hold belongs to the process that took it."""
+    """Raise ``NotSupported`` if holds of this store belong to the process that acquired them."""
     if not store.capabilities.detach:
         raise NotSupported(
             f"{store.label} can't detach or adopt a hold: it belongs to the process that took it, "
@@ -49,7 +48,7 @@ def require(store: Store) -> None:
 
 
 def length(store: Store, ttl: object) -> float:
-    """A lease that lasts without renewals, in seconds; ``ConfigError`` if the store has none."""
+    """Return a lease in seconds that needs no renewal; ``ConfigError`` if the store has none."""
     wanted = checks.ttl(ttl)
     if wanted > store.lease_max:
         raise ConfigError(
@@ -60,14 +59,14 @@ def length(store: Store, ttl: object) -> float:
 
 
 async def detach(hold: HoldBase, ttl: object) -> str:
-    """Untie a hold from its process, for its ttl or another length from now on: its token."""
+    """Detach a hold from its process, for its ttl or another time from now; return its token."""
     hold.check()
     lease, ctx = hold._lease, hold._ctx
     require(ctx.store)
     if hold._strict or hold._count > 1:
         raise NotSupported(f"a reentrant hold on {hold.name!r} belongs to its thread or task")
     whole = lease.ttl if ttl is None else length(ctx.store, ttl)
-    ctx.keeper.drop(lease)  # or a renewal that comes after it would tie the claim to us again
+    ctx.keeper.drop(lease)  # a renewal sent after the detach would tie the claim to us again
     owner = lease.claim.spec.owner
     claim = lease.claim._replace(spec=lease.claim.spec._replace(owner=marked(owner)))
     try:
@@ -75,7 +74,7 @@ async def detach(hold: HoldBase, ttl: object) -> str:
         lease.longest_asked = max(lease.longest_asked, wanted)
         await hold._keep(Keep(claim, lease.fence, wanted, new_id=claim.id, detach=True))
     except BaseException:
-        if lease.end is None and (lease.renewing or lease.watched):  # still ours
+        if lease.end is None and (lease.renewing or lease.watched):  # the hold is still valid here
             ctx.keeper.add_early(lease, ctx.now())
         raise
     hold._over(State.DETACHED)
@@ -89,7 +88,7 @@ async def detach(hold: HoldBase, ttl: object) -> str:
 
 
 async def ask(ctx: Context, keep: Keep, until: float) -> tuple[Standing, float, bool]:
-    """Ask until it is answered: the standing, when that request was sent, was it repeated."""
+    """Repeat a request until it is answered: the standing, its send time, was it repeated."""
     sent = ctx.now()
 
     async def once(within: float) -> Standing:
@@ -105,12 +104,11 @@ async def ask(ctx: Context, keep: Keep, until: float) -> tuple[Standing, float, 
 
 
 async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) -> float:
-    """Have a detached hold last at least ``ttl`` seconds from now; the seconds that it may be
-    believed. ``NotHeld`` if it has ended, ``ConfigError`` if the token isn't true.
+    """Renew a detached hold for at least ``ttl`` seconds; return the seconds it is valid from now.
 
-    A fence that is too great would make each resource that sees it refuse all later holders. To
-    keep a detached claim detached changes nothing of it but the end of its lease, so a refusal
-    leaves the true token as good as it was.
+    ``NotHeld`` if the hold has ended, ``ConfigError`` if the token was altered: a fence that is too
+    great would make each resource that sees it refuse all later holders. Renewing a detached claim
+    as detached changes only the end of its lease, so after a refusal the true token still works.
     """
     claim, fence = passed.claim, passed.fence
     answer, sent, _ = await ask(ctx, Keep(claim, fence, ttl, detach=True), until)
@@ -126,11 +124,11 @@ async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) ->
 
 
 async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
-    """A detached hold as people see it; ``NotHeld`` if it has ended.
+    """Return a detached hold for display; ``NotHeld`` if it has ended.
 
-    A look doesn't prove the token's secret, so this renews, too: for less time than is left, which
-    changes nothing. If the look shows no hold, it renews for the whole ttl, because the look may
-    have come amid a change of the hold.
+    An inspect doesn't prove the token's secret, so this renews as well: for less time than is left,
+    which changes nothing. If the inspect finds no hold, it renews for the whole ttl, because the
+    inspect may have come in the middle of a change of the hold.
     """
     spec = passed.claim.spec
     seen = await _look(ctx, passed)
@@ -142,33 +140,33 @@ async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
 async def release(ctx: Context, passed: token.Passed) -> None:
     """Release a detached hold; ``NotHeld`` if it has ended."""
     spec, left, until = passed.claim.spec, passed.left, ctx.now() + REQUEST_S
-    await renew(ctx, passed, TTL_S_MIN, until)  # or the tombstone would say that this has ended it
+    await renew(ctx, passed, TTL_S_MIN, until)  # or the tombstone would record a release by this
     leave = Leave(spec.name, passed.claim.id, passed.fence, left.least, True, spec.ttl)
     there, again = await ctx.insist(lambda within: ctx.store.leave(leave, within), until)
-    if not there and not again:  # of a request that was repeated the first may have done it
+    if not there and not again:  # if the leave was repeated, the first one may have released it
         raise await gone(ctx, passed, Gone(Loss.EXPIRED))
 
 
 async def _look(ctx: Context, passed: token.Passed) -> ClaimRecord | None:
-    """The hold that has this token's fence, or None."""
+    """Return the hold that has this token's fence, or None."""
     lines = await ctx.store.inspect(passed.claim.spec.name, REQUEST_S, exact=True)
     found = [one for one in (lines[0].holders if lines else ()) if one.fence == passed.fence]
     return found[0] if found else None
 
 
 def marked(owner: str) -> str:
-    """The owner of a detached hold, as others see it."""
+    """Return the owner of a detached hold, as shown to others."""
     room = OWNER_BYTES_MAX - len(DETACHED)
     return owner.encode()[:room].decode(errors="ignore") + DETACHED
 
 
 def what(claim: Claim, fence: int) -> str:
-    """A detached hold, in an error."""
+    """Return the words for a detached hold in an error."""
     return f"the detached hold on {claim.spec.name!r} (fence {fence})"
 
 
 async def gone(ctx: Context, passed: token.Passed, answer: Standing) -> NotHeld | ConfigError:
-    """The error of a token whose hold has ended, or which is of another store."""
+    """Return the error for a token whose hold has ended, or is in another store."""
     reason = answer.reason if isinstance(answer, Gone) else Loss.EXPIRED
     words = what(passed.claim, passed.fence)
     if reason is not Loss.EXPIRED:

@@ -1,8 +1,8 @@
 """Continue a hold that another process detached.
 
-Adopting exchanges the claim's secret id for a new one, in one atomic step of the store. So of two
-who adopt the same token one gets the hold, and the other ``NotHeld``; and the process that detached
-it can't get it back.
+Adopting exchanges the claim's secret id for a new one, in one atomic step of the store. So if two
+processes adopt the same token, one gets the hold and the other ``NotHeld``; and the process that
+detached the hold can't use it again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
-    """The hold that the token stands for, from now on ours; ``NotHeld`` if it is gone or taken."""
+    """Return the hold of this token, now held here; ``NotHeld`` if it has ended or was adopted."""
     across.require(ctx.store)
     passed = token.read(text)
     claim, fence, left = passed.claim, passed.fence, passed.left
@@ -46,7 +46,7 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
             hold = _hold(ctx, Lease(fresh, fence, ends, sent, terms, retried), sent, terms)
             if ctx.now() < ends:
                 return hold
-    except BaseException as stop:  # if the exchange takes place all the same, nobody has the id
+    except BaseException as stop:  # if the exchange still takes place, no caller has the new id
         try:
             if hold is not None:
                 hold._forgo()
@@ -58,7 +58,7 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
         raise
     finally:
         ctx.under_way.pop(undo, None)
-    if hold is not None:  # we were stopped meanwhile
+    if hold is not None:  # its deadline passed before it could be returned
         hold._forgo()
         await ctx.put_back(undo)
         raise NotHeld(f"{across.what(claim, fence)} was adopted too late: its lease is over")
@@ -66,7 +66,7 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
 
 
 def _hold(ctx: Context, lease: Lease, sent: float, terms: Terms) -> HoldBase:
-    """The hold of an adopted lease, kept alive."""
+    """Return the hold of an adopted lease, with its renewal or expiry scheduled."""
     hold = ctx.hold_class(ctx, lease)
     if terms.on_lost is not None:
         lease.callbacks.append(terms.on_lost)

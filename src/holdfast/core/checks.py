@@ -15,13 +15,13 @@ from .model import (
     TTL_S_MIN,
 )
 
-#: The longest wait that ``threading`` knows (``threading.TIMEOUT_MAX``): 292 years.
+#: The longest wait that ``threading`` accepts (``threading.TIMEOUT_MAX``): 292 years.
 TIMEOUT_S_MAX = 9_223_372_036.0
 #: Fences are integers of 64 bits with a sign.
 FENCE_MAX = (1 << 63) - 1
-#: A lock's ``timeout`` that was not given.
+#: The value of a lock's ``timeout`` that was not given.
 FOREVER = -1
-#: What ``blocking=False`` comes to.
+#: The timeout that ``blocking=False`` is turned into.
 TRY = -1.0
 
 
@@ -33,7 +33,7 @@ def name(value: object) -> str:
 
 
 def owner(value: object) -> str:
-    """An owner: text that people read, at most 256 bytes of UTF-8."""
+    """An owner: text for humans, at most 256 bytes of UTF-8."""
     return text("owner", value, OWNER_BYTES_MAX, least=1)
 
 
@@ -43,7 +43,7 @@ def label(value: object) -> str:
 
 
 def meta(value: object) -> str:
-    """Metadata shown beside a claim: text, at most 4 KiB of UTF-8."""
+    """Metadata of a claim, for display: text, at most 4 KiB of UTF-8."""
     return text("meta", value, META_BYTES_MAX, least=0)
 
 
@@ -69,7 +69,7 @@ def text(what: str, value: object, most: int, least: int) -> str:
 
 
 def callback(value: Any, awaits: bool) -> None:
-    """What is called when a hold is lost; among threads no coroutine function."""
+    """Check a function for the loss of a hold; with threads it must not be a coroutine function."""
     if not callable(value):
         raise ConfigError(f"on_lost must be a function of (hold, reason), not {shown(value)}")
     late = functions.late(value)
@@ -83,7 +83,7 @@ def callback(value: Any, awaits: bool) -> None:
 
 
 def shown(value: object, most: int = 80) -> str:
-    """How a value that can't be used is shown: also one that can't be printed."""
+    """Return text that shows an unusable value, even if its `repr` fails."""
     if isinstance(value, int) and abs(value) >= 10**40:
         return "a number of more than 40 digits"
     try:
@@ -93,7 +93,7 @@ def shown(value: object, most: int = 80) -> str:
 
 
 def unpicklable(thing: object) -> TypeError:
-    """The error for a lock, a queue or a guard that is to be sent to another process."""
+    """Return the error for pickling a lock, a queue or a guard."""
     return TypeError(
         f"{thing!r} can't be pickled: it belongs to a client of this process. Send the client, "
         "which pickles as its URL, and the name, and make it there, as here"
@@ -126,7 +126,7 @@ def count(what: str, value: Any, most: int = PERMITS_MAX) -> int:
 
 
 def flag(what: str, value: object) -> bool:
-    """True or False: a text such as ``"no"`` would count as true."""
+    """True or False, nothing else: a text such as ``"no"`` would count as true."""
     if value is True or value is False:
         return value
     raise ConfigError(f"{what} must be True or False, not {shown(value)}")
@@ -138,7 +138,7 @@ def prefix(value: object) -> str:
 
 
 def several(what: str, value: Any) -> list[Any]:
-    """What is in an iterable; text and bytes are one thing, not several."""
+    """Return the elements of an iterable; text and bytes, which are one value, are refused."""
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         raise ConfigError(f"{what} must be several: write [{shown(value)}]")
     try:
@@ -151,14 +151,13 @@ def several(what: str, value: Any) -> list[Any]:
 
 
 def function(what: str, value: object, takes: str = "") -> None:
-    """Something that can be called."""
+    """Check that a value can be called."""
     if not callable(value):
         raise ConfigError(f"{what} must be a function{takes}, not {shown(value)}")
 
 
 def _blocking(value: object) -> bool:
-    """As ``threading`` has it, where the integers 0 and 1 are usual; a number of seconds is none
-    of them."""
+    """Accept True, False, 0 and 1, as ``threading`` does; refuse a number of seconds."""
     if isinstance(value, int) and 0 <= value <= 1:
         return bool(value)
     raise ConfigError(
@@ -167,11 +166,10 @@ def _blocking(value: object) -> bool:
 
 
 def wait(blocking: bool, timeout: Any) -> float | None:
-    """How long to wait, from the two arguments that ``threading`` has: None is without a time
-    limit.
+    """Return the seconds to wait, from the two arguments of ``threading``; None: no time limit.
 
-    ``blocking=False`` is one try (``TRY``), as is ``timeout=0``, which gives a silent store less
-    time; ``timeout=-1`` and ``None`` wait without a time limit.
+    ``blocking=False`` is one try (``TRY``). ``timeout=0`` is one try too, and allows a silent store
+    less time. ``timeout=-1`` and ``None`` wait without a time limit.
     """
     if blocking is not True and not _blocking(blocking):
         if timeout is not None and timeout != FOREVER:

@@ -1,16 +1,17 @@
-"""Acquire a hold: the one waiting loop of the library, and the one place of undoing.
+"""Acquire a hold: the only waiting loop of the library, and the only place of withdrawal.
 
     join --Held--> deadline not past? --> lease
       | Waiting          ^   | past: leave, join again with a new id
       v                  |   v
     wait (woken, or retry_in) --> keep --Gone--> join again, at the end of the line
 
-Whatever goes wrong on the way, an exception, a cancellation, Ctrl-C, the claim is withdrawn
-before the exception continues (`undo`), by a leave that can't be overtaken by the request that it
-undoes. Every wait is bounded; the store decides whose turn it is, messages only make it faster.
+If anything goes wrong before the hold is returned (an exception, a cancellation, Ctrl-C), the claim
+is withdrawn before the exception continues (`undo`), by a leave that can't be overtaken by the
+request that it undoes. Every wait is bounded. The store decides which claim is next; wake-ups only
+make it faster.
 
-A deadline counts from the sending of a request that was *answered*. A push counts nothing: what
-it grants lives as long as the last answered request said that the waiting claim would.
+A deadline counts from the sending of a request that was *answered*. A push extends nothing: its
+grant lasts for the time that the last answer gave to the waiting claim.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: A try (``blocking=False``) gives the store this long to answer, a connection included...
+#: A try (``blocking=False``) waits this long for an answer, including the time to connect...
 TRY_S = 1.0
-#: ...and one with ``timeout=0``, which says that it has no time, this long.
+#: ...and a try with ``timeout=0``, whose caller has no time to wait, waits this long.
 TRY_NOW_S = 0.12
-#: Grants that may come too late in one acquire before the store is called too slow.
+#: Late grants in one acquire, after which the store is reported as too slow.
 LATE_MAX = 5
-#: A lease of a pushed grant is what is left of the waiter TTL: first renewed at half of it. A push
-#: that comes later than that is not relied on, as the renewer may be busy when it is to renew.
+#: The lease of a pushed grant is the rest of the waiter TTL; it is first renewed after this part of
+#: that TTL. A push that comes later is not used, as the renewer may be too busy to renew in time.
 PUSHED_RENEW_PART = 0.5
 #: Longest pause in seconds between two requests to a store that grants nothing for a while.
 BARRED_S = 0.5
-#: A lease of at least this part of the ttl is as good as a whole one.
+#: A lease of at least this part of the ttl is renewed at the usual time.
 WHOLE_PART = 0.9
 
 
 def mismatch(spec: Spec, other: Mismatch) -> CapacityMismatch:
-    """The error of a claim whose name is in use in another way."""
+    """Return the error for a claim whose name is in use as another kind or capacity."""
     mine, theirs = _what(spec.kind, spec.capacity), _what(other.kind, other.capacity)
     text = f"{spec.name!r} is in use as {theirs}; this asks for {mine}"
     if spec.kind == other.kind and spec.weight > other.capacity:
@@ -78,7 +79,7 @@ def _what(kind: str, capacity: int) -> str:
 
 
 def times(timeout: float | None, begun: float) -> tuple[float, float]:
-    """When the waiting ends, and when the last request for it must be answered."""
+    """Return the end of the waiting, and the time by which its last request must be answered."""
     if timeout is None:
         return math.inf, math.inf
     if timeout > 0:
@@ -87,10 +88,9 @@ def times(timeout: float | None, begun: float) -> tuple[float, float]:
 
 
 class Attempt:
-    """One acquire on its way. It may use up several claims, one after the other.
+    """One acquire in progress. It may use several claims, one after the other.
 
-    Usually there is nobody in the way, so it begins with little, and what the other cases need
-    stands in the class until they come.
+    Most acquires need not wait, so the fields of the rarer cases are class defaults.
     """
 
     ticket, wait = 0, True
@@ -98,7 +98,7 @@ class Attempt:
     suspect = listening = pushed = withdrawn = False
     failures = late = 0
     holder = ""
-    #: When it is logged next that we wait.
+    #: When the next log line about this wait is due.
     tell_at = -1.0
 
     def __init__(
@@ -114,10 +114,10 @@ class Attempt:
             self.end, self.limit = times(timeout, begun)
 
     def ask(self) -> Awaitable[Joined]:
-        """Send the join. One id for all attempts: only one can enter."""
+        """Send the join. All attempts use one id, so only one of them can enter."""
         self.listening = self.wait
         self.ctx.under_way[self] = self.undos
-        if self.ctx.closed:  # nobody would undo what is sent now
+        if self.ctx.closed:  # a join sent after the close would not be undone
             self.ctx.require_open()
         self.asked = now = self.ctx.now()
         left = self.limit - now
@@ -125,7 +125,7 @@ class Attempt:
         return self.ctx.store.join(self.claim, self.wait, within)
 
     def answered(self, answer: Joined) -> Joined:
-        """The store answered what was asked last."""
+        """Note that the store answered the last request."""
         self.sent = self.heard = self.asked
         self.failures = 0
         if answer.__class__ is not Held and isinstance(answer, Waiting):
@@ -133,9 +133,9 @@ class Attempt:
         return answer
 
     def grant(self, standing: Joined) -> tuple[int, float] | None:
-        """Fence and deadline, if it is held, and not only after the deadline.
+        """Return fence and deadline if the claim is held and its deadline has not passed.
 
-        What a repeated join is told to be left is more than the ttl if a clock was set back.
+        If a clock was set back, the answer to a repeated join has more time left than the ttl.
         """
         if isinstance(standing, Held):
             until = deadline(self.sent, min(standing.expires_in, self.spec.ttl))
@@ -144,7 +144,7 @@ class Attempt:
         return None
 
     async def run(self, standing: Joined | None) -> tuple[int, float] | None:
-        """The fence and the deadline once the claim is held, None when the time has expired."""
+        """Return fence and deadline once the claim is held, None when the time has expired."""
         while standing is not None:
             if isinstance(standing, Held):
                 grant = self.grant(standing)
@@ -160,7 +160,7 @@ class Attempt:
                 self.holder = standing.holder
                 return None
             elif isinstance(standing, Mismatch):
-                self.withdrawn = not self.suspect  # it was not taken in: there is nothing to undo
+                self.withdrawn = not self.suspect  # it was not accepted: there is nothing to undo
                 raise mismatch(self.spec, standing)
             elif isinstance(standing, Full):
                 self.withdrawn = not self.suspect
@@ -171,14 +171,14 @@ class Attempt:
         return None
 
     async def anew(self) -> Joined | None:
-        """The grant came too late to be believed: leave, and join again with a new id."""
+        """Withdraw a grant that came after its deadline, and join again with a new id."""
         await self.too_late()
         if self.wait and self.ctx.now() >= self.end:
             return None
         return await self.join()
 
     async def too_late(self) -> None:
-        """Leave what was granted too late, and get ready for another try."""
+        """Withdraw a grant that came after its deadline, and prepare another try."""
         await self._withdraw()
         self._renew_claim()
         self.late += 1
@@ -189,19 +189,19 @@ class Attempt:
             )
 
     def settle(self) -> None:
-        """The waiting has ended, one way or the other."""
+        """Note that the waiting has ended, with a hold or without."""
         self.ctx.under_way.pop(self, None)
         if self.listening:
             self.ctx.store.unlisten(self.claim)
             self.listening = False
 
     def leave(self, suspect: bool) -> Leave:
-        """The request that withdraws the present claim."""
+        """Return the request that withdraws the present claim."""
         spec = self.spec
         return Leave(spec.name, self.claim.id, self.ticket, 0.0, suspect, spec.ttl)
 
     def undos(self) -> tuple[Leave]:
-        """What releases what it may have got; a close asks for it."""
+        """Return the requests that release what this may have acquired; a close uses them."""
         return (self.leave(suspect=True),)
 
     def _renew_claim(self) -> None:
@@ -211,7 +211,7 @@ class Attempt:
         self.suspect = self.pushed = self.withdrawn = False
 
     async def join(self, failure: StoreUnavailable | None = None) -> Joined:
-        """Send the join until it is answered; ``failure``: what came of the last attempt."""
+        """Send the join until it is answered; ``failure``: the failure of the last attempt."""
         while True:
             if isinstance(failure, NotYet):
                 await self._barred(failure)
@@ -224,7 +224,7 @@ class Attempt:
                 failure = unanswered
 
     async def _stand(self, waiting: Waiting) -> Joined | None:
-        """Sleep until woken or due, then ask whose turn it is. None: the time has expired."""
+        """Sleep until woken or due, then ask for the standing. None: the time has expired."""
         ctx = self.ctx
         self.ticket = waiting.ticket
         if ctx.now() >= self.end:
@@ -234,11 +234,12 @@ class Attempt:
             self.tell_at = waits.begin(self, waiting)
         elif self.asked >= self.tell_at:
             self.tell_at = await waits.tell(self, waiting)
-        left = self.end - ctx.now()  # only now, as to tell of it takes time
+        left = self.end - ctx.now()  # not earlier, as the log line takes time
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
         ctx.require_open()
-        # The ticket must fit too: if the reply to a join is lost and the claim expires, a repeated
-        # join enters it again by the same id, while a wake-up of its first life may be on its way.
+        # The ticket must match too: if the reply to a join is lost and the claim expires, a
+        # repeated join enters the claim again with the same id, while a wake-up for its first
+        # entry may still be under way.
         if push is not None and push.fence == waiting.ticket and self._trusts():
             if ctx.now() < self.sent + ctx.store.patience * PUSHED_RENEW_PART:
                 self.pushed = True
@@ -249,7 +250,7 @@ class Attempt:
         return await self._keep(waiting)
 
     def _trusts(self) -> bool:
-        """May a push grant? Only where the renewer lengthens what is left of the waiter TTL."""
+        """May a push grant? Only if the renewer extends the rest of the waiter TTL."""
         store = self.ctx.store
         return (
             self.terms.auto_renew
@@ -275,7 +276,7 @@ class Attempt:
         return self.answered(answer)
 
     async def _barred(self, failure: NotYet) -> None:
-        """The store answered that it grants nothing yet. Raises when there is no time left."""
+        """Pause after the answer that nothing is granted yet; raise if there is no time left."""
         ctx = self.ctx
         self.heard = ctx.now()
         pause = min(failure.retry_in, BARRED_S) * (1 - ctx.runtime.jitter() / 2) + ASK_AGAIN_S_MIN
@@ -284,9 +285,11 @@ class Attempt:
         await ctx.runtime.sleep(pause)
 
     async def _silence(self, failure: StoreUnavailable) -> None:
-        """The store did not answer. Raises when there is no time left, for then it isn't known
-        whether the name is busy, when our client was closed meanwhile, and when waiting doesn't
-        help; else pauses."""
+        """Pause after a request that got no answer.
+
+        Raise if there is no time left (it isn't known then whether the name is busy), if the client
+        was closed meanwhile, or if waiting doesn't help.
+        """
         ctx = self.ctx
         ctx.require_open()
         if isinstance(failure, DiskFailed):
@@ -302,12 +305,12 @@ class Attempt:
         await ctx.runtime.sleep(pause)
 
     async def _withdraw(self) -> None:
-        """Leave the line. Afterwards no grant exists, so "busy" is the truth."""
+        """Leave the line. After this no grant exists, so the result "busy" is true."""
         ctx = self.ctx
         leave = self.leave(self.suspect)
-        self.withdrawn = True  # from here on either the store or the renewer has it
+        self.withdrawn = True  # after this either the store or the renewer has the leave
         try:
-            # As long as an acquire may be late, less what an answer on its way may have taken.
+            # An acquire may exceed its timeout by this time, less the time that an answer may take.
             within = max(GRACE_S, min(self.end + 2 * GRACE_S - ctx.now(), 2 * GRACE_S))
             await ctx.store.leave(leave, within)
         except StoreUnavailable:
@@ -321,12 +324,12 @@ class Attempt:
 async def acquire(
     lock: LockBase, timeout: float | None, begun: float
 ) -> tuple[HoldBase | None, str]:
-    """A hold, or None and the claim in the way (if the store said so) when the time has expired.
+    """Return a hold, or None and the holder (if the store named it) when the time has expired.
 
-    ``timeout``: None waits without a time limit, 0 and ``checks.TRY`` are one try. One round
-    trip if nobody is in the way. ``begun``: when the caller's time began to run.
-    The hold is made in here, so that from the first moment either it or our ``except`` owns the
-    claim.
+    ``timeout``: None waits without a time limit, 0 and ``checks.TRY`` are one try. It takes one
+    round trip if the name is free. ``begun``: when the caller's time began to run.
+    The hold is made in here, so at each moment either the hold or our ``except`` is responsible
+    for the claim.
     """
     ctx, spec, terms = lock._ctx, lock._spec, lock._terms
     if ctx.orphans:
@@ -334,7 +337,7 @@ async def acquire(
     attempt = Attempt(ctx, spec, terms, timeout, begun)
     lease = hold = None
     try:
-        try:  # in here, not in a separate coroutine: the way of nearly every acquire is short
+        try:  # inline, not in a separate coroutine: nearly every acquire does only this
             standing = attempt.answered(await attempt.ask())
         except StoreUnavailable as failure:
             standing = await attempt.join(failure)
@@ -344,9 +347,9 @@ async def acquire(
                 attempt.settle()
                 return None, attempt.holder
             lease = _lease(ctx, attempt, grant, terms)
-            # What came too late is no hold: nobody is told that it was lost.
+            # A grant that came too late is no hold, so its loss is not reported.
             hold = lock._make(lease) if ctx.now() < lease.deadline else None
-            attempt.settle()  # in here, as a `finally` could be interrupted with nobody to undo it
+            attempt.settle()  # not in a `finally`: an interrupt there would leave the claim behind
             if hold is not None and ctx.now() < lease.deadline and not ctx.closed:
                 return hold, ""
             _forgo(ctx, lease, hold)
@@ -381,13 +384,13 @@ def _lease(ctx: Context, attempt: Attempt, grant: tuple[int, float], terms: Term
     fence, until = grant
     until = min(until, attempt.sent + terms.max_hold)
     lease = Lease(attempt.claim, fence, until, attempt.sent, terms, attempt.suspect)
-    if terms.min_hold:  # from now: a push may have granted long after the last request was sent
+    if terms.min_hold:  # from now: a push may grant long after the last request was sent
         lease.min_until = ctx.now() + terms.min_hold
     if terms.auto_renew:
         left = until - attempt.sent
         if attempt.pushed:
             ctx.keeper.add_pushed(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)
-        elif left < lease.ttl * WHOLE_PART:  # the answer to a repeated join: part of it has passed
+        elif left < lease.ttl * WHOLE_PART:  # answer to a repeated join: part of it has passed
             ctx.keeper.add_early(lease, attempt.sent + left / 3)
         else:
             ctx.keeper.add(lease, attempt.sent + lease.every)

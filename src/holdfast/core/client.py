@@ -1,4 +1,4 @@
-"""The part of a client that both faces share: its options, and the requests made from them."""
+"""The part of a client that both faces share: its options, and the requests made with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOCK = Kind.LOCK
 
 
 class ClientBase:
-    """A client: one store, one renewer, any number of locks."""
+    """A client: one store, one renewer, any number of locks, queues and guards."""
 
     __slots__ = ("__weakref__", "_ctx", "_source", "_ttl")
 
@@ -46,7 +46,7 @@ class ClientBase:
         self._ctx.source = source
 
     def _here(self) -> Context:
-        """The context to work with: of threads there is one, of asyncio one for each loop."""
+        """Return the client state to use: one for all threads, or one for each event loop."""
         return self._ctx
 
     @property
@@ -61,7 +61,7 @@ class ClientBase:
 
     @property
     def url(self) -> str:
-        """The store, in words that are safe to show: never with a password."""
+        """The store, as text that is safe to show: never with a password."""
         return self._ctx.store.label
 
     def supports(self, what: str) -> bool:
@@ -95,7 +95,7 @@ class ClientBase:
         cancel_on_lost: bool = False,
         meta: str = "",
     ) -> tuple[Context, Spec, Terms, float | None]:
-        """What a lock object is made of, from its options; each is checked here."""
+        """Check the options of a lock object, and return the parts that it is made from."""
         ctx = self._here()
         lease = self._ttl if ttl is None else checks.ttl(ttl)
         terms = make_terms(
@@ -135,14 +135,14 @@ class ClientBase:
             )
 
     def _open_here(self) -> Context:
-        """The context to send a request in, now."""
+        """Return the client state for a request that is sent now."""
         ctx = self._here()
         ctx.require_open()
         ctx.runtime.bind()
         return ctx
 
     async def _adopt(self, text: str, auto_renew: bool, on_lost: Any) -> HoldBase:
-        from .adopt import adopt  # because few programs do
+        from .adopt import adopt  # here, because few programs adopt
 
         ctx = self._open_here()
         terms = make_terms(ctx.runtime.awaits, auto_renew, None, 0.0, on_lost)
@@ -156,7 +156,7 @@ class ClientBase:
         return await ctx.store.inspect(prefix, REQUEST_S, exact)
 
     def _queue_options(self, *, ttl: Any, **given: Any) -> Options:
-        from .queue.options import options  # because few programs have queues
+        from .queue.options import options  # here, because few programs have queues
         from .queue.ports import queues_of
 
         queues_of(self._ctx.store)
@@ -169,7 +169,7 @@ class ClientBase:
         return await queues_of(ctx.store).survey(checks.prefix(prefix), REQUEST_S)
 
     def _guard_options(self, **given: Any) -> GuardOptions:
-        from .guard.elsewhere import LIMITS  # because few programs have guards
+        from .guard.elsewhere import LIMITS  # here, because few programs have guards
         from .guard.options import options
         from .guard.ports import guards_of
 

@@ -1,7 +1,7 @@
-"""Close a context: release its holds, then end its connections.
+"""Close a client: release its holds, then end its connections.
 
-The first call of `close` does the work. Each later call waits for the first one, and continues with
-the work where the first one was interrupted. No later call ends the connections before: holds that
+The first call of `close` does the work. Each later call waits for the first one, and continues the
+work if the first one was interrupted. No later call ends the connections before that: holds that
 the first one has not released yet would stay in the store.
 """
 
@@ -17,11 +17,11 @@ from .ports import Latch, Undo
 if TYPE_CHECKING:
     from .context import Context
 
-#: Seconds in which a client that is closed releases all that it still holds.
+#: Seconds in which a client that is closed releases all its holds.
 CLOSE_S = 1.0
 #: A close waits for the settles of other threads, and checks them at this interval, in seconds.
 LOOK_S = 0.005
-#: Seconds that a close waits for another one that is under way.
+#: Seconds that a close waits for another close that is under way.
 WAIT_S = CLOSE_S + 2.0
 
 
@@ -35,18 +35,18 @@ class _Closer:
 
 
 class Closing:
-    """The end of one context, however many ask for it at once."""
+    """The end of one client, also if several threads or tasks close it at once."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        #: The call that closes, under one key: `setdefault` is atomic, so only one call enters.
+        #: The closing call, under one key: `setdefault` is atomic, so only one call enters.
         self._by: dict[int, _Closer] = {}
         self._latches: list[Latch] = []
-        #: What is to be carried out yet.
+        #: The undos that are still to be carried out.
         self.left: deque[Undo] = deque()
 
     async def run(self) -> None:
-        """Release what is held, and end the connections."""
+        """Release all holds, and end the connections."""
         ctx = self._ctx
         until = ctx.now() + WAIT_S
         me = _Closer(ctx.runtime.flow())
@@ -62,12 +62,12 @@ class Closing:
                     for latch in list(self._latches):
                         latch.set()
             if first.flow == me.flow:
-                return  # it is we, in a callback or a signal handler: it goes on when this returns
+                return  # this call is in a callback or signal handler of the first, which continues
             if not await self._first_one_ends(until):
                 return  # the other call is still at work
 
     async def _first_one_ends(self, until: float) -> bool:
-        """Wait until no other call closes; False when the time has expired first."""
+        """Wait until no other call is closing; False if the time expires first."""
         ctx = self._ctx
         latch = ctx.runtime.latch()
         self._latches.append(latch)
@@ -81,33 +81,33 @@ class Closing:
     async def _close(self) -> None:
         ctx = self._ctx
         if not ctx.closed and (ctx.commons or ctx.untold):
-            from .guard.commons import tell_all  # because few programs have guards
+            from .guard.commons import tell_all  # here, because few programs have guards
 
             await tell_all(ctx)
         self.stop()
         until = ctx.now() + CLOSE_S
         interrupt: BaseException | None = None
         while self.left:
-            try:  # nothing else would release the rest
+            try:  # an interrupt must not stop it: nothing else would release the rest
                 await ctx.put_back(self.left.popleft(), until, CLOSE_S)
             except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
                 raise
             except BaseException as stop:
                 interrupt = interrupt or stop
         while ctx.settling and interrupt is None and ctx.now() < until:
-            await ctx.runtime.sleep(LOOK_S)  # for another thread, which may have to send it yet
-        await ctx.store.close()  # an interrupted close may be called again
+            await ctx.runtime.sleep(LOOK_S)  # another thread may have to send its settle yet
+        await ctx.store.close()  # if this is interrupted, close may be called again
         ctx.ended = True
         if interrupt is not None:
             raise interrupt
 
     def stop(self) -> None:
-        """From now on nothing is held or renewed; what is to be released stands in ``left``."""
+        """End all holding and renewing; what is to be released is in ``left`` afterwards."""
         ctx = self._ctx
         ctx.closed = True
         ctx.keeper.stop()
-        # Another thread moves what it gets from here to the renewer, and what it releases from
-        # the renewer to here.
+        # Another thread moves a new hold from `under_way` to the renewer, and a hold that it
+        # releases from the renewer to `under_way`.
         under_way = dict(ctx.under_way)
         self.left.extend(ctx.keeper.give_up(Loss.CLOSED))
         under_way.update(ctx.under_way)

@@ -1,7 +1,8 @@
 """The state that all parts of one client share: store, runtime, renewer, and open holds.
 
-One context per client. In the child of a fork it starts afresh: the epoch moves, so that every
-hold of the parent is seen as lost, the renewer and the registry are new, the store lets go.
+There is one `Context` per client. In the child of a fork it starts again: the epoch changes, so
+every hold of the parent counts as lost; renewer and registry are new; the store drops its
+connections.
 """
 
 from __future__ import annotations
@@ -45,28 +46,28 @@ NOWHERE: Any = _Nowhere()
 #: All contexts of this process.
 _all: WeakSet[Context] = WeakSet()
 
-#: Who is inside what: name, kind, and the thread or task.
+#: The key of an entered hold: name, kind, and the thread or task that is inside.
 Flow = tuple[str, str, Hashable]
 
 
 class Flows:
-    """Which thread or task is inside which name: for reentrant locks and nested reads.
+    """The names that each thread or task is inside: for reentrant locks and nested reads.
 
-    Counted here, so re-entry costs no round trip. The key holds the thread object and the task
-    object themselves, so a child thread, task or fork never inherits anything.
+    Counted here, so a reentry costs no round trip. The key contains the thread or task object
+    itself, so a child thread, task or fork never inherits an entry.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        #: Weakly, so that a forgotten hold is collected here too.
+        #: Weak references, so that a forgotten hold is garbage-collected.
         self._inside: WeakValueDictionary[Flow, HoldBase] = WeakValueDictionary()
 
     def find(self, spec: Spec) -> HoldBase | None:
-        """The hold on this name, as what it is wanted, that the current thread or task is in."""
+        """Return the hold on this name and kind that the current thread or task is inside."""
         return self._inside.get((spec.name, spec.kind, self._runtime.flow()))
 
     def enter(self, hold: HoldBase, strict: bool) -> None:
-        """The current thread or task is inside this hold now; ``strict``: only it may leave."""
+        """Enter a hold by the current thread or task; ``strict``: only this one may leave."""
         hold._flow, hold._strict = self._runtime.flow(), strict
         self._inside[_flow(hold)] = hold
 
@@ -86,7 +87,7 @@ class Flows:
         return True
 
     def forget(self, hold: HoldBase) -> None:
-        """Nobody is inside this hold any more."""
+        """Forget that a thread or task is inside this hold."""
         if self._inside.get(_flow(hold)) is hold:
             del self._inside[_flow(hold)]
 
@@ -96,12 +97,12 @@ def _flow(hold: HoldBase) -> Flow:
 
 
 class Owner(Protocol):
-    """Says who we are, ``host:pid:label``; called again after a fork."""
+    """Makes the owner text of this process, ``host:pid:label``; called again after a fork."""
 
     label: str
 
     def __call__(self) -> str:
-        """The owner, for this process."""
+        """Return the owner for this process."""
         ...
 
 
@@ -121,16 +122,16 @@ class Context:
         self.hold_class = hold_class
         self.naming = owner
         self.label = owner.label
-        #: What names the store: a URL, or a client of its driver.
+        #: The URL of the store, or a client object of its driver.
         self.source: object = None
         self.orphans: deque[Lease] = deque()
         self.closed = False
-        #: Closed to the end, connections included?
+        #: Is it closed completely, connections included?
         self.ended = False
-        #: Set by a face whose parts belong to a place each, such as an event loop: the place, all
+        #: Set by a face that has one context per place, such as an event loop: the place, all
         #: contexts of the client, what ends this one with its place, and objects of other places.
         self.place: object = NOWHERE
-        #: Its `_thread_id` is that of the thread in which the place is at work just now.
+        #: Its `_thread_id` is that of the thread in which the place runs at the moment.
         self.runs: Any = NOWHERE
         self.home: Any = None
         self.ending: Any = None
@@ -139,29 +140,29 @@ class Context:
         _all.add(self)
 
     def begin(self) -> None:
-        """Start, or start afresh in the child of a fork."""
+        """Start, or start again in the child of a fork."""
         self.epoch = self.runtime.epoch()
         self.owner = self.naming()
         self.keeper = Keeper(self)
         self.flows = Flows(self.runtime)
         self.closing = Closing(self)
-        #: What guards of one name share; those with numbers to tell; when that was done last.
+        #: The state that guards of one name share; those with unsent counts; the last sending.
         self.commons: WeakValueDictionary[tuple[str, int], Commons] = WeakValueDictionary()
         self.untold: dict[Commons, None] = {}
         self.told = self.now()
-        #: When the store was asked last who holds what is waited for.
+        #: When the store was last asked for the holders of the names that are waited for.
         self.looked = -math.inf
-        #: The holds that the renewer doesn't renew, so that closing finds them too.
+        #: The holds that the renewer doesn't renew, for the close to find.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
-        #: Requests that aren't answered yet and may have got something, each with its undos. Only
-        #: the close can send these, because it ends the connections.
+        #: Unanswered requests that may have acquired something, each with its undos. Only the
+        #: close can send these, because it ends the connections.
         self.under_way: dict[object, Callable[[], Iterable[Undo]]] = {}
-        #: Requests that settle deliveries and aren't answered: a close waits for them.
+        #: Unanswered requests that settle deliveries: a close waits for them.
         self.settling: set[object] = set()
         self.orphans.clear()
 
     def others(self) -> list[Context]:
-        """The contexts of this process at the same store, this one among them."""
+        """Return the contexts of this process with the same store, this one included."""
         while True:
             try:
                 return [one for one in _all if one.source == self.source]
@@ -169,7 +170,7 @@ class Context:
                 continue  # another thread makes a client
 
     def leases(self) -> set[Lease]:
-        """The leases of what is held, on loan, or computed here, of some that has ended as well."""
+        """Return the leases of holds, deliveries and refreshes here; some may have ended."""
         while True:
             try:
                 unrenewed = {hold._lease for hold in self.unrenewed}
@@ -178,21 +179,21 @@ class Context:
                 continue  # another thread takes or releases one
 
     async def close(self) -> None:
-        """Release what is held, and end the connection; see ``closing``."""
+        """Release all holds, and end the connections; see ``closing``."""
         await self.closing.run()
 
     def forked(self) -> None:
-        """Called in the child of a fork, before anything else runs there."""
+        """Clean up in the child of a fork, before anything else runs there."""
         self.store.forked()
         self.runtime.forked()
         self.begin()
 
     def drain_orphans(self) -> None:
-        """Warn of the holds that were forgotten since the last time; the renewer has no use for
-        their leases, which would keep it and this client until their next renewal was due.
+        """Warn of the holds that were forgotten since the last call, and drop their leases.
 
-        Where warnings are errors the log alone says it: whoever comes by here, the renewer or the
-        acquire of another name, must not fail for it.
+        The renewer would keep a lease, and with it this client, until its next renewal is due.
+        Where warnings are errors, only the log reports it: the caller (the renewer, or an acquire
+        of another name) must not fail because of it.
         """
         while self.orphans:
             with contextlib.suppress(IndexError, Warning):
@@ -201,7 +202,7 @@ class Context:
                 _warn_orphan(lease, self.fence_of(lease, " (fence {})"))
 
     def all_unrenewed(self) -> list[HoldBase]:
-        """The holds that nobody renews, though other threads make some meanwhile."""
+        """Return the holds that are not renewed, even while other threads make some."""
         while True:
             try:
                 return list(self.unrenewed)
@@ -209,14 +210,16 @@ class Context:
                 continue
 
     def fence_of(self, lease: Lease, words: str) -> str:
-        """These words with the fence of a lease; nothing on a store that gives none."""
+        """Return the words with the fence of a lease; nothing if the store has no fences."""
         return words.format(lease.fence) if self.store.capabilities.fences else ""
 
     async def insist(
         self, call: Callable[[float], Awaitable[T]], until: float, attempt: int = 0
     ) -> tuple[T, bool]:
-        """Ask the store until it answers or the time has expired; also says if it took more than
-        one attempt. Safe because every verb is idempotent by the claim's id."""
+        """Ask the store until it answers or the time expires: the answer, was there a repeat.
+
+        This is safe because every verb is idempotent by the claim's id.
+        """
         while True:
             within = min(REQUEST_S, max(until - self.now(), 0.05))
             try:
@@ -227,8 +230,7 @@ class Context:
                 self.require_open()
 
     async def _pause(self, attempt: int, until: float, failure: StoreUnavailable) -> None:
-        """Sleep before the next attempt; raise the failure if there is no time for one, or no use
-        in it."""
+        """Sleep before the next attempt; raise the failure if no time is left or it is useless."""
         if isinstance(failure, DiskFailed):
             raise failure
         pause = back_off(attempt, self.runtime.jitter(), 1.0)
@@ -239,10 +241,10 @@ class Context:
     async def leave_again(
         self, leave: Leave, deadline: float, until: float, failure: BaseException
     ) -> bool:
-        """Give a held claim back by ``until``, though the first leave failed: was it there?
+        """Release a held claim by ``until``, though the first leave failed: did it succeed?
 
-        A repeated leave whose first reply was lost finds nothing; before our deadline that means
-        that the first one did it. Whatever interrupts us, the claim is withdrawn.
+        If the first reply was lost, a repeated leave finds nothing; before our deadline this means
+        that the first leave released it. If an interrupt comes, the claim is withdrawn.
         """
         try:
             if not isinstance(failure, StoreUnavailable):
@@ -259,14 +261,14 @@ class Context:
             await self.undo(leave)
             raise
         finally:
-            del failure  # it would keep itself, and what was lent to the caller that raised it
+            del failure  # its traceback would keep itself and the caller's objects alive
         return there or self.now() < deadline
 
     async def undo(self, undo: Undo, until: float = math.inf) -> None:
         """Withdraw an abandoned claim while an exception is on its way.
 
-        A failure of this replaces nothing. A cancellation or Ctrl-C that comes meanwhile replaces
-        an exception of another kind: nobody who cancels may be told of a store in its place.
+        A failure of this replaces no exception. A cancellation or Ctrl-C that comes meanwhile
+        replaces an exception of another kind: it must not be hidden by the error of a store.
         """
         ends = not isinstance(sys.exception(), Exception)
         try:
@@ -276,8 +278,11 @@ class Context:
                 raise
 
     async def put_back(self, undo: Undo, until: float = math.inf, longest: float = UNDO_S) -> None:
-        """Withdraw what nobody wants; the renewer continues with it if the store doesn't answer at
-        once, or by ``until``, or if we are interrupted."""
+        """Withdraw an abandoned claim.
+
+        The renewer continues with it if the store doesn't answer at once or by ``until``, or if
+        this is interrupted.
+        """
         within = max(REQUEST_S_MIN, min(longest, until - self.now()))
         self.under_way[undo] = lambda: (undo,)
         try:
@@ -294,7 +299,7 @@ class Context:
         if isinstance(undo, Leave):
             await self.store.leave(undo, within)
             return
-        from .guard import lease as duties  # because few programs have guards or queues
+        from .guard import lease as duties  # here, because few programs have guards or queues
         from .guard.model import Abandon
         from .queue import lease as loans
 
@@ -304,7 +309,7 @@ class Context:
             await loans.withdraw(self.store, undo, within)
 
     async def prolong(self, leases: Sequence[Lease], within: float) -> Sequence[object]:
-        """Renew leases of one kind, of holds, deliveries or refresh leases; an answer each."""
+        """Renew leases of one kind (holds, deliveries or refresh leases); one answer for each."""
         now = self.now()
         if leases[0].kind == "duty":
             from .guard import lease as duties
@@ -317,17 +322,17 @@ class Context:
         return await self.store.keep([lease.keep(now) for lease in leases], within)
 
     def require_open(self) -> None:
-        """Refuse to work for a client that was closed."""
+        """Raise ``StoreUnavailable`` if the client is closed."""
         if self.closed:
             raise StoreUnavailable(f"the client of {self.store.label} is closed; make a new one")
 
     def summary(self) -> dict[str, Any]:
-        """Numbers for tests and for people: what this client keeps."""
+        """Return numbers for tests and logs: the leases kept, and the epoch."""
         return {"kept": self.keeper.pending(), "epoch": self.epoch}
 
 
 def _warn_orphan(lease: Lease, fence: str) -> None:
-    """A hold was forgotten: say so. It is renewed no more and will expire."""
+    """Warn that a hold was forgotten. It is no longer renewed and will expire."""
     text = lease.forgotten.format(f"{lease.name!r}{fence}")
     log.warning("%s", text)
     warnings.warn(text, ResourceWarning, stacklevel=2)

@@ -34,8 +34,10 @@ def require_body(function: Callable[..., Any], what: str, awaits: bool) -> None:
 
 
 def require_coroutine(function: Callable[..., Any]) -> None:
-    """Refuse a plain function, which nothing could await. Of an object this isn't known before it
-    is called."""
+    """Refuse a plain function, which nothing could await.
+
+    For an object with ``__call__`` this isn't known before the call.
+    """
     inner = functions.bare(function)
     if hasattr(inner, "__code__") and not functions.awaited(inner):
         raise ConfigError(
@@ -44,7 +46,7 @@ def require_coroutine(function: Callable[..., Any]) -> None:
 
 
 def require_awaitable(made: object, function: object) -> None:
-    """Refuse what a decorated function returned if it can't be awaited."""
+    """Refuse the result of a decorated function if it can't be awaited."""
     if not hasattr(made, "__await__") and not isinstance(made, GeneratorType):
         raise ConfigError(
             f"{shown(function)} returned a {type(made).__name__}, which can't be awaited; decorate "
@@ -53,16 +55,16 @@ def require_awaitable(made: object, function: object) -> None:
 
 
 def _nothing() -> Any:
-    """Something to decorate."""
+    """Nothing; a function to decorate."""
 
 
 def shown(function: object) -> str:
-    """The name of a function, or what it is."""
+    """Return the name of a function, or its repr."""
     return str(getattr(function, "__qualname__", None) or checks.shown(function))
 
 
 def require_done(made: object, function: object) -> None:
-    """Refuse what a decorated function returned if it is work that nobody has done yet."""
+    """Refuse the result of a decorated function if it is work that is still to be done."""
     what = undone(made)
     if what is not None:
         raise ConfigError(

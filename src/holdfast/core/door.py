@@ -1,10 +1,10 @@
 """The ``with`` statements that entered a lock: each releases exactly its own hold.
 
 A lock object may be inside several ``with`` statements at once, of several threads or tasks, and
-each must release its own hold: releasing another's would be the very trap that this library is
-against. An entry is found by its statement (``place.py``), or by the thread or task that entered.
-Where neither tells, a hold that is lost is released, or one whose statement is certainly over;
-else leaving is refused, because every entry that is left may be somebody else's.
+each must release its own hold: to release another one's hold is the very fault that this library
+prevents. An entry is found by its statement (``place.py``), or by the thread or task that entered.
+If neither identifies it, a hold that is lost is released, or the only one whose statement has
+certainly ended. Else leaving is refused, because each remaining entry may belong to another caller.
 """
 
 from __future__ import annotations
@@ -23,40 +23,42 @@ log = logging.getLogger("holdfast")
 
 
 class Entry(Place):
-    """One ``with`` statement; its place, and what it has when it is inside.
+    """One ``with`` statement: its place, and its hold while it is inside.
 
-    Made by the statement before it waits for its hold, as only then its frame is at hand.
+    The statement makes it before it waits for the hold, as its frame is available only then.
     """
 
     __slots__ = ("flow", "guard", "hold", "leaving", "level")
 
-    #: The thread or task; the hold, and how often it was entered then; what cancels the body.
+    #: The thread or task; the hold, and its entry count at that time; what cancels the body.
     flow: Hashable
     hold: Any
     level: int
     guard: Guard | None
-    #: It is on its way out.
+    #: Is it being left at the moment?
     leaving: bool
 
 
 class Named(Protocol):
-    """What is left: it says its name for an error."""
+    """Has a name for errors: the lock or the locks that a statement leaves."""
 
     def _what(self) -> str:
-        """What it is, in an error."""
+        """Return the words for it in an error."""
         ...
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Was it entered by this statement in another place, such as an event loop, so that it is
-        released there?"""
+        """Was it entered by this statement in another place, such as an event loop?
+
+        Then it is released there.
+        """
         ...
 
 
 class Door(list[Entry]):
     """The entries of one lock object.
 
-    An entry is taken out only when its hold is released, so that whoever is interrupted on the
-    way (Ctrl-C can come between any two lines) can still find it, and finish.
+    An entry is removed only when its hold is released. So if leaving is interrupted (Ctrl-C can
+    come between any two lines), the handler of the interrupt can still find it, and finish.
     """
 
     __slots__ = ("_runtime",)
@@ -66,20 +68,20 @@ class Door(list[Entry]):
         self._runtime = runtime
 
     def enter(self, one: Entry, hold: Any, guard: Guard | None = None) -> None:
-        """Note that the current thread or task is inside with this hold, by this statement."""
+        """Note that the current thread or task has entered with this hold, by this statement."""
         one.flow, one.hold, one.guard = self._runtime.flow(), hold, guard
         one.level, one.leaving = hold._count, False
         self.append(one)
 
     def forget(self, one: Entry) -> None:
-        """It is inside no more; or it did not come in, and its hold is released elsewhere."""
+        """Remove an entry that was left, or whose hold is released in another way."""
         try:
             self.remove(one)
         except ValueError:
-            return  # it was not, or was forgotten before
+            return  # it was not added, or was removed before
 
     async def undo(self, one: Entry) -> None:
-        """An exception came between the grant and the body: release the hold."""
+        """Release the hold after an exception between the grant and the body."""
         if one in self:
             try:
                 await one.hold._release()
@@ -87,10 +89,10 @@ class Door(list[Entry]):
                 self.forget(one)
 
     async def leave(self, what: Named, failure: BaseException | None, frame: FrameType) -> None:
-        """Release what this entry holds; raise ``LockLost`` if it was lost meanwhile.
+        """Release the hold of this entry; raise ``LockLost`` if it was lost meanwhile.
 
-        The body's own exception is never hidden: the loss is added to it as a note. Only the
-        cancellation that we asked for, because of the loss, becomes ``LockLost``.
+        An exception of the body is never hidden: the loss is added to it as a note. Only the
+        cancellation that this library caused, because of the loss, becomes ``LockLost``.
         """
         one: Entry | None = None
         try:
@@ -103,7 +105,7 @@ class Door(list[Entry]):
                 _refuse(what, failure, bool(self))
                 return
             one.leaving = True
-            try:  # in here, not in `give_back`: usually that is all
+            try:  # inline, not by `give_back`: usually nothing else is needed
                 kept = await one.hold._release()
             except StoreUnavailable as silence:
                 kept = _silent(one.hold, what._what, silence)
@@ -121,28 +123,28 @@ class Door(list[Entry]):
                 self.forget(one)
 
     def abandon(self, frame: FrameType) -> None:
-        """Leave without awaiting anything: the renewer releases what this entry holds."""
+        """Leave without awaiting anything: the renewer releases the hold of this entry."""
         one = self._alone(frame) or self._find(frame)
         if one is not None:
             one.hold._cut(one.level)
             self.forget(one)
 
     def entered(self, here: Place) -> Entry | None:
-        """The entry of this very statement, if that may be left from elsewhere."""
+        """Return the entry of this very statement, if it may be left from another place."""
         for one in self[:]:
             if not one.leaving and one.movable() and one.same(here):
                 return one
         return None
 
     def cut(self, one: Entry) -> None:
-        """Its body has ended in another place: have the renewer release what it holds."""
+        """Leave an entry whose body ended in another place: the renewer releases its hold."""
         if one.guard is not None:
-            one.guard.caused(None)  # nobody is cancelled for it any more
+            one.guard.caused(None)  # the loss cancels no task after this
         one.hold._cut(one.level)
         self.forget(one)
 
     def _alone(self, frame: FrameType) -> Entry | None:
-        """The only entry, if it is left by the frame that entered it: usually that is all."""
+        """Return the only entry, if the frame that entered leaves it: the usual case."""
         if len(self) == 1:
             for one in self:
                 if one.number == id(frame) and one.code is frame.f_code and not one.leaving:
@@ -150,7 +152,7 @@ class Door(list[Entry]):
         return None
 
     def _find(self, frame: FrameType) -> Entry | None:
-        """The entry that is left from this frame; None if none is known to be."""
+        """Return the entry that is left from this frame; None if it isn't known."""
         entries = [one for one in self[:] if not one.leaving]
         flow = self._runtime.flow()
         if len(entries) == 1 and entries[0].flow == flow:
@@ -159,14 +161,14 @@ class Door(list[Entry]):
             return None
         here = Place(frame)
         ours = [one for one in entries if one.flow == flow]
-        # What stands in a generator, or in a function that called us, is left from there.
+        # An entry of a generator, or of a function that called this one, is left from there.
         likely = [one for one in ours if not one.exact() and not one.around(frame)]
         exact = [one for one in entries if one.movable() and one.same(here)]
         if exact:
             found = next((one for one in reversed(exact) if one in ours), exact[-1])
             if found.exact() or found in ours:
                 return found
-            # A coroutine that has entered by hand has ended, and its number may be that of another.
+            # If a coroutine entered by hand it may have ended, and another has its number now.
             return next((one for one in reversed(likely) if one.code is here.code), found)
         same = [one for one in likely if one.same(here)]
         for some in (same, likely, [one for one in ours if not one.around(frame)], ours):
@@ -176,8 +178,10 @@ class Door(list[Entry]):
 
 
 def _left_over(entries: list[Entry]) -> Entry | None:
-    """Of the entries of others one that may be ended: it is lost, or the only one whose statement
-    has ended and can't be left any more."""
+    """Return an entry of others that may be ended.
+
+    It is lost, or it is the only one whose statement has ended and can't be left later.
+    """
     for one in entries:
         if one.hold.lost is not None:
             return one
@@ -186,7 +190,7 @@ def _left_over(entries: list[Entry]) -> Entry | None:
 
 
 def _refuse(what: Named, failure: BaseException | None, others: bool) -> None:
-    """Nothing is released, because nothing that is held is known to be of this statement."""
+    """Refuse to release: no hold is known to belong to this statement."""
     text = f"{what._what()} is left, but was not entered"
     if others:
         text += (
@@ -203,9 +207,9 @@ def _refuse(what: Named, failure: BaseException | None, others: bool) -> None:
 async def give_back(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
     """Release a hold whose body has ended; see ``Door.leave``.
 
-    What was held when the body ended was protected to its end. That it can't be released, or has
-    ended before it is, is no failure of the body: it is logged. The renewer withdraws it, or it
-    expires.
+    A hold that was valid when the body ended has protected all of it. If it then can't be released,
+    or ends before that, the body has not failed: this is logged. The renewer withdraws the claim,
+    or it expires.
     """
     try:
         kept = await hold._release()
@@ -216,7 +220,7 @@ async def give_back(hold: Any, what: Callable[[], str], failure: BaseException |
 
 
 def _silent(hold: Any, what: Callable[[], str], silence: StoreUnavailable) -> bool:
-    """False, as it isn't known to be released; and say so if its body was protected."""
+    """Log a failed release if the body was protected; return False, as it may not be released."""
     if hold._before is None:
         log.warning(
             "%s was held to the end of its body, but could not be given back (%s). It is "
@@ -234,7 +238,7 @@ def _tell(
     guard: Guard | None,
     kept: bool,
 ) -> None:
-    """Say so if the hold was lost while the body ran."""
+    """Report a hold that was lost while the body ran: raise ``LockLost``, or add a note."""
     ours = guard is not None and guard.caused(failure)
     reason = hold.lost
     if kept or reason is None or (hold._before is None and reason in LATE and not ours):
@@ -246,8 +250,10 @@ def _tell(
 
 
 def handed_over(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
-    """The body of a hold has ended in another place, which has it released: raise ``LockLost``
-    if it was lost before that."""
+    """Raise ``LockLost`` for a body that ended in another place, if its hold was lost before.
+
+    The other place has the hold released.
+    """
     reason = hold.lost
     if reason is None:
         return
@@ -257,7 +263,7 @@ def handed_over(hold: Any, what: Callable[[], str], failure: BaseException | Non
     failure.add_note(story)
 
 
-#: How a hold ends while it is being released, because that takes longer than its lease.
+#: The losses that can come during a release, if it takes longer than the lease.
 LATE = frozenset({Loss.EXPIRED, Loss.UNREACHABLE, Loss.MAX_HOLD, Loss.CLOSED})
 
 

@@ -1,7 +1,7 @@
 """Election: one leader among many, as a lock with another vocabulary.
 
-To campaign is to stand in the line; to lead is to hold; to resign is to release. Whoever leads
-learns of the loss as any holder does. Observers look at the line and disturb nobody.
+To campaign is to wait in the line, to lead is to hold, to resign is to release. A leader is
+notified of a loss as any holder is. Observers only inspect the line, and change nothing.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from typing import NamedTuple
 from . import checks
 from .lock import LockBase
 
-#: How often an observer looks, in seconds, unless it says otherwise.
+#: Default interval of an observer's requests, in seconds.
 OBSERVE_S = 1.0
 OBSERVE_S_MIN, OBSERVE_S_MAX = 0.001, 86_400.0
 
 
 class Leader(NamedTuple):
-    """A leader: the owner as people read it, and the fence of the term."""
+    """A leader: its owner text, and the fence of the term."""
 
     owner: str
     fence: int
 
 
 class ElectionBase(LockBase):
-    """Everything of an election but the sync or async face."""
+    """The logic of an election, without the sync or async face."""
 
     __slots__ = ()
 
     async def _leader(self) -> Leader | None:
-        """The present leader, or None."""
+        """Return the present leader, or None."""
         self._ctx.require_open()
         lines = await self._ctx.store.inspect(self.name, 5.0, exact=True)
         if not lines or not lines[0].holders:
@@ -38,7 +38,7 @@ class ElectionBase(LockBase):
         return Leader(first.owner, first.fence)
 
     async def _changed(self, seen: Leader | None, every: float) -> Leader | None:
-        """The next leader that isn't ``seen`` (None: nobody leads)."""
+        """Wait for a leader other than ``seen`` and return it (None: there is no leader)."""
         pause = checks.seconds("every", every, OBSERVE_S_MIN, OBSERVE_S_MAX)
         while True:
             leader = await self._leader()
@@ -47,5 +47,5 @@ class ElectionBase(LockBase):
             await self._ctx.runtime.sleep(pause)
 
     async def _resign(self) -> bool:
-        """Give the leadership back that was won through this object."""
+        """Release the leadership that was won through this object."""
         return await self._release_one()

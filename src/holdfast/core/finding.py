@@ -1,7 +1,7 @@
-"""The findings of an examination of a store (``holdfast doctor``), and its course.
+"""The findings of an examination of a store (``holdfast doctor``), and the run of its checks.
 
-A store's doctor is a table: the subject, and the check that looks at it. A check says what it has
-found by `ok`, `warn` or `fail`: once, several times or not at all.
+A store's doctor is a table of subjects and their checks. A check reports its findings by `ok`,
+`warn` or `fail`: once, several times or not at all.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeVar
 
 V = TypeVar("V")
-#: Number of requests whose time is taken, and what one may take, in the middle and at worst.
+#: The number of timed requests; the limits for the median and for the slowest one.
 ROUNDS, SLOW_S, WORST_S = 20, 0.05, 0.25
-#: Clocks that follow the same time differ by milliseconds; with this difference, one follows none.
+#: Clocks that follow the same time differ by milliseconds; beyond this, one follows none.
 APART_S = 1.0
-#: This part of the connections, or of the memory, is in use: worth a word.
+#: Above this part of its limit, the use of connections or memory is a finding.
 FULL = 0.9
 
 
 class Level(enum.StrEnum):
-    """How it stands: as it should, worth a look, or unusable."""
+    """The state: as it should be, worth a look, or unusable."""
 
     OK = "ok"
     WARN = "warn"
@@ -28,7 +28,7 @@ class Level(enum.StrEnum):
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at. ``remedy`` says what to do, unless all is well."""
+    """One thing that was examined. ``remedy``: what to do, unless all is well."""
 
     level: Level
     subject: str
@@ -36,8 +36,8 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-#: What a check gives; the table adds the subject where the check names none. As nothing counts
-#: False, too: ``used > most and warn(...)``.
+#: The result of a check; the table adds the subject if the check names none. False counts as
+#: nothing, for checks such as ``used > most and warn(...)``.
 Found = Finding | Iterable[Finding] | Literal[False] | None
 #: The checks of a store by their subjects, in the order in which they are carried out.
 Table = Mapping[str, Callable[[V], Found]]
@@ -54,12 +54,12 @@ def warn(text: str, remedy: str = "", subject: str = "") -> Finding:
 
 
 def fail(text: str, remedy: str = "", subject: str = "") -> Finding:
-    """The store can't be used as it is."""
+    """The store can't be used in this state."""
     return Finding(Level.FAIL, subject, text, remedy)
 
 
 def run(visit: V, *stages: Table[V]) -> Iterator[Finding]:
-    """Carry out checks; what comes after a stage that fails would only repeat it in other words."""
+    """Run the checks; a failed stage is the last one, as later stages would only repeat it."""
     for stage in stages:
         sound = True
         for subject, check in stage.items():
@@ -78,7 +78,7 @@ def latency(
     what: str = "a request takes",
     worst_s: float | None = None,
 ) -> Finding:
-    """How long a request takes; ``worst_s`` instead of the usual `WORST_S`."""
+    """Measure the time that a request takes; ``worst_s`` replaces the usual `WORST_S`."""
     times = []
     for _ in range(ROUNDS):
         begun = now()
@@ -91,7 +91,7 @@ def latency(
 
 
 def clock(ahead: float, by: float = 0.0) -> Finding:
-    """By how many seconds the server's clock is ahead of ours, give or take ``by``."""
+    """Compare the server's clock, ``ahead`` seconds ahead of ours, plus or minus ``by``."""
     if abs(ahead) - by < APART_S:
         return ok(f"{ahead * 1000:+.0f} ms beside ours")
     way = "ahead of" if ahead > 0 else "behind"
@@ -103,7 +103,7 @@ def clock(ahead: float, by: float = 0.0) -> Finding:
 
 
 def lines(wrong: int) -> Finding:
-    """The finding about names whose line contradicts its claims; ``wrong``: their number."""
+    """Return the finding for names whose line contradicts their claims; ``wrong``: how many."""
     if not wrong:
         return ok("each says what its claims say")
     return warn(

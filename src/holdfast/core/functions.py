@@ -1,7 +1,7 @@
 """Kinds of functions: one that is awaited, or one whose body runs after its call.
 
-Seen through partials, methods and objects that can be called. The flags of the code tell it, as
-``inspect`` is slow to import.
+Partials, methods and objects that can be called are looked through. The flags of the code decide,
+because ``inspect`` is slow to import.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def bare(function: Any) -> Any:
 
 
 def calls(function: Any) -> list[Any]:
-    """The function, and what is called by it: through partials, methods and ``__call__``."""
+    """Return the function and what it calls in turn: through partials, methods, ``__call__``."""
     found = [function]
     while True:
         inner = found[-1]
@@ -40,7 +40,7 @@ def calls(function: Any) -> list[Any]:
 
 
 def awaited(function: Any) -> bool:
-    """Does a call give something that must be awaited?"""
+    """Does a call return something that must be awaited?"""
     return any(_awaited(one) for one in calls(function))
 
 

@@ -1,5 +1,7 @@
-"""The result of an acquire: the caller's part of a hold. Its lease is a separate object, which can
-outlive it."""
+"""The result of an acquire: the caller's part of a hold.
+
+Its lease is a separate object, which can outlive it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class HoldBase:
-    """A hold on a name: the proof that it is ours, and the way to release it."""
+    """A hold on a name: the proof of ownership, and the way to release it."""
 
     __slots__ = (
         "__weakref__",
@@ -35,14 +37,14 @@ class HoldBase:
         "_lock",
         "_strict",
     )
-    _at: Any  # where it was taken, if not by a `with` over its lock: see `place.Spot`
+    _at: Any  # where it was acquired, if not by a `with` over its lock: see `place.Spot`
 
     def __init__(
         self, ctx: Context, lease: Lease, lock: Callable[[], LockBase | None] | None = None
     ) -> None:
         self._ctx = ctx
         self._lease = lease
-        #: The lock object, weakly: it refers to us, and a forgotten hold must be collected.
+        #: The lock object, as a weak reference: it refers to this hold, which must be collectable.
         self._lock = lock
         self._epoch = ctx.epoch
         self._count = 1
@@ -62,15 +64,15 @@ class HoldBase:
 
     @property
     def owner(self) -> str:
-        """Who holds it, as others see it: ``host:pid:label``."""
+        """The owner, as others see it: ``host:pid:label``."""
         return self._lease.claim.spec.owner
 
     @property
     def fence(self) -> int:
         """The fencing token: greater than that of every earlier grant of this name.
 
-        Hand it to what the lock guards, and let that refuse a smaller one (``holdfast.fenced``).
-        ``NotSupported`` where the store gives none.
+        Send it to the resource that the lock protects; the resource refuses a smaller one
+        (``holdfast.fenced``). ``NotSupported`` if the store has no fences.
         """
         if not self._ctx.store.capabilities.fences:
             raise NotSupported(
@@ -81,7 +83,7 @@ class HoldBase:
 
     @property
     def weight(self) -> int:
-        """How much of the capacity this hold takes: permits of a semaphore, 1 for a reader."""
+        """The part of the capacity that this hold takes: permits of a semaphore, 1 for a reader."""
         return self._lease.weight
 
     @property
@@ -91,7 +93,7 @@ class HoldBase:
 
     @property
     def lost(self) -> Loss | None:
-        """Why the hold is lost, or None while it isn't. Once lost it stays lost."""
+        """The reason of the loss, or None if the hold isn't lost. Once lost it stays lost."""
         lease = self._lease
         if lease.end is None:
             if self._epoch != self._ctx.epoch:
@@ -111,9 +113,9 @@ class HoldBase:
         return State.JEOPARDY if lease.failures else State.HELD
 
     def remaining(self) -> float:
-        """Seconds for which the hold may be believed without another renewal; 0 once it has ended.
+        """Return the seconds for which the hold is valid without another renewal; 0 once it ended.
 
-        It counts from before the last answered request was sent, by a clock that never jumps,
+        They count from before the last answered request was sent, by a clock that never jumps,
         less a margin of 1 % and 2 ms.
         """
         if self.lost is not None or self._lease.end is not None:
@@ -123,8 +125,8 @@ class HoldBase:
     def check(self) -> None:
         """Raise ``LockLost`` if the hold is lost, ``NotHeld`` if it was released.
 
-        It costs no round trip. It can't see a pause that comes after it: that is what the fence
-        is for.
+        It costs no round trip. It can't detect a pause that comes after it: the fence protects
+        against that.
         """
         reason = self.lost
         if reason is not None:
@@ -133,9 +135,12 @@ class HoldBase:
             raise NotHeld(f"the hold on {self.name!r} was {self._lease.end}; acquire it again")
 
     def on_lost(self, call: OnLost) -> None:
-        """Have ``call(hold, reason)`` called once when the hold is lost, on the renewer's thread
-        or task; at once, and here, if the loss is known already. What it raises is logged. While
-        it blocks, no hold of this client is renewed: let it set a flag or start a thread."""
+        """Have ``call(hold, reason)`` called once when the hold is lost.
+
+        It runs on the renewer's thread or task. If the loss is known already, it runs at once, in
+        the caller. An exception that it raises is logged. While it blocks, no hold of this client
+        is renewed: let it set a flag or start a thread.
+        """
         checks.callback(call, self._ctx.runtime.awaits)
         self._lease.callbacks.append(call)
         if self._lease.end is State.LOST:
@@ -176,17 +181,17 @@ class HoldBase:
             if lease.end is None:
                 now = ctx.now()
                 if now >= lease.deadline or self._epoch != ctx.epoch or ctx.closed:
-                    lease.reason = self.lost  # looked at before anything is sent
+                    lease.reason = self.lost  # checked before anything is sent
                 if lease.reason is None or not self._forked():
-                    # First, so that the renewer reports no false loss. What else is to be done
-                    # comes after the sending, because whoever is next waits for that.
+                    # Before the send, so that the renewer reports no false loss. All other work
+                    # comes after the send, because the next waiter waits for that.
                     leave = self._leave_of(lease)
                     lease.sent = leave
                     ctx.under_way[lease] = lease.again
                     lease.closing = True
                     lease.leaving += 1
                     until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)
-                    try:  # in here, not in a separate coroutine: usually that is all
+                    try:  # inline, not in a separate coroutine: usually this is all
                         there = await ctx.store.leave(leave, until - now)
                     except BaseException as failure:
                         ctx.keeper.drop(lease)
@@ -206,8 +211,10 @@ class HoldBase:
             raise
 
     async def _leave_again(self, leave: Leave, until: float, failure: BaseException) -> bool:
-        """The first leave failed. Of a hold that was lost before, nothing is left to be known: the
-        renewer continues with it."""
+        """Continue after the first leave failed.
+
+        If the hold was lost before, its end is known: the renewer continues with the leave.
+        """
         lease = self._lease
         try:
             return await self._ctx.leave_again(leave, lease.deadline, until, failure)
@@ -217,15 +224,15 @@ class HoldBase:
             leaving.failed(self._ctx, lease, late)
             raise
         finally:
-            del failure  # it would keep itself, and what was lent to the caller that raised it
+            del failure  # its traceback would keep itself and the caller's objects alive
 
     @property
     def _before(self) -> Loss | None:
-        """Why it was lost, if it was, when it began to be released."""
+        """The reason of a loss that came before the release began, or None."""
         return self._lease.before
 
     def _forked(self) -> bool:
-        """It is lost before it is released: is it the parent's, so that nothing is sent?"""
+        """It is lost before its release: does the parent process own it, so that none is sent?"""
         lease = self._lease
         lease.before = lease.reason
         if lease.reason is Loss.FORKED:
@@ -233,7 +240,7 @@ class HoldBase:
         return lease.reason is Loss.FORKED
 
     async def _exit(self, failure: BaseException | None) -> None:
-        """The body of a ``with`` over this hold has ended."""
+        """Release it after the body of a ``with`` over this hold."""
         level = self._count
         try:
             await give_back(self, self._what, failure)
@@ -244,26 +251,25 @@ class HoldBase:
             raise
 
     def _what(self) -> str:
-        """What is held, in an error."""
+        """Return the words for it in an error."""
         return f"{self._lease.claim.spec.kind} {self.name!r}"
 
     def _cut(self, level: int) -> None:
-        """Leaving this level was interrupted, wherever: it is done all the same. Done twice, it
-        is done once."""
+        """Finish leaving this level after an interrupt at any point; calling it twice is safe."""
         if self._flow is not None and level > 1:
             self._count = min(self._count, level - 1)
         else:
             self._abandon()
 
     def _abandon(self) -> None:
-        """Release it without awaiting anything: the renewer does it."""
+        """Release it without awaiting anything: the renewer sends the release."""
         lease, ctx = self._lease, self._ctx
         if lease.end is None and self.lost is not Loss.FORKED:
             ctx.keeper.later(self._leave_of(lease), lease.deadline)
         self._forgo()
 
     def _forgo(self) -> None:
-        """It has ended for us; that its claim is withdrawn is somebody else's affair."""
+        """End the hold in this client; the caller of this withdraws its claim."""
         lease, ctx = self._lease, self._ctx
         ctx.flows.forget(self)
         if lease.end is None:
@@ -272,7 +278,7 @@ class HoldBase:
         self._step_back()
 
     def _over(self, end: State) -> None:
-        """It has ended, and not by a loss: nobody is called, and who waits for its end wakes."""
+        """End the hold without a loss: no callback runs, and waiters for its end wake."""
         self._lease.closing, self._lease.end = True, end
         self._ctx.under_way.pop(self._lease, None)
         self._wake()
@@ -288,7 +294,7 @@ class HoldBase:
             lock._given.pop(self, None)
 
     def _gave_back(self, lease: Lease, there: bool) -> None:
-        """The store answered: the claim is gone, and was there until now or wasn't."""
+        """Note the answer to a release: the claim was there until now (``there``), or wasn't."""
         self._ctx.under_way.pop(lease, None)
         if lease.end is not None:
             return
@@ -300,7 +306,7 @@ class HoldBase:
             self._wake()
 
     def _leave_of(self, lease: Lease) -> Leave:
-        """The request that releases it, now or when ``min_hold`` has ended."""
+        """Return the request that releases it, now or when ``min_hold`` has ended."""
         after = max(0.0, lease.min_until - self._ctx.now()) if lease.min_until else 0.0
         claim = lease.claim
         return Leave(
@@ -313,7 +319,7 @@ class HoldBase:
         length = lease.ttl if ttl is None else min(checks.ttl(ttl), self._ctx.store.lease_max)
         sent = self._ctx.now()
         if length < lease.ttl:
-            # Before it is sent: the store may cut the lease, and nobody hear of it.
+            # Before the send: the store may cut the lease even if its answer never arrives.
             shorter = lease.shorten(sent, length)
             keeper.pace(lease, sent)
             await self._keep(lease.keep(sent, length))
@@ -321,7 +327,7 @@ class HoldBase:
             return self.remaining()
         lease.longest_asked = max(lease.longest_asked, length)
         await self._keep(lease.keep(sent, length))
-        if length > lease.ttl:  # only now: if it failed, it is renewed at the pace that it had
+        if length > lease.ttl:  # only now: if the request fails, the old interval stays
             lease.ttl = length
             keeper.pace(lease, sent)
         return self.remaining()
@@ -336,11 +342,11 @@ class HoldBase:
                 f"the write hold on {self.name!r} was entered {self._count} times; "
                 "leave the inner ones before the downgrade"
             )
-        lease.weight = 1  # from the call on: a reader may be in before the answer is back
+        lease.weight = 1  # before the answer: the store may grant a reader before it arrives
         await self._keep(lease.keep(self._ctx.now()))
 
     async def _detach(self, ttl: Any = None) -> str:
-        from .across import detach  # because few programs do
+        from .across import detach  # here, because few programs detach
 
         return await detach(self, ttl)
 
@@ -359,7 +365,7 @@ class HoldBase:
         return lease.reason
 
     async def _keep(self, keep: Keep) -> None:
-        """One keep of our own, outside the renewer's rounds; raises what it learns."""
+        """Send one keep outside the renewer's rounds; raise the error that it finds."""
         ctx, lease = self._ctx, self._lease
         sent = ctx.now()
         within = min(REQUEST_S, max(lease.deadline - sent, 0.05))
@@ -367,11 +373,11 @@ class HoldBase:
         if isinstance(answer, Gone) and lease.closing:
             raise NotHeld(f"{self.name!r} was released meanwhile; acquire it again")
         if isinstance(answer, Held):
-            same = answer.fence == lease.fence  # else a late copy of its own join entered again
+            same = answer.fence == lease.fence  # else a late copy of the join entered again
             if same and lease.renewed(sent, answer.expires_in, ctx.now()):
                 return
             answer = Gone(lease.reason or Loss.EXPIRED)
-            if not same:  # nobody else would withdraw it
+            if not same:  # only this withdraws it
                 ctx.keeper.later(lease.undo(answer.reason), ctx.now() + lease.longest_asked)
         if isinstance(answer, Gone):
             lease.reason = lease.reason or answer.reason

@@ -1,13 +1,16 @@
 """Detection of a thread or task that waits for itself: such a wait would never end.
 
-Looked for only when an acquire has waited for a while, so that taking a free name costs
-no more than a note of where it was taken (see ``place.Spot``), and a hand-off nothing at all.
+It runs only when an acquire has waited for a while. So acquiring a free name costs only a note of
+the position in the code (see ``place.Spot``), and a hand-off costs nothing.
 
-It is certain, and an error, where a ``with`` that gives the hold back is open around what waits:
-it is found among the callers, and nothing continues there before the wait has ended. That isn't so
-where a task waits inside of a ``with`` of another task or of the thread that runs its loop, where
-a generator or a stack has entered, where the hold ends by itself or was handed to somebody else,
-who may release it, and where a timer may end the wait. Then it is only told.
+The case is certain, and an error, if the wait is inside a ``with`` that releases the hold: that
+statement is found among the callers, and can't continue before the wait has ended. The case isn't
+certain, and is only reported, if
+
+* a task waits inside a ``with`` of another task, or of the thread that runs its loop,
+* a generator or a stack entered the hold,
+* the hold ends without a release, or another part of the program has it and may release it,
+* a timer may end the wait.
 """
 
 from __future__ import annotations
@@ -27,33 +30,33 @@ if TYPE_CHECKING:
     from .hold import HoldBase
     from .lease import Lease
 
-#: The store is asked whether it is so, but not for longer than this.
+#: Longest wait in seconds for the store to confirm it.
 ASK_S = 1.0
-#: A client with more leases than this isn't looked through, because each waiter would do that.
+#: A client with more leases than this isn't searched, because each waiter would do that.
 LEASES_MAX = 1000
-#: The folder of our own code, which is no place that a caller knows.
+#: The folder of holdfast's code, which is no useful position for a caller.
 _OURS = __file__.rpartition("core")[0]
-#: A frame of such code has variables of its own.
+#: The flag of code whose frame has separate local variables (a function, not a module).
 _OPTIMIZED = 0x1
-#: What an instruction of ``await`` has behind the call that made what is awaited.
+#: The instructions of ``await`` after the call that made the awaitable.
 _AWAITING = frozenset({"CACHE", "EXTENDED_ARG", "GET_AWAITABLE", "LOAD_CONST", "SEND"})
 
 
 class Own(NamedTuple):
-    """A hold that the thread or task that waits has itself."""
+    """A hold of the very thread or task that waits."""
 
     hold: HoldBase
-    #: The holds that it is one of, if it was taken together with others.
+    #: The group of holds that it belongs to, if it was acquired together with others.
     several: Any
-    #: Where it was taken.
+    #: The position where it was acquired.
     spot: Spot
-    #: The frame whose ``with`` releases it, if what waits was called from inside of it, and it
-    #: continues only after that.
+    #: The frame whose ``with`` releases it, if the wait was called from inside that statement,
+    #: which can't continue before the wait ends.
     around: FrameType | None
 
 
 async def refuse(ctx: Context, spec: Spec) -> None:
-    """Raise if this claim, which waits without a time limit, waits for what is held around it."""
+    """Raise if this claim, which waits without a time limit, waits for a hold around it."""
     own = find(ctx, spec)
     around = [one for one in own if one.around is not None and _endless(one)]
     if not around or ctx.runtime.hurried():
@@ -67,7 +70,7 @@ async def refuse(ctx: Context, spec: Spec) -> None:
     there = {(one.owner, one.fence): one.weight for one in lines[0].holders}
     weights = [there.get((one.hold.owner, one.hold._lease.fence), 0) for one in around]
     what = told(own)
-    del own, around  # because whoever keeps the error would have the holds
+    del own, around  # because an error that is kept would keep the holds
     if sum(weights) + spec.weight > lines[0].capacity:
         raise NotSupported(
             f"{spec.kind} {spec.name!r} would wait for itself for ever: {what}. Release it "
@@ -76,12 +79,12 @@ async def refuse(ctx: Context, spec: Spec) -> None:
 
 
 def words(ctx: Context, spec: Spec) -> str:
-    """Says that the thread or task that waits for this name holds it itself; else nothing."""
+    """Return words if the thread or task that waits for this name holds it; else nothing."""
     return told(find(ctx, spec))
 
 
 def told(own: list[Own]) -> str:
-    """The same of these holds."""
+    """Return the same words for these holds."""
     if not own:
         return ""
     return "this very thread or task holds it, by the hold taken at " + " and at ".join(
@@ -90,7 +93,7 @@ def told(own: list[Own]) -> str:
 
 
 def leases(ctx: Context, kind: str) -> list[Lease]:
-    """What is alive in this process at the store of this context, of this kind."""
+    """Return the valid leases of this kind that this process has at the store of this client."""
     return [
         lease
         for other in ctx.others()
@@ -101,7 +104,7 @@ def leases(ctx: Context, kind: str) -> list[Lease]:
 
 
 def find(ctx: Context, spec: Spec) -> list[Own]:
-    """What the current thread or task holds of this name, by whatever object or client."""
+    """Return the holds of the current thread or task on this name, by any object or client."""
     flow: Any = ctx.runtime.flow()
     ours = set(flow) if isinstance(flow, tuple) else {flow}
     found = []
@@ -115,7 +118,7 @@ def find(ctx: Context, spec: Spec) -> list[Own]:
             frame = _frame(spot)
             mine = not ours.isdisjoint(theirs)
             if mine or frame is not None:
-                # A thread that waits holds up all that is on its stack; a task only what is its.
+                # A waiting thread blocks everything on its stack; a task blocks only its own.
                 around = frame if mine or not ctx.runtime.awaits else None
                 several = spot.several() if spot.several is not None else None
                 found.append(Own(hold, several, spot, around))
@@ -123,7 +126,7 @@ def find(ctx: Context, spec: Spec) -> list[Own]:
 
 
 def _seen(hold: HoldBase) -> tuple[Spot, tuple[object, ...]] | None:
-    """Where it was taken, and by which thread or task: what it noted, or its lock did."""
+    """Return where it was acquired, and by which thread or task, from its note or its lock's."""
     lock = hold._lock() if hold._lock is not None else None
     for entry in lock._door[:] if lock is not None else ():
         if entry.hold is hold:
@@ -146,7 +149,7 @@ def _endless(own: Own) -> bool:
 
 
 def _handed_on(own: Own) -> bool:
-    """Does anybody have it beside our own records and one variable of its ``with``?"""
+    """Is it referenced from more than our own records and one variable of its ``with``?"""
     lock = own.hold._lock() if own.hold._lock is not None else None
     given = int(lock is not None and own.hold in lock._given)
     # `own`; the lock; and the entry, the several, or what the statement calls at its end.
@@ -157,7 +160,7 @@ def _handed_on(own: Own) -> bool:
 
 
 def _references(one: object) -> int:
-    """How many there are to it, those of this call left out."""
+    """Return the number of references to it, without those of this call."""
     return sys.getrefcount(one) - _OF_CALL
 
 
@@ -166,7 +169,7 @@ _OF_CALL = _references(object())
 
 
 def _named(frame: FrameType | None, one: object) -> int:
-    """1 if a variable of this frame is this, and nobody else sees that variable."""
+    """Return 1 if a variable of this frame refers to it, and no inner function can see it."""
     if frame is None or not frame.f_code.co_flags & _OPTIMIZED:
         return 0
     names = set(frame.f_code.co_varnames).difference(frame.f_code.co_cellvars)
@@ -175,7 +178,7 @@ def _named(frame: FrameType | None, one: object) -> int:
 
 
 def _frame(spot: Spot) -> FrameType | None:
-    """The frame of this ``with`` statement, if we are called from inside of it."""
+    """Return the frame of this ``with`` statement, if this call comes from inside it."""
     if not spot.number or not _by_statement(spot):
         return None
     frame: FrameType | None = sys._getframe(1)
@@ -187,19 +190,21 @@ def _frame(spot: Spot) -> FrameType | None:
 
 
 def _by_statement(spot: Spot) -> bool:
-    """Was it entered by a statement, which is left by itself, and not by ``__enter__()``? Else the
-    frame may be over, and another one have its number."""
-    from opcode import opname  # because this is rarely asked
+    """Was it entered by a statement, which always leaves, and not by a call of ``__enter__()``?
+
+    After such a call the frame may have ended, and another one may have its number.
+    """
+    from opcode import opname  # here, because this is rarely needed
 
     names = [opname[byte] for byte in spot.code.co_code[: spot.at + 1 : 2]]
     does = [name for name in names if name not in _AWAITING]
     return does[-1] in ("BEFORE_WITH", "BEFORE_ASYNC_WITH") or (
-        does[-2:] == ["LOAD_SPECIAL", "CALL"]  # from Python 3.14 on
+        does[-2:] == ["LOAD_SPECIAL", "CALL"]  # since Python 3.14
     )
 
 
 def _where(own: Own) -> str:
-    """File and line, in the code of whoever calls us."""
+    """Return file and line, in the code of the library's caller."""
     code, at, frame = own.spot.code, own.spot.at, own.around
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):  # a decorator
         frame = frame.f_back

@@ -1,7 +1,7 @@
 """Several releases of one hold at the same time: exactly one of them succeeds.
 
-So an answer that the claim was not there decides nothing while another release is under way: it
-waits for that one. If none of them found the claim, somebody had taken it from us.
+So the answer that the claim was not there decides nothing while another release is under way: this
+waits for that one. If none of them found the claim, another process has ended the hold.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def others(ctx: Context, lease: Lease, until: float) -> None:
 
 
 def failed(ctx: Context, lease: Lease, failure: BaseException) -> None:
-    """A release has ended without an answer; what it sent may have been done."""
+    """Note that a release ended without an answer; the store may have carried it out."""
     ctx.under_way.pop(lease, None)
     lease.leaving -= 1
     lease.unheard |= isinstance(failure, StoreUnavailable) or not isinstance(failure, Exception)
@@ -37,8 +37,10 @@ def failed(ctx: Context, lease: Lease, failure: BaseException) -> None:
 
 
 def missing(lease: Lease, now: float) -> Loss | None:
-    """Why no claim was found, by the last answer. Before our deadline one that wasn't answered has
-    given it back."""
+    """Return the loss if the last answer found no claim.
+
+    Before the deadline, a release that got no answer has released it.
+    """
     if now >= lease.deadline:
         return Loss.EXPIRED
     return None if lease.unheard or lease.leaving else Loss.BROKEN

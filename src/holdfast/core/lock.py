@@ -1,8 +1,8 @@
-"""The lock, and what every other primitive shares with it: acquire, enter, leave, look.
+"""The lock, and the common part of all primitives: acquire, enter, leave, inspect.
 
 A lock object is a request with its terms; it holds nothing itself. Each acquire makes a new claim
-and returns a separate hold. Only for those who know ``threading`` a lock also remembers the
-holds that it gave out and that aren't over, so that ``release()`` and ``with`` find theirs.
+and returns a separate hold. As in ``threading``, ``release()`` and ``with`` need no hold object:
+for them a lock also remembers the holds that it returned and that have not ended.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 L = TypeVar("L", bound="LockBase")
 
-#: To name the holder in an error, the store is asked once more, but not for longer than this.
+#: Longest wait in seconds for the store to name the holder, for an error.
 WHO_S = 0.1
-#: What a store says of itself where entering again prolongs a hold that isn't renewed.
+#: The capability of a store where a reentry renews a hold that isn't renewed otherwise.
 PROLONGS = "prolongs"
-#: Number of holds from which on a lock object drops those that have ended.
+#: Number of holds at which a lock object drops those that have ended.
 MANY = 16
 
 
 class LockBase:
-    """Everything of a lock but the sync or async face."""
+    """The logic of a lock, without the sync or async face."""
 
     __slots__ = (
         "__weakref__",
@@ -62,7 +62,7 @@ class LockBase:
         self._terms = terms
         self._timeout = timeout
         self._reentrant = reentrant is not False and checks.flag("reentrant", reentrant)
-        #: The holds that are out, in order; each step on it is atomic, as threads share it.
+        #: The returned holds, in order; each step on it is atomic, as threads share it.
         self._given: dict[HoldBase, None] = {}
         self._many = MANY
         self._door = Door(ctx.runtime)
@@ -84,7 +84,7 @@ class LockBase:
         raise checks.unpicklable(self)
 
     def _renamed(self, name: str) -> Self:
-        """The same request for another name: what a decorator's template needs."""
+        """Return the same lock with another name, for a decorator's template."""
         twin = object.__new__(type(self))
         for cls in type(self).__mro__:
             for slot in getattr(cls, "__slots__", ()):
@@ -95,7 +95,7 @@ class LockBase:
         return twin
 
     def _moved(self, ctx: Context) -> Self:
-        """The same request in another context of the client."""
+        """Return the same lock in another context of the client."""
         twin = self._renamed(self.name)
         twin._ctx = ctx
         twin._door = Door(ctx.runtime)
@@ -106,7 +106,7 @@ class LockBase:
     async def _acquire(
         self, blocking: bool = True, timeout: Any = None, at: tuple[Any, ...] | None = None
     ) -> HoldBase | None:
-        """``at``: where the caller asks for it, see ``place.Spot``."""
+        """Acquire a hold; ``at``: the position of the caller, see ``place.Spot``."""
         wait = checks.wait(blocking, timeout)
         if wait is None and timeout is None and self._timeout is not None:
             hold: HoldBase | None = await self._insist()
@@ -119,13 +119,15 @@ class LockBase:
     def _try(
         self, wait: float | None, begun: float | None = None
     ) -> Awaitable[tuple[HoldBase | None, str]]:
-        """One acquire with its time, which runs since ``begun`` (now, if it isn't given); also
-        who was in the way, if the store said so."""
+        """Acquire once; the time runs since ``begun`` (default: now).
+
+        Returns the hold or None, and the holder, if the store named it.
+        """
         ctx = self._ctx
         begun = ctx.now() if begun is None else begun
         if ctx.closed:
             ctx.require_open()
-        if self._spec.owner is not ctx.owner:  # we are the child of a fork
+        if self._spec.owner is not ctx.owner:  # this is the child of a fork
             self._spec = self._spec._replace(owner=ctx.owner)
         if self._reentrant:
             inside = ctx.flows.find(self._spec)
@@ -134,8 +136,11 @@ class LockBase:
         return claims.acquire(self, wait, begun)
 
     async def _again(self, inside: HoldBase) -> tuple[HoldBase, str]:
-        """Re-entry: counted, no round trip; never into a hold that is lost. Where peers expect
-        that of the store, a hold that isn't renewed lasts for our ttl from now on, never less."""
+        """Reentry: it is counted, costs no round trip, and never enters a lost hold.
+
+        At a store whose other clients expect it, a hold that isn't renewed is extended to our ttl
+        from now, never to less.
+        """
         inside.check()
         if not inside._lease.renewing and self._ctx.store.capabilities.reentry == PROLONGS:
             ttl = self._spec.ttl
@@ -160,15 +165,14 @@ class LockBase:
         return hold
 
     def _shed(self) -> None:
-        """Let go of holds that have ended though nobody released them; rarely, as it looks at
-        all."""
+        """Drop holds that are lost and were never released; done rarely, as it checks all."""
         for hold in list(self._given):
             if hold.lost is not None:
                 self._given.pop(hold, None)
         self._many = max(MANY, 2 * len(self._given))
 
     async def _insist(self) -> HoldBase:
-        """A hold within the lock's own time-out, or ``NotAcquired``."""
+        """Return a hold within the lock's own time-out, or raise ``NotAcquired``."""
         begun = self._ctx.now()
         hold, holder = await self._try(self._timeout, begun)
         if hold is None:
@@ -176,7 +180,7 @@ class LockBase:
         return hold
 
     async def _busy(self, holder: str, waited: float) -> NotAcquired:
-        """The error that says who holds it, since when, and what to do."""
+        """Return the error that names the holder, the time of the hold, and a remedy."""
         name = self._spec.name
         holder, who = await self._blocker(holder)
         tried = f"tried {waited:.2f} s" if self._timeout else "tried once"
@@ -191,7 +195,7 @@ class LockBase:
         )
 
     async def _blocker(self, holder: str) -> tuple[str, str]:
-        """Who holds it, and that in words, where the store says so; it is asked once more."""
+        """Return the holder, and words for it, if the store names one; it is asked once more."""
         store = self._ctx.store
         who = f"held by {visible(holder)}" if holder else ""
         try:
@@ -212,7 +216,7 @@ class LockBase:
         return holder, f"{who or 'busy'}; {own}" if own else who
 
     def _is_own(self, holder: str) -> bool:
-        """Is it this process itself that is in the way?"""
+        """Is the holder this very process?"""
         return holder == self._ctx.owner and not self._reentrant
 
     # -- with --------------------------------------------------------------------------------
@@ -221,7 +225,7 @@ class LockBase:
         ctx = self._ctx
         guard = ctx.runtime.guard() if self._terms.cancel_on_lost else None
         begun = ctx.now()
-        hold, holder = await self._try(self._timeout, begun)  # as in `_insist`, without its step
+        hold, holder = await self._try(self._timeout, begun)  # `_insist`, without its coroutine
         if hold is None:
             raise await self._busy(holder, ctx.now() - begun)
         try:
@@ -235,11 +239,11 @@ class LockBase:
         return hold
 
     async def _unenter(self, entry: Entry) -> None:
-        """An exception came between the grant and the body: release the hold."""
+        """Release the hold after an exception between the grant and the body."""
         await self._door.undo(entry)
 
     def _exit(self, failure: BaseException | None, frame: FrameType) -> Coroutine[Any, Any, None]:
-        """Leave the body: release, and say so if the hold was lost while the body ran."""
+        """Leave the body: release, and report a hold that was lost while the body ran."""
         return self._door.leave(self, failure, frame)
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
@@ -248,18 +252,18 @@ class LockBase:
         return home is not None and home.left(self, failure, frame)
 
     def _what(self) -> str:
-        """What this is, in an error."""
+        """Return the words for it in an error."""
         return f"{self._spec.kind} {self._spec.name!r}"
 
     # -- the habits of threading -------------------------------------------------------------
 
     async def _release_one(self) -> bool:
-        """Release the hold that this lock object gave out last and that isn't over."""
+        """Release the hold that this lock object returned last and that has not ended."""
         while self._given:
             try:
                 hold = next(reversed(self._given))
             except (StopIteration, RuntimeError):
-                continue  # another thread changed it just then
+                continue  # another thread changed it at the same time
             level = hold._count
             try:
                 taken = self._given.pop(hold, hold) is hold  # by another thread
@@ -283,7 +287,7 @@ class LockBase:
                 self._given[hold] = None
 
     async def _locked(self) -> bool:
-        """Does anybody hold it, here or elsewhere?"""
+        """Is it held, by this process or another?"""
         self._ctx.require_open()
         lines = await self._ctx.store.inspect(self.name, 5.0, exact=True)
         return bool(lines and lines[0].holders)
@@ -297,7 +301,7 @@ def terms(
     on_lost: Any,
     cancel_on_lost: bool = False,
 ) -> Terms:
-    """Terms from the options of a lock, checked."""
+    """Check the options of a lock, and return its terms."""
     if auto_renew is True and max_hold is None and min_hold == 0.0 and on_lost is None:
         if cancel_on_lost is False:
             return PLAIN
@@ -313,6 +317,6 @@ def terms(
     return Terms(renews, longest or float("inf"), least, on_lost, cancels)
 
 
-#: What nearly every lock has.
+#: The terms of nearly every lock.
 PLAIN = Terms()
 _CANCELLING = Terms(cancel_on_lost=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def did_you_mean(word: str, known: Iterable[str], usual: Iterable[str] = ()) -> str:
-    """A hint for a misspelt word, or the list of what there is (of what is ``usual``, if given).
+    """Return a hint for a misspelt word, or the list of known words (or of ``usual`` ones).
 
     >>> did_you_mean("memmory", ["memory", "sqlite"])
     'did you mean "memory"?'
@@ -24,8 +24,10 @@ def did_you_mean(word: str, known: Iterable[str], usual: Iterable[str] = ()) -> 
 
 
 def no_url(text: str, as_path: str) -> str:
-    """Of a text without ``://``; ``as_path`` is the URL that it would be as a path. A text that is
-    none isn't shown, as it may have a password."""
+    """Return the message for a text without ``://``; ``as_path``: the URL that it is as a path.
+
+    A text that is no path isn't shown, as it may contain a password.
+    """
     if not text:
         return "the URL of the store is empty: name one, such as sqlite:///path/to/locks.db"
     if text.startswith(("/", "./", "../")) and not set(text) & set("=@:"):
@@ -37,7 +39,7 @@ def no_url(text: str, as_path: str) -> str:
 
 
 def usual(schemes: Iterable[str], builtin: Collection[str]) -> list[str]:
-    """Of all schemes those that are worth a list: ours without a variant, and those of others.
+    """Return the schemes for a short list: ours without a variant, and those of others.
 
     >>> usual(["redis", "redis+plain", "their+own"], ["redis", "redis+plain"])
     ['redis', 'their+own']
@@ -46,7 +48,7 @@ def usual(schemes: Iterable[str], builtin: Collection[str]) -> list[str]:
 
 
 def of_django(connection: Any, engines: Collection[str]) -> str:
-    """Of a connection of Django's, with the URL of its database."""
+    """Return the message for a connection of Django, with the URL of its database."""
     said = (
         "a connection of Django's belongs to one thread and to its transactions, so no store uses "
         "it; give a URL. (holdfast.sql.row_lock takes it, for a lock in its transaction.)"

@@ -1,10 +1,10 @@
 """Several names as one: all of them held, or none.
 
-If nobody at all is in the way, the store lets us in to all of them in one step (``together.py``).
-Else they are acquired strictly one after the other in the order of their encoded bytes, each held
-before the next is joined. So two callers with overlapping names can't dead-lock, whatever order
-they wrote. (A batch of separate joins would: each could wait in one line for what the other holds
-in the next.) What has been acquired is released if the rest can't be had in time.
+If all the lines are empty, the store grants all names in one step (``together.py``). Else they are
+acquired strictly one after the other, in the order of their encoded bytes; each is held before the
+next is joined. So two callers with overlapping names can't deadlock, whatever order they wrote. (A
+batch of separate joins could: each caller could wait in one line for a name that the other holds.)
+If the rest can't be acquired in time, the names that were acquired are released.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class MultiHoldBase:
     """Holds on several names, in the order in which they were acquired."""
 
     __slots__ = ("__weakref__", "_before", "_holds", "_levels")
-    #: It can be entered once only.
+    #: It can be entered only once.
     _count = 1
 
     def __init__(self, holds: list[Any]) -> None:
         self._holds = holds
-        #: How often each was entered, this time included: a reentrant one may have been before.
+        #: The entry count of each, with this entry: a reentrant one may have been entered before.
         self._levels = [hold._count for hold in holds]
-        #: Why it was lost, if it was, when it began to be released.
+        #: The reason of a loss that came before the release began.
         self._before: Loss | None = None
 
     @property
@@ -52,11 +52,11 @@ class MultiHoldBase:
 
     @property
     def lost(self) -> Loss | None:
-        """Why the first lost one of them is lost, or None."""
+        """The reason of the first loss among them, or None."""
         return next((h.lost for h in self._holds if h.lost is not None), None)
 
     def remaining(self) -> float:
-        """Seconds for which all of them may be believed."""
+        """Return the seconds for which all of them are valid."""
         return min((float(h.remaining()) for h in self._holds), default=0.0)
 
     def check(self) -> None:
@@ -71,7 +71,7 @@ class MultiHoldBase:
         return True
 
     async def _exit(self, failure: BaseException | None) -> None:
-        """The body of a ``with`` over these holds has ended."""
+        """Release them after the body of a ``with`` over these holds."""
         try:
             await give_back(self, self._what, failure)
         except Exception:
@@ -81,22 +81,22 @@ class MultiHoldBase:
             raise
 
     def _taken(self, at: tuple[Any, ...]) -> None:
-        """Note where they were taken, or whose ``with`` gives them back; see ``place.Spot``."""
+        """Note where they were acquired, or whose ``with`` releases them; see ``place.Spot``."""
         here = Spot(*at)._replace(several=ref(self))
         for hold in self._holds:
             hold._at = here
 
     def _what(self) -> str:
-        """What is held, in an error."""
+        """Return the words for them in an error."""
         return f"all of {', '.join(map(repr, self.names))}"
 
     def _cut(self, level: int) -> None:
-        """Leaving was interrupted, wherever: it is done all the same. There is one level only."""
+        """Finish leaving after an interrupt at any point. There is only one level."""
         del level
         self._abandon()
 
     def _abandon(self) -> None:
-        """Give them back without awaiting anything: the renewer does it."""
+        """Release them without awaiting anything: the renewer sends the releases."""
         for hold, level in zip(self._holds, self._levels, strict=True):
             hold._cut(level)
 
@@ -109,11 +109,11 @@ class MultiHoldBase:
 
 
 class MultiLockBase:
-    """Everything of a multi-lock but the sync or async face."""
+    """The logic of a multi-lock, without the sync or async face."""
 
     __slots__ = ("__weakref__", "_ctx", "_door", "_locks", "_timeout")
 
-    #: The class of what acquire returns; set by the face.
+    #: The class of the result of acquire; set by the face.
     _hold_class: type[MultiHoldBase] = MultiHoldBase
 
     def __init__(self, ctx: Context, locks: Sequence[Any], timeout: Any = None) -> None:
@@ -150,7 +150,7 @@ class MultiLockBase:
     async def _acquire(
         self, blocking: bool = True, timeout: Any = None, at: tuple[Any, ...] | None = None
     ) -> MultiHoldBase | None:
-        """``at``: where the caller asks for it, see ``place.Spot``."""
+        """Acquire all names; ``at``: the position of the caller, see ``place.Spot``."""
         wait = checks.wait(blocking, timeout)
         if wait is None and timeout is None and self._timeout is not None:
             found: MultiHoldBase | None = await self._insist()
@@ -161,7 +161,7 @@ class MultiLockBase:
         return found
 
     async def _try(self, wait: float | None) -> tuple[MultiHoldBase | None, LockBase, str]:
-        """The holds; or None, which lock was busy, and who holds it, if the store said so."""
+        """Return the holds; or None, the busy lock, and its holder, if the store named it."""
         begun = self._ctx.now()
         holds: list[HoldBase] = []
         try:
@@ -235,5 +235,5 @@ class MultiLockBase:
         return home is not None and home.left(self, failure, frame)
 
     def _what(self) -> str:
-        """What this is, in an error."""
+        """Return the words for it in an error."""
         return f"all of {', '.join(map(repr, self.names))}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-#: PEP 249's paramstyles: how the parameter ``name`` is written that is the ``at``-th.
+#: PEP 249's paramstyles: the form of the parameter ``name``, the ``at``-th of its statement.
 STYLES = {
     "qmark": "?",
     "numeric": ":{at}",
@@ -15,12 +15,12 @@ STYLES = {
     "format": "%s",
     "pyformat": "%({name})s",
 }
-#: And the one that SQLAlchemy adds for asyncpg.
+#: The same with the style that SQLAlchemy adds for asyncpg.
 _ALL = {**STYLES, "numeric_dollar": "${at}"}
 
 
 def render(text: str, style: str, values: Mapping[str, Any]) -> tuple[str, Any]:
-    """A statement in a paramstyle, and its parameters in the form that goes with it.
+    """Return a statement in a paramstyle, and its parameters in the form that the style needs.
 
     >>> render("a = <x> AND b < <y> AND c = <x>", "numeric", {"x": 1, "y": 2})
     ('a = :1 AND b < :2 AND c = :3', (1, 2, 1))
@@ -33,7 +33,7 @@ def render(text: str, style: str, values: Mapping[str, Any]) -> tuple[str, Any]:
 
 @lru_cache(512)
 def _written(text: str, style: str) -> tuple[str, tuple[str, ...]]:
-    """The statement, and the names of its parameters in their order."""
+    """Return the statement, and the names of its parameters in their order."""
     used: list[str] = []
 
     def mark(found: re.Match[str]) -> str:

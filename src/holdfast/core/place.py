@@ -1,11 +1,11 @@
 """The position of a ``with`` statement, which identifies an entry of a lock object.
 
-Python hands ``__exit__`` nothing that says which ``__enter__`` it belongs to. The frame of the
-statement does: a generator or a coroutine keeps its frame wherever its body is moved to, and an
-``ExitStack`` is the same object when it is unwound. Only the number of a frame is kept, so no
-entry keeps the locals of its caller alive. The number is exact while the statement is inside,
-because its frame lives as long; a frame that has ended may have lent its number to a later one, so
-the code must be the same, too, and a frame that can't be moved counts only on its own thread.
+Python passes nothing to ``__exit__`` that identifies its ``__enter__``. The frame of the statement
+does: a generator or a coroutine keeps its frame wherever its body runs, and an ``ExitStack`` is the
+same object when it is unwound. Only the number of a frame (its ``id``) is kept, so an entry doesn't
+keep the locals of its caller alive. The number is exact while the statement is inside, because its
+frame lives at least that long. After a frame has ended, a later one may get its number; so the code
+must be the same, too, and a frame that can't be moved counts only on its own thread.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 from weakref import ref
 
-#: A frame of such a function is moved between threads: generators, coroutines, both at once.
+#: Flags of functions whose frames can move between threads: generators, coroutines, and both.
 _MOVABLE = 0x20 | 0x80 | 0x100 | 0x200
-#: A frame of such a function is suspended while its task or thread does something else.
+#: Flags of functions whose frames are suspended while their task or thread does something else.
 _SUSPENDED = 0x20 | 0x100 | 0x200
-#: A caller of such a name passes an entry on for another one.
+#: Functions that pass an entry on: it belongs to their caller.
 _PASSING = frozenset(
     {
         "__enter__",
@@ -33,16 +33,18 @@ _PASSING = frozenset(
 
 
 class Spot(NamedTuple):
-    """Where a hold was taken by no ``with`` over its lock; noted as a plain tuple, which is made
-    faster."""
+    """The position of an acquire without a ``with`` over its lock.
+
+    It is noted as a plain tuple, which is faster to make.
+    """
 
     code: CodeType
     at: int
-    #: The thread or task.
+    #: The thread or task that acquired it.
     whose: ref[object] | None
     #: The number of the frame whose ``with`` releases it; 0: none does.
     number: int = 0
-    #: The holds that it is one of, where several names were taken together.
+    #: The group of holds that it belongs to, if several names were acquired together.
     several: ref[object] | None = None
 
 
@@ -60,7 +62,7 @@ class Place:
             self._passed(frame)
 
     def _passed(self, frame: FrameType) -> None:
-        """Find the statement, or the stack, that it is passed on for."""
+        """Find the statement, or the stack, for which a function passes the entry on."""
         while frame.f_code.co_name in _PASSING and frame.f_back is not None:
             if frame.f_globals.get("__name__") == "contextlib":
                 self.stack = ref(frame.f_locals["self"])
@@ -71,27 +73,30 @@ class Place:
         self._caller = caller.f_code, caller.f_lasti
 
     def spot(self, whose: ref[object] | None = None) -> Spot:
-        """The same for people, and for whoever looks whether it is called from inside of it."""
+        """Return the same for messages, and for the check that a call comes from inside it."""
         code, at = getattr(self, "_caller", (self.code, self.at))
         return Spot(code, at, whose, 0 if self.stack else self.number)
 
     def same(self, other: Place) -> bool:
-        """Do both belong to one statement, as far as it can be told?"""
+        """Do both belong to one statement, as far as this can be known?"""
         if self.stack is not None or other.stack is not None:
             return self.stack is not None and self.stack == other.stack
         return self.number == other.number and self.code is other.code
 
     def movable(self) -> bool:
-        """May its end come on another thread, and be known by its place alone?"""
+        """May it be left on another thread, and be identified by its place alone?"""
         return self.stack is not None or bool(self.code.co_flags & _MOVABLE)
 
     def exact(self) -> bool:
-        """Is it left from its own place alone? A generator and a stack are there as long as their
-        entry; a coroutine or a function that has entered by hand may be over."""
+        """Is it left only from its own place?
+
+        A generator and a stack exist as long as their entry. A coroutine or a function that called
+        ``__enter__`` or ``__aenter__`` by hand may have ended.
+        """
         return self.stack is not None or bool(self.code.co_flags & _SUSPENDED)
 
     def around(self, frame: FrameType) -> bool:
-        """Is this statement one of those that this frame is called from?"""
+        """Is this statement in one of the functions that this frame was called from?"""
         above = frame.f_back
         while above is not None:
             if id(above) == self.number and above.f_code is self.code:
@@ -100,7 +105,7 @@ class Place:
         return False
 
     def alive(self) -> bool:
-        """May its end still come? Only what is certainly over is not alive."""
+        """May it still be left? False only if its statement has certainly ended."""
         if self.stack is not None:
             return self.stack() is not None
         if self.code.co_flags & _MOVABLE:

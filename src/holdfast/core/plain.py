@@ -1,12 +1,12 @@
-"""Text of others in messages, logs and listings: names, owners and metadata are anybody's text."""
+"""Safe output of names, owners and metadata, which may be any text, in messages and listings."""
 
 from __future__ import annotations
 
 
 def visible(text: str) -> str:
-    r"""The text with everything that isn't plainly printable as an escape.
+    r"""Return the text, with everything that isn't plainly printable as an escape.
 
-    So no line of a log can be forged, no terminal steered, and no writing direction turned.
+    So a text can't forge a line of a log, control a terminal, or change the writing direction.
 
     >>> print(visible("a\x1b[31mb\u202e\n"))
     a\x1b[31mb\u202e\n

@@ -1,52 +1,52 @@
 """The arithmetic of leases, as pure functions: grants, deadlines, pauses.
 
-Two rules carry the safety of everything above:
+Two rules are the basis of all safety above them:
 
 * A deadline counts from *before* the request was sent, never from its reply, less a margin for
-  clocks that run at different rates. So the store cannot expire what we still believe.
-* A push is no lease: it makes a waiter a holder without lengthening anything, so its deadline
-  is the one that the last answered request already gave, the waiter TTL.
+  clocks that run at different rates. So the store can't expire a hold that the client believes in.
+* A push is no lease: it makes a waiter a holder but extends nothing. The deadline of the hold is
+  that of the last answered request, the waiter TTL.
 """
 
 from __future__ import annotations
 
-#: Seconds that a waiting claim lives without being kept: the price of a dead waiter.
+#: The waiter TTL in seconds: a dead waiter can delay others for this time.
 PATIENCE_S = 3.0
-#: A waiter asks again after at most this part of its waiter TTL, wake-up or no wake-up...
+#: A waiter asks again after at most this part of its waiter TTL, even without a wake-up...
 ASK_AGAIN_S_MAX = PATIENCE_S / 3
-#: ...or at a store that says so after this one, and never later: so it asks twice within its
-#: waiter TTL, and a wake-up that comes meanwhile may still be believed.
+#: ...or after at most this part, if the store asks for it. So it asks twice within its waiter TTL,
+#: and a wake-up that comes between is still in time to be used.
 NAP_S_MAX = PATIENCE_S * 0.4
-#: A tombstone lives this long and the claim's ttl: no request is under way for longer.
+#: A tombstone lives for this time and the claim's ttl: no request is under way for longer.
 TOMB_S = 30.0
-#: Never ask more often than this, whatever a store answers.
+#: Minimum seconds between two requests, whatever a store answers.
 ASK_AGAIN_S_MIN = 0.002
-#: Two clocks may differ in rate by this much...
+#: Two clocks may differ in rate by this part...
 RATE_ERROR = 0.01
-#: ...and a request may be read this long after it was stamped.
+#: ...and a request may be read this time after it was stamped.
 MARGIN_S = 0.002
-#: A lease is renewed after this part of it: so two renewals may fail.
+#: A lease is renewed after one part of this number: so two renewals may fail.
 RENEWALS = 3
-#: A request that nobody answers is given up after this long (sooner if a deadline is near).
+#: A request without an answer is given up after this time (earlier if a deadline is near).
 REQUEST_S = 5.0
-#: No request is given less, or it could not be answered at all.
+#: Minimum time for a request: with less, no answer could arrive.
 REQUEST_S_MIN = 0.02
-#: A client that waits without a time-out gives up on a silent store after this long.
+#: A client that waits without a time-out gives up on a silent store after this time.
 SILENCE_S = 10.0
-#: The undo of an abandoned claim is waited for this long; after that the renewer continues with it.
+#: The undo of an abandoned claim is awaited for this time; then the renewer continues with it.
 UNDO_S = 0.1
-#: No request of an `acquire` may be given more than this beyond its time-out; to withdraw it may
-#: take as long again, so that it has ended within a quarter of a second.
+#: A request of an `acquire` may exceed its time-out by at most this time; the withdrawal may take
+#: the same again, so that the acquire ends within a quarter of a second after its time-out.
 GRACE_S = 0.1
 
 
 def fits(capacity: int, used: int, weight: int) -> bool:
-    """May a claim of this weight be held together with what is held ahead of it?"""
+    """May a claim of this weight be held together with those ahead of it?"""
     return used + weight <= capacity
 
 
 def margin(lease: float) -> float:
-    """How much earlier than the store we consider a lease of so many seconds to be over.
+    """Return how much earlier than the store a client regards a lease as expired.
 
     >>> round(margin(30.0), 3)
     0.302
@@ -55,7 +55,7 @@ def margin(lease: float) -> float:
 
 
 def deadline(sent: float, lease: float) -> float:
-    """Until when a lease may be believed that was asked for at ``sent`` and granted later.
+    """Return the time until which a lease is valid that was asked for at ``sent``.
 
     >>> round(deadline(100.0, 10.0), 3)
     109.898
@@ -64,17 +64,17 @@ def deadline(sent: float, lease: float) -> float:
 
 
 def renew_every(ttl: float) -> float:
-    """A held claim is renewed every third of its ttl: two renewals may fail."""
+    """Return the interval of renewals, a third of the ttl: two renewals may fail."""
     return ttl / RENEWALS
 
 
 def nap(retry_in: float, left: float) -> float:
-    """How long a waiter sleeps before it asks again, with ``left`` seconds of its own to go."""
+    """Return the seconds that a waiter sleeps before it asks again, with ``left`` to wait."""
     return max(ASK_AGAIN_S_MIN, min(retry_in, NAP_S_MAX, left))
 
 
 def back_off(attempt: int, jitter: float, longest: float) -> float:
-    """Seconds until the next attempt after so many failures: 20 ms doubling, half of it random.
+    """Return the pause before the next attempt: 20 ms, doubled per failure, half of it random.
 
     >>> [round(back_off(n, 1.0, 1.0), 2) for n in range(7)]
     [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0]

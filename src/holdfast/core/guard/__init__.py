@@ -1,1 +1,1 @@
-"""The refresh guard: one caller recomputes a value, the others wait or take the old one."""
+"""The refresh guard: one caller recomputes a value, the others wait or get the old one."""

@@ -1,6 +1,6 @@
-"""Values as bytes and back: bytes, text, or anything that JSON has; else by a codec of the user's.
+"""Values as bytes and back: bytes, text, or any JSON value; other values by a codec of the user.
 
-One byte says which it is, so that a value comes back as what it was. Never pickle: a process that
+The first byte marks the kind, so that a value keeps its type. Pickle is never used: a process that
 can write to the store could run code with it.
 """
 
@@ -12,28 +12,28 @@ from ...errors import ConfigError
 from ..queue import payload
 
 _CODED = b"c"
-#: What stands in the store for a value that is kept in a cache of the user's.
+#: The stored bytes of an entry whose value is kept in a cache of the user.
 ELSEWHERE = b"e"
 
 
 class Damaged(ConfigError):
-    """What is stored is no value of this guard, or no longer one that its codec reads."""
+    """The stored bytes are no value of this guard, or its codec can't read them."""
 
 
 class Codec(Protocol):
-    """Turns values into bytes and back, where JSON doesn't serve."""
+    """Turns values into bytes and back, for values that JSON can't represent."""
 
     def encode(self, value: Any) -> bytes:
-        """The value as bytes."""
+        """Return the value as bytes."""
         ...
 
     def decode(self, data: bytes) -> Any:
-        """The value that ``encode`` was given, or one like it."""
+        """Return the value that ``encode`` was given, or an equal one."""
         ...
 
 
 def pack(value: Any, codec: Codec | None, most: int) -> bytes:
-    """The value as at most so many bytes; `ConfigError` says what is wrong with it."""
+    """Return the value as at most ``most`` bytes; `ConfigError` if it can't be stored."""
     if codec is None:
         return payload.pack(value, most, "value")
     data = codec.encode(value)
@@ -44,7 +44,7 @@ def pack(value: Any, codec: Codec | None, most: int) -> bytes:
 
 
 def unpack(data: bytes, codec: Codec | None) -> Any:
-    """What was packed."""
+    """Return the value that was packed."""
     if data == ELSEWHERE:
         raise ConfigError(
             "the values of this guard are kept in another cache: give it the same cache=, or "

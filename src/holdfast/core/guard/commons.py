@@ -1,7 +1,7 @@
 """State that all guards of one name share in a client: requests under way, and counts.
 
-A guard may be made again for each request: as long as any of its name is in use, they go together.
-The numbers wait here until somebody who comes by tells them to the store.
+A guard may be made again for each request: while any guard of its name exists, all share this
+state. The counts are kept here until a call of a guard reports them to the store.
 """
 
 from __future__ import annotations
@@ -30,52 +30,53 @@ BUSY_MAX = 10_000
 
 
 class Commons:
-    """What the guards of one name share."""
+    """The state that the guards of one name share."""
 
     def __init__(self, name: str, cache: Any) -> None:
         self.name = name
-        #: Where their values are, if not in the store; kept, so that nothing else is taken for it.
+        #: The external cache of the values, or None; kept, so that its `id` isn't used again.
         self.cache = cache
-        #: The function whose values they are, of a guard that was made by a decorator.
+        #: The function that computes the values, if a decorator made the guard.
         self.function: Callable[..., object] | None = None
         self.flights: dict[str, Flight[Value]] = {}
         self.near = Near()
-        #: Until when what others compute isn't asked for again.
+        #: The time until which the refresh lease of a key, held by another, isn't asked for.
         self.busy: dict[str, float] = {}
         self.counts = dict.fromkeys(Tally._fields, 0)
-        #: Number of values computed without the store, as that was down.
+        #: Number of values computed without the store, while it was down.
         self.without = 0
-        #: Computations in the background.
+        #: Number of computations in the background.
         self.refreshing = 0
 
     def note_busy(self, key: str, until: float) -> None:
-        """Somebody computes it: until then nobody here asks for the refresh lease."""
+        """Another client computes it: don't ask for the refresh lease before ``until``."""
         if len(self.busy) >= BUSY_MAX:
             self.busy.clear()
         self.busy[key] = until
 
     def over(self, key: str, flight: Flight[Value], goes_on: bool) -> None:
-        """The leader has landed, or left: is anybody still on this flight?"""
+        """Forget a flight that the leader has left, unless another caller leads it."""
         if not goes_on:
             self.drop(key, flight)
 
     def drop(self, key: str, flight: Flight[Value]) -> None:
-        """Whoever comes now makes another."""
+        """Forget this flight: the next caller starts a new one."""
         if self.flights.get(key) is flight:
             self.flights.pop(key, None)
 
 
 def commons(ctx: Context, name: str, cache: Any) -> Commons:
-    """What the guards of this name, with this cache of the user's, share in this client."""
+    """Return the state that this client's guards of this name and external cache share."""
     key = (name, id(cache) if cache is None else id(cache.given))
     found: Commons | None = ctx.commons.get(key)
     return found if found is not None else ctx.commons.setdefault(key, Commons(name, cache))
 
 
 async def tell(ctx: Context, most: int = TELL_MOST) -> None:
-    """Add what was counted to the numbers in the store; what can't be told waits.
+    """Add the counts to the numbers in the store; counts that can't be sent are kept.
 
-    Whoever comes by meanwhile, as all do who waited for one value, finds it done and continues.
+    A caller that comes meanwhile (all callers that waited for one value come at once) finds the
+    time already noted, and continues.
     """
     untold, ctx.told = ctx.untold, ctx.now()
     some = list(untold)
@@ -88,7 +89,7 @@ async def tell(ctx: Context, most: int = TELL_MOST) -> None:
 
 
 async def tell_all(ctx: Context) -> None:
-    """The same of everything, as the client is being closed."""
+    """Report the counts of all guards, as the client is being closed."""
     ctx.untold.update(dict.fromkeys(ctx.commons.values()))
     await tell(ctx, len(ctx.untold))
 

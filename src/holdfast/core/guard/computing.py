@@ -1,8 +1,8 @@
 """Compute under a refresh lease: store the value, or report the failure.
 
-The refresh lease is renewed by the renewer meanwhile. The store takes the value only as long as the
-refresh lease is ours: a computation that outlives its lease, or an invalidation, overwrites
-nothing.
+Meanwhile the renewer renews the refresh lease. The store accepts the value only while the refresh
+lease is held: a computation overwrites nothing after its lease has expired or the entry was
+invalidated.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ async def give_up(ctx: Context, abandon: Abandon, stop: BaseException) -> None:
 
 
 class Computation:
-    """One computation under a refresh lease; ``failures``: how often in a row it was without
-    success before."""
+    """One computation under a refresh lease.
+
+    ``failures``: the number of failures in a row before it.
+    """
 
     def __init__(
         self,
@@ -57,11 +59,11 @@ class Computation:
         self._epoch = self._ctx.epoch
         self._failures = failures
         self._make = make
-        #: Called when the request to store it is about to be sent.
+        #: Called just before the request to store the value is sent.
         self.before_store: Callable[[], None] = _nothing
 
     def start(self) -> None:
-        """Do it in the background: a failure is logged."""
+        """Compute in the background: a failure is logged."""
         name = f"holdfast-refresh-{self._lease.name}"
         self._guard._shared.refreshing += 1
         self._ctx.runtime.background(self._behind, self._over, name)
@@ -81,7 +83,7 @@ class Computation:
             log.exception("refreshing %s in the background failed", self._lease.name)
 
     async def run(self) -> tuple[Value, bool]:
-        """The value, and whether it was stored."""
+        """Return the value, and whether it was stored."""
         ctx, lease = self._ctx, self._lease
         begun = ctx.now()
         lease.flow = ctx.runtime.flow()
@@ -89,7 +91,7 @@ class Computation:
         try:
             data = await self._make()
         except BaseException as stop:
-            # What it awaits may have been cancelled, or it may exit: a failure like any other.
+            # A cancellation of what it awaits, or an exit, is a failure like any other.
             if not (isinstance(stop, GeneratorExit) or ctx.runtime.interrupts(stop)):
                 self._guard._count("failures")
                 await self._failed(stop)
@@ -100,13 +102,13 @@ class Computation:
         return await self._store(data, ctx.now() - begun)
 
     def _end(self) -> None:
-        """Renew it no more."""
+        """End the renewal of the refresh lease."""
         self._lease.closing, self._lease.flow = True, None
         self._ctx.keeper.drop(self._lease)
         self._lease.end = self._lease.end or State.RELEASED
 
     async def _failed(self, failure: BaseException) -> None:
-        """Say that it was without success; others are to try again at once, or after a pause."""
+        """Report the failure; others may try again at once, or after a pause."""
         first, longest = self._guard._options.failures
         pause = min(longest, first * 2.0 ** min(self._failures, 60)) if first else 0.0
         short = text_of(failure).encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore")
@@ -129,7 +131,7 @@ class Computation:
         what = (data, ttl, options.stale, options.keep, cost)
         finish = Finish(lease.entry, lease.wish.id, lease.fence, *what)
         value = Value(data, ttl, ttl + options.stale, cost, lease.fence)
-        if self._epoch != ctx.epoch:  # the child of a fork: the refresh lease is our parent's
+        if self._epoch != ctx.epoch:  # in the child of a fork: the parent has the refresh lease
             self._guard._count("refused")
             return value, False
         self.before_store()

@@ -1,19 +1,19 @@
-"""Values in a cache of the user's, refresh leases in the store.
+"""Values in an external cache, refresh leases in the store.
 
-In the store an entry's value is an empty *marker*, as old as the value that stands for it in the
-cache and under the same version. So all that is promised of refresh leases holds: one computes, the
-others wait, whoever dies is succeeded. A fresh value is one read of the cache; the store isn't
-asked.
+In the store an entry's value is an empty *marker*, with the age and the version of the value in the
+cache. So all guarantees of refresh leases hold: one caller computes, the others wait, and a caller
+that dies is replaced. A fresh value costs one read of the cache; the store isn't asked.
 
-What a foreign cache can't give, as it can't compare and write at once, and has no clock:
+Limits of an external cache, which can't compare and write in one step, and has no clock:
 
-* **Ages go by wall clocks**: that of whoever stored the value, and that of whoever reads it.
-* **A value from before an invalidation** is refused as long as the invalidation comes before the
-  cache is written; one that comes while it is being written takes it out again a moment later.
-  Only if the process that writes dies in that moment, or its write hangs in the network for longer
-  than that, such a value stays, until it expires.
+* **Ages depend on wall clocks**: the clock of the process that stored the value, and the clock of
+  the process that reads it.
+* **A value from before an invalidation** is refused if the invalidation comes before the cache is
+  written; if it comes while the cache is being written, the value is removed a moment later. Such a
+  value stays until it expires only if the process that writes it dies in that moment, or its write
+  is delayed in the network for longer than that.
 
-What the cache has lost, or keeps for too short a time, is computed again by one caller.
+A value that the cache has lost, or keeps for too short a time, is computed again by one caller.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from .ports import Guards
 
 log = logging.getLogger("holdfast")
 
-#: What may be stored there; the store's own limit isn't asked.
+#: The limits of values in an external cache; the store's own limit doesn't apply.
 LIMITS = GuardLimits()
 #: Seconds of a refresh lease while its value is written into the cache.
 WRITE_S = 5.0
-#: Number of reads of a value that is reported as fresh, before it counts as computed by another.
+#: Number of reads of a value that the store reports as fresh, before the reply is `Busy`.
 LOOKS = 3
 AGAIN_S = 0.05
-#: A longer key is told by its hash: memcached takes 250 bytes, and the cache may add a prefix.
+#: A longer key is replaced by its hash: memcached allows 250 bytes, and a cache may add a prefix.
 KEY_CHARS_MAX = 200
 
 _MAGIC = b"HF1"
@@ -66,23 +66,23 @@ _FROM = len(_MAGIC) + _HEAD.size
 
 
 class CachePort(Protocol):
-    """A cache as a runtime reaches it; each may raise ``StoreUnavailable``."""
+    """A cache, as a runtime reaches it; each method may raise ``StoreUnavailable``."""
 
     @property
     def given(self) -> object:
-        """What the user gave: two guards that were given the same are before one cache."""
+        """The user's cache object: two guards that got the same object share one cache."""
         ...
 
     async def read(self, keys: Sequence[str], within: float) -> Mapping[str, object]:
-        """What there is of these keys."""
+        """Return the values of those keys that exist."""
         ...
 
     async def write(self, key: str, data: bytes, seconds: int, within: float) -> None:
-        """Keep it for so long."""
+        """Keep the data for ``seconds``."""
         ...
 
     async def drop(self, key: str, within: float) -> None:
-        """Forget it, if it is there."""
+        """Forget the value of the key, if there is one."""
         ...
 
     def wall(self) -> float:
@@ -91,7 +91,7 @@ class CachePort(Protocol):
 
 
 def key_of(entry: Entry) -> str:
-    """Where a value stands in the cache: printable, without blanks, short, never two at one."""
+    """Return the cache's key for an entry: printable, without blanks, short, and unique."""
     plain = f"holdfast:{quote(entry.guard, safe='')}:{quote(entry.key, safe='')}"
     if len(plain) <= KEY_CHARS_MAX:
         return plain
@@ -99,13 +99,13 @@ def key_of(entry: Entry) -> str:
 
 
 def wrap(finish: Finish, now: float) -> bytes:
-    """A value with its ages, as it stands in the cache."""
+    """Return a value with its ages, in the format of the cache."""
     fresh = now + finish.ttl
     return _MAGIC + _HEAD.pack(finish.fence, fresh, fresh + finish.stale, finish.cost) + finish.data
 
 
 def unwrap(raw: object, now: float) -> Value | None:
-    """What stands in the cache; None if it isn't one of ours."""
+    """Read the format of the cache; None if it isn't a value of holdfast."""
     if isinstance(raw, str):
         try:
             raw = base64.b64decode(raw, validate=True)
@@ -123,7 +123,7 @@ def unwrap(raw: object, now: float) -> Value | None:
 
 
 class Elsewhere:
-    """The guards of a store, with their values in a cache."""
+    """The guards of a store, with their values in an external cache."""
 
     limits = LIMITS
 
@@ -133,7 +133,7 @@ class Elsewhere:
         self._warned = False
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """See ``Guards``: the cache alone is asked."""
+        """See ``Guards``: only the cache is asked."""
         keys = [key_of(entry) for entry in entries]
         found = await self._cache.read(keys, within)
         now = self._cache.wall()
@@ -157,7 +157,7 @@ class Elsewhere:
         return value
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """See ``Guards``. What is fresh in the store, and lost in the cache, is to be computed."""
+        """See ``Guards``. A value that is fresh in the store but lost in the cache is computed."""
         for _ in range(LOOKS):
             begun = await self._guards.begin(wish, within)
             if not isinstance(begun, Value):
@@ -169,8 +169,8 @@ class Elsewhere:
         return Busy(AGAIN_S)
 
     async def finish(self, finish: Finish, within: float) -> bool:
-        """See ``Guards``. The refresh lease is made sure of before the cache is written, and ended
-        after it: so whoever is told that there is a value finds it."""
+        """See ``Guards``. The cache is written after the refresh lease was renewed and before it
+        ends, so a caller that learns of the value finds it."""
         prolong = Prolong(finish.entry, finish.id, finish.fence, WRITE_S)
         (ours,) = await self._guards.prolong([prolong], within)
         if isinstance(ours, Exception):
@@ -190,7 +190,7 @@ class Elsewhere:
             await self._cache.drop(key_of(finish.entry), within)
 
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
-        """See ``Guards``. The store first: what is computed from now on isn't from before."""
+        """See ``Guards``. The store comes first, so later computations aren't from before this."""
         answers = await self._guards.invalidate(entries, within)
         for entry in entries:
             await self._cache.drop(key_of(entry), within)
@@ -215,7 +215,7 @@ class Elsewhere:
         self._guards.unlisten(wish)
 
     async def look(self, entry: Entry, within: float) -> EntryRecord:
-        """See ``Guards``: the refresh lease by the store, the value as the cache has it."""
+        """See ``Guards``: the refresh lease from the store, the value from the cache."""
         record = await self._guards.look(entry, within)
         value = await self._one(entry, within)
         if value is None:

@@ -1,4 +1,4 @@
-"""A function or method behind a guard: what its two faces have in common."""
+"""A function or method behind a guard: the common part of both faces."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class CachedBase:
-    """A cached function. As a member of a class it binds itself, as functions do."""
+    """A cached function. In a class it becomes a method, as plain functions do."""
 
-    #: The classes in whose bodies it stands.
+    #: The classes that contain it.
     _owners: tuple[type, ...] = ()
     _function: Callable[..., Any]
 
@@ -36,7 +36,7 @@ class CachedBase:
         guard._serves(inner)
         like: Any = self
         update_wrapper(like, inner)
-        vars(self).pop("invalidate", None)  # of a function that is cached already
+        vars(self).pop("invalidate", None)  # copied from a function that is cached already
         self._function, self._fill = inner, fill
         self._binds = "" if isinstance(function, staticmethod) else "object"
         self._owners = ()
@@ -47,14 +47,17 @@ class CachedBase:
         self._owners = (*self._owners, owner)
 
     def _bound_to(self, instance: Any, owner: Any) -> Any:
-        """To what it is bound, got from this object and class; None: to nothing."""
+        """Return what it is bound to, for this object and class; None: to nothing."""
         if self._binds == "class":
             return type(instance) if owner is None else owner
         return instance if self._binds else None
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """The key of these arguments. A method that isn't bound takes its object first: without it
-        the key of another value could be made of what follows."""
+        """Return the key of these arguments.
+
+        An unbound method takes its object first: without it the other arguments could make the key
+        of another value.
+        """
         name, known = self._first(), True
         given = args[0] if args else kwargs.get(name)
         if self._binds == "class" or (name == "cls" and not self._owners):
@@ -96,7 +99,7 @@ class CachedMethodBase:
         self.__func__ = function
         self.__self__ = instance
 
-    if not TYPE_CHECKING:  # or a type checker would believe that it has any attribute
+    if not TYPE_CHECKING:  # else a type checker would accept every attribute
 
         def __getattr__(self, name: str) -> Any:
             if name == "__wrapped__":

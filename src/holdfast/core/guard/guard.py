@@ -1,6 +1,6 @@
-"""The refresh guard of one client: what its callers share, and what it counts.
+"""The refresh guard of one client: the state that its callers share, and its counts.
 
-The way of one caller stands in ``refresh.py``; that they go it together, in ``flight.py``.
+``refresh.py`` contains the steps of one caller, ``flight.py`` the merging of several.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger("holdfast")
 
 #: Maximum number of callers that read at the same time as the leader, while it only reads.
 BESIDE_MAX = 2
-#: Not given: the guard's own time-out.
+#: Not given: use the guard's own time-out.
 DEFAULT: Any = object()
 
 
@@ -44,14 +44,14 @@ class GuardBase:
         self._begin()
 
     def _begin(self) -> None:
-        """Start, or start afresh in the child of a fork."""
+        """Start, or start again in the child of a fork."""
         self._epoch = self._ctx.epoch
         cache = self._options.cache
         self._shared = commons(self._ctx, self._name, cache)
         self._near = self._shared.near
         self._counts = self._shared.counts
         self._elsewhere: Elsewhere | None = None
-        #: What is known without asking, if the store has such.
+        #: Returns values that the store knows without a request, if it has such a method.
         self._glance: Callable[[Entry], Value | None] | None = None
         if cache is None:
             self._glance = glance_of(guards_of(self._ctx.store))
@@ -75,7 +75,7 @@ class GuardBase:
         return guards_of(self._ctx.store) if self._elsewhere is None else self._elsewhere
 
     def _serves(self, function: Callable[..., object]) -> None:
-        """Its values are those of this function, and of no other one."""
+        """Tie the guard to this function; refuse a second function."""
         before = self._shared.function
         if before is not None and not same(before, function):
             first, second = named(before), named(function)
@@ -90,7 +90,7 @@ class GuardBase:
     # -- one value ---------------------------------------------------------------------------
 
     def _nearby(self, key: Any) -> bytes | None:
-        """A value that is had without asking anybody; looked for before anything else is done."""
+        """Return a value that needs no request; every call tries this first."""
         local = self._options.local
         found = self._near.get(key, self._ctx.now(), local) if local else None
         if found is not None:
@@ -101,8 +101,10 @@ class GuardBase:
         return None if self._glance is None else self._glanced(self._glance, key)
 
     def _glanced(self, glance: Callable[[Entry], Value | None], key: Any) -> bytes | None:
-        """A value that the store knows of by itself, as new as if it had been asked for: a fresh
-        one, or an old one that may be served while another computes the next."""
+        """Return a value that the store knows without a request, as new as a read would give.
+
+        It is fresh, or an old one that may be served while another caller computes the next.
+        """
         sent, era = self._ctx.now(), self._near.era
         if self._options.early or sent - self._ctx.told > TELL_S:
             return None
@@ -127,7 +129,7 @@ class GuardBase:
         return codec.unpack(data, self._options.codec)
 
     async def _get(self, key: str, compute: Compute, timeout: Any = DEFAULT) -> Any:
-        """The value, however it is had."""
+        """Return the value: read, waited for, or computed."""
         if not (key.__class__ is str and key.isascii() and len(key) <= KEY_BYTES_MAX):
             checks.text("key", key, KEY_BYTES_MAX, 0)
         self._guards()
@@ -148,7 +150,7 @@ class GuardBase:
         return self._opened(value.data)
 
     async def _join(self, key: str, compute: Compute, end: float) -> Value:
-        """Lead those who want this value, or wait for what another brings."""
+        """Lead the callers that want this value, or wait for the leader's result."""
         flight: Flight[Value] = Flight()
         alone = not self._options.early
         while True:
@@ -168,7 +170,7 @@ class GuardBase:
             if outcome is Order.AGAIN:
                 self._shared.drop(key, found)
                 continue
-            if outcome is None:  # our time has expired: continue alone, which looks once
+            if outcome is None:  # our time has expired: continue alone, with a single look
                 return await lead(self, key, Flight(), compute, end)
             if outcome is Order.LEAD:
                 return await lead(self, key, found, compute, end)
@@ -180,7 +182,7 @@ class GuardBase:
     async def _sit(
         self, key: str, flight: Flight[Value], seat: Seat[Value], end: float
     ) -> Value | Failure | Order | None:
-        """What the leader has for us; None when our time has expired before."""
+        """Return the leader's result; None if our time expires first."""
         try:
             left = end - self._ctx.now()
             woken = await seat.latch.wait(None if left == float("inf") else max(left, 0.0))
@@ -195,8 +197,10 @@ class GuardBase:
     async def _get_many(
         self, keys: Iterable[str], compute: Callable[[str], Compute], timeout: Any = DEFAULT
     ) -> dict[str, Any]:
-        """The values of several keys: one round trip for all that are fresh. A store that is down
-        is waited for once, not for each of them."""
+        """Return the values of several keys: one round trip for all fresh ones.
+
+        A store that is down is waited for once, not once per key.
+        """
         given = checks.several("keys", keys)
         wanted = list(dict.fromkeys(checks.text("key", key, KEY_BYTES_MAX, 0) for key in given))
         found = {key: data for key in wanted if (data := self._nearby(key)) is not None}
@@ -229,7 +233,7 @@ class GuardBase:
         return result
 
     async def _read_many(self, keys: Sequence[str], found: dict[str, bytes]) -> None:
-        """Read these in one round trip; those that are fresh are ``found``."""
+        """Read these keys in one round trip, and add the fresh values to ``found``."""
         guards, options = self._guards(), self._options
         sent, era = self._ctx.now(), self._near.era
         entries = [Entry(self._name, key) for key in keys]
@@ -249,7 +253,7 @@ class GuardBase:
         return codec.pack(await compute(), self._options.codec, self._options.max_bytes)
 
     async def _invalidate(self, keys: Iterable[str]) -> int:
-        """Forget these values; how many there were."""
+        """Forget these values; return how many there were."""
         wanted = [Entry(self._name, checks.text("key", key, KEY_BYTES_MAX, 0)) for key in keys]
         guards, total = self._guards(), 0
         self._near.forget(*(entry.key for entry in wanted))
@@ -275,7 +279,7 @@ class GuardBase:
         return await self._guards().look(entry, REQUEST_S)
 
     async def _stats(self) -> Tally:
-        """The numbers of all clients of this guard, ours included."""
+        """Return the counts of all clients of this guard, this client included."""
         self._ctx.untold[self._shared] = None
         await tell(self._ctx, len(self._ctx.untold))
         found = await guards_of(self._ctx.store).survey(self._name, REQUEST_S, exact=True)

@@ -14,8 +14,11 @@ from .ports import guards_of
 
 
 class DutyLease(Lease):
-    """The state of one refresh lease; see ``Lease``. To lose it is no failure: the value is still
-    good for whoever computed it, and is not stored."""
+    """The state of one refresh lease; see ``Lease``.
+
+    Losing it is no failure: the caller that computed the value can still use it, but it is not
+    stored.
+    """
 
     kind = "duty"
     remedy = "ask for it again"
@@ -37,7 +40,7 @@ class DutyLease(Lease):
 
     @property
     def name(self) -> str:
-        """What is computed."""
+        """The entry, as text for messages."""
         return str(self.entry)
 
     @property
@@ -46,22 +49,22 @@ class DutyLease(Lease):
         return self.wish.entry
 
     def abandon(self, pause: float = 0.0, memory: float = 0.0, reason: str = "") -> Abandon:
-        """The request that gives it up."""
+        """Return the request that ends the refresh lease without a value."""
         wish = self.wish
         return Abandon(wish.entry, wish.id, wish.lease, pause, memory, reason, self.suspect)
 
     def undo(self, reason: Loss) -> Undo:
-        """Let another have it."""
+        """Return the request that lets another caller acquire the refresh lease."""
         del reason
         return self.abandon()
 
     def prolonging(self) -> Prolong:
-        """The request that renews it."""
+        """Return the request that renews the refresh lease."""
         return Prolong(self.wish.entry, self.wish.id, self.fence, self.ttl)
 
 
 async def prolong(store: Store, leases: Sequence[Lease], within: float) -> Sequence[object]:
-    """Renew refresh leases; an answer each."""
+    """Renew refresh leases; return one answer for each."""
     asked = [one.prolonging() for one in leases if isinstance(one, DutyLease)]
     return await guards_of(store).prolong(asked, within)
 

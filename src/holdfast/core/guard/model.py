@@ -1,9 +1,9 @@
 """Data types of the refresh guard: entries, values, refresh leases, requests and replies.
 
-A **guard** has **entries**, told apart by a key; each has at most one **value** and at most one
+A **guard** has **entries**, each with a key; an entry has at most one **value** and at most one
 **refresh lease**: the lease of the one caller in the whole cluster that computes the next value. A
-value is *fresh* for its ``ttl``, then *stale* for a while, in which it may be served while somebody
-computes the next one, and then, if the guard wants it, a *last resort*.
+value is *fresh* for its ``ttl``, then *stale* for a while, in which it may be served while another
+caller computes the next one, and then, if the guard allows it, a *last resort*.
 
 Everything here is immutable. ``Wish.id`` is a secret of 128 random bits, chosen before the first
 byte is sent: a process that knows it has the refresh lease, so it never shows in a ``repr``.
@@ -14,25 +14,24 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-# Limits, with the unit in the name. A store with lower ones says so in its `GuardLimits`.
+# Limits, with the unit in the name. A store with lower limits gives them in its `GuardLimits`.
 KEY_BYTES_MAX = 512
 VALUE_BYTES_MAX = 1024 * 1024
 REASON_BYTES_MAX = 1024
 ENTRIES_MAX = 1000
 VALUE_S_MAX = 366 * 86_400.0
-#: The numbers of a guard are forgotten if nothing has been added to them for this number of
-#: seconds.
+#: The numbers of a guard are forgotten if nothing was added to them for this time.
 TALLY_KEPT_S = 7 * 86_400.0
 
 
 class GuardLimits(NamedTuple):
-    """What a store takes in: the bytes of one value."""
+    """The limits of a store: the bytes of one value."""
 
     value_bytes: int = VALUE_BYTES_MAX
 
 
 class Entry(NamedTuple):
-    """Which value: the guard and the key (``""``: the guard has only one)."""
+    """The address of a value: the guard and the key (``""``: the guard has only one)."""
 
     guard: str
     key: str
@@ -42,7 +41,7 @@ class Entry(NamedTuple):
 
 
 class Value(NamedTuple):
-    """What is kept, and how old it is by the store's clock.
+    """A stored value, and its age by the store's clock.
 
     ``fresh_in``: seconds for which it is fresh, below 0 if it is stale. ``stale_in``: seconds for
     which it may be served; below 0 it is only a last resort. ``cost``: seconds that it took to
@@ -61,7 +60,7 @@ class Wish(NamedTuple):
 
     ``lease``: length of the refresh lease, in seconds, unless it is renewed. ``known``: the version
     of a value that is to be replaced although it is fresh; 0 for none. ``wait``: wake us when there
-    is a value, or nobody has the refresh lease any more.
+    is a value, or no caller has the refresh lease.
     """
 
     entry: Entry
@@ -76,13 +75,16 @@ class Wish(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is about, in a message."""
+        """The entry, as text for messages."""
         return str(self.entry)
 
 
 class Duty(NamedTuple):
-    """The answer "you compute it": under this fence, for the seconds of the lease unless renewed.
-    ``failures``: how often in a row it was computed without success."""
+    """The answer "compute it yourself", under this fence.
+
+    ``expires_in``: the seconds of the refresh lease, unless it is renewed. ``failures``: the number
+    of failed computations in a row.
+    """
 
     fence: int
     expires_in: float
@@ -96,21 +98,21 @@ class Busy(NamedTuple):
 
 
 class Failing(NamedTuple):
-    """The answer "it was computed without success, and is not to be tried again for so long"."""
+    """The answer "it failed; don't try again for ``retry_in`` seconds"."""
 
     retry_in: float
     reason: str
 
 
-#: What a `Wish` is answered with: a `Value` is fresh, and not the one that is known.
+#: The answers to a `Wish`: a `Value` is fresh, and not the version that is known.
 Begun = Duty | Busy | Failing | Value
 
 
 class Finish(NamedTuple):
-    """A request to store the value of a refresh lease, and to end it.
+    """A request to store a value, and to end its refresh lease.
 
-    It is fresh for ``ttl`` seconds, may be served for ``stale`` more, and is kept for ``keep``
-    beyond that.
+    The value is fresh for ``ttl`` seconds, may be served for ``stale`` more, and is kept for
+    ``keep`` beyond that.
     """
 
     entry: Entry
@@ -127,12 +129,12 @@ class Finish(NamedTuple):
 
 
 class Abandon(NamedTuple):
-    """A request to give a refresh lease up without a value.
+    """A request to end a refresh lease without a value.
 
-    ``pause``: for so many seconds nobody else gets it (a failure that is cached), and ``reason``
-    is what they are told; 0: somebody else gets it at once. ``memory``: for so many seconds the
-    failure counts as one in a row. ``suspect``: may the request for the refresh lease be still
-    under way?
+    ``pause``: no caller gets the refresh lease for this time in seconds, and each gets ``reason``
+    as the answer (a cached failure); 0: another caller gets it at once. ``memory``: for this time
+    in seconds the failure counts as one in a row. ``suspect``: may a copy of the request for the
+    refresh lease still be under way?
     """
 
     entry: Entry
@@ -148,17 +150,17 @@ class Abandon(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is about, in a message."""
+        """The entry, as text for messages."""
         return str(self.entry)
 
     @property
     def ttl(self) -> float:
-        """Length of the lease that it releases, in seconds."""
+        """Length of the refresh lease that it ends, in seconds."""
         return self.lease
 
 
 class Prolong(NamedTuple):
-    """A request to renew the lease of a refresh lease."""
+    """A request to renew a refresh lease."""
 
     entry: Entry
     id: str
@@ -170,11 +172,14 @@ class Prolong(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How often what happened. ``hits``: a fresh value was there, ``near`` of them in this
-    process; ``stale``: an old one was served; ``misses``: there was none to serve; ``computes``:
-    values that were computed; ``waits``: calls that waited for another's; ``merged``: calls that
-    were answered by what another call of the same process had asked; ``failures``: computations
-    that raised; ``refused``: values that came too late to be stored."""
+    """The counts of a guard.
+
+    ``hits``: a fresh value was there, ``near`` of them in this process; ``stale``: an old one was
+    served; ``misses``: there was none to serve; ``computes``: values that were computed; ``waits``:
+    calls that waited for another caller's value; ``merged``: calls that shared the answer of
+    another call in the same process; ``failures``: computations that raised; ``refused``: values
+    that came too late to be stored.
+    """
 
     hits: int = 0
     near: int = 0
@@ -187,19 +192,19 @@ class Tally(NamedTuple):
     refused: int = 0
 
     def plus(self, other: Tally) -> Tally:
-        """Both together."""
+        """Return the sums of both."""
         return Tally(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class GuardRecord(NamedTuple):
-    """A guard as people see it: the sums of what all its clients have told so far."""
+    """A guard, for display: the sums of the counts that its clients have reported so far."""
 
     name: str
     tally: Tally
 
 
 class EntryState(enum.StrEnum):
-    """How the value of an entry stands."""
+    """The state of an entry's value."""
 
     FRESH = "fresh"
     STALE = "stale"
@@ -208,9 +213,12 @@ class EntryState(enum.StrEnum):
 
 
 class EntryRecord(NamedTuple):
-    """An entry as people see it. Seconds by the store's clock; ``owner`` computes the next value,
-    and its lease has expired in ``lease_in``; ``failures`` in a row, the last for this ``reason``,
-    and for ``pause_in`` seconds nobody tries again."""
+    """An entry, for display. Seconds are by the store's clock.
+
+    ``owner`` computes the next value, and its lease expires in ``lease_in``. ``failures``: failed
+    computations in a row; the last one failed for ``reason``, and no caller tries again for
+    ``pause_in`` seconds.
+    """
 
     entry: Entry
     state: EntryState

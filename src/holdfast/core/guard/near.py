@@ -1,9 +1,9 @@
 """The local cache: values that this client read a moment ago, served without a round trip.
 
 A value is served from here for at most ``local`` seconds from the *sending* of the request that
-brought it, and no longer than it is fresh: that is the bound on how much older an answer may be
-than the store's. An invalidation by this client (an `AsyncClient`: in the same event loop) empties
-it at once; other clients, also those of this process, and other loops have one each.
+brought it, and only while it is fresh. So an answer is never older than the store's by more than
+``local`` seconds. An invalidation by this client (an `AsyncClient`: in the same event loop) removes
+the values at once. Other clients, also those of this process, and other loops have separate caches.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ class Near:
     __slots__ = ("_held", "era")
 
     def __init__(self) -> None:
-        #: The value, when its request was sent, and until when it is fresh.
+        #: The value, the time its request was sent, and the time until which it is fresh.
         self._held: dict[str, tuple[bytes, float, float]] = {}
-        #: Counts the invalidations by this client (an `AsyncClient`: in the same event loop): what
-        #: was asked for before one isn't put in.
+        #: Counts the invalidations by this client (an `AsyncClient`: in the same event loop): a
+        #: value that was requested before one is not added.
         self.era = 0
 
     def get(self, key: str, now: float, span: float) -> bytes | None:
-        """The value, if it is there, fresh, and was asked for within so many seconds."""
+        """Return the value, if it is here, fresh, and was requested within ``span`` seconds."""
         found = self._held.get(key)
         if found is None or now >= found[2] or now >= found[1] + span:
             return None
         return found[0]
 
     def put(self, key: str, value: Value, sent: float, era: int, size: int) -> None:
-        """Keep what a request brought that was sent then, in that era, among so many."""
+        """Keep a value whose request was sent at ``sent`` in ``era``; keep at most ``size``."""
         if value.fresh_in <= 0 or era != self.era:
             return
-        self._held.pop(key, None)  # so that the oldest stand in front
+        self._held.pop(key, None)  # so that the oldest are in front
         self._held[key] = (value.data, sent, sent + value.fresh_in)
         if len(self._held) > size:
-            # Another thread may change it just now, and then drops one, too.
+            # Another thread may change it at the same time, and then drops one, too.
             with contextlib.suppress(RuntimeError, StopIteration):
                 self._held.pop(next(iter(self._held)), None)
 
     def forget(self, *keys: str) -> None:
-        """Another era: these are not valid any more."""
+        """Begin a new era, and forget the values of these keys."""
         self.era += 1
         for key in keys:
             self._held.pop(key, None)

@@ -19,7 +19,7 @@ LOCAL_S_MAX = 3600.0
 
 
 class GuardOptions(TypedDict, total=False):
-    """The options of ``Client.guard()``, for ``cached()``; what they mean stands there."""
+    """The options of ``Client.guard()``, for ``cached()``; they are described there."""
 
     ttl: Required[float]
     stale: float
@@ -40,14 +40,14 @@ class GuardOptions(TypedDict, total=False):
 
 
 class Failures(NamedTuple):
-    """For how long a failure is remembered: the first one, and the longest, in seconds."""
+    """The time for which a failure is remembered: the first one, and the longest, in seconds."""
 
     first: float
     longest: float
 
 
 class Options(NamedTuple):
-    """What a guard is like."""
+    """The checked options of a guard."""
 
     ttl: float
     stale: float
@@ -87,7 +87,7 @@ def options(
     most: int,
     cache: CachePort | None = None,
 ) -> Options:
-    """What a guard is like, from the caller's; ``most``: the store's limit of bytes."""
+    """Check the caller's options of a guard; ``most``: the store's limit of bytes."""
     late = _one_of("on_timeout", on_timeout, "error", "stale", "compute")
     first = checks.seconds("failure_ttl", failure_ttl, 0.0, VALUE_S_MAX)
     wait = checks.wait(True, timeout)

@@ -1,10 +1,9 @@
-"""The contract of a store that keeps the values of refresh guards. What the verbs mean stands in
-``stores/memory/values.py``.
+"""The contract of a store that keeps the values of refresh guards.
 
-As with the five verbs of locks, each verb may be sent twice because its reply was lost, and then
-changes nothing the second time (but ``tally``, which is sent once); it returns, or raises
-``StoreUnavailable``, within ``within`` seconds. A store that has them says ``guards`` in its
-``Capabilities`` and is a `GuardStore`.
+``stores/memory/values.py`` defines the meaning of the verbs. As with the five verbs of locks, a
+verb may be sent twice because its reply was lost, and then the second one changes nothing (except
+for ``tally``, which is sent once); it returns, or raises ``StoreUnavailable``, within ``within``
+seconds. A store with these verbs sets ``guards`` in its ``Capabilities`` and is a `GuardStore`.
 """
 
 from __future__ import annotations
@@ -33,61 +32,71 @@ if TYPE_CHECKING:
 
 
 class Guards(Protocol):
-    """Where values are kept, and who computes them."""
+    """The values and refresh leases of a store."""
 
     limits: GuardLimits
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """The values of up to 1,000 entries, in order, in one round trip; None where there is
-        none. It takes no lock and changes nothing."""
+        """Return the values of up to 1,000 entries, in order, in one round trip; None for no value.
+
+        It takes no lock and changes nothing.
+        """
         ...
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """Take the refresh lease to compute the value, atomically, unless somebody else has it.
+        """Acquire the refresh lease, atomically, unless it is taken.
 
-        A fresh value is the answer instead, if it isn't the one that is known. The same id once
-        more gives the same refresh lease, its lease as it stands. The fence is greater than any
-        that the entry's value has had. With ``wait``, `Busy` and `Failing` are followed by a
-        wake-up when the refresh lease ends in any way.
+        If there is a fresh value other than the known one, it is the answer instead. A repeated
+        request with the same id gets the same refresh lease, with the time that is left. The fence
+        is greater than any fence of the entry's earlier values. With ``wait``, `Busy` and `Failing`
+        are followed by a wake-up when the refresh lease ends in any way.
         """
         ...
 
     async def finish(self, finish: Finish, within: float) -> bool:
-        """Store the value and end the refresh lease; False, and nothing is changed, if the refresh
-        lease of this id *and fence* isn't there any more: its lease has expired, or the entry was
-        invalidated, maybe begun again by a late copy of our own request. Every waiter is woken, all
-        at once. The same request once more gives the answer of the first time."""
+        """Store the value and end the refresh lease; False if that lease has ended.
+
+        False changes nothing. It means that the refresh lease of this id *and fence* is gone: it
+        has expired, or the entry was invalidated, and maybe begun again by a late copy of our
+        request. All waiters are woken at once. A repeated request gets the first one's answer.
+        """
         ...
 
     async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """End the refresh lease without a value; was it ours? Every waiter is woken."""
+        """End the refresh lease without a value; was it ours? All waiters are woken."""
         ...
 
     async def prolong(
         self, prolongs: Sequence[Prolong], within: float
     ) -> list[Held | Gone | Exception]:
-        """Renew a batch of refresh leases; one that has ended, or was taken away by an
-        invalidation, is ``Gone`` and never comes back."""
+        """Renew a batch of refresh leases.
+
+        One that has ended, or was ended by an invalidation, is ``Gone`` and never comes back.
+        """
         ...
 
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
-        """Forget the values, cached failures and refresh leases of up to 1,000 entries; for each:
-        was there a value? What is being computed for one of them is refused when it comes, and
-        every waiter is woken and begins again."""
+        """Forget the values, cached failures and refresh leases of up to 1,000 entries.
+
+        For each: was there a value? A computation under way for one of them is refused when it
+        finishes, and all waiters are woken and begin again.
+        """
         ...
 
     async def wait(self, wish: Wish, seconds: float) -> bool:
-        """Sleep until the refresh lease that a `Busy` told of has ended, or until ``seconds`` have
-        passed; was it a wake-up? Waking for nothing is allowed, and losing a wake-up costs no more
-        than ``seconds``."""
+        """Sleep until the refresh lease that `Busy` reported ends, or ``seconds`` have passed.
+
+        Was it a wake-up? A wake-up without a reason is allowed; a lost one costs at most
+        ``seconds``.
+        """
         ...
 
     def unlisten(self, wish: Wish) -> None:
-        """Nobody waits by this request any more. Never fails, never suspends."""
+        """End the wake-ups for this request. Never fails, never suspends."""
         ...
 
     async def look(self, entry: Entry, within: float) -> EntryRecord:
-        """How an entry stands, for people."""
+        """Return the state of an entry, for display."""
         ...
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
@@ -95,32 +104,34 @@ class Guards(Protocol):
         ...
 
     async def tally(self, guard: str, tally: Tally, within: float) -> None:
-        """Add to the numbers of a guard; they are kept a week beyond the last time."""
+        """Add to the counts of a guard; they are kept for a week after the last addition."""
         ...
 
 
 class Glancing(Protocol):
-    """Guards that know some values without asking anybody; not every store has such."""
+    """Guards that know some values without a request; not every store has this."""
 
     def glance(self, entry: Entry) -> Value | None:
-        """The value, if it can be told at this moment that ``read`` would find the same; else
-        None. Never fails, not for a key of any kind either, and never suspends."""
+        """Return the value, if it is certain now that ``read`` would find the same; else None.
+
+        It never fails, whatever the type of the key, and never suspends.
+        """
         ...
 
 
 def glance_of(guards: Guards) -> Callable[[Entry], Value | None] | None:
-    """How these guards are glanced at, if they can be."""
+    """Return the `glance` method of these guards, if they have one."""
     return cast("Glancing", guards).glance if hasattr(guards, "glance") else None
 
 
 class GuardStore(Protocol):
-    """A store that has guards, beside its lines."""
+    """A store that has guards, in addition to its lines."""
 
     guards: Guards
 
 
 def guards_of(store: Store) -> Guards:
-    """The guards of a store that says that it has some."""
+    """Return the guards of a store; ``NotSupported`` if its capabilities have none."""
     if not store.capabilities.guards:
         why = getattr(store, "no_guards", "")
         raise NotSupported(

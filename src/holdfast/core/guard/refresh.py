@@ -1,8 +1,8 @@
 """One leading caller: read, acquire the refresh lease or wait for its holder, compute, store.
 
-Costs: a fresh value is one read. A stale one that somebody computes already is one read, too, as
-that is remembered for a moment. To compute is a read, a ``begin`` and a ``finish``. Who waits asks
-once more when it is woken.
+Costs: a fresh value is one read. A stale value that another caller computes already is one read,
+too, because that is remembered for a moment. To compute is a read, a ``begin`` and a ``finish``. A
+waiter asks once more when it is woken.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Seconds for which a caller that gets the old value doesn't ask whether it is still computed.
+#: Seconds for which a caller that gets the old value doesn't ask if it is still being computed.
 BUSY_S = 0.1
-#: Seconds for a store that doesn't answer, where a caller may compute without it.
+#: Seconds to wait for a store that doesn't answer, if a caller may compute without it.
 DOWN_S = 1.0
 
 Compute = Callable[[], Awaitable[Any]]
@@ -39,7 +39,7 @@ Compute = Callable[[], Awaitable[Any]]
 async def lead(
     guard: GuardBase, key: str, flight: Flight[Value], compute: Compute, end: float
 ) -> Value:
-    """The value, for all on this flight. A fresh one, as nearly always, costs only this."""
+    """Return the value, for all callers on this flight; a fresh value needs only this function."""
     ctx, near, options = guard._ctx, guard._near, guard._options
     sent, era = ctx.now(), near.era
     flight.mark()
@@ -49,11 +49,11 @@ async def lead(
     try:
         within = DOWN_S if options.on_down == "compute" else REQUEST_S
         try:
-            ctx.require_open()  # it may have been closed while we sat
+            ctx.require_open()  # it may have been closed while this caller waited
             guards = guards_of(ctx.store) if guard._elsewhere is None else guard._elsewhere
             (value,) = await guards.read((Entry(guard._name, key),), within)
         except StoreUnavailable:
-            pass  # it is asked again
+            pass  # `Refresh` asks again
         else:
             if value is not None and value.fresh_in > 0 and not options.early:
                 guard._counts["hits"] += 1
@@ -77,8 +77,10 @@ async def lead(
 
 
 async def beside(guard: GuardBase, key: str, flight: Flight[Value], end: float) -> Value | None:
-    """A fresh value by our own read, for one who came after the leader has sent his;
-    None if there is none, or no answer: then it is all the same whether we waited."""
+    """Read a fresh value for a caller that came after the leader sent its read.
+
+    None if there is no fresh value, or no answer: then waiting first would have cost the same.
+    """
     ctx, near = guard._ctx, guard._near
     sent, era = ctx.now(), near.era
     flight.beside += 1
@@ -98,7 +100,7 @@ async def beside(guard: GuardBase, key: str, flight: Flight[Value], end: float) 
 
 
 class Refresh:
-    """One caller's way to a value of one entry, until ``end``."""
+    """The steps of one caller to a value of one entry, until ``end``."""
 
     def __init__(
         self, guard: GuardBase, key: str, flight: Flight[Value], compute: Compute, end: float
@@ -118,24 +120,24 @@ class Refresh:
     # -- the waiters with us --------------------------------------------------------------
 
     def _sends(self) -> None:
-        """A request is being sent: note since when its answer is good."""
+        """Note the time of a request that is being sent; the age of its answer counts from it."""
         self._sent = self._ctx.now()
         self._era = self._guard._near.era
 
     def _asked(self) -> None:
-        """The same for one whose answer is for all who are here."""
+        """Note the same for a request whose answer is for all callers on the flight."""
         self._sends()
         if self._flight is not None:
             self._flight.mark()
 
     def _land(self, value: Value | Failure) -> None:
-        """All who were here when we asked get this; whoever came later continues without us."""
+        """Give this to all that were here when we asked; later callers continue without us."""
         flight, self._flight = self._flight, None
         if flight is not None:
             self._guard._shared.over(self._key, flight, flight.land(value))
 
     def leave(self) -> None:
-        """Go without a value for the others; one of them leads from now on."""
+        """Leave without a value for the others; one of them leads after this."""
         flight, self._flight = self._flight, None
         if flight is not None:
             self._guard._shared.over(self._key, flight, flight.hand_over())
@@ -146,8 +148,10 @@ class Refresh:
     # -- the way -----------------------------------------------------------------------------
 
     async def run(self, found: tuple[Value | None] | None) -> Value:
-        """The value, fresh or old; see the guard's options for what else may come of it.
-        ``found``: what was there when it was looked for just now, unless that failed."""
+        """Return the value, fresh or old; the guard's options define the other outcomes.
+
+        ``found``: the result of the read that was made just now, unless that read failed.
+        """
         try:
             (value,) = found or (await self._read(),)
             self._old = value
@@ -186,14 +190,17 @@ class Refresh:
         return value
 
     def _patience(self) -> float:
-        """Until when a store that doesn't answer is asked again."""
+        """Return the time until which a store that doesn't answer is asked again."""
         longest = DOWN_S if self._options.on_down == "compute" else SILENCE_S
         return self._ctx.now() + longest
 
     def _due(self, value: Value) -> bool:
-        """Is it to be computed again? So it is when it is stale; and earlier by a chance that grows
-        towards that, faster for what takes long (Vattani, Chierichetti, Lowenstein 2015, "Optimal
-        Probabilistic Cache Stampede Prevention", with ``early`` for their beta)."""
+        """Is it to be computed again?
+
+        A stale value is. A fresh one may be, with a probability that grows towards its end, faster
+        for a value that takes long to compute (Vattani, Chierichetti, Lowenstein 2015, "Optimal
+        Probabilistic Cache Stampede Prevention", with ``early`` for their beta).
+        """
         left = value.fresh_in
         if left <= 0:
             return True
@@ -207,8 +214,10 @@ class Refresh:
         return Wish(self._entry, ctx.runtime.new_id(), ctx.owner, self._options.lease, known, wait)
 
     async def _ask(self, wish: Wish) -> tuple[Begun, bool]:
-        """Take the refresh lease; or wait, if there is nothing to serve, for what comes of
-        another's. Also says whether a copy of the request may be under way."""
+        """Ask for the refresh lease; if there is nothing to serve, wait while it is taken.
+
+        Returns the answer, and whether a copy of the request may be under way.
+        """
         ctx, guards = self._ctx, self._guard._guards()
         waited = again = False
         abandon = Abandon(wish.entry, wish.id, wish.lease, suspect=True)
@@ -216,7 +225,7 @@ class Refresh:
         try:
             ctx.require_open()
             while True:
-                # An old value that we have was read for those who were here then, and no others.
+                # An old value was read only for the callers that were here then.
                 (self._asked if wish.wait else self._sends)()
                 begun, repeated = await ctx.insist(
                     lambda within: guards.begin(wish, within), self._patience()
@@ -225,7 +234,7 @@ class Refresh:
                 left = self._end - ctx.now()
                 if not wish.wait or not isinstance(begun, Busy) or left <= 0:
                     self._guard._count("waits", int(waited))
-                    guards.unlisten(wish)  # here, as an interrupt gives it back
+                    guards.unlisten(wish)  # inside the `try`: an interrupt here ends the lease
                     return begun, again
                 if not waited and self._is_own():
                     raise asks_itself(self._entry)
@@ -240,7 +249,7 @@ class Refresh:
             ctx.under_way.pop(self, None)
 
     def _is_own(self) -> bool:
-        """Do we compute it ourselves already, by another client?"""
+        """Does this thread or task compute it already, by another client?"""
         flow = self._ctx.runtime.flow()
         duties: list[Any] = itself.leases(self._ctx, "duty")
         return any(one.flow == flow and one.entry == self._entry for one in duties)
@@ -255,13 +264,13 @@ class Refresh:
         return value
 
     def _serve(self, value: Value) -> Value:
-        """An old value, because another one computes the next."""
+        """Serve an old value, because another caller computes the next."""
         self._guard._count("stale")
         self._land(value)
         return value
 
     async def _without(self, begun: Busy | Failing) -> Value:
-        """There is nothing to serve, and nothing came in time."""
+        """Handle the case that there is nothing to serve, and no value came in time."""
         how, old = self._options.on_timeout, self._old
         if how == "stale" and old is not None:
             return self._serve(old)
@@ -280,7 +289,7 @@ class Refresh:
         )
 
     async def _alone(self) -> Value:
-        """Compute it without the refresh lease: it isn't stored."""
+        """Compute the value without the refresh lease: it isn't stored."""
         self._asked()
         begun = self._ctx.now()
         self._guard._count("computes")
@@ -293,11 +302,10 @@ class Refresh:
         return codec.pack(await self._compute(), self._options.codec, self._options.max_bytes)
 
     async def _compute_as(self, wish: Wish, duty: Duty, suspect: bool, old: Value | None) -> Value:
-        """We have the refresh lease: compute it, now or in the background, while others get the old
-        one."""
+        """Compute under the refresh lease, now or in the background; others get the old value."""
         ctx = self._ctx
         self._guard._count("misses" if old is None else "stale")
-        # A repeated request is told what is left of the first one's lease: see `Attempt.grant`.
+        # The answer to a repeated request gives the rest of the first lease: see `Attempt.grant`.
         until = deadline(self._sent, min(duty.expires_in, wish.lease))
         lease = DutyLease(wish, duty.fence, until, suspect)
         ctx.keeper.add(lease, self._sent + lease.every)
@@ -314,8 +322,11 @@ class Refresh:
         return (await work.run())[0]
 
     async def _awaited(self, work: Computation) -> Value:
-        """Compute it while others wait for it. If it wasn't stored, it may be from before an
-        invalidation that they know of: then they continue without us."""
+        """Compute the value while others wait for it.
+
+        If it wasn't stored, it may be from before an invalidation that the others know of: then
+        they continue without it.
+        """
         work.before_store = self._asked
         value, stored = await work.run()
         if stored:
@@ -327,7 +338,7 @@ class Refresh:
 
 
 def asks_itself(entry: Entry) -> ConfigError:
-    """The error of a computation that asks for its own value."""
+    """Return the error for a computation that asks for its own value."""
     return ConfigError(
         f"what computes {entry} asks for it itself, and would wait for its own end; give the inner "
         "value another key or guard"
