@@ -68,7 +68,7 @@ def shielders(url: Callable[[Path], str]) -> list[Shielder]:
         Shielder(
             NEAR,
             lambda place, ttl, stale: Guarded(
-                url(place), place, ttl=ttl, stale=stale, local=min(0.5, ttl / 4)
+                url(place), place, ttl=ttl, stale=stale, local_ttl=min(0.5, ttl / 4)
             ),
         ),
         WOKEN,

@@ -48,6 +48,6 @@ def refunds_of(client: Client, known: Settings) -> Queue:
         min_interval=known.interval,
         ttl=known.ttl,
         max_attempts=1_000_000,
-        retry_first=0.1,
-        retry_max=5.0,
+        retry_delay=0.1,
+        retry_delay_max=5.0,
     )

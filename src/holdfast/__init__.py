@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
     from .aio.guard import AsyncCached, AsyncCachedMethod
     from .core.election import Leader
-    from .core.guard.model import EntryRecord, EntryState, GuardRecord, Tally
+    from .core.guard.model import EntryRecord, EntryState, GuardCounts, GuardRecord
     from .core.model import Capabilities, ClaimRecord, LineRecord, Loss, State
     from .core.queue.model import JobRecord, JobState, QueueRecord
     from .core.queue.queue import Receipt
@@ -115,7 +115,7 @@ _WHERE = {
     "Receipt": "core.queue.queue",
     "Semaphore": "sync",
     "State": "core.model",
-    "Tally": "core.guard.model",
+    "GuardCounts": "core.guard.model",
     "Worker": "sync",
     "lock": "sync",
 }
@@ -151,6 +151,7 @@ __all__ = [
     "EntryState",
     "FenceRejected",
     "Guard",
+    "GuardCounts",
     "GuardRecord",
     "Hold",
     "HoldfastError",
@@ -176,7 +177,6 @@ __all__ = [
     "StaleSnapshot",
     "State",
     "StoreUnavailable",
-    "Tally",
     "Worker",
     "lock",
 ]

@@ -107,7 +107,7 @@ def test_an_old_value_is_served_while_one_computes_the_next(made: Made) -> None:
         assert theirs.get(never) == 1
         go.set()
         assert refreshed.result(20) == 2
-    seen = theirs.look()
+    seen = theirs.inspect()
     assert seen.state in (EntryState.FRESH, EntryState.STALE)
     assert seen.version == kept(ours).version
 
@@ -116,7 +116,7 @@ def test_what_the_cache_has_lost_is_computed_by_one(made: Made, shelf: Shelf) ->
     ours, theirs = made(), made()
     assert ours.get(lambda: 1) == 1
     shelf.values.clear()
-    assert ours.look().state is EntryState.MISSING
+    assert ours.inspect().state is EntryState.MISSING
     assert theirs.get(lambda: 2) == 2
     assert ours.get(never) == 2
 
@@ -234,7 +234,7 @@ def test_a_cache_that_fails_is_a_store_that_does_not_answer(
     def broken(verb: str, key: str) -> None:
         raise LookupError("no route to the cache")
 
-    guard, patient = made(), made(on_down="compute")
+    guard, patient = made(), made(on_store_error="compute")
     shelf.before = broken
     with pytest.raises(StoreUnavailable, match=r"Shelf\) failed: LookupError: no route"):
         guard.get(never)

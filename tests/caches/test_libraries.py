@@ -102,7 +102,7 @@ def test_a_cache_for_threads(guards: Callable[..., Guard]) -> None:
     for guard in (ours, theirs):
         assert guard.get_many(VALUES, VALUES.__getitem__) == VALUES
         assert {key: guard.get(lambda: "never", key=key) for key in VALUES} == VALUES
-    assert theirs.look("c").size == 11
+    assert theirs.inspect("c").size == 11
     assert ours.invalidate("a", "b", "none") == 2
     assert theirs.get(lambda: "new", key="a") == "new"
     computed = []
@@ -183,7 +183,7 @@ def test_a_cache_that_hangs_is_a_store_that_does_not_answer(own_name: str) -> No
 
     async def main() -> None:
         async with AsyncClient(f"memory://{own_name}") as client:
-            guard = client.guard(own_name, ttl=60, cache=Hanging(), on_down="compute")
+            guard = client.guard(own_name, ttl=60, cache=Hanging(), on_store_error="compute")
             assert await guard.get(compute) == 1
 
     asyncio.run(main())

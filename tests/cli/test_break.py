@@ -69,7 +69,7 @@ def test_who_waits_can_be_taken_out_of_the_line(world: World) -> None:
 def test_a_name_that_stays_occupied_after_its_job_can_be_freed(
     world: World, terminal: Terminal
 ) -> None:
-    assert world.run("run", "--every", "1h", "job", "--", "true")[0] == 0
+    assert world.run("run", "--min-hold", "1h", "job", "--", "true")[0] == 0
     terminal.enter("holdfast break job")
     asked = terminal.expect(r"\[y/N\]")
     assert "has released 'job' (fence " in asked

@@ -24,7 +24,7 @@ PLACES = {
     "queue pur": ("words", VERBS),
     "completion ": ("words", {"bash", "zsh", "fish"}),
     "schema ": ("words", {"mysql", "postgres"}),
-    "queue work q --from ": ("words", {"ack", "take"}),
+    "queue work q --interval-from ": ("words", {"ack", "take"}),
     "queue put q ": ("words", set()),
     "no such ": ("words", set()),
     "run -w ": ("words", set()),

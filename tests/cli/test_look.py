@@ -55,7 +55,7 @@ def test_show_tells_the_whole_line(world: World) -> None:
 
 def test_a_name_that_stays_occupied_after_its_job_says_until_when(world: World) -> None:
     begun = datetime.now().astimezone()
-    assert world.run("run", "--every", "1h", "--label", "hourly", "job", "--", "true")[0] == 0
+    assert world.run("run", "--min-hold", "1h", "--label", "hourly", "job", "--", "true")[0] == 0
     row = world.run("ls")[1].splitlines()[1]
     found = re.fullmatch(
         r"job +lock +\S+:hourly \(released, kept until ([\d:]{8})\) +.+ ago +\d+ +0", row

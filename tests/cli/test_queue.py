@@ -33,7 +33,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def queue(url: str) -> Iterator[Queue]:
     with Client(url) as client:
-        yield client.queue("q", retry_first=0, retry_max=0, max_attempts=1)
+        yield client.queue("q", retry_delay=0, retry_delay_max=0, max_attempts=1)
 
 
 def say(capsys: Capture, *words: str) -> tuple[int, str, str]:
@@ -134,7 +134,7 @@ def test_payloads_are_lines_of_stdin_however_they_come(
 def test_thousands_of_lines_go_in_batches(queue: Queue, capsys: Capture, lines: Lines) -> None:
     lines(b"".join(b"%d\n" % n for n in range(2500)))
     assert say(capsys, "put", "q", "--json", "--group", "g")[1] == "q: accepted 2500 jobs\n"
-    assert [job.payload for job in queue.jobs(most=3)] == [b"j0", b"j1", b"j2"]
+    assert [job.payload for job in queue.jobs(limit=3)] == [b"j0", b"j1", b"j2"]
     assert queue.stats().waiting == 2500
 
 
@@ -181,7 +181,7 @@ def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
         (["retry", "q"], 64, "say which"),
         (["retry", "q", "--all", "x"], 64, "say which"),
         (["purge", "q"], 64, "needs --yes where nobody can be asked"),
-        (["show", "q", "--most", "0"], 64, "no whole number"),
+        (["show", "q", "--limit", "0"], 64, "no whole number"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_one_line_that_helps(

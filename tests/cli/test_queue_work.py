@@ -99,7 +99,7 @@ def nothing_is_left() -> Iterator[None]:
 
 
 RUNS = "echo $$ > $MARK; "
-QUICK = ("--retry-first", "0", "--retry-max", "0")
+QUICK = ("--retry-delay", "0", "--retry-delay-max", "0")
 
 
 def test_the_payload_is_its_stdin_and_the_rest_its_environment(tmp_path: Path) -> None:

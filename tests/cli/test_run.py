@@ -215,11 +215,11 @@ def test_a_lock_of_a_python_program_excludes_a_plain_run(world: World) -> None:
 
 def test_min_hold_keeps_the_name_taken_after_a_quick_command(world: World) -> None:
     begun = boottime()
-    assert world.run("run", "--every", "8", "job", "--", "true")[0] == 0
+    assert world.run("run", "--min-hold", "8", "job", "--", "true")[0] == 0
     assert boottime() - begun < 6 + lag.since(begun)
     code, _, err = world.run("run", "-n", "job", "--", "true")
     assert code == 75
-    assert re.search(r"released by \S+, and kept until \d\d:\d\d:\d\d by --every or min_hold", err)
+    assert re.search(r"released by \S+, and kept until \d\d:\d\d:\d\d by --min-hold", err)
     assert world.run("run", "job", "--", "true")[0] == 0
     assert boottime() - begun >= 8
 

@@ -24,7 +24,7 @@ WRONG = {
     "run x -c y -- z": "give a command after the name, or -c STRING, and not both",
     "run -n -w 3 x -- y": "not allowed with argument",
     "run -s --semaphore 3 x -- y": "not allowed with argument",
-    "run -s --every 3 x -- y": "--min-hold (--every) goes with a plain lock alone",
+    "run -s --min-hold 3 x -- y": "--min-hold goes with a plain lock alone",
     "run -w 3q x -- y": "'3q' is no duration; write 90, 1.5s, 250ms, 10m, 2h or 1d",
     "run -w -3 x -- y": "argument -w",
     "run --ttl -1.5h x -- y": "argument --ttl: '-1.5h' is no duration; write 90, 1.5s",

@@ -27,7 +27,9 @@ STEPS = times(2500, 1200)
 #: Not those whose claims live as long as a session, as the model's end at times of their own; nor
 #: those that have no line.
 LIKE_THE_MODEL = [
-    one for one in STORES if (can := url.find(f"{one}://")[0].CAPABILITIES).own_expiry and can.line
+    one
+    for one in STORES
+    if (can := url.find(f"{one}://")[0].CAPABILITIES).own_expiry and can.visible_line
 ]
 
 
@@ -60,7 +62,7 @@ def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
     )
     assert set(summary.verbs) == one | several
     answers = {"Held", "Waiting", "Refused", "Gone", "Mismatch"}
-    if url.find(place)[0].CAPABILITIES.push:
+    if url.find(place)[0].CAPABILITIES.wakes_waiters:
         answers.add("Granted")
     assert set(summary.answers) >= answers
     assert summary.answers["Together"] > 5

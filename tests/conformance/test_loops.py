@@ -152,7 +152,7 @@ def test_a_loop_that_does_not_say_where_it_runs_is_served_as_well(name: str) -> 
             assert await client.lock(name).acquire(blocking=False) is None
         hold = await client.lock(name).acquire()
         assert await hold.release()
-        return await client.guard(name, ttl=60, local=60).get(loop_time)
+        return await client.guard(name, ttl=60, local_ttl=60).get(loop_time)
 
     async def loop_time() -> float:
         return loop.time()

@@ -137,7 +137,7 @@ def test_what_a_loop_held_that_was_closed_without_ado_is_free_with_the_next_loop
 def test_an_invalidation_empties_the_layer_of_its_own_loop() -> None:
     # Given one guard with a layer, and its value in two loops
     client, calls = AsyncClient("memory://"), 0
-    guard = client.guard("layered", ttl=60, local=60)
+    guard = client.guard("layered", ttl=60, local_ttl=60)
 
     async def compute() -> int:
         nonlocal calls

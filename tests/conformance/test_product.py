@@ -67,7 +67,7 @@ LACKS: dict[str, set[str]] = {
     "zookeeper": {"resize", "detach", "min_hold", "own_expiry", "guards"},
     "redis+plain": FOREIGN | ONLY_LOCKS,
     "redis+timestamp": FOREIGN | ONLY_LOCKS,
-    "redis+redisson": FOREIGN | {"forgets"},
+    "redis+redisson": FOREIGN | {"permits_reset_when_idle"},
 }
 
 

@@ -122,7 +122,7 @@ CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "decorated": lambda locks, odd: locks.lock("x")(odd),
     "queue": lambda locks, odd: locks.queue(odd),
     "rate": lambda locks, odd: locks.queue("q", rate=odd),
-    "from_": lambda locks, odd: locks.queue("q", from_=odd),
+    "interval_from": lambda locks, odd: locks.queue("q", interval_from=odd),
     "put": lambda locks, odd: locks.queue("q").put(odd),
     "group": lambda locks, odd: locks.queue("q").put("a", group=odd),
     "delay": lambda locks, odd: locks.queue("q").put("a", delay=odd),

@@ -74,7 +74,7 @@ class Cycle:
 
 
 def jobs(locks: Client) -> Iterator[Any]:
-    return locks.queue("q", retry_first=0.01).consume(timeout=0)
+    return locks.queue("q", retry_delay=0.01).consume(timeout=0)
 
 
 def delivery(locks: Client) -> Iterator[Any]:

@@ -26,7 +26,7 @@ TIMES = ["", "x", "nan", "-1", "1e999", "1 s"]
 WORDS = ["", "x", "ON ", "ü", "None", "' or 1=1", "9" * 5000]
 #: What an option may never be told, by its name.
 WRONG: Mapping[str, list[str]] = {
-    "any_fs": WORDS,
+    "network_fs": WORDS,
     "wake": WORDS,
     "sync": WORDS,
     "prefix": ["a b", "ü", "a" * 200, "a\\b"],
@@ -34,7 +34,7 @@ WRONG: Mapping[str, list[str]] = {
     "virtual_host": NUMBERS,
     "protocol": [*NUMBERS, "1", "4"],
     "socket_connect_timeout": TIMES,
-    "guard": WORDS,
+    "recovery": WORDS,
     "grace": [*TIMES, "0.1", "1e6"],
     "replicas": [*NUMBERS, "101"],
     "ssl_cert_reqs": [one for one in WORDS if one != "None"],
@@ -49,7 +49,7 @@ WRONG: Mapping[str, list[str]] = {
     "ssl_ciphers": ["x", "ü"],
     "schema": ["", "A", "a b", "pg_x", "a" * 64, "ü"],
     "durable": WORDS,
-    "create": WORDS,
+    "create_schema": WORDS,
     "pool": [*NUMBERS, "0", "1001"],
     "pooler": WORDS,
     "trust": ["", "a b", "ü"],

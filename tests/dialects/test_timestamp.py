@@ -202,7 +202,7 @@ def test_a_break_hits_whoever_holds(ours: Ours, own_name: str) -> None:
 def test_the_capabilities_say_so(ours: Ours, shared_redis: RedisServer) -> None:
     can = ours("timestamp").capabilities
     assert can.clock == "client"
-    assert {can.fences, can.owners, can.push, can.fair, can.line} == {False}
+    assert {can.fences, can.owners, can.wakes_waiters, can.fair, can.visible_line} == {False}
 
 
 def test_a_time_that_another_has_overwritten_is_taken_for_ones_own(

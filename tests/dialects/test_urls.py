@@ -29,7 +29,7 @@ def test_a_password_is_never_shown(dialect: str) -> None:
         ("redis+plain://h/0?layout=redsinc", 'did you mean "redsync"'),
         ("redis+plain://h/0?token=secret", "uuid-timestamp"),
         ("redis+plain://h/0?unit=minutes", "seconds"),
-        ("redis+plain://h/0?guard=off", "no option"),
+        ("redis+plain://h/0?recovery=off", "no option"),
         ("redis+plain://h/x", "is no database"),
         ("redis+plain://h/0?prefix=" + "x" * 129, "128"),
         ("redis+timestamp://h/0?layout=redsync", "no option"),

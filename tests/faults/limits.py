@@ -82,7 +82,7 @@ async def mended(client: Any) -> None:
     if job := await queue.take(timeout=1):
         await job.dead_letter("no use")
     await queue.stats()
-    await queue.revive()
+    await queue.retry_dead()
     await queue.purge()
 
 
@@ -92,7 +92,7 @@ async def kept(client: Any) -> None:
     with contextlib.suppress(LookupError):
         await guard.get(fail, key="fails", timeout=1)
     await guard.get(compute, key="kept", timeout=1)
-    await guard.look("kept")
+    await guard.inspect("kept")
     await guard.invalidate("kept")
 
 

@@ -187,7 +187,7 @@ def test_guards_that_are_made_anew_go_together(run: Run) -> None:
             return await source.compute()
 
         async def ask() -> object:
-            return await client.guard("g", ttl=60, local=60).get(slow)
+            return await client.guard("g", ttl=60, local_ttl=60).get(slow)
 
         actors = [at.start(ask) for _ in range(5)]
         await at.seated(client.guard("g", ttl=60), 4)

@@ -74,7 +74,7 @@ def test_methods_of_several_objects_don_t_share_values(client: Client) -> None:
     first, second = Store("a"), Store("b")
     assert [first.price("x"), second.price("x")] == [["a", "x"], ["b", "x"]]
     assert first.price.invalidate("x") == 1
-    assert [Store.price.guard.look(key).fresh_in > 0 for key in ("one:a:x", "one:b:x")] == [
+    assert [Store.price.guard.inspect(key).fresh_in > 0 for key in ("one:a:x", "one:b:x")] == [
         False,
         True,
     ]

@@ -47,7 +47,7 @@ def test_jitter_shortens_the_time_within_its_part(run: Run) -> None:
         found = []
         for number in range(40):
             await guard.get(source.compute, key=str(number))
-            found.append((await guard.look(str(number))).fresh_in)
+            found.append((await guard.inspect(str(number))).fresh_in)
         assert 50 - 1 <= min(found) < 75 < max(found) <= 100
 
     run(case)
@@ -55,7 +55,7 @@ def test_jitter_shortens_the_time_within_its_part(run: Run) -> None:
 
 def test_the_layer_in_the_process_counts_from_the_sending(run: Run) -> None:
     async def case(at: At) -> None:
-        guard, gate = at.gated(local=2.0)  # so that a pause of ours isn't taken for its end
+        guard, gate = at.gated(local_ttl=2.0)  # so that a pause of ours isn't taken for its end
         other, source = at.guard(), Source()
         await other.get(source.compute)
 
@@ -74,7 +74,7 @@ def test_the_layer_in_the_process_counts_from_the_sending(run: Run) -> None:
 
 def test_what_was_asked_for_before_an_invalidation_stays_out_of_the_layer(run: Run) -> None:
     async def case(at: At) -> None:
-        guard, gate = at.gated(local=60)
+        guard, gate = at.gated(local_ttl=60)
         other, source = at.guard(), Source()
         await other.get(source.compute)
         answered, go = at.held(gate)
@@ -95,7 +95,7 @@ def test_what_was_asked_for_before_an_invalidation_stays_out_of_the_layer(run: R
 
 def test_the_layer_in_the_process_has_a_bound(run: Run) -> None:
     async def case(at: At) -> None:
-        guard, source = at.guard(local=60, local_size=10), Source()
+        guard, source = at.guard(local_ttl=60, local_entries_max=10), Source()
         for number in range(50):
             await guard.get(source.compute, key=str(number))
         assert len(guard._near._held) <= 10
@@ -144,14 +144,14 @@ def test_a_codec_makes_bytes_of_anything(run: Run) -> None:
         ({"stale": -1}, "stale"),
         ({"timeout": -2}, "timeout"),
         ({"on_timeout": "wait"}, "'error' or 'stale' or 'compute'"),
-        ({"on_down": "wait"}, "'error' or 'compute'"),
+        ({"on_store_error": "wait"}, "'error' or 'compute'"),
         ({"refresh": "later"}, "'foreground' or 'background'"),
         ({"lease": 0.001}, "lease"),
         ({"early": -1}, "early"),
         ({"jitter": 1.5}, "jitter"),
         ({"failure_ttl": -1}, "failure_ttl"),
-        ({"local": -1}, "local"),
-        ({"local_size": 0}, "local_size"),
+        ({"local_ttl": -1}, "local_ttl"),
+        ({"local_entries_max": 0}, "local_entries_max"),
         ({"max_bytes": 2**30}, "max_bytes"),
         ({"codec": object()}, "codec"),
     ],

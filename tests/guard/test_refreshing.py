@@ -29,7 +29,7 @@ def test_a_request_or_reply_that_is_lost_changes_nothing(run: Run, verb: str, ho
         assert await guard.get(source.compute) == 0
         assert await other.get(source.compute) == 0
         assert source.asked == 1
-        assert (await other.look()).owner == ""
+        assert (await other.inspect()).owner == ""
         assert (await guard.stats()).refused == 0
 
     run(case)
@@ -68,7 +68,7 @@ def test_an_invalidation_whose_reply_is_lost_is_carried_out(run: Run) -> None:
         await guard.get(source.compute)
         gate.mute["invalidate"] = 2
         await guard.invalidate()
-        assert (await guard.look()).state is EntryState.MISSING
+        assert (await guard.inspect()).state is EntryState.MISSING
 
     run(case)
 
@@ -95,7 +95,7 @@ def test_without_the_store_a_value_is_computed_where_that_is_wanted(
     async def case(at: At) -> None:
         client = at.client()
         gate = behind(client)
-        strict, lax = client.guard("g", ttl=60), client.guard("g", ttl=60, on_down="compute")
+        strict, lax = client.guard("g", ttl=60), client.guard("g", ttl=60, on_store_error="compute")
         source = Source()
         for verb in ("read", "begin"):
             gate.down[verb] = 10**6
@@ -129,7 +129,7 @@ def test_one_who_waits_can_be_interrupted_by_a_signal() -> None:
         slow = threading.Thread(target=lambda: theirs.guard("g", ttl=60).get(go.wait))
         slow.start()
         guard = ours.guard("g", ttl=60)
-        while not guard.look().owner:
+        while not guard.inspect().owner:
             time.sleep(0.005)
 
         class Stop(Exception):

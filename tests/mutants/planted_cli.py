@@ -60,7 +60,7 @@ CLI = [
         f"{TEST}what_cannot_be_executed_costs_no_job_an_attempt[no-such-command-127]",
         (
             WORK,
-            '        self._insist(job, "give_back")\n        if not self.code:\n',
+            '        self._insist(job, "release")\n        if not self.code:\n',
             '        self._insist(job, "retry", 0.0)\n        if not self.code:\n',
         ),
         commands=True,
@@ -70,7 +70,7 @@ CLI = [
         f"{TEST}the_second_signal_returns_what_runs",
         (
             WORK,
-            '            self._insist(job, "give_back")\n        else:\n',
+            '            self._insist(job, "release")\n        else:\n',
             '            self._insist(job, "retry", 0.0)\n        else:\n',
         ),
         commands=True,

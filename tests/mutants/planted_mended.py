@@ -98,11 +98,11 @@ MENDED = [
         (GUARD, "                down = True\n                break\n", "                raise\n"),
     ),
     bug(
-        "several values wait for the store as long as without on_down",
+        "several values wait for the store as long as without on_store_error",
         f"{MISUSE}::test_several_values_are_computed_while_the_store_is_away",
         (
             GUARD,
-            '            sent + (DOWN_S if options.on_down == "compute" else REQUEST_S),\n',
+            '            sent + (DOWN_S if options.on_store_error == "compute" else REQUEST_S),\n',
             "            sent + REQUEST_S,\n",
         ),
     ),

@@ -57,8 +57,8 @@ QUEUE_JUDGE = [
         f"{TEST}an_execution_that_comes_too_soon_is_found",
         (
             RULES,
-            'since = former.asked if from_ == "take" else min(former.end, one.took)',
-            'since = former.asked if from_ == "take" else former.took',
+            'since = former.asked if interval_from == "take" else min(former.end, one.took)',
+            'since = former.asked if interval_from == "take" else former.took',
         ),
     ),
     bug(

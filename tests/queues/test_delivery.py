@@ -46,7 +46,7 @@ def test_what_is_lost_says_so_and_settles_nothing(run: Run) -> None:
         assert job.remaining() == 0
         with pytest.raises(LockLost, match="It comes again"):
             job.check()
-        for settle in (job.ack, job.retry, job.dead_letter, job.give_back):
+        for settle in (job.ack, job.retry, job.dead_letter, job.release):
             assert await settle() is False
         assert not job.settled
         again.check()

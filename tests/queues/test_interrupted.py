@@ -138,13 +138,13 @@ def test_a_take_that_is_cancelled_while_it_waits_leaves_the_list(run_aio: Run) -
     run_aio(case)
 
 
-@pytest.mark.parametrize("how", ["ack", "retry", "dead_letter", "give_back"])
+@pytest.mark.parametrize("how", ["ack", "retry", "dead_letter", "release"])
 def test_a_settle_that_is_cancelled_at_any_await_is_carried_out(run_aio: Run, how: str) -> None:
     stands = {
         "ack": {"done": 1, "waiting": 0, "dead": 0},
         "retry": {"done": 0, "waiting": 1, "dead": 0},
         "dead_letter": {"done": 0, "waiting": 0, "dead": 1},
-        "give_back": {"done": 0, "waiting": 1, "dead": 0},
+        "release": {"done": 0, "waiting": 1, "dead": 0},
     }[how]
 
     async def case(at: At) -> None:
@@ -226,7 +226,7 @@ def test_a_body_that_is_cancelled_returns_its_job_and_one_that_fails_does_not(
     run_aio: Run,
 ) -> None:
     async def case(at: At) -> None:
-        queue = at.queue(retry_first=0, retry_max=0)
+        queue = at.queue(retry_delay=0, retry_delay_max=0)
         await queue.put("a", group="g")
 
         async def body(failure: Exception | None) -> None:
@@ -361,7 +361,7 @@ def test_ctrl_c_anywhere_in_a_loop_over_a_queue_loses_no_job() -> None:
             # Struck before its first use, a delivery is forgotten.
             warnings.simplefilter("ignore", ResourceWarning)
             watch = look.queue("q")
-            queue = client.queue("q", ttl=0.1, retry_first=0.0, retry_max=0.0)
+            queue = client.queue("q", ttl=0.1, retry_delay=0.0, retry_delay_max=0.0)
             for number in range(tries):
                 watch.put_many([[number, 0], [number, 1]], group="g")
                 seen: list[Any] = []

@@ -178,7 +178,7 @@ def test_a_take_that_is_answered_after_its_lease_is_not_handed_out(run: Run) -> 
 
 def test_a_settle_whose_reply_is_lost_counts_once(run: Run) -> None:
     async def case(at: At) -> None:
-        queue, flaky = at.flaky(retry_first=0, retry_max=0)
+        queue, flaky = at.flaky(retry_delay=0, retry_delay_max=0)
         await queue.put_many(["a", "b"], group="g")
         job = await queue.take(timeout=5)
         flaky.mute["settle"] = 2

@@ -181,7 +181,7 @@ def test_a_queue_in_memory_that_nobody_uses_is_forgotten() -> None:
 def test_a_value_that_is_damaged_is_computed_again(run: Run) -> None:
     async def case(at: At) -> None:
         client = at.client()
-        guard = client.guard("g", ttl=60, local=5)
+        guard = client.guard("g", ttl=60, local_ttl=5)
         values = memory.space(at.space).guarded
 
         async def compute() -> str:
@@ -208,7 +208,7 @@ def test_a_value_that_is_damaged_is_computed_again(run: Run) -> None:
 def test_several_values_are_computed_while_the_store_is_away(run: Run) -> None:
     async def case(at: At) -> None:
         client = at.client()
-        guard = client.guard("g", ttl=60, on_down="compute")
+        guard = client.guard("g", ttl=60, on_store_error="compute")
         away = struck.guards_of(client)
         away.down.update(dict.fromkeys(("read", "begin", "tally"), FOREVER))
         begun = time.monotonic()
@@ -237,7 +237,7 @@ def test_a_computation_that_ends_by_itself_is_a_failure(
 
         with pytest.raises(what):
             await guard.get(compute)
-        assert (await guard.look()).failures == 1
+        assert (await guard.inspect()).failures == 1
 
     run(case)
 
@@ -346,7 +346,7 @@ def test_an_async_cached_function_is_checked_as_well() -> None:
 
 def test_a_body_that_awaits_what_somebody_else_cancelled_has_failed(run_aio: Run) -> None:
     async def case(at: At) -> None:
-        queue = at.queue(retry_first=0, retry_max=0)
+        queue = at.queue(retry_delay=0, retry_delay_max=0)
         await queue.put("a", group="g")
         gone = asyncio.get_running_loop().create_future()
         gone.cancel()

@@ -159,7 +159,7 @@ def test_drain_ends_when_nothing_is_due(run: Run) -> None:
 
 def test_a_handler_may_settle_by_itself(run: Run) -> None:
     async def case(at: At) -> None:
-        queue = at.queue(retry_first=0, retry_max=0)
+        queue = at.queue(retry_delay=0, retry_delay_max=0)
         await queue.put_many(["dead", "back", "retry", "done"], group="g")
         seen: list[tuple[str, int]] = []
 
@@ -168,7 +168,7 @@ def test_a_handler_may_settle_by_itself(run: Run) -> None:
             if job.payload == "dead":
                 await job.dead_letter("never")
             elif job.payload == "back" and len(seen) == 2:
-                await job.give_back()
+                await job.release()
             elif job.payload == "retry" and job.attempt == 1:
                 await job.retry(0)
 

@@ -145,7 +145,7 @@ def test_a_coroutine_function_that_opens_the_separate_connection(
 
         async with connected(database) as one:
             for number in range(3):
-                await async_row_lock(one, f"{own_name}:{number}", timeout=0, beside=beside)
+                await async_row_lock(one, f"{own_name}:{number}", timeout=0, side_connection=beside)
 
     asyncio.run(main())
     assert opened == [1]

@@ -67,7 +67,7 @@ def test_new_names_in_all_transactions_of_a_small_pool_are_refused_in_time(
         ]
         # Then they are told in time what is the matter, and what to do
         for result in results:
-            with pytest.raises(StoreUnavailable, match=r"default_pool_size.*beside="):
+            with pytest.raises(StoreUnavailable, match=r"default_pool_size.*side_connection="):
                 result.result(20)
         assert time.monotonic() - since < SOON_S
         # And their transactions can go on
@@ -110,7 +110,9 @@ def test_a_direct_separate_connection_needs_no_session_of_the_pool(
     with ExitStack() as ends:
         both = [begun(address, ends) for _ in range(2)]
         results = [
-            aside.submit(row_lock, one, f"{own_name}:{number}", timeout=1, beside=postgres.connect)
+            aside.submit(
+                row_lock, one, f"{own_name}:{number}", timeout=1, side_connection=postgres.connect
+            )
             for number, one in enumerate(both)
         ]
         assert all(result.result(60).fence for result in results)
@@ -134,7 +136,7 @@ def test_without_a_descriptor_for_its_watch_a_separate_connection_is_closed(
         with monkeypatch.context() as patch:
             patch.setattr("holdfast.sql.blocking.bound.socket.dup", out_of_descriptors)
             with pytest.raises(StoreUnavailable, match=r"separate connection.*Too many open"):
-                row_lock(one, own_name, timeout=1, beside=beside)
+                row_lock(one, own_name, timeout=1, side_connection=beside)
         assert [there.closed for there in opened] == [True]
         # Then the transaction goes on
         row_lock(one, own_name, timeout=5)
@@ -157,7 +159,7 @@ def test_under_asyncio_it_is_closed_as_well(
             with monkeypatch.context() as patch:
                 patch.setattr("holdfast.sql.blocking.bound.socket.dup", out_of_descriptors)
                 with pytest.raises(StoreUnavailable, match=r"separate connection.*Too many open"):
-                    await async_row_lock(one, own_name, timeout=1, beside=beside)
+                    await async_row_lock(one, own_name, timeout=1, side_connection=beside)
             assert [there.closed for there in opened] == [True]
             await async_row_lock(one, own_name, timeout=5)
 

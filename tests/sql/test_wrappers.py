@@ -160,7 +160,7 @@ def test_a_function_that_opens_the_separate_connection(database: Database, own_n
 
     with database.open() as one:
         for number in range(3):
-            row_lock(one, f"{own_name}:{number}", timeout=0, beside=beside)
+            row_lock(one, f"{own_name}:{number}", timeout=0, side_connection=beside)
             one.rollback()
         assert len(opened) == 1
         with closing(opened[0]):
@@ -175,7 +175,7 @@ def test_a_separate_connection_that_cannot_be_had(
 
     for database in (postgres, mariadb):
         with database.open() as one, pytest.raises(StoreUnavailable, match="no route"):
-            row_lock(one, own_name, beside=beside)
+            row_lock(one, own_name, side_connection=beside)
 
 
 class MySQLdbLike:
@@ -188,5 +188,5 @@ class MySQLdbLike:
 
 
 def test_where_no_other_can_be_derived_a_function_is_asked_for(own_name: str) -> None:
-    with pytest.raises(ConfigError, match="beside="):
+    with pytest.raises(ConfigError, match="side_connection="):
         row_lock(MySQLdbLike(), own_name)

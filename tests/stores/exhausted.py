@@ -43,7 +43,7 @@ OTHERS: tuple[tuple[str, Callable[[Any, Any], Awaitable[object]]], ...] = (
     ("settle", settled),
     ("get", lambda queue, guard: guard.get(compute)),
     ("invalidate", lambda queue, guard: guard.invalidate()),
-    ("look", lambda queue, guard: guard.look()),
+    ("look", lambda queue, guard: guard.inspect()),
 )
 
 

@@ -195,8 +195,8 @@ def test_an_execution_that_comes_too_soon_is_found(story: Story) -> None:
     assert story.broken(interval=0.45) == {"interval": 1}
     assert story.broken(interval=0.55) == {"interval": 2}
     # From the take on it is longer, and that begins before its answer is here
-    assert story.broken(interval=0.69, from_="take") == {}
-    assert story.broken(interval=0.75, from_="take") == {"interval": 1}
+    assert story.broken(interval=0.69, interval_from="take") == {}
+    assert story.broken(interval=0.75, interval_from="take") == {"interval": 1}
 
 
 def test_the_interval_counts_from_the_end_of_the_lease_of_one_who_died(story: Story) -> None:

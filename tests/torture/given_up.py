@@ -85,7 +85,7 @@ async def _put_one(given: Given) -> Any:
 async def _take(given: Given) -> None:
     async with given.ours.queue(given.name).taking(WAIT) as job:
         assert job is not None
-        await job.give_back()
+        await job.release()
 
 
 async def _take_next(given: Given) -> None:

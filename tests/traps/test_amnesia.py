@@ -29,7 +29,7 @@ from tests.traps.amnesia import (
 from tests.traps.naive import SetNx
 
 RECLAIM = f"grace={RECLAIM_S}"
-STRICT = ("guard=strict", f"grace={STRICT_S}")
+STRICT = ("recovery=strict", f"grace={STRICT_S}")
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_and_when_it_evicts_although_it_may_not_nobody_gets_in_beside_a_holder(
 # -- what it must not cost ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["up for a usual lease", "guard=off", "one client"])
+@pytest.mark.parametrize("way", ["up for a usual lease", "recovery=off", "one client"])
 def test_a_flush_before_each_test_of_a_user_costs_no_wait(
     way: str, new_redis: NewRedis, clients: Callable[..., Client], server_clock: Clock
 ) -> None:
@@ -270,7 +270,7 @@ def test_a_flush_before_each_test_of_a_user_costs_no_wait(
     if way == "up for a usual lease":
         server_clock.step(32.0)
         until(lambda: server.info("server")["uptime_in_seconds"] > 30, "it is no longer young")
-    option = "guard=off" if way == "guard=off" else RECLAIM
+    option = "recovery=off" if way == "recovery=off" else RECLAIM
     one = clients(url(server.port, option))
     if way == "one client":
         used(one)

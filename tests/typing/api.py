@@ -17,7 +17,10 @@ from holdfast import (
     AsyncLock,
     Client,
     Delivery,
+    EntryRecord,
+    GuardCounts,
     Hold,
+    JobRecord,
     Leader,
     LineRecord,
     Lock,
@@ -102,6 +105,45 @@ def one_queue() -> None:
         assert_type(maybe, Delivery | None)
     with queue.taking() as one:
         assert_type(one, Delivery)
+
+
+def words_of_the_field() -> None:
+    """Public words that were private ones: the new name, and the former one is an error."""
+    queue = locks.queue(
+        "refunds", interval_from="take", dedup_window=60, retry_delay=1, retry_delay_max=60
+    )
+    locks.queue("refunds", from_="take")  # type: ignore[call-arg]
+    locks.queue("refunds", window=60)  # type: ignore[call-arg]
+    locks.queue("refunds", retry_first=1)  # type: ignore[call-arg]
+    locks.queue("refunds", retry_max=60)  # type: ignore[call-arg]
+    assert_type(queue.retry_dead(), int)
+    queue.revive()  # type: ignore[attr-defined]
+    assert_type(queue.jobs(limit=5), list[JobRecord])
+    queue.jobs(most=5)  # type: ignore[call-arg]
+    for job in queue.take_many(5):
+        assert_type(job.release(), bool)
+        job.give_back()  # type: ignore[attr-defined]
+    guard = locks.guard(
+        "rates",
+        ttl=60,
+        local_ttl=1,
+        local_entries_max=10,
+        failure_ttl_max=60,
+        on_store_error="compute",
+    )
+    locks.guard("rates", ttl=60, local=1)  # type: ignore[call-arg]
+    locks.guard("rates", ttl=60, local_size=10)  # type: ignore[call-arg]
+    locks.guard("rates", ttl=60, failure_max=60)  # type: ignore[call-arg]
+    locks.guard("rates", ttl=60, on_down="compute")  # type: ignore[call-arg]
+    assert_type(guard.inspect("usd"), EntryRecord)
+    guard.look("usd")  # type: ignore[attr-defined]
+    assert_type(guard.stats(), GuardCounts)
+    can = locks.capabilities
+    assert_type(can.visible_line, bool)
+    assert_type(can.wakes_waiters, bool)
+    assert_type(can.wakeup_grants, bool)
+    assert_type(can.permits_reset_when_idle, bool)
+    can.push  # type: ignore[attr-defined]  # noqa: B018
 
 
 def one_hold(hold: Hold) -> None:

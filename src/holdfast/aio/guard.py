@@ -13,7 +13,7 @@ from ..core.context import Context
 from ..core.guard.codec import Damaged
 from ..core.guard.function import CachedBase, CachedMethodBase
 from ..core.guard.guard import DEFAULT, GuardBase
-from ..core.guard.model import EntryRecord, Tally
+from ..core.guard.model import EntryRecord, GuardCounts
 from ..core.guard.refresh import Compute
 from ..errors import ConfigError
 from .loops import bound, here
@@ -99,12 +99,12 @@ class AsyncGuard(GuardBase):
         """
         return await here(self)._invalidate(keys or ("",))
 
-    async def look(self, key: str = "") -> EntryRecord:
+    async def inspect(self, key: str = "") -> EntryRecord:
         """Inspect one key: its value, the caller that computes the next, and the failures so
         far."""
-        return await here(self)._look(key)
+        return await here(self)._inspect(key)
 
-    async def stats(self) -> Tally:
+    async def stats(self) -> GuardCounts:
         """Return the counts of this guard over all its clients; other clients add theirs every 5
         seconds."""
         return await here(self)._stats()

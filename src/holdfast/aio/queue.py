@@ -24,7 +24,7 @@ from .loops import here, leave_taken, require_home
 class AsyncDelivery(DeliveryBase):
     """A taken job: no other worker gets it, or another job of its group, until it is settled.
 
-    Settle it with ``ack()``, ``retry()``, ``dead_letter()`` or ``give_back()``, or use ``with``: it
+    Settle it with ``ack()``, ``retry()``, ``dead_letter()`` or ``release()``, or use ``with``: it
     acks the job when the body ends, and retries the job when the body raises. The lease is renewed
     until then. A forgotten delivery warns when it is collected; its job is delivered again after
     the lease.
@@ -52,7 +52,7 @@ class AsyncDelivery(DeliveryBase):
         require_home(self._ctx)
         return await self._settle(self._dead_request(reason))
 
-    async def give_back(self) -> bool:
+    async def release(self) -> bool:
         """Return the job as if it had not been taken; the attempt doesn't count."""
         require_home(self._ctx)
         return await self._settle(self._return_request())
@@ -127,7 +127,7 @@ class AsyncQueue(QueueBase):
         same type is ``ConfigError``. ``group``: jobs of one group are executed in the order in
         which they were accepted, one at a time; without one it runs in parallel with all others.
         ``id``: a job with the same id is dropped (``receipt.duplicate``) as long as the first one
-        is there, and within the queue's ``window``. ``delay``: seconds before which it isn't
+        is there, and within the queue's ``dedup_window``. ``delay``: seconds before which it isn't
         executed, nor what is behind it in its group. A store that doesn't answer is tried again for
         10 seconds; then this raises ``StoreUnavailable``.
         """
@@ -171,10 +171,10 @@ class AsyncQueue(QueueBase):
         async with job:
             yield job
 
-    async def take_many(self, most: int, timeout: float | None = None) -> list[AsyncDelivery]:
-        """Take at most ``most`` jobs that are due, each of another group, in one round trip; it
+    async def take_many(self, limit: int, timeout: float | None = None) -> list[AsyncDelivery]:
+        """Take at most ``limit`` jobs that are due, each of another group, in one round trip; it
         returns as soon as there is one."""
-        count = checks.count("most", most, BATCH_MAX)
+        count = checks.count("limit", limit, BATCH_MAX)
         return await here(self)._take(count, checks.wait(True, timeout))  # type: ignore[return-value]
 
     async def ack_many(self, jobs: Iterable[AsyncDelivery]) -> list[bool]:
@@ -251,17 +251,17 @@ class AsyncQueue(QueueBase):
         return await here(self)._stats()
 
     async def jobs(
-        self, state: str | None = None, *, group: str | None = None, most: int = 100
+        self, state: str | None = None, *, group: str | None = None, limit: int = 100
     ) -> list[JobRecord]:
-        """List at most ``most`` jobs in the order of acceptance: all, or only the ``"waiting"``,
+        """List at most ``limit`` jobs in the order of acceptance: all, or only the ``"waiting"``,
         ``"delayed"``, ``"taken"`` or ``"dead"`` ones, or those of a group (``""``: ungrouped
         jobs)."""
-        return await here(self)._list(state, group, checks.count("most", most, 1_000_000))
+        return await here(self)._list(state, group, checks.count("limit", limit, 1_000_000))
 
-    async def revive(self, ids: Iterable[str] | None = None) -> int:
+    async def retry_dead(self, ids: Iterable[str] | None = None) -> int:
         """Retry dead letters, these or all; return their number. One that blocks its group keeps
         its place, any other goes to the end of its group, in the order in which they died."""
-        return await here(self)._revive(ids)
+        return await here(self)._retry_dead(ids)
 
     async def purge(self, state: str | None = None, *, ids: Iterable[str] | None = None) -> int:
         """Remove jobs: those in this state, or these, or all; return their number. Taken jobs

@@ -30,7 +30,7 @@ RUN = """\
 examples:
   holdfast run backup -- ./backup.sh --full         wait for the lock, then run
   holdfast run -n -E 0 backup -- ./backup.sh        skip if it is running somewhere
-  holdfast run -n --every 50m stat -- ./stat.sh     by cron each hour: 1h may skip one
+  holdfast run -n --min-hold 50m stat -- ./stat.sh     by cron each hour: 1h may skip one
   holdfast run -w 10m report -c 'make report | mail team'
   holdfast run --semaphore 4 gpu -- python train.py
   holdfast run -s catalog -- ./read.sh              with others who read, never beside
@@ -120,7 +120,7 @@ def _run(run: argparse.ArgumentParser) -> None:
         help="length of the lease, renewed every third of it while the command runs",
     )  # fmt: skip
     lease.add_argument(
-        "--min-hold", "--every", dest="min_hold", metavar="DUR", type=duration(0.0, 86_400.0),
+        "--min-hold", dest="min_hold", metavar="DUR", type=duration(0.0, 86_400.0),
         default=0.0, help="keep the name taken at least this long, even if the command is quicker; "
         "as long as the period of a cron job, it may skip one",
     )  # fmt: skip
@@ -314,7 +314,7 @@ def _check_run(options: argparse.Namespace, path: str) -> None:
     if options.command != "run":
         return
     if options.min_hold and (options.shared or options.exclusive or options.semaphore):
-        raise Usage("--min-hold (--every) goes with a plain lock alone", path)
+        raise Usage("--min-hold goes with a plain lock alone", path)
 
 
 def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -176,6 +176,8 @@ def _held(holders: Sequence[ClaimRecord]) -> str:
     since = f" for {span(first.age)}" if first.age >= 0 else ""
     text = f"held by {visible(first.owner)}{since} (fence {first.fence})"
     if first.kept:
-        text = f"released by {visible(first.who)}, and kept {until(first.expires_in)} by --every "
+        text = (
+            f"released by {visible(first.who)}, and kept {until(first.expires_in)} by --min-hold "
+        )
         text += f"or min_hold (fence {first.fence})"
     return text + (f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else "")

@@ -255,7 +255,7 @@ class Attempt:
         return (
             self.terms.auto_renew
             and self.spec.ttl >= store.patience
-            and store.capabilities.push_grants
+            and store.capabilities.wakeup_grants
         )
 
     async def _keep(self, waiting: Waiting) -> Joined:

@@ -257,16 +257,16 @@ class Capabilities(NamedTuple):
     #: Does it keep the values of refresh guards, ``client.guard()``?
     guards: bool = False
     #: Do the waiters stand in a line that people can see?
-    line: bool = True
+    visible_line: bool = True
     #: Do people see the owner of a hold, and its note?
     owners: bool = True
     #: Is a name one kind at a time, and another one refused?
     kinds: bool = True
     #: Is the number of a semaphore's permits forgotten when nobody holds any?
-    forgets: bool = True
-    push: bool = True
+    permits_reset_when_idle: bool = True
+    wakes_waiters: bool = True
     #: Does a push make the waiter a holder? Else it only says that asking again is worth it.
-    push_grants: bool = True
+    wakeup_grants: bool = True
     across_processes: bool = True
     durable_fences: bool = True
     #: Does the claim of a dead process end with its own ttl? Else with its session.

@@ -16,7 +16,7 @@ from ..url import StoreURL
 #: Maximum size of a prefix of keys, in bytes.
 PREFIX_MAX = 128
 #: Options of ``redis://`` that dialects don't support, or define themselves.
-_NOT_HERE = ("prefix", "guard", "grace", "replicas")
+_NOT_HERE = ("prefix", "recovery", "grace", "replicas")
 
 
 def prefix(text: str) -> str:

@@ -129,7 +129,8 @@ def twin(raw: Any) -> Twin:
     except (KeyError, AttributeError):
         raise ConfigError(
             f"a connection of {package} doesn't tell how to open another one to the same database, "
-            "which row_lock needs: give beside=, a function without arguments that opens one"
+            "which row_lock needs: give side_connection=, a function without arguments that opens "
+            "one"
         ) from None
 
 

@@ -63,8 +63,8 @@ def no_answer(name: str, waited: float) -> StoreUnavailable:
         f"{name!r:.80}: row_lock had no answer over its separate connection for {waited:.3g} s. It "
         "makes the row of a new name there, beside your transaction, and needs a second session of "
         "the server for that. Behind a pooler such as PgBouncer, raise default_pool_size above the "
-        "number of transactions at once, or give beside=, a function that connects to the server "
-        "directly. Your transaction is as it was"
+        "number of transactions at once, or give side_connection=, a function that connects to the "
+        "server directly. Your transaction is as it was"
     )
 
 

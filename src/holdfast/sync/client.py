@@ -174,25 +174,25 @@ class Client(ClientBase):
         name: str,
         *,
         min_interval: float = 0.0,
-        from_: Literal["ack", "take"] = "ack",
+        interval_from: Literal["ack", "take"] = "ack",
         rate: float | None = None,
         ttl: float | None = None,
         max_attempts: int = 10,
-        retry_first: float = 1.0,
-        retry_max: float = 300.0,
+        retry_delay: float = 1.0,
+        retry_delay_max: float = 300.0,
         on_dead: Literal["skip", "block"] = "skip",
-        window: float = 3600.0,
+        dedup_window: float = 3600.0,
     ) -> Queue:
         """A serial queue: work that is accepted now and executed in order, one at a time per group.
 
         ``min_interval``: seconds between two executions in one group, over all workers, by the
-        store's clock, from the end of the last one (``from_="ack"``) or its start (``"take"``).
-        ``rate``: maximum deliveries per second in the whole queue. ``ttl``: length of a
-        delivery's lease in seconds, renewed every third of it; a worker that dies loses its job
+        store's clock, from the end of the last one (``interval_from="ack"``) or from its start
+        (``"take"``). ``rate``: maximum deliveries per second in the whole queue. ``ttl``: length of
+        a delivery's lease in seconds, renewed every third of it; a worker that dies loses its job
         when the lease expires. ``max_attempts``: deliveries before a job that fails is a dead
-        letter; ``retry_first``, ``retry_max``: the pauses between them, doubling, in seconds.
+        letter; ``retry_delay``, ``retry_delay_max``: the pauses between them, doubling, in seconds.
         ``on_dead``: after a dead letter its group continues (``"skip"``) or stops (``"block"``).
-        ``window``: seconds for which the id of a job is remembered.
+        ``dedup_window``: seconds for which the id of a job is remembered.
         """
         from .queue import Queue  # because few programs have queues
 
@@ -201,14 +201,14 @@ class Client(ClientBase):
             checks.name(name),
             self._queue_options(
                 min_interval=min_interval,
-                from_=from_,
+                interval_from=interval_from,
                 rate=rate,
                 ttl=ttl,
                 max_attempts=max_attempts,
-                retry_first=retry_first,
-                retry_max=retry_max,
+                retry_delay=retry_delay,
+                retry_delay_max=retry_delay_max,
                 on_dead=on_dead,
-                window=window,
+                dedup_window=dedup_window,
             ),
         )
 
@@ -224,15 +224,15 @@ class Client(ClientBase):
         stale: float = 0.0,
         timeout: float | None = 30.0,
         on_timeout: Literal["error", "stale", "compute"] = "error",
-        on_down: Literal["error", "compute"] = "error",
+        on_store_error: Literal["error", "compute"] = "error",
         refresh: Literal["foreground", "background"] = "foreground",
         lease: float = 5.0,
         early: float = 0.0,
         jitter: float = 0.0,
         failure_ttl: float = 0.0,
-        failure_max: float = 60.0,
-        local: float = 0.0,
-        local_size: int = 1000,
+        failure_ttl_max: float = 60.0,
+        local_ttl: float = 0.0,
+        local_entries_max: int = 1000,
         max_bytes: int | None = None,
         codec: Codec | None = None,
         cache: object = None,
@@ -243,15 +243,15 @@ class Client(ClientBase):
         computes the next, in the ``"foreground"`` (it waits for its own result) or in the
         ``"background"``. With nothing to serve the others wait up to ``timeout`` for it;
         ``on_timeout``: then ``RefreshTimeout``, the ``"stale"`` value however old, or ``"compute"``
-        it without storing it. ``on_down``: what to do if the store doesn't answer. ``lease``: what
-        a computing process that dies costs the others, in seconds, renewed while it lives.
-        ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good value; 0:
-        never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds for which
-        a failure is remembered, doubling up to ``failure_max``. ``local``: seconds for which this
-        process serves a value without asking the store, at most ``local_size`` values.
-        ``max_bytes``: limit of one value. ``codec``: how values become bytes, if not as bytes, text
-        or JSON. ``cache``: keep the values in this cache of yours, and only the refresh leases in
-        the store (see ``holdfast.caches``).
+        it without storing it. ``on_store_error``: what to do if the store doesn't answer.
+        ``lease``: what a computing process that dies costs the others, in seconds, renewed while it
+        lives. ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good value;
+        0: never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds for
+        which a failure is remembered, doubling up to ``failure_ttl_max``. ``local_ttl``: seconds
+        for which this process serves a value without asking the store, at most
+        ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``: how values
+        become bytes, if not as bytes, text or JSON. ``cache``: keep the values in this cache of
+        yours, and only the refresh leases in the store (see ``holdfast.caches``).
         """
         from ..caches.blocking import port  # because few programs have guards
         from .guard import Guard
@@ -261,15 +261,15 @@ class Client(ClientBase):
             stale=stale,
             timeout=timeout,
             on_timeout=on_timeout,
-            on_down=on_down,
+            on_store_error=on_store_error,
             refresh=refresh,
             lease=lease,
             early=early,
             jitter=jitter,
             failure_ttl=failure_ttl,
-            failure_max=failure_max,
-            local=local,
-            local_size=local_size,
+            failure_ttl_max=failure_ttl_max,
+            local_ttl=local_ttl,
+            local_entries_max=local_entries_max,
             max_bytes=max_bytes,
             codec=codec,
             cache=port(cache),

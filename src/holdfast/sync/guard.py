@@ -9,7 +9,7 @@ from ..core import checks, functions
 from ..core.guard.codec import Damaged
 from ..core.guard.function import CachedBase, CachedMethodBase
 from ..core.guard.guard import DEFAULT, GuardBase
-from ..core.guard.model import EntryRecord, Tally
+from ..core.guard.model import EntryRecord, GuardCounts
 from ..core.guard.refresh import Compute
 from ..errors import ConfigError
 from ..runtime.blocking import outside, run_sync
@@ -78,12 +78,12 @@ class Guard(GuardBase):
         """
         return run_sync(self._invalidate(keys or ("",)))
 
-    def look(self, key: str = "") -> EntryRecord:
+    def inspect(self, key: str = "") -> EntryRecord:
         """Inspect one key: its value, the caller that computes the next, and the failures so
         far."""
-        return run_sync(self._look(key))
+        return run_sync(self._inspect(key))
 
-    def stats(self) -> Tally:
+    def stats(self) -> GuardCounts:
         """Return the counts of this guard over all its clients; other clients add theirs every 5
         seconds."""
         return run_sync(self._stats())

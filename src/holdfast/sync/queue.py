@@ -22,7 +22,7 @@ from ..runtime.blocking import nested, outside, run_sync
 class Delivery(DeliveryBase):
     """A taken job: no other worker gets it, or another job of its group, until it is settled.
 
-    Settle it with ``ack()``, ``retry()``, ``dead_letter()`` or ``give_back()``, or use ``with``: it
+    Settle it with ``ack()``, ``retry()``, ``dead_letter()`` or ``release()``, or use ``with``: it
     acks the job when the body ends, and retries the job when the body raises. The lease is renewed
     until then. A forgotten delivery warns when it is collected; its job is delivered again after
     the lease.
@@ -47,7 +47,7 @@ class Delivery(DeliveryBase):
         hand."""
         return run_sync(self._settle(self._dead_request(reason)))
 
-    def give_back(self) -> bool:
+    def release(self) -> bool:
         """Return the job as if it had not been taken; the attempt doesn't count."""
         return run_sync(self._settle(self._return_request()))
 
@@ -116,7 +116,7 @@ class Queue(QueueBase):
         same type is ``ConfigError``. ``group``: jobs of one group are executed in the order in
         which they were accepted, one at a time; without one it runs in parallel with all others.
         ``id``: a job with the same id is dropped (``receipt.duplicate``) as long as the first one
-        is there, and within the queue's ``window``. ``delay``: seconds before which it isn't
+        is there, and within the queue's ``dedup_window``. ``delay``: seconds before which it isn't
         executed, nor what is behind it in its group. A store that doesn't answer is tried again for
         10 seconds; then this raises ``StoreUnavailable``.
         """
@@ -160,10 +160,10 @@ class Queue(QueueBase):
         with job:
             yield job
 
-    def take_many(self, most: int, timeout: float | None = None) -> list[Delivery]:
-        """Take at most ``most`` jobs that are due, each of another group, in one round trip; it
+    def take_many(self, limit: int, timeout: float | None = None) -> list[Delivery]:
+        """Take at most ``limit`` jobs that are due, each of another group, in one round trip; it
         returns as soon as there is one."""
-        count = checks.count("most", most, BATCH_MAX)
+        count = checks.count("limit", limit, BATCH_MAX)
         return run_sync(self._take(count, checks.wait(True, timeout)))  # type: ignore[arg-type]
 
     def ack_many(self, jobs: Iterable[Delivery]) -> list[bool]:
@@ -219,17 +219,17 @@ class Queue(QueueBase):
         return run_sync(self._stats())
 
     def jobs(
-        self, state: str | None = None, *, group: str | None = None, most: int = 100
+        self, state: str | None = None, *, group: str | None = None, limit: int = 100
     ) -> list[JobRecord]:
-        """List at most ``most`` jobs in the order of acceptance: all, or only the ``"waiting"``,
+        """List at most ``limit`` jobs in the order of acceptance: all, or only the ``"waiting"``,
         ``"delayed"``, ``"taken"`` or ``"dead"`` ones, or those of a group (``""``: ungrouped
         jobs)."""
-        return run_sync(self._list(state, group, checks.count("most", most, 1_000_000)))
+        return run_sync(self._list(state, group, checks.count("limit", limit, 1_000_000)))
 
-    def revive(self, ids: Iterable[str] | None = None) -> int:
+    def retry_dead(self, ids: Iterable[str] | None = None) -> int:
         """Retry dead letters, these or all; return their number. One that blocks its group keeps
         its place, any other goes to the end of its group, in the order in which they died."""
-        return run_sync(self._revive(ids))
+        return run_sync(self._retry_dead(ids))
 
     def purge(self, state: str | None = None, *, ids: Iterable[str] | None = None) -> int:
         """Remove jobs: those in this state, or these, or all; return their number. Taken jobs

@@ -16,7 +16,7 @@ from tests.servers.redis_server import RedisServer
         ("fair=yes", "known: false, true"),
         ("fair_wait=0", "seconds"),
         ("fensed=true", 'did you mean "fenced"'),
-        ("guard=strict", "no option"),
+        ("recovery=strict", "no option"),
         ("prefix=" + "x" * 129, "at most 128 bytes"),
         ("fair=true&fenced=true", "fair and fenced"),
     ],

@@ -52,7 +52,7 @@ def test_each_verb_that_is_cut_off_is_carried_out_once(
         last = queue.take(timeout=10)
         assert last is not None
         assert last.dead_letter("no good")
-        assert queue.revive() == 1
+        assert queue.retry_dead() == 1
         # What is counted may be less than was done; it is done all the same
         armed = proxy.arm(PURGE, fault)
         with pytest.raises(StoreUnavailable):

@@ -46,7 +46,7 @@ def test_each_verb_that_is_cut_off_counts_once(
         hits.append(proxy.arm(INVALIDATE, fault))
         # What was there is gone; whether it was there is told once
         assert guard.invalidate() in (0, 1)
-        assert other.look().version == 0
+        assert other.inspect().version == 0
         assert [one.hits for one in hits] == [1, 1, 1, 1]
     assert calls == TRIES
     assert guard.stats().refused == 0

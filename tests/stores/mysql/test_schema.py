@@ -101,7 +101,7 @@ def use_guard(client: Any) -> None:
     with pytest.raises(ZeroDivisionError):
         guard.get(lambda: 1 // 0, key="c")
     assert guard.invalidate("", "b", "c") == 2
-    assert (guard.look().version, guard.stats().computes) == (0, 4)
+    assert (guard.inspect().version, guard.stats().computes) == (0, 4)
 
 
 def use_queue(client: Any) -> None:
@@ -113,7 +113,7 @@ def use_queue(client: Any) -> None:
     time.sleep(1.6)
     jobs[0].check()
     assert jobs[0].dead_letter("no")
-    assert queue.revive() == 1
+    assert queue.retry_dead() == 1
     assert len(queue.jobs()) == queue.stats().waiting == 2
     assert queue.purge() == 2
 

@@ -36,4 +36,6 @@ def works(stage: Stage, url: str, name: str, file: str) -> None:
             time.sleep(0.002)
             log.write(json.dumps([job.payload, job.fence, begun, time.monotonic()]) + "\n")
 
-        client.queue(name, ttl=3.0, retry_first=0, retry_max=0).worker(handle, concurrency=2).run()
+        client.queue(name, ttl=3.0, retry_delay=0, retry_delay_max=0).worker(
+            handle, concurrency=2
+        ).run()

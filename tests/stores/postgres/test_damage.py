@@ -211,7 +211,7 @@ def test_a_superuser_calls_no_function_that_somebody_else_has_made(
 
 def test_a_strict_guard_opens_its_window_after_any_crash(new_postgres: NewServer) -> None:
     server = new_postgres(fsync=True)
-    url = server.url_for(options="guard=strict&grace=4")
+    url = server.url_for(options="recovery=strict&grace=4")
     with Client(url) as client:
         client.lock("x").acquire().release()
     server.crash()

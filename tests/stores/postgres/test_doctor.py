@@ -87,7 +87,7 @@ def test_what_is_set_against_us_is_told(new_postgres: NewServer) -> None:
     with Client(server.url) as client:
         client.lock("x").acquire().release()
     crowd = [server.connect() for _ in range(8)]
-    found = worst(server.url_for(options="durable=relaxed&guard=off&pool=3"))
+    found = worst(server.url_for(options="durable=relaxed&recovery=off&pool=3"))
     for one in crowd:
         one.close()
     for subject in ("timeouts", "autovacuum", "durability", "connections"):
@@ -125,4 +125,4 @@ def test_a_standby_can_not_be_used(new_postgres: NewServer) -> None:
 def test_without_a_schema_it_says_who_makes_it(new_postgres: NewServer) -> None:
     server = new_postgres()
     assert worst(server.url)["schema"].level is Level.OK
-    assert worst(server.url_for(options="create=off"))["schema"].level is Level.FAIL
+    assert worst(server.url_for(options="create_schema=off"))["schema"].level is Level.FAIL

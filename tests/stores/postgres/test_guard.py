@@ -142,7 +142,7 @@ def test_a_standby_that_is_promoted_lets_nobody_in_at_first(
 
 def test_without_a_guard_nobody_waits(new_postgres: NewServer) -> None:
     server = new_postgres()
-    with Client(server.url_for(options="durable=relaxed&guard=off")) as one:
+    with Client(server.url_for(options="durable=relaxed&recovery=off")) as one:
         one.lock("a").acquire().release()
         server.crash()
         begun = time.monotonic()
@@ -153,9 +153,9 @@ def test_without_a_guard_nobody_waits(new_postgres: NewServer) -> None:
 
 def test_a_strict_guard_keeps_leases_within_its_window(postgres_url: str, own_name: str) -> None:
     with (
-        Client(f"{postgres_url}?guard=strict&grace=3") as one,
+        Client(f"{postgres_url}?recovery=strict&grace=3") as one,
         one.lock(own_name, ttl=60) as hold,
     ):
         assert hold.remaining() <= 3
     with pytest.raises(ConfigError, match="too short"):
-        Client(f"{postgres_url}?guard=strict&grace=1").lock("x").acquire()
+        Client(f"{postgres_url}?recovery=strict&grace=1").lock("x").acquire()

@@ -54,7 +54,7 @@ def test_threads_wait_their_turn_by_asking(pooler: PgBouncer, own_name: str) -> 
             thread.join(30)
         assert len(fences) == 3
         assert fences == sorted(fences)
-        assert not locks.capabilities.push
+        assert not locks.capabilities.wakes_waiters
         assert locks.inspect(own_name) == []
 
 
@@ -71,7 +71,7 @@ def test_tasks_wait_their_turn_by_asking(pooler: PgBouncer, own_name: str) -> No
             await asyncio.sleep(0.3)
             await hold.release()
             assert len(set(await asyncio.gather(*tasks))) == 3
-            assert not locks.capabilities.push
+            assert not locks.capabilities.wakes_waiters
 
     asyncio.run(main())
 

@@ -325,7 +325,7 @@ def test_what_is_over_leaves_no_row_behind(
 ) -> None:
     server = new_postgres()
     with Client(server.url) as client:
-        queue = client.queue("x", window=60, rate=1000, retry_first=0, retry_max=0)
+        queue = client.queue("x", dedup_window=60, rate=1000, retry_delay=0, retry_delay_max=0)
         for number in range(20):
             queue.put(number, group=f"g{number % 3}" if number % 2 else None, id=f"i{number}")
         for job in queue.take_many(3, timeout=5):

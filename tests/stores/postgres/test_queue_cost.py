@@ -93,16 +93,16 @@ def look_at_a_few(server: PostgresServer, client: Client, name: str, groups: int
     first, second = queue.take_many(1, timeout=5) + queue.take_many(1, timeout=5)
     assert first.dead_letter("no")
     for state, group, many in (("taken", None, 1), ("dead", None, 1), (None, "g1", 10)):
-        queue.jobs(state, group=group, most=10)  # the first one reads of the catalogue, too
+        queue.jobs(state, group=group, limit=10)  # the first one reads of the catalogue, too
         server.ask("SELECT pg_stat_statements_reset()")
-        found = queue.jobs(state, group=group, most=10)
+        found = queue.jobs(state, group=group, limit=10)
         assert len(found) == (many if group is None or groups else 0)
         calls, pages = spent(server)
         print(f"{state or group}: {pages} pages")
         assert calls == 1
         assert pages < TO_LOOK + TO_LOOK_EACH * many
-    assert second.give_back()
-    assert queue.revive() == 1
+    assert second.release()
+    assert queue.retry_dead() == 1
 
 
 @GROUPED

@@ -173,7 +173,7 @@ def put(server: PostgresServer, bank: Bank, group: str, over: threading.Event) -
 def work(server: PostgresServer, bank: Bank, over: threading.Event) -> None:
     """Work until all is done."""
     with Client(server.url) as client:
-        queue = client.queue("x", ttl=3, retry_first=0, retry_max=0)
+        queue = client.queue("x", ttl=3, retry_delay=0, retry_delay_max=0)
         while not (over.is_set() and bank.all_done()):
             with contextlib.suppress(StoreUnavailable):
                 job = queue.take(timeout=0.5)

@@ -50,7 +50,7 @@ def test_a_schema_from_before_queues_is_added_to(
         with server.connect() as admin:
             admin.execute(ddl.script("holdfast"))  # type: ignore[call-overload]
     ddl.statements.cache_clear()
-    fixed = server.url_for(options="create=off")
+    fixed = server.url_for(options="create_schema=off")
     with Client(server.url) as client, Client(fixed) as other:
         hold = other.lock("x").acquire()
         (old,) = (one for one in examine(url_of(fixed)) if one.subject == "schema")

@@ -378,7 +378,7 @@ def test_a_server_that_crashes_loses_values_and_refuses_what_was_computed(
 
         # It is back with empty tables: the duty is nobody's, and the value isn't stored
         assert guard.get(compute, key="b", timeout=30) == "late"
-        assert (guard.look("b").version, guard.look("a").version) == (0, 0)
+        assert (guard.inspect("b").version, guard.inspect("a").version) == (0, 0)
         assert guard.get(lambda: "anew", key="a") == "anew"
         assert guard.get(lambda: "anew", key="b") == "anew"
         # A restart in order keeps them

@@ -170,7 +170,7 @@ def test_every_statement_goes_by_an_index(server: PostgresServer) -> None:
             guard.invalidate(f"{number}", "b")
         assert guard.stats().computes > 30
         assert client.guards("indexed")
-        guard.look()
+        guard.inspect()
     time.sleep(TOLD_S)
     rows = server.ask(
         "SELECT relname, seq_scan FROM pg_stat_user_tables WHERE relname LIKE 'refresh%'"

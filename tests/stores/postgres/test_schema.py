@@ -72,7 +72,7 @@ def test_a_client_that_waited_too_long_for_its_making_works_later(
 
 
 def test_the_command_prints_and_makes_it_and_may_be_called_again(server: PostgresServer) -> None:
-    url = server.url_for(options="schema=by_command&create=off")
+    url = server.url_for(options="schema=by_command&create_schema=off")
     with pytest.raises(ConfigError, match="holdfast schema"):
         Client(url).lock("x").acquire()
     for said in ("made version 5", "is there already"):
@@ -90,7 +90,7 @@ def test_what_is_printed_may_be_carried_out_twice(server: PostgresServer) -> Non
     with server.connect() as admin:
         for _ in range(2):
             admin.execute(printed.stdout)  # type: ignore[call-overload]
-    url = server.url_for(options="schema=printed&create=off")
+    url = server.url_for(options="schema=printed&create_schema=off")
     with Client(url) as client:
         client.lock("x").acquire().release()
 
@@ -172,13 +172,18 @@ def test_the_least_rights_suffice_for_everything(
         queue.put_many([1, 2], group="g")
         job = two.queue(own_name).take(timeout=5)
         assert job is not None
-        assert job.give_back()
+        assert job.release()
         with two.queue(own_name, ttl=4).take(timeout=5) as job:  # type: ignore[union-attr]
             time.sleep(1.6)  # it is renewed meanwhile
         job = queue.take(timeout=5)
         assert job is not None
         assert job.retry()
-        assert (queue.revive(), queue.stats().waiting, queue.purge(), queue.jobs()) == (1, 1, 1, [])
+        assert (queue.retry_dead(), queue.stats().waiting, queue.purge(), queue.jobs()) == (
+            1,
+            1,
+            1,
+            [],
+        )
         hold = one.lock(own_name).acquire()
         served: list[int] = []
         waiter = threading.Thread(
@@ -199,7 +204,7 @@ def test_the_least_rights_suffice_for_everything(
         assert guard.get(compute) == 1
         assert two.guard(own_name, ttl=60).get_many(["", "b"], len) == {"": 1, "b": 1}
         assert guard.invalidate("", "b") == 2
-        assert (guard.look().version, guard.stats().computes) == (0, 1)
+        assert (guard.inspect().version, guard.stats().computes) == (0, 1)
 
     async def main() -> None:
         async with AsyncClient(restricted) as client, client.lock(f"{own_name}:aio"):

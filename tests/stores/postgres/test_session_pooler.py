@@ -20,7 +20,7 @@ from tests.stores.postgres.conftest import asked_when_woken
 
 SESSIONS = 40
 #: With nothing that asks by itself meanwhile.
-SAID = "?pooler=session&guard=off"
+SAID = "?pooler=session&recovery=off"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def sharing(shared_postgres: PostgresServer) -> Iterator[PgBouncer]:
 def test_threads_are_woken(pooler: PgBouncer, own_name: str) -> None:
     with Client(pooler.url + SAID) as one, Client(pooler.url + SAID) as two:
         asked = [asked_when_woken(one, two, own_name) for _ in range(3)]
-        assert two.capabilities.push
+        assert two.capabilities.wakes_waiters
     assert min(asked) == 0
 
 
@@ -52,7 +52,7 @@ def test_tasks_are_woken(pooler: PgBouncer, own_name: str) -> None:
                 with aim(two, steps.append):
                     await _served(one, two, own_name)
                 asked.append(steps.count(Step("keep", "before")))
-            assert two.capabilities.push
+            assert two.capabilities.wakes_waiters
 
     asked: list[int] = []
     asyncio.run(main())
@@ -73,7 +73,7 @@ async def _served(one: AsyncClient, two: AsyncClient, name: str) -> None:
 def test_without_a_word_nobody_listens(pooler: PgBouncer, own_name: str) -> None:
     with Client(pooler.url) as one, Client(pooler.url) as two:
         assert asked_when_woken(one, two, own_name) > 0
-        assert not two.capabilities.push
+        assert not two.capabilities.wakes_waiters
 
 
 @pytest.mark.parametrize("face", ["threads", "tasks"])
@@ -88,7 +88,7 @@ def test_a_wrong_word_is_noticed_before_anybody_listens(
     if face == "threads":
         with Client(postgres_url) as one, Client(sharing.url + SAID) as two:
             assert asked_when_woken(one, two, own_name) > 0
-            assert not two.capabilities.push
+            assert not two.capabilities.wakes_waiters
     else:
         asyncio.run(_wait_as_tasks(postgres_url, sharing.url + SAID, own_name))
     # Then it is told
@@ -104,7 +104,7 @@ def test_a_wrong_word_is_noticed_before_anybody_listens(
 async def _wait_as_tasks(direct: str, pooled: str, name: str) -> None:
     async with AsyncClient(direct) as one, AsyncClient(pooled) as two:
         await _served(one, two, name)
-        assert not two.capabilities.push
+        assert not two.capabilities.wakes_waiters
 
 
 def test_doctor_tells_which_is_which(pooler: PgBouncer, sharing: PgBouncer) -> None:

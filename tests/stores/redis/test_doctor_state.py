@@ -165,7 +165,7 @@ def test_memory_that_is_full_and_that_will_be(new_redis: NewRedis) -> None:
 def test_a_strict_guard_fails_where_keys_may_be_evicted(new_redis: NewRedis) -> None:
     server = new_redis(*KEPT, "maxmemory 60mb", "maxmemory-policy allkeys-lru")
     assert one(server.url, "eviction").level is Level.WARN
-    assert one(f"{server.url}?guard=strict", "eviction").level is Level.FAIL
+    assert one(f"{server.url}?recovery=strict", "eviction").level is Level.FAIL
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_what_a_restart_loses(
     new_redis: NewRedis, settings: tuple[str, ...], level: Level, words: str
 ) -> None:
     server = new_redis(*settings)
-    finding = one(f"{server.url}?guard=off", "persistence")
+    finding = one(f"{server.url}?recovery=off", "persistence")
     assert (finding.level, words in finding.text) == (level, True)
     assert ("appendonly yes" in finding.remedy) == (level is not Level.OK)
     # And the guard makes up for it
@@ -230,7 +230,7 @@ def test_the_guard_tells_whom_it_lets_in(new_redis: NewRedis) -> None:
     # Given a server that has just been started, and that nobody has used
     server = new_redis(*KEPT, known=False)
     assert "lets nobody in" in one(server.url, "guard").text
-    assert one(f"{server.url}?guard=off", "guard").level is Level.OK
+    assert one(f"{server.url}?recovery=off", "guard").level is Level.OK
     # When it is used, then it waits for those who may hold
     with Client(f"{server.url}?grace=2") as locks:
         assert locks.lock("x").acquire(timeout=10)

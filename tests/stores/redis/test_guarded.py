@@ -161,7 +161,7 @@ def test_who_has_no_time_is_told_in_time(new_redis: NewRedis, face: str) -> None
 
 def test_without_a_guard_nobody_waits(new_redis: NewRedis, new_client: MakeClient) -> None:
     server = new_redis(known=False)
-    client = new_client(url(server, "guard=off"))
+    client = new_client(url(server, "recovery=off"))
     hold = client.lock("x").acquire(blocking=False)
     assert hold
     server.restart(data=False)
@@ -169,7 +169,8 @@ def test_without_a_guard_nobody_waits(new_redis: NewRedis, new_client: MakeClien
 
 
 @pytest.mark.parametrize(
-    "wrong", ["guard=strickt", "grace=0.1", "grace=soon", "replicas=-1", "guard=strict&grace=2"]
+    "wrong",
+    ["recovery=strickt", "grace=0.1", "grace=soon", "replicas=-1", "recovery=strict&grace=2"],
 )
 def test_a_wrong_option_is_refused(wrong: str) -> None:
     with pytest.raises(ConfigError, match=r"guard|grace|replicas"):
@@ -180,7 +181,7 @@ def test_a_strict_guard_gives_no_lease_that_is_longer_than_its_window(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     server = new_redis()
-    client = new_client(url(server, "guard=strict", "grace=3"))
+    client = new_client(url(server, "recovery=strict", "grace=3"))
     with client.lock("x", ttl=3600) as hold:
         assert hold.remaining() < 3
         assert hold.extend(3600) < 3
@@ -268,7 +269,7 @@ def test_with_replicas_a_push_only_says_ask_again(
     with new_watched(replicas=1, sentinels=0) as watched:
         address = url(watched.primary, "replicas=1")
         client, other = new_client(address), new_client(address)
-        assert not client.supports("push_grants")
+        assert not client.supports("wakeup_grants")
         for _ in range(3):
             hold = client.lock("x").acquire()
             waiting = threading.Thread(target=lambda: other.lock("x").acquire(timeout=9).release())

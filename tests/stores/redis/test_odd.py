@@ -149,7 +149,7 @@ VERBS: dict[str, Callable[[Any], Any]] = {
 
 
 def _guard(client: Any) -> Any:
-    return client.guard("g", ttl=60, lease=1, timeout=0.05, on_down="compute")
+    return client.guard("g", ttl=60, lease=1, timeout=0.05, on_store_error="compute")
 
 
 def _computing(client: Any) -> Callable[..., Any]:

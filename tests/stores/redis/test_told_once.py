@@ -175,7 +175,7 @@ def test_without_a_guard_it_is_told_as_well(
     scheme: str, face: str, new_redis: NewRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = new_redis("maxmemory 50mb", "maxmemory-policy volatile-lru")
-    options = "?guard=off" if scheme == "redis" else ""
+    options = "?recovery=off" if scheme == "redis" else ""
     use(face, f"{scheme}://127.0.0.1:{server.port}/0{options}")
     assert len(said(caplog, "may evict keys")) == 1
     assert not said(caplog, "no guard")

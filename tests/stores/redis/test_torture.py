@@ -75,7 +75,7 @@ def test_data_that_are_lost_under_load_let_nobody_overlap_with_a_strict_guard(
         "restart": lambda: server.restart(data=False),
     }
     options = Options(
-        store=f"{server.url}?guard=strict&grace={WINDOW_S}",
+        store=f"{server.url}?recovery=strict&grace={WINDOW_S}",
         seconds=times(400, 12),
         seed=seeded(f"torture on Redis, {loss}"),
         processes=times(12, 6),

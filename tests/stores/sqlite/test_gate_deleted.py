@@ -47,8 +47,8 @@ ANSWERS: dict[str, tuple[Callable[[Queue], Any], Callable[[Queue, Any], object],
     "ack": (lambda q: q.take(timeout=0), lambda q, job: job.ack(), True),
     "retry": (lambda q: q.take(timeout=0), lambda q, job: job.retry(), True),
     "dead letter": (lambda q: q.take(timeout=0), lambda q, job: job.dead_letter(), True),
-    "give back": (lambda q: q.take(timeout=0), lambda q, job: job.give_back(), True),
-    "revive": (lambda q: q.take(timeout=0).dead_letter(), lambda q, _: q.revive(), 1),  # type: ignore[union-attr]
+    "give back": (lambda q: q.take(timeout=0), lambda q, job: job.release(), True),
+    "revive": (lambda q: q.take(timeout=0).dead_letter(), lambda q, _: q.retry_dead(), 1),  # type: ignore[union-attr]
     "purge": (lambda q: None, lambda q, _: q.purge(), 2),
 }
 

@@ -71,7 +71,7 @@ def test_kill_9_at_any_point_of_a_verb_leaves_it_whole_or_undone(
 
         def dies(child: Child, number: int) -> None:
             theirs = Client(f"sqlite://{path}").guard("g", ttl=600, lease=600)
-            theirs.look()
+            theirs.inspect()
             with Strike(number, die, within=INSIDE) as strike:
                 verb(theirs)
             child.say(strike.points)
@@ -126,13 +126,13 @@ def test_an_interrupt_at_any_point_leaves_nothing_locked_and_no_duty(path: Path)
                 work()
             # Then others get in at once, soon find no duty, and both read the same
             begun = time.monotonic()
-            while theirs.look().owner:
+            while theirs.inspect().owner:
                 assert time.monotonic() - begun < 5.0 + lag.since(begun)
                 time.sleep(0.005)
             found = theirs.get(lambda: -number, timeout=5)
             assert ours.get(never, timeout=5) == found
             assert theirs.invalidate() == 1
-            assert ours.look().state is EntryState.MISSING
+            assert ours.inspect().state is EntryState.MISSING
             assert ours.get(lambda: "again", timeout=5) == "again"
         whole(path)
 
@@ -311,7 +311,7 @@ def test_a_cancelled_task_leaves_no_duty(path: Path) -> None:
                     await task
                 assert await guard.get(work, timeout=5) == 1
                 await guard.invalidate()
-            assert not (await guard.look()).owner
+            assert not (await guard.inspect()).owner
 
     asyncio.run(main())
 
@@ -325,7 +325,7 @@ def test_a_writer_killed_amid_a_change_leaves_readers_right(path: Path) -> None:
 
             def dies(_: Child, at: int = number) -> None:
                 theirs = Client(f"sqlite://{path}").guard("g", ttl=60)
-                theirs.look()
+                theirs.inspect()
                 where = "holdfast.stores.sqlite.blocking.values.reading:Changing.__"
                 verbs = ["enter__", "exit__", "exit__"]
                 with Strike(max(at, 1), die, function=where + verbs[at]):

@@ -56,7 +56,7 @@ def test_after_a_boot_no_value_comes_back_and_a_torn_file_is_no_trouble(
     with Client(f"sqlite://{path}") as client:
         guard = client.guard("g", ttl=600)
         assert guard.get(lambda: "old") == "old"
-        before = guard.look().version
+        before = guard.inspect().version
     with Client(f"sqlite://{path}") as client:
         assert client.guard("g", ttl=600).get(never) == "old"
     # When the power is cut, the last writes are lost, an invalidation among them, or torn
@@ -64,9 +64,9 @@ def test_after_a_boot_no_value_comes_back_and_a_torn_file_is_no_trouble(
     boot(2)
     with Client(f"sqlite://{path}") as client:
         guard = client.guard("g", ttl=600)
-        assert guard.look().state is EntryState.MISSING
+        assert guard.inspect().state is EntryState.MISSING
         assert guard.get(lambda: "new") == "new"
-        assert guard.look().version > before
+        assert guard.inspect().version > before
 
 
 def test_where_the_system_names_no_boot_its_beginning_tells(
@@ -108,7 +108,7 @@ def test_files_that_are_deleted_are_made_anew_empty_and_all_find_the_same(
             assert time.monotonic() - begun < 2.0 + lag.since(begun)
             time.sleep(0.01)
         assert theirs.invalidate() == 1
-        assert ours.look().state is EntryState.MISSING
+        assert ours.inspect().state is EntryState.MISSING
         assert theirs.get(lambda: "again") == ours.get(never) == "again"
 
 
@@ -205,11 +205,11 @@ def test_on_a_full_disk_values_are_returned_and_what_is_there_can_be_invalidated
                     assert guard.get(lambda: b"x" * 900_000, key=str(number))
             assert time.monotonic() - begun < 10 + lag.since(begun)
             assert "was computed, but not stored" in caplog.text
-            assert not guard.look("7").owner
+            assert not guard.inspect("7").owner
             # And no old value is stuck
             assert guard.get(never) == "there"
             assert guard.invalidate() == 1
-            assert guard.look().state is EntryState.MISSING
+            assert guard.inspect().state is EntryState.MISSING
             (disk / "filler").unlink()
             assert guard.get(lambda: b"y" * 900_000, key="7") == b"y" * 900_000
             assert guard.get(never, key="7") == b"y" * 900_000

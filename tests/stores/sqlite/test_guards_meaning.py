@@ -17,8 +17,8 @@ from holdfast.core.guard.model import (
     EntryRecord,
     Failing,
     Finish,
+    GuardCounts,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -206,18 +206,18 @@ def test_what_is_counted_adds_up_and_is_forgotten_after_a_week(
 ) -> None:
     bench = Bench(path, random.Random(1), monkeypatch)
     for one in bench.engines:
-        one.tally("g", Tally(*range(9)), WITHIN)
-    one.tally("gg", Tally(hits=1), WITHIN)
-    one.tally("h\N{SNOWMAN}", Tally(hits=2), WITHIN)
+        one.tally("g", GuardCounts(*range(9)), WITHIN)
+    one.tally("gg", GuardCounts(hits=1), WITHIN)
+    one.tally("h\N{SNOWMAN}", GuardCounts(hits=2), WITHIN)
     assert [(r.name, r.tally) for r in one.survey("g", False, WITHIN)] == [
-        ("g", Tally(*(3 * n for n in range(9)))),
-        ("gg", Tally(hits=1)),
+        ("g", GuardCounts(*(3 * n for n in range(9)))),
+        ("gg", GuardCounts(hits=1)),
     ]
     assert [r.name for r in one.survey("g", True, WITHIN)] == ["g"]
     assert len(one.survey("", False, WITHIN)) == 3
     bench.now += 7 * 86_400.0 + 1
     assert one.survey("", False, WITHIN) == []
-    one.tally("g", Tally(hits=1), WITHIN)
-    assert one.survey("", False, WITHIN)[0].tally == Tally(hits=1)
+    one.tally("g", GuardCounts(hits=1), WITHIN)
+    assert one.survey("", False, WITHIN)[0].tally == GuardCounts(hits=1)
     for one in bench.engines:
         one.close(WITHIN)

@@ -52,7 +52,7 @@ def test_a_read_waits_for_no_gate_and_for_no_writer(path: Path, bytes_of_it: int
         value = "x" * bytes_of_it
         ours, theirs = here.guard("g", ttl=600), there.guard("g", ttl=600)
         assert ours.get(lambda: value) == value
-        theirs.look("other")
+        theirs.inspect("other")
         with shut(path):
             writes = sqlite3.connect(f"{path}-values", isolation_level=None)
             writes.execute("BEGIN IMMEDIATE")
@@ -75,7 +75,7 @@ def test_on_a_loop_a_read_waits_for_no_gate_and_for_no_thread(path: Path) -> Non
             engine = engine_of(client)
             with shut(path):
                 # The worker is busy with somebody who waits for the gate
-                stuck = asyncio.create_task(guard.look())
+                stuck = asyncio.create_task(guard.inspect())
                 await asyncio.sleep(0.05)
                 for _ in range(3):
                     begun = time.monotonic()

@@ -285,9 +285,9 @@ def test_only_local_file_systems_are_taken(
         assert isinstance(Desk(where).join(claim()), Held)
         return
     # Or else he is told, and may insist
-    with pytest.raises(ConfigError, match=rf"{kind}.*any_fs=yes"):
+    with pytest.raises(ConfigError, match=rf"{kind}.*network_fs=yes"):
         Desk(where).join(claim())
-    assert isinstance(Desk(where, "?any_fs=yes").join(claim()), Held)
+    assert isinstance(Desk(where, "?network_fs=yes").join(claim()), Held)
 
 
 @pytest.mark.parametrize("gone", ["sessions", ""])

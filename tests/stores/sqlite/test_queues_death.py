@@ -237,7 +237,7 @@ def test_what_a_cancelled_task_may_have_taken_comes_back(path: Path) -> None:
                 with contextlib.suppress(asyncio.CancelledError):
                     job = await task
                     assert job is not None
-                    await job.give_back()
+                    await job.release()
             seen = []
             while (job := await queue.take(timeout=5 if len(seen) < 5 else 0)) is not None:
                 assert job.attempt == 1

@@ -31,6 +31,6 @@ def test_a_take_that_is_interrupted_leaves_its_job_to_the_next_one(
                 break
             found = other.queue(own_name).take(5.0)
             assert found is not None, strike.where
-            found.give_back()
+            found.release()
         assert taken is not None
     assert number > 50

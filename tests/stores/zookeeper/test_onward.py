@@ -126,7 +126,7 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
     if then == "acks":
         assert taken.ack()
     if then == "gives back":
-        assert taken.give_back()
+        assert taken.release()
     with counted(mine) as asked:
         # Then both are done one behind the other: the ack counts, and what is to be had is got
         found = next(loop)
@@ -140,7 +140,7 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
     assert record.taken == (2 if then == "works" else 1)
     # And what was refused is not held to be on loan here
     if then == "works":
-        assert taken.give_back()
+        assert taken.release()
     done = {0, found.payload} | ({1} if then == "acks" else set())
     assert {job.payload for job in loop} == {0, 1, 2, 3} - done
     assert rival.stats().done == 4
@@ -300,7 +300,7 @@ def test_the_jobs_of_one_group_come_one_behind_the_other(other: Client, own_name
 
 
 def test_the_interval_counts_from_when_both_were_done(other: Client, own_name: str) -> None:
-    queue = other.queue(own_name, min_interval=1.0, from_="take")
+    queue = other.queue(own_name, min_interval=1.0, interval_from="take")
     queue.put_many(numbered(4, 2))
     seen: dict[int, float] = {}
     asked = time.monotonic()  # before: its answer may be late

@@ -75,13 +75,13 @@ async def _each_verb(queue: Any, fault: Fault, proxy: Proxy, name: str) -> None:
     assert (await queue.stats()).taken == 1
     # What is tried again, given back or done is so, and it says the truth
     fences = [job.fence]
-    for act, attempt in (("retry", 1), ("give_back", 2)):
+    for act, attempt in (("retry", 1), ("release", 2)):
         while job.payload != 1:
             assert await job.ack()
             job = await queue.take(timeout=10)
         assert job.attempt == attempt
         armed = proxy.arm(verb(name, "/taken/"), fault)
-        assert await (job.retry(in_=0) if act == "retry" else job.give_back())
+        assert await (job.retry(in_=0) if act == "retry" else job.release())
         assert armed.hits == 1
         job = await queue.take(timeout=10)
     while job is not None:
@@ -117,7 +117,7 @@ def test_a_take_without_an_answer_keeps_nothing(
         job = other.queue(own_name).take(timeout=15)
         assert job
         assert (job.payload, job.attempt) == (1, 1)
-        assert job.give_back()
+        assert job.release()
 
 
 def test_a_renewal_that_is_cut_off_costs_no_delivery(

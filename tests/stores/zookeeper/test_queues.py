@@ -114,7 +114,7 @@ def test_dead_letters_of_many_groups_are_revived_in_few_round_trips_and_in_order
         assert job
         assert job.dead_letter("broken")
     with counted(other) as asked:
-        assert queue.revive() == 240
+        assert queue.retry_dead() == 240
     assert len(asked) < 60
     seen: dict[str | None, list[int]] = {}
     for _ in range(240):
@@ -162,7 +162,7 @@ def test_a_job_wakes_one_of_those_who_wait_and_no_other(
 def test_what_is_empty_leaves_nothing_but_its_folders(
     other: Client, kazoo: KazooClient, own_name: str
 ) -> None:
-    queue = other.queue(own_name, min_interval=0.1, window=0, max_attempts=1)
+    queue = other.queue(own_name, min_interval=0.1, dedup_window=0, max_attempts=1)
     queue.put_many([{"payload": n, "group": f"g{n % 3}", "id": f"i{n}"} for n in range(9)])
     queue.put_many(range(5))
     while job := queue.take(timeout=0.5):
@@ -186,7 +186,7 @@ def test_an_id_whose_window_is_over_is_removed_by_those_who_put(
 ) -> None:
     # Given ids that are remembered in one folder
     ids = (f"i{n}" for n in itertools.count() if digest(f"i{n}").startswith("00"))
-    queue = other.queue(own_name, window=0)
+    queue = other.queue(own_name, dedup_window=0)
     for _ in range(4):
         some = list(itertools.islice(ids, 10))
         queue.put_many([{"payload": one, "id": one} for one in some])
@@ -267,7 +267,7 @@ def test_a_group_that_begins_anew_is_not_taken_for_what_it_was(
         job = late.take(timeout=5)
         assert job
         assert job.payload == number
-        assert job.ack() if number < 3 else job.give_back()
+        assert job.ack() if number < 3 else job.release()
     for number in range(3, 6):
         job = queue.take(timeout=5)
         assert job
@@ -342,7 +342,7 @@ def test_a_taker_that_is_poked_before_it_watches_its_node_misses_no_other_poke(
     time.sleep(0.2)
     # Then it hears that the job is given back
     begun = boottime()
-    job.give_back()
+    job.release()
     waiter.join(20)
     assert took[0] - begun < 0.4 + lag.since(begun)
 

@@ -15,8 +15,8 @@ from ...core.guard.model import (
     Entry,
     EntryRecord,
     EntryState,
+    GuardCounts,
     GuardRecord,
-    Tally,
 )
 from ...core.guard.ports import guards_of
 from ...core.policy import REQUEST_S
@@ -81,7 +81,7 @@ def show(options: argparse.Namespace) -> int:
         stands = run_sync(guards.look(entry, REQUEST_S))
         (value,) = run_sync(guards.read((entry,), REQUEST_S))
     elsewhere = value is not None and value.data == ELSEWHERE
-    tally = found[0].tally if found else Tally()
+    tally = found[0].tally if found else GuardCounts()
     if options.json:
         print(json.dumps(_told(options.name, tally, stands, elsewhere), indent=2))
         return 0
@@ -95,7 +95,7 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _told(name: str, tally: Tally, stands: EntryRecord, elsewhere: bool) -> dict[str, Any]:
+def _told(name: str, tally: GuardCounts, stands: EntryRecord, elsewhere: bool) -> dict[str, Any]:
     """Return all fields for JSON; what isn't known, or isn't there, is null."""
     value = {**stands._asdict(), "key": stands.entry.key, "elsewhere": elsewhere}
     del value["entry"]
@@ -106,7 +106,7 @@ def _told(name: str, tally: Tally, stands: EntryRecord, elsewhere: bool) -> dict
     return {"name": name, "tally": tally._asdict(), "value": value}
 
 
-def _sum(one: Tally) -> str:
+def _sum(one: GuardCounts) -> str:
     if not any(one):
         return "nothing was counted of it"
     near = f" ({one.near} in the process)" if one.near else ""

@@ -82,7 +82,7 @@ def show(options: argparse.Namespace) -> int:
     with Client(options.url) as client:
         queue = client.queue(options.name)
         record = queue.stats()
-        jobs = queue.jobs(options.state, group=options.group, most=options.most)
+        jobs = queue.jobs(options.state, group=options.group, limit=options.limit)
     if options.json:
         print(json.dumps([plain(one) for one in jobs]))
         return 0
@@ -95,7 +95,7 @@ def show(options: argparse.Namespace) -> int:
     if jobs:
         print()
         print("\n".join(table([_JOBS, *map(_job, jobs)], paint)))
-        _more(jobs, options.most)
+        _more(jobs, options.limit)
     return 0
 
 
@@ -103,7 +103,7 @@ def dead(options: argparse.Namespace) -> int:
     """List the dead letters of a queue."""
     with Client(options.url) as client:
         queue = client.queue(options.name)
-        jobs = queue.jobs("dead", group=options.group, most=options.most)
+        jobs = queue.jobs("dead", group=options.group, limit=options.limit)
         there = bool(jobs) or options.json or any(queue.stats()[1:])
     if options.json:
         print(json.dumps([plain(one) for one in jobs]))
@@ -113,7 +113,7 @@ def dead(options: argparse.Namespace) -> int:
         print(text if there else _missing(options, where))
     else:
         print("\n".join(table([_DEAD, *map(_letter, jobs)], Paint(sys.stdout))))
-        _more(jobs, options.most)
+        _more(jobs, options.limit)
     return 0
 
 
@@ -131,7 +131,7 @@ def summary(one: QueueRecord) -> str:
 
 def _more(jobs: Sequence[JobRecord], most: int) -> None:
     if len(jobs) == most:
-        print(f"... these are the first {most}; --most N shows more")
+        print(f"... these are the first {most}; --limit N shows more")
 
 
 def _job(one: JobRecord) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def _none(client: Client, options: argparse.Namespace) -> str:
     name = visible(options.name)
     if not options.ids:
         return f"{name!r} has no dead letters"
-    stands = {one.id: one.state for one in client.queue(options.name).jobs(most=LOOK_MAX)}
+    stands = {one.id: one.state for one in client.queue(options.name).jobs(limit=LOOK_MAX)}
     words = [
         f"{visible(one)!r}" + (f" (it is {stands[one]})" if one in stands else "")
         for one in options.ids

@@ -40,7 +40,7 @@ def put(options: argparse.Namespace) -> int:
         if sys.stdin.isatty() and not options.quiet:
             say("each line is a job; end with Ctrl-D")
         batches = _lines(sys.stdin.fileno())
-    given = {} if options.window is None else {"window": options.window}
+    given = {} if options.dedup_window is None else {"dedup_window": options.dedup_window}
     with Client(options.url) as client:
         origin.tell(options, client.url)
         putting = Putting(client.queue(options.name, **given), options)

@@ -61,7 +61,7 @@ def _put(put: argparse.ArgumentParser) -> None:
         "--delay", metavar="DUR", type=duration(0.0, 3.2e7), default=0.0, help="not before then"
     )
     job.add_argument(
-        "--window", metavar="DUR", type=duration(0.0, 2.592e6),
+        "--dedup-window", metavar="DUR", type=duration(0.0, 2.592e6),
         help="how long an id is remembered (1h)",
     )  # fmt: skip
     other = put.add_argument_group("and")
@@ -104,7 +104,9 @@ def _dead(dead: argparse.ArgumentParser) -> None:
 
 
 def _listing(of: argparse.ArgumentParser) -> None:
-    of.add_argument("--most", metavar="N", type=checked(whole), default=100, help="at most N (100)")
+    of.add_argument(
+        "--limit", metavar="N", type=checked(whole), default=100, help="at most N (100)"
+    )
     of.add_argument("--json", action="store_true", help="as JSON, with all there is")
     url(of)
 
@@ -153,7 +155,7 @@ def _pace(work: argparse.ArgumentParser) -> None:
         help="between two executions in one group (0)",
     )  # fmt: skip
     pace.add_argument(
-        "--from", dest="from_", metavar="WHEN", choices=["ack", "take"],
+        "--interval-from", metavar="WHEN", choices=["ack", "take"],
         help="...from the end (ack) or the start (take) of the last one (ack)",
     )  # fmt: skip
     pace.add_argument(
@@ -167,10 +169,10 @@ def _pace(work: argparse.ArgumentParser) -> None:
         "--max-attempts", metavar="N", type=checked(whole), help="then it is a dead letter (10)"
     )
     pace.add_argument(
-        "--retry-first", metavar="DUR", type=duration(0.0, 3.2e7), help="the first pause (1s)"
+        "--retry-delay", metavar="DUR", type=duration(0.0, 3.2e7), help="the first pause (1s)"
     )
     pace.add_argument(
-        "--retry-max", metavar="DUR", type=duration(0.0, 3.2e7), help="the longest pause (5m)"
+        "--retry-delay-max", metavar="DUR", type=duration(0.0, 3.2e7), help="the longest pause (5m)"
     )
     pace.add_argument(
         "--on-dead", metavar="WHAT", choices=["skip", "block"],

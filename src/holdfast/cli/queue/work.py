@@ -42,7 +42,8 @@ LOOK_S = 0.2
 TOLD_PART = 12
 #: The options of a queue that a command line may have.
 PACE = (
-    "min_interval", "from_", "rate", "ttl", "max_attempts", "retry_first", "retry_max", "on_dead"
+    "min_interval", "interval_from", "rate", "ttl", "max_attempts", "retry_delay",
+    "retry_delay_max", "on_dead",
 )  # fmt: skip
 
 
@@ -224,7 +225,7 @@ class Working:
     def _handle(self, job: Delivery) -> None:
         """Run the command for one job, and settle the job by the result."""
         if self.code:
-            job.give_back()  # it can't be run, or no process would watch it
+            job.release()  # it can't be run, or no process would watch it
             return
         ttl = job._lease.ttl
         number, run = self.commands.start(job, ttl)
@@ -253,7 +254,7 @@ class Working:
                 with self.counting:
                     self.done += 1
         elif len(self.signals) > 1 and run.status != self.options.dead:
-            self._insist(job, "give_back")
+            self._insist(job, "release")
         else:
             self._failed(job, run.status)
         if run.left and not self.options.quiet:
@@ -276,7 +277,7 @@ class Working:
 
     def _not_executed(self, job: Delivery, failure: int) -> None:
         """Return the job: none can be done like that, so none is to lose an attempt."""
-        self._insist(job, "give_back")
+        self._insist(job, "release")
         if not self.code:
             missing = failure in (errno.ENOENT, errno.ENOTDIR)
             self.code = codes.NOT_FOUND if missing else codes.NOT_EXECUTABLE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import HoldfastError
 from ..policy import REQUEST_S
 from .flight import Flight
-from .model import Tally, Value
+from .model import GuardCounts, Value
 from .near import Near
 from .ports import guards_of
 
@@ -42,7 +42,7 @@ class Commons:
         self.near = Near()
         #: The time until which the refresh lease of a key, held by another, isn't asked for.
         self.busy: dict[str, float] = {}
-        self.counts = dict.fromkeys(Tally._fields, 0)
+        self.counts = dict.fromkeys(GuardCounts._fields, 0)
         #: Number of values computed without the store, while it was down.
         self.without = 0
         #: Number of computations in the background.
@@ -101,7 +101,7 @@ async def _tell_one(ctx: Context, shared: Commons) -> None:
     for what, times in counts.items():
         shared.counts[what] -= times
     try:
-        await guards_of(ctx.store).tally(shared.name, Tally(**counts), REQUEST_S)
+        await guards_of(ctx.store).tally(shared.name, GuardCounts(**counts), REQUEST_S)
     except BaseException:
         for what, times in counts.items():
             shared.counts[what] += times

@@ -38,10 +38,10 @@ from .model import (
     EntryRecord,
     EntryState,
     Finish,
+    GuardCounts,
     GuardLimits,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -237,6 +237,6 @@ class Elsewhere:
         """See ``Guards``."""
         return await self._guards.survey(prefix, within, exact)
 
-    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+    async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """See ``Guards``."""
         await self._guards.tally(guard, tally, within)

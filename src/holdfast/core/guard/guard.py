@@ -18,7 +18,7 @@ from . import codec
 from .commons import TELL_S, commons, tell
 from .elsewhere import Elsewhere
 from .flight import Failure, Flight, Order, Seat
-from .model import ENTRIES_MAX, KEY_BYTES_MAX, Entry, EntryRecord, GuardRecord, Tally, Value
+from .model import ENTRIES_MAX, KEY_BYTES_MAX, Entry, EntryRecord, GuardCounts, GuardRecord, Value
 from .options import Options
 from .ports import Guards, glance_of, guards_of
 from .refresh import DOWN_S, Compute, asks_itself, beside, lead
@@ -91,7 +91,7 @@ class GuardBase:
 
     def _nearby(self, key: Any) -> bytes | None:
         """Return a value that needs no request; every call tries this first."""
-        local = self._options.local
+        local = self._options.local_ttl
         found = self._near.get(key, self._ctx.now(), local) if local else None
         if found is not None:
             counts = self._counts
@@ -122,8 +122,8 @@ class GuardBase:
         return value.data
 
     def _keep_near(self, key: str, value: Value, sent: float, era: int) -> None:
-        if self._options.local:
-            self._near.put(key, value, sent, era, self._options.local_size)
+        if self._options.local_ttl:
+            self._near.put(key, value, sent, era, self._options.local_entries_max)
 
     def _opened(self, data: bytes) -> Any:
         return codec.unpack(data, self._options.codec)
@@ -212,7 +212,7 @@ class GuardBase:
                 await self._read_many(rest[start : start + ENTRIES_MAX], found)
             except StoreUnavailable as failure:
                 self._ctx.require_open()
-                if self._options.on_down != "compute":
+                if self._options.on_store_error != "compute":
                     raise
                 log.warning("%s; values of %r are computed without it", failure, self._name)
                 down = True
@@ -239,7 +239,7 @@ class GuardBase:
         entries = [Entry(self._name, key) for key in keys]
         values, _ = await self._ctx.insist(
             lambda within: guards.read(entries, within),
-            sent + (DOWN_S if options.on_down == "compute" else REQUEST_S),
+            sent + (DOWN_S if options.on_store_error == "compute" else REQUEST_S),
         )
         for key, value in zip(keys, values, strict=True):
             if value is not None and value.fresh_in > 0:
@@ -274,14 +274,14 @@ class GuardBase:
     def _count(self, what: str, times: int = 1) -> None:
         self._counts[what] += times
 
-    async def _look(self, key: str) -> EntryRecord:
+    async def _inspect(self, key: str) -> EntryRecord:
         entry = Entry(self._name, checks.text("key", key, KEY_BYTES_MAX, 0))
         return await self._guards().look(entry, REQUEST_S)
 
-    async def _stats(self) -> Tally:
+    async def _stats(self) -> GuardCounts:
         """Return the counts of all clients of this guard, this client included."""
         self._ctx.untold[self._shared] = None
         await tell(self._ctx, len(self._ctx.untold))
         found = await guards_of(self._ctx.store).survey(self._name, REQUEST_S, exact=True)
-        records = found or [GuardRecord(self._name, Tally())]
-        return records[0].tally.plus(Tally(**self._counts))
+        records = found or [GuardRecord(self._name, GuardCounts())]
+        return records[0].tally.plus(GuardCounts(**self._counts))

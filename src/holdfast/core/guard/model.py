@@ -171,7 +171,7 @@ class Prolong(NamedTuple):
         return f"Prolong({str(self.entry)!r}, fence={self.fence}, lease={self.lease})"
 
 
-class Tally(NamedTuple):
+class GuardCounts(NamedTuple):
     """The counts of a guard.
 
     ``hits``: a fresh value was there, ``near`` of them in this process; ``stale``: an old one was
@@ -191,16 +191,16 @@ class Tally(NamedTuple):
     failures: int = 0
     refused: int = 0
 
-    def plus(self, other: Tally) -> Tally:
+    def plus(self, other: GuardCounts) -> GuardCounts:
         """Return the sums of both."""
-        return Tally(*(a + b for a, b in zip(self, other, strict=True)))
+        return GuardCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class GuardRecord(NamedTuple):
     """A guard, for display: the sums of the counts that its clients have reported so far."""
 
     name: str
-    tally: Tally
+    tally: GuardCounts
 
 
 class EntryState(enum.StrEnum):

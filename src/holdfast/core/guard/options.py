@@ -25,15 +25,15 @@ class GuardOptions(TypedDict, total=False):
     stale: float
     timeout: float | None
     on_timeout: Literal["error", "stale", "compute"]
-    on_down: Literal["error", "compute"]
+    on_store_error: Literal["error", "compute"]
     refresh: Literal["foreground", "background"]
     lease: float
     early: float
     jitter: float
     failure_ttl: float
-    failure_max: float
-    local: float
-    local_size: int
+    failure_ttl_max: float
+    local_ttl: float
+    local_entries_max: int
     max_bytes: int | None
     codec: Codec | None
     cache: object
@@ -54,14 +54,14 @@ class Options(NamedTuple):
     keep: float
     timeout: float
     on_timeout: str
-    on_down: str
+    on_store_error: str
     background: bool
     lease: float
     early: float
     jitter: float
     failures: Failures
-    local: float
-    local_size: int
+    local_ttl: float
+    local_entries_max: int
     max_bytes: int
     codec: Codec | None
     cache: CachePort | None
@@ -73,15 +73,15 @@ def options(
     stale: Any,
     timeout: Any,
     on_timeout: Any,
-    on_down: Any,
+    on_store_error: Any,
     refresh: Any,
     lease: Any,
     early: Any,
     jitter: Any,
     failure_ttl: Any,
-    failure_max: Any,
-    local: Any,
-    local_size: Any,
+    failure_ttl_max: Any,
+    local_ttl: Any,
+    local_entries_max: Any,
     max_bytes: Any,
     codec: Any,
     most: int,
@@ -102,16 +102,16 @@ def options(
         keep=KEEP_S if late == "stale" else 0.0,
         timeout=math.inf if wait is None else wait,
         on_timeout=late,
-        on_down=_one_of("on_down", on_down, "error", "compute"),
+        on_store_error=_one_of("on_store_error", on_store_error, "error", "compute"),
         background=_one_of("refresh", refresh, "foreground", "background") == "background",
         lease=checks.seconds("lease", lease, LEASE_S_MIN, 86_400.0),
         early=checks.seconds("early", early, 0.0, EARLY_MAX),
         jitter=checks.seconds("jitter", jitter, 0.0, 1.0),
         failures=Failures(
-            first, max(first, checks.seconds("failure_max", failure_max, 0.0, VALUE_S_MAX))
+            first, max(first, checks.seconds("failure_ttl_max", failure_ttl_max, 0.0, VALUE_S_MAX))
         ),
-        local=checks.seconds("local", local, 0.0, LOCAL_S_MAX),
-        local_size=checks.count("local_size", local_size, 1_000_000),
+        local_ttl=checks.seconds("local_ttl", local_ttl, 0.0, LOCAL_S_MAX),
+        local_entries_max=checks.count("local_entries_max", local_entries_max, 1_000_000),
         max_bytes=size,
         codec=codec,
         cache=cache,

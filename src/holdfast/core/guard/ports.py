@@ -19,10 +19,10 @@ from .model import (
     Entry,
     EntryRecord,
     Finish,
+    GuardCounts,
     GuardLimits,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -103,7 +103,7 @@ class Guards(Protocol):
         """The guards whose name begins with ``prefix`` (or is it), sorted by name."""
         ...
 
-    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+    async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """Add to the counts of a guard; they are kept for a week after the last addition."""
         ...
 

@@ -47,7 +47,7 @@ async def lead(
     found: tuple[Value | None] | None = None
     leads = True
     try:
-        within = DOWN_S if options.on_down == "compute" else REQUEST_S
+        within = DOWN_S if options.on_store_error == "compute" else REQUEST_S
         try:
             ctx.require_open()  # it may have been closed while this caller waited
             guards = guards_of(ctx.store) if guard._elsewhere is None else guard._elsewhere
@@ -57,8 +57,8 @@ async def lead(
         else:
             if value is not None and value.fresh_in > 0 and not options.early:
                 guard._counts["hits"] += 1
-                if options.local:
-                    near.put(key, value, sent, era, options.local_size)
+                if options.local_ttl:
+                    near.put(key, value, sent, era, options.local_entries_max)
                 leads = False
                 guard._shared.over(key, flight, flight.land(value))
                 return value
@@ -165,7 +165,7 @@ class Refresh:
             begun, again = await self._ask(wish)
         except StoreUnavailable as failure:
             self._ctx.require_open()
-            if self._options.on_down != "compute":
+            if self._options.on_store_error != "compute":
                 text = str(failure)
                 self._land(Failure(lambda: StoreUnavailable(text)))
                 raise
@@ -191,7 +191,7 @@ class Refresh:
 
     def _patience(self) -> float:
         """Return the time until which a store that doesn't answer is asked again."""
-        longest = DOWN_S if self._options.on_down == "compute" else SILENCE_S
+        longest = DOWN_S if self._options.on_store_error == "compute" else SILENCE_S
         return self._ctx.now() + longest
 
     def _due(self, value: Value) -> bool:

@@ -23,28 +23,28 @@ from .queue import Options, Retry
 def options(
     *,
     min_interval: Any,
-    from_: Any,
+    interval_from: Any,
     rate: Any,
     ttl: float,
     max_attempts: Any,
-    retry_first: Any,
-    retry_max: Any,
+    retry_delay: Any,
+    retry_delay_max: Any,
     on_dead: Any,
-    window: Any,
+    dedup_window: Any,
 ) -> Options:
     """What a queue is like, from what the caller handed in."""
     pace = Pace(
         checks.seconds("min_interval", min_interval, 0.0, INTERVAL_S_MAX),
-        _one_of("from_", from_, Start.ACK, Start.TAKE),
+        _one_of("interval_from", interval_from, Start.ACK, Start.TAKE),
         _rate(rate),
     )
     attempts = checks.count("max_attempts", max_attempts, ATTEMPTS_MAX)
     patience = Patience(attempts, _one_of("on_dead", on_dead, "skip", "block") == "block")
-    first = checks.seconds("retry_first", retry_first, 0.0, DELAY_S_MAX)
-    longest = checks.seconds("retry_max", retry_max, 0.0, DELAY_S_MAX)
+    first = checks.seconds("retry_delay", retry_delay, 0.0, DELAY_S_MAX)
+    longest = checks.seconds("retry_delay_max", retry_delay_max, 0.0, DELAY_S_MAX)
     if longest < first:
-        raise ConfigError(f"retry_max={longest:g} s is less than retry_first={first:g} s")
-    kept = checks.seconds("window", window, 0.0, WINDOW_S_MAX)
+        raise ConfigError(f"retry_delay_max={longest:g} s is less than retry_delay={first:g} s")
+    kept = checks.seconds("dedup_window", dedup_window, 0.0, WINDOW_S_MAX)
     return Options(pace, patience, Retry(first, longest), ttl, kept)
 
 

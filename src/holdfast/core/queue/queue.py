@@ -60,7 +60,7 @@ class Options(NamedTuple):
     patience: Patience
     retry: Retry
     ttl: float
-    window: float
+    dedup_window: float
 
 
 class Receipt(NamedTuple):
@@ -177,7 +177,7 @@ class QueueBase:
         ctx, queues = self._ctx, self._queues()
         lane = self._lane()
         lane.number += 1
-        put = Put(self._name, lane.id, lane.number, jobs, self._options.window)
+        put = Put(self._name, lane.id, lane.number, jobs, self._options.dedup_window)
         sent = False
 
         async def ask(within: float) -> list[bool]:
@@ -280,7 +280,7 @@ class QueueBase:
         where = None if group is None else checks.text("group", group, GROUP_BYTES_MAX, 0)
         return await self._queues().jobs(self._name, _state(state), where, most, REQUEST_S)
 
-    async def _revive(self, ids: Iterable[str] | None) -> int:
+    async def _retry_dead(self, ids: Iterable[str] | None) -> int:
         return await mending.revive(self._queues(), self._name, _several(ids))
 
     async def _purge(self, state: Any, ids: Iterable[str] | None) -> int:

@@ -49,10 +49,10 @@ CAPABILITIES = Capabilities(
     detach=False,
     min_hold=False,
     fences=False,
-    line=False,
+    visible_line=False,
     owners=False,
     kinds=False,
-    push_grants=False,
+    wakeup_grants=False,
     durable_fences=False,
 )
 #: Maximum seconds for a new waiter to set its watch; otherwise it does so at its next try.

@@ -39,12 +39,12 @@ CAPABILITIES = Capabilities(
     detach=False,
     min_hold=False,
     fences=False,
-    line=False,
+    visible_line=False,
     owners=False,
     kinds=False,
-    push_grants=False,
+    wakeup_grants=False,
     durable_fences=False,
-    forgets=False,
+    permits_reset_when_idle=False,
     reentry="prolongs",
 )
 

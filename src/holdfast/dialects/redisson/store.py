@@ -118,7 +118,7 @@ class RedissonStore:
         alone = options.fair or options.fenced
         self.capabilities = can._replace(
             fair=options.fair,
-            line=options.fair,
+            visible_line=options.fair,
             fences=options.fenced,
             semaphore=not alone,
             rwlock=not alone,

@@ -33,43 +33,45 @@ async def async_row_lock(
     name: str,
     *,
     timeout: float | timedelta | None = None,
-    beside: AsyncOpener | None = None,
+    side_connection: AsyncOpener | None = None,
     table: str = names.TABLE,
 ) -> RowLock:
     """Lock a name until your own transaction ends: `row_lock` for asyncio.
 
     ``connection`` is an ``AsyncConnection`` of psycopg, a connection of asyncmy, or an
-    ``AsyncConnection`` or ``AsyncSession`` of SQLAlchemy. ``beside`` is a coroutine function that
-    opens another one (not for SQLAlchemy, whose engine does that). See `row_lock` for all else.
+    ``AsyncConnection`` or ``AsyncSession`` of SQLAlchemy. ``side_connection`` is a coroutine
+    function that opens another one (not for SQLAlchemy, whose engine does that). See `row_lock` for
+    all else.
     """
     if "sqlalchemy" in drivers.packages(connection):
-        return await _over_sqlalchemy(connection, name, timeout, beside, table)
+        return await _over_sqlalchemy(connection, name, timeout, side_connection, table)
     row = names.row(name, table)
     limit = checks.wait(True, timeout)
     teller = of_driver(connection)
     if drivers.outside(connection):
         raise ConfigError(OUTSIDE)
     dialect = drivers.dialect(connection)
-    spare = _spare(dialect, connection, beside)
+    spare = _spare(dialect, connection, side_connection)
     return await take(dialect, teller, spare, row, limit, boottime)
 
 
 async def _over_sqlalchemy(
-    given: Any, name: str, timeout: Any, beside: AsyncOpener | None, table: str
+    given: Any, name: str, timeout: Any, side_connection: AsyncOpener | None, table: str
 ) -> RowLock:
     """Run the blocking `row_lock` in SQLAlchemy's greenlet, as SQLAlchemy runs its own code."""
-    if not hasattr(given, "run_sync") or beside is not None:
+    if not hasattr(given, "run_sync") or side_connection is not None:
         raise ConfigError(
-            "async_row_lock takes an AsyncConnection or AsyncSession of SQLAlchemy, without beside"
+            "async_row_lock takes an AsyncConnection or AsyncSession of SQLAlchemy, "
+            "without side_connection"
         )
     locked: RowLock = await given.run_sync(row_lock, name, timeout=timeout, table=table)
     return locked
 
 
-def _spare(dialect: Dialect, connection: Any, beside: AsyncOpener | None) -> AsyncSpare:
+def _spare(dialect: Dialect, connection: Any, side_connection: AsyncOpener | None) -> AsyncSpare:
     spares = _of_loops.setdefault(asyncio.get_running_loop(), Spares(_forget))
-    if beside is not None:
-        opener = beside
+    if side_connection is not None:
+        opener = side_connection
 
         async def opened() -> Any:
             return await automatic(await opener())

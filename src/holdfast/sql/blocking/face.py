@@ -20,7 +20,7 @@ def row_lock(
     name: str,
     *,
     timeout: float | timedelta | None = None,
-    beside: Opener | None = None,
+    side_connection: Opener | None = None,
     table: str = names.TABLE,
 ) -> RowLock:
     """Lock a name until your own transaction ends, in PostgreSQL, MySQL or MariaDB.
@@ -34,8 +34,8 @@ def row_lock(
     this is not older than the last holder's commit. So take the lock first in the transaction.
 
     The first use creates the row of a name, and the table too, over a separate connection, which is
-    kept open. ``beside`` opens it, if it can't be derived from yours; give the same function each
-    time. ``table`` is another table, or one in a schema: ``schema.table``.
+    kept open. ``side_connection`` opens it, if it can't be derived from yours; give the same
+    function each time. ``table`` is another table, or one in a schema: ``schema.table``.
 
     Errors: ``NotAcquired`` when the time has expired; your transaction continues.
     ``StaleSnapshot``: it reads data from before the last holder; ``Deadlock``: the database refused
@@ -47,7 +47,7 @@ def row_lock(
     """
     row = names.row(name, table)
     limit = checks.wait(True, timeout)
-    dialect, teller, spare, _ = given(connection, beside).inside()
+    dialect, teller, spare, _ = given(connection, side_connection).inside()
     return run_sync(take(dialect, teller, spare, row, limit, boottime))
 
 
@@ -58,7 +58,7 @@ def purge(
     kind: str | None = None,
     batch: int = 500,
     progress: Callable[[int], object] | None = None,
-    beside: Opener | None = None,
+    side_connection: Opener | None = None,
     table: str = names.TABLE,
 ) -> int:
     """Remove the rows of names that weren't used for ``older_than`` seconds; return how many.
@@ -74,5 +74,5 @@ def purge(
     size = checks.count("batch", batch, names.BATCH_MAX)
     only = None if kind is None else names.kind(kind)
     wanted = Batch(names.table(table), "", only, ("", ""), size)
-    dialect, _, spare, _ = given(connection, beside)
+    dialect, _, spare, _ = given(connection, side_connection)
     return run_sync(purge_(dialect, spare, wanted, age, progress or (lambda _: None)))

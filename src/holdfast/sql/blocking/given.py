@@ -45,16 +45,16 @@ class Given(NamedTuple):
         return self
 
 
-def given(connection: Any, beside: Opener | None) -> Given:
+def given(connection: Any, side_connection: Opener | None) -> Given:
     """Return the dialect, executor and side connections of a connection."""
     packages = drivers.packages(connection)
     if "sqlalchemy" in packages:
-        return _of_sqlalchemy(connection, beside)
+        return _of_sqlalchemy(connection, side_connection)
     if "django" in packages:
-        return _of_django(connection, beside)
+        return _of_django(connection, side_connection)
     dialect = drivers.dialect(connection)
-    if beside is not None:
-        spare = _of_opener(dialect, beside)
+    if side_connection is not None:
+        spare = _of_opener(dialect, side_connection)
     else:
         known = _of_connections.get(connection)
         spare = _of_connection(dialect, connection) if known is None else known
@@ -72,14 +72,14 @@ def _of_opener(dialect: Dialect, opener: Opener) -> Spare:
     return _spares.of(opener, lambda: Spare(dialect, lambda: _automatic(opener()), of_driver))
 
 
-def _of_sqlalchemy(given: Any, beside: Opener | None) -> Given:
+def _of_sqlalchemy(given: Any, side_connection: Opener | None) -> Given:
     if not (hasattr(given, "exec_driver_sql") or callable(getattr(given, "connection", None))):
         raise ConfigError(f"a Connection or Session of SQLAlchemy is needed, not {given!r:.80}")
     connection = given if hasattr(given, "exec_driver_sql") else given.connection()
     dialect = table.dialect(connection.dialect.name)
     outside = drivers.outside(connection.connection.driver_connection)
-    if beside is not None:
-        spare = _of_opener(dialect, beside)
+    if side_connection is not None:
+        spare = _of_opener(dialect, side_connection)
     else:
         engine = connection.engine
         known = _of_engines.get(engine)
@@ -108,11 +108,11 @@ def _of_engine(of: Dialect, engine: Any) -> Spare:
     return spare
 
 
-def _of_django(wrapper: Any, beside: Opener | None) -> Given:
+def _of_django(wrapper: Any, side_connection: Opener | None) -> Given:
     outside = not wrapper.in_atomic_block and wrapper.get_autocommit()
     dialect = table.dialect(wrapper.vendor)
-    if beside is not None:
-        spare = _of_opener(dialect, beside)
+    if side_connection is not None:
+        spare = _of_opener(dialect, side_connection)
     else:
         options = wrapper.get_connection_params()
         settings = wrapper.settings_dict

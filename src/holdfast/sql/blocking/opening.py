@@ -12,7 +12,16 @@ from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from ...url import parse
 
 #: Options that the stores have in such a URL, and that don't concern the connection.
-_OF_POSTGRES = ("schema", "durable", "guard", "grace", "create", "pool", "pooler", "trust")
+_OF_POSTGRES = (
+    "schema",
+    "durable",
+    "recovery",
+    "grace",
+    "create_schema",
+    "pool",
+    "pooler",
+    "trust",
+)
 _OF_MYSQL = ("prefix", "pool", "read_timeout", "write_timeout")
 #: From no TLS at all to a certificate that must be trusted and name the host.
 _TLS = ("disabled", "required", "verify_ca", "verify_identity")

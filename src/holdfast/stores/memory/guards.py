@@ -13,10 +13,10 @@ from ...core.guard.model import (
     EntryRecord,
     Failing,
     Finish,
+    GuardCounts,
     GuardLimits,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -102,7 +102,7 @@ class MemoryGuards:
         """See ``core.guard.ports.Guards``."""
         return self._on(lambda values, _: values.survey(prefix, exact))
 
-    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+    async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """See ``core.guard.ports.Guards``."""
         self._on(lambda values, _: values.tally(guard, tally))
 

@@ -28,9 +28,9 @@ from ...core.guard.model import (
     EntryState,
     Failing,
     Finish,
+    GuardCounts,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -90,7 +90,7 @@ class Values:
 
     def __init__(self) -> None:
         self._entries: dict[Entry, _Entry] = {}
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, GuardCounts] = {}
         #: Number of entries at which expired ones are removed.
         self._sweep_at = SWEEP_AT
         #: The mailboxes to wake after this verb.
@@ -232,9 +232,9 @@ class Values:
             if (name == prefix if exact else name.startswith(prefix))
         ]
 
-    def tally(self, guard: str, tally: Tally) -> None:
+    def tally(self, guard: str, tally: GuardCounts) -> None:
         """See ``core.guard.ports.Guards``."""
-        self._tallies[guard] = self._tallies.get(guard, Tally()).plus(tally)
+        self._tallies[guard] = self._tallies.get(guard, GuardCounts()).plus(tally)
 
 
 def state_of(value: Value) -> EntryState:

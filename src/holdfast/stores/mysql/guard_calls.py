@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...core.guard.model import TALLY_KEPT_S, Abandon, Entry, Finish, Prolong, Tally, Wish
+from ...core.guard.model import TALLY_KEPT_S, Abandon, Entry, Finish, GuardCounts, Prolong, Wish
 from ...core.policy import TOMB_S
 from .schema import REFRESH_VERSION
 from .statements import ident, literal, micros, of_names
@@ -13,8 +13,8 @@ _NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP
 #: The server's time and the whole value as one column: each further column costs a driver much
 #: time.
 _ALL = f"CONCAT_WS(' ', {_NOW}, version, fresh, stale, kept, stored, cost, data)"
-_COUNTS = ", ".join(Tally._fields)
-_ADDED = ", ".join(f"{one} = {one} + VALUES({one})" for one in Tally._fields)
+_COUNTS = ", ".join(GuardCounts._fields)
+_ADDED = ", ".join(f"{one} = {one} + VALUES({one})" for one in GuardCounts._fields)
 
 
 class GuardCalls:
@@ -112,7 +112,7 @@ LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
         """Return the guards with this prefix, or the guard with this name."""
         return f"{self._survey}{of_names('guard', prefix, exact)} ORDER BY guard"
 
-    def tally(self, guard: str, tally: Tally) -> str:
+    def tally(self, guard: str, tally: GuardCounts) -> str:
         """Add to the counts of a guard."""
         counts = ",".join(str(one) for one in tally)
         return (

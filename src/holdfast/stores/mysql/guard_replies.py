@@ -12,8 +12,8 @@ from ...core.guard.model import (
     EntryRecord,
     EntryState,
     Failing,
+    GuardCounts,
     GuardRecord,
-    Tally,
     Value,
 )
 from ...errors import StoreUnavailable
@@ -77,4 +77,4 @@ def looked(rows: Rows, entry: Entry) -> EntryRecord:
 
 def surveyed(rows: Rows) -> list[GuardRecord]:
     """Return the guards and their counts."""
-    return [GuardRecord(text(name), Tally(*map(int, counts))) for name, *counts in rows]
+    return [GuardRecord(text(name), GuardCounts(*map(int, counts))) for name, *counts in rows]

@@ -19,10 +19,10 @@ from ...core.guard.model import (
     EntryRecord,
     Failing,
     Finish,
+    GuardCounts,
     GuardLimits,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -188,6 +188,6 @@ class MysqlGuards:
         """Return the guards that have counts; see the contract."""
         return replies.surveyed(await self._port.call(self._calls.survey(prefix, exact), within))
 
-    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+    async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """Add to the counts of a guard; see the contract."""
         await self._port.call(self._calls.tally(guard, tally), within)

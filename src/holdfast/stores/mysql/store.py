@@ -33,7 +33,7 @@ from .replies import Rows
 from .statements import SWEEP_ROWS, Statements, by_name
 
 #: What this store can do.
-CAPABILITIES = Capabilities(store="mysql", push=False, queues=True, guards=True)
+CAPABILITIES = Capabilities(store="mysql", wakes_waiters=False, queues=True, guards=True)
 #: Maximum number of claims in one statement: it locks the rows of all their names.
 KEEP_MAX = 64
 #: One leave in this many sweeps unused names. Tickets are microseconds, so their remainder is as

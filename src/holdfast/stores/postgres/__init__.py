@@ -1,9 +1,9 @@
 """PostgreSQL: the line of claims as two tables and a function for each verb.
 
 ``postgresql://user@host:5432/db``, with all options of libpq: several hosts, TLS, a service, a
-socket. Options of holdfast: ``schema=holdfast``, ``durable=on|relaxed``, ``guard=`` and
-``grace=``, ``create=on|off``, ``pool=10``. A pool of psycopg_pool or an engine of SQLAlchemy can
-replace the URL.
+socket. Options of holdfast: ``schema=holdfast``, ``durable=on|relaxed``, ``recovery=`` and
+``grace=``, ``create_schema=on|off``, ``pool=10``. A pool of psycopg_pool or an engine of
+SQLAlchemy can replace the URL.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _UNAVAILABLE = {
 _WRONG = {
     "28": "the user or the password is wrong, or this user may not come from here (pg_hba.conf)",
     "3D": "there is no such database",
-    "3F": "the schema isn't there. Write it with `holdfast schema`, or leave out create=off",
+    "3F": "the schema isn't there. Write it with `holdfast schema`, or leave out create_schema=off",
     "42501": "the user lacks a right. The owner of the schema {schema} gives it: GRANT USAGE ON "
     "SCHEMA {schema} TO {user}; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {user}; and "
     "for refresh guards GRANT SELECT ON {schema}.refresh_values TO {user}",

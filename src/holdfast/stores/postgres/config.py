@@ -173,9 +173,9 @@ _TOLD: Mapping[str, Callable[[str], str]] = {
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "schema": _schema,
     "durable": word("on", "relaxed"),
-    "guard": word("reclaim", "strict", "off"),
+    "recovery": word("reclaim", "strict", "off"),
     "grace": seconds(GRACE_S_MIN, GRACE_S_MAX),
-    "create": word("on", "off"),
+    "create_schema": word("on", "off"),
     "pool": number(1, POOL_MAX),
     "pooler": word("transaction", "session"),
     "trust": _roles,
@@ -210,9 +210,9 @@ def _settings(words: dict[str, str], options: Mapping[str, Any]) -> Settings:
         _label(words, options),
         options.get("schema", DEFAULT_SCHEMA),
         options.get("durable", "on") == "relaxed",
-        options.get("guard", "reclaim"),
+        options.get("recovery", "reclaim"),
         options.get("grace", 0.0),
-        options.get("create", "on") == "on",
+        options.get("create_schema", "on") == "on",
         options.get("pool", POOL),
         options.get("pooler", "transaction") == "session",
         options.get("trust", ()),
@@ -220,7 +220,7 @@ def _settings(words: dict[str, str], options: Mapping[str, Any]) -> Settings:
     )
     if found.guard == "strict" and found.window < PATIENCE_S:
         raise ConfigError(
-            f"{found.label}: grace={found.window:g} is too short for guard=strict; a claim that "
+            f"{found.label}: grace={found.window:g} is too short for recovery=strict; a claim that "
             f"waits may be believed for {PATIENCE_S:g} seconds, so it must be at least that"
         )
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.guard.model import Abandon, Entry, Finish, Prolong, Tally, Wish
+from ...core.guard.model import Abandon, Entry, Finish, GuardCounts, Prolong, Wish
 from ...core.policy import TOMB_S
 from .calls import BINARY, TEXT, Call, Verb, after, array, blobs, microseconds, verb
 from .config import Settings
@@ -149,7 +149,7 @@ class GuardCalls:
         first = prefix.encode()
         return Call(self._survey, (first, first + b"\0" if exact else after(first)))
 
-    def tally(self, guard: str, tally: Tally) -> Call:
+    def tally(self, guard: str, tally: GuardCounts) -> Call:
         """Add to the counts of a guard."""
         return Call(self._tally, (guard.encode(), array([b"%d" % one for one in tally])))
 

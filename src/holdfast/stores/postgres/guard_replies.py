@@ -16,9 +16,9 @@ from ...core.guard.model import (
     EntryRecord,
     EntryState,
     Failing,
+    GuardCounts,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
 )
 from ...core.model import Gone, Held, Loss
@@ -127,9 +127,9 @@ def looked(rows: Rows, entry: Entry, label: str) -> EntryRecord:
 
 def surveyed(rows: Rows) -> list[GuardRecord]:
     """Return the guards and their counts, in the order of names."""
-    fields = len(Tally._fields)
+    fields = len(GuardCounts._fields)
     return [
-        GuardRecord(_text(name), Tally(*map(int, (numbers or b"").split()[:fields])))
+        GuardRecord(_text(name), GuardCounts(*map(int, (numbers or b"").split()[:fields])))
         for name, numbers in rows
     ]
 

@@ -19,10 +19,10 @@ from ...core.guard.model import (
     EntryRecord,
     Failing,
     Finish,
+    GuardCounts,
     GuardLimits,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -163,7 +163,7 @@ class PostgresGuards:
         """See the contract."""
         return replies.surveyed(await self._port.ask(self._calls.survey(prefix, exact), within))
 
-    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+    async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """See the contract."""
         await self._port.ask(self._calls.tally(guard, tally), within)
 

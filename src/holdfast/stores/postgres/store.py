@@ -153,7 +153,7 @@ class PostgresStore:
     def _note_deaf(self) -> None:
         """Remove push from the capabilities if no waiter can be woken."""
         if self._port.deaf:
-            self.capabilities = CAPABILITIES._replace(push=False, push_grants=False)
+            self.capabilities = CAPABILITIES._replace(wakes_waiters=False, wakeup_grants=False)
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """Renew a batch; see the contract.

@@ -166,7 +166,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "virtual_host": _any_number,
     "protocol": number(2, 3),
     "socket_connect_timeout": _any_time,
-    "guard": word("reclaim", "strict", "off"),
+    "recovery": word("reclaim", "strict", "off"),
     "grace": seconds(GRACE_S_MIN, GRACE_S_MAX),
     "replicas": number(0, REPLICAS_MAX),
     **_ARGUMENTS,
@@ -212,7 +212,7 @@ def _of_url(url: StoreURL) -> Settings:
         prefix,
         options.get("protocol", 3),
         options.get("socket_connect_timeout") or 5.0,
-        options.get("guard", "reclaim"),
+        options.get("recovery", "reclaim"),
         options.get("grace", 0.0),
         options.get("replicas", 0),
     )

@@ -113,8 +113,9 @@ class Guard:
         strict = self.mode == "strict"
         if strict and self.window < PATIENCE_S:
             raise ConfigError(
-                f"{self.label}: grace={self.window:g} is too short for guard=strict; a claim that "
-                f"waits may be believed for {PATIENCE_S:g} seconds, so it must be at least that"
+                f"{self.label}: grace={self.window:g} is too short for recovery=strict; a claim "
+                f"that waits may be believed for {PATIENCE_S:g} seconds, so it must be at least "
+                "that"
             )
         self._strict = strict
         self._requests = Requests(settings.prefix)
@@ -192,8 +193,8 @@ class Guard:
             return
         if self.mode == "strict":
             raise ConfigError(
-                f"{self.label} may evict keys ({policy[1].decode()}), so guard=strict can't keep "
-                "its promise: set maxmemory-policy to noeviction"
+                f"{self.label} may evict keys ({policy[1].decode()}), so recovery=strict can't "
+                "keep its promise: set maxmemory-policy to noeviction"
             )
         if not self._told.evicts:
             self._told.evicts = True
@@ -210,7 +211,7 @@ class Guard:
             self._told.unguarded = True
             log.warning(
                 "%s doesn't say which server it is%s, so there is no guard against a restart "
-                "without data or a fail-over; give the right to INFO, or say guard=off",
+                "without data or a fail-over; give the right to INFO, or say recovery=off",
                 self.label,
                 why,
             )

@@ -152,7 +152,7 @@ class RedisStore:
     def __init__(self, port: Port, prefix: str) -> None:
         self._port = port
         guard = self._guard = port.guard
-        self.capabilities = CAPABILITIES._replace(push_grants=not port.replicas)
+        self.capabilities = CAPABILITIES._replace(wakeup_grants=not port.replicas)
         self.watch_every = guard.window / LOOKS if guard.on else math.inf
         self.lease_max = guard.window if guard.mode == "strict" else math.inf
         self._latest = guard.latest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.guard.model import TALLY_KEPT_S, Abandon, Entry, Finish, Prolong, Tally, Wish
+from ...core.guard.model import TALLY_KEPT_S, Abandon, Entry, Finish, GuardCounts, Prolong, Wish
 from ...core.policy import TOMB_S
 from .keys import PREFIX
 from .library import ABANDON, BEGIN, FINISH, INVALIDATE, PROLONG, TALLY, VIEW, Script, tail
@@ -78,10 +78,10 @@ class ValueRequests:
         """Look at an entry. Answer: `value_replies.shown`."""
         return self._both(VIEW, entry)
 
-    def tally(self, guard: str, tally: Tally) -> Call:
+    def tally(self, guard: str, tally: GuardCounts) -> Call:
         """Add to the counts of a guard."""
         args = [b"add", guard.encode(), b"%d" % (TALLY_KEPT_S * 1000)]
-        for name, count in zip(Tally._fields, tally, strict=True):
+        for name, count in zip(GuardCounts._fields, tally, strict=True):
             if count:
                 args += (name.encode(), b"%d" % count)
         return self._tallied(shard_of(guard), guard, args)

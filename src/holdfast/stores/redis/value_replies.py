@@ -13,7 +13,7 @@ from ...core.guard.model import (
     EntryRecord,
     EntryState,
     Failing,
-    Tally,
+    GuardCounts,
     Value,
 )
 from .complaints import ServerSaid, complaint
@@ -110,13 +110,13 @@ def names(reply: Reply, label: str) -> list[str]:
 
 
 @read
-def summed(reply: Reply, label: str) -> Tally | None:
+def summed(reply: Reply, label: str) -> GuardCounts | None:
     """The answer to a request for the counts of a guard; None if there are none."""
     flat = _listed(reply, label)
     pairs = zip(flat[::2], flat[1::2], strict=True)
     found = {_text(name): int(count) for name, count in pairs if count.isdigit()}
-    known = {name: found[name] for name in Tally._fields if name in found}
-    return Tally(**known) if known else None
+    known = {name: found[name] for name in GuardCounts._fields if name in found}
+    return GuardCounts(**known) if known else None
 
 
 def _listed(reply: Reply, label: str) -> list[bytes]:

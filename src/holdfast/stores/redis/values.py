@@ -16,10 +16,10 @@ from ...core.guard.model import (
     Entry,
     EntryRecord,
     Finish,
+    GuardCounts,
     GuardLimits,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -229,7 +229,7 @@ class RedisGuards:
             if tally is not None
         ]
 
-    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+    async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """Add to the counts of a guard; see the contract."""
         reply = await self._port.ask(self._requests.tally(guard, tally), within)
         replies.yes(reply, self._port.label)

@@ -1,7 +1,7 @@
 """The embedded store: one SQLite file behind a kernel lock, for all processes of one machine.
 
 ``sqlite:///path/to/locks.db``; ``sqlite://`` alone is a file in the user's private state folder.
-Options: ``any_fs=yes`` accepts a file system that isn't known to be local; ``wake=poll`` makes
+Options: ``network_fs=yes`` accepts a file system that isn't known to be local; ``wake=poll`` makes
 waiters poll instead of listening, where Unix sockets cannot be used; ``sync=all`` or ``none``
 selects the changes of a serial queue that are on the disk before they count; default: ``puts``.
 """
@@ -19,7 +19,7 @@ from ...url import StoreURL
 from .store import CAPABILITIES, SqliteStore
 
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
-    "any_fs": word("yes", "no"),
+    "network_fs": word("yes", "no"),
     "wake": word("push", "poll"),
     "sync": word("puts", "all", "none"),
 }

@@ -14,10 +14,10 @@ from ...core.guard.model import (
     Entry,
     EntryRecord,
     Finish,
+    GuardCounts,
     GuardLimits,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -57,7 +57,7 @@ class Engine(Protocol):
         """The records of the guards."""
         ...
 
-    def tally(self, guard: str, tally: Tally, within: float) -> None:
+    def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """Add to the counts of one guard."""
         ...
 
@@ -144,6 +144,6 @@ class SqliteGuards:
         """The guards whose name begins with the prefix; see the contract."""
         return await self._call(self._engine.survey, prefix, exact, within)
 
-    async def tally(self, guard: str, tally: Tally, within: float) -> None:
+    async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """Add to the counts of a guard; see the contract."""
         await self._call(self._engine.tally, guard, tally, within)

@@ -171,7 +171,7 @@ class Arena:
 
     def served(self, begun: float) -> float:
         """Return the seconds until a waiter must have what was released at ``begun``."""
-        return at_once(begun) + (0.0 if self.can.push else ASKS_AGAIN_S)
+        return at_once(begun) + (0.0 if self.can.wakes_waiters else ASKS_AGAIN_S)
 
     @property
     def can(self) -> Capabilities:
@@ -269,7 +269,7 @@ class Arena:
 
         Where they can't be seen, wait for ``UNSEEN_S``.
         """
-        if not self.can.line:
+        if not self.can.visible_line:
             await self.sleep(UNSEEN_S)
             return
         begun = now()

@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
         help="between two executions in a group of a queue (0)",
     )
     parser.add_argument(
-        "--from", dest="from_", choices=("ack", "take"), default="ack", help="when that begins, ack"
+        "--interval-from", choices=("ack", "take"), default="ack", help="when that begins, ack"
     )
     args = vars(parser.parse_args(argv))
     try:

@@ -61,17 +61,16 @@ def judge(
     grace: float = GRACE_S,
     late_part: float = LATE_PART,
     interval: float = 0.0,
-    from_: str = "ack",
+    interval_from: str = "ack",
 ) -> Verdict:
     """Judge the histories of these workers; each argument is the lines of one file.
 
     ``grace``: seconds by which an acquire may exceed its time-out; the share ``late_part`` of them
-    may exceed it by more. ``interval``, ``from_``: a queue's ``min_interval``, and from when it
-    counts. ``BadHistory`` if a line isn't an event.
-    a line isn't an event.
+    may exceed it by more. ``interval``, ``interval_from``: a queue's ``min_interval``, and from
+    when it counts. ``BadHistory`` if a line isn't an event.
     """
     begun = boottime()
-    reader, terms = Reader(), Terms(grace, late_part, interval, from_)
+    reader, terms = Reader(), Terms(grace, late_part, interval, interval_from)
     with _no_collector():
         for number, lines in enumerate(histories, 1):
             reader.read(lines, f"history {number}")
@@ -92,12 +91,12 @@ def judge_files(
     *paths: str | os.PathLike[str],
     grace: float = GRACE_S,
     interval: float = 0.0,
-    from_: str = "ack",
+    interval_from: str = "ack",
 ) -> Verdict:
     """Judge the histories in these files, one per worker; see :func:`judge`."""
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(open(path, "rb")) for path in paths]
-        return judge(*files, grace=grace, interval=interval, from_=from_)
+        return judge(*files, grace=grace, interval=interval, interval_from=interval_from)
 
 
 @contextlib.contextmanager

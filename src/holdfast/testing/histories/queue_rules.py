@@ -123,11 +123,11 @@ def _order(jobs: Jobs, group: str, executions: list[Execution]) -> Iterator[Viol
 
 
 def _intervals(group: str, executions: list[Execution], terms: Terms) -> Iterator[Violation]:
-    interval, from_ = terms.interval, terms.from_
+    interval, interval_from = terms.interval, terms.interval_from
     if not interval:
         return
     for former, one in itertools.pairwise(executions):
-        since = former.asked if from_ == "take" else min(former.end, one.took)
+        since = former.asked if interval_from == "take" else min(former.end, one.took)
         if one.took - since < interval - CLOCKS_S and one.took < one.end:
             text = f"{one} begins {one.took - since:.4f} s after {former}"
             yield Violation("interval", group, one.took, text)

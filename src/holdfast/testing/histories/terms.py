@@ -18,7 +18,7 @@ class Terms(NamedTuple):
     grace: float
     late_part: float
     interval: float
-    from_: str
+    interval_from: str
 
 
 class Violation(NamedTuple):

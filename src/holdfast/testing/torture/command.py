@@ -30,7 +30,7 @@ WORDS = {
     "batch": "jobs put in one round trip",
     "body": "seconds that a job takes",
     "interval": "seconds between two executions in a group",
-    "from_": "when that begins: ack or take",
+    "interval_from": "when that begins: ack or take",
     "ttl": "seconds of a lease",
     "strikes": "kill, stop and, with locks, fork, with commas between: each as often as named",
     "every": "seconds between strikes, 0 for none",
@@ -76,14 +76,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _add(parser: argparse.ArgumentParser, name: str, words: str, usual: Any) -> None:
-    flag = f"--{name.rstrip('_')}"
+    flag = f"--{name.replace('_', '-')}"
     if usual is False:
         parser.add_argument(flag, action="store_true", help=words)
         return
     known: dict[str, Any] = {"type": type(usual), "default": usual}
     if name == "seed":
         known = {"type": int}
-    elif name == "from_":
+    elif name == "interval_from":
         known |= {"choices": ("ack", "take")}
     elif isinstance(usual, tuple):
         known["type"] = lambda text: tuple(text.split(","))

@@ -36,7 +36,7 @@ class Work(NamedTuple):
     batch: int
     body: float
     interval: float
-    from_: str
+    interval_from: str
     ttl: float
 
 
@@ -59,11 +59,11 @@ class Queued(Process):
         self._queue: Any = self._client.queue(
             options.queue,
             min_interval=options.interval,
-            from_=options.from_,  # type: ignore[arg-type]
+            interval_from=options.interval_from,  # type: ignore[arg-type]
             ttl=options.ttl,
             max_attempts=1_000_000,
-            retry_first=0.0,
-            retry_max=0.0,
+            retry_delay=0.0,
+            retry_delay_max=0.0,
         )
 
 
@@ -169,7 +169,7 @@ class Worker(Queued):
             return
         self._recorder.unknown(last[0])
         with contextlib.suppress(StoreUnavailable):
-            await last[1].give_back()
+            await last[1].release()
 
     async def _execute(self, execution: int, job: Any) -> None:
         """Wait a little, check the delivery, and settle it."""
@@ -181,7 +181,7 @@ class Worker(Queued):
             settled = job.retry(0.0)
         elif dice < RETRY_PART + RETURN_PART:
             self._recorder.settling(execution, "return")
-            settled = job.give_back()
+            settled = job.release()
         else:
             self._recorder.settling(execution, "ack")
             settled = job.ack()

@@ -30,10 +30,10 @@ class Options(NamedTuple):
     """The options of a run. Times are in seconds.
 
     ``putters`` processes put ``jobs`` in ``groups`` groups, and a few ungrouped jobs, in batches of
-    ``batch``; ``body``: mean time of an execution. ``interval``, ``from_``: the ``min_interval`` of
-    the queue, and the event from which it counts. ``strikes``: the faults of workers, each as often
-    as listed here; one about every ``every`` seconds, at most ``most``; none if either is 0.
-    ``limit``: the run is given up after this time. ``first``: see ``Subject``.
+    ``batch``; ``body``: mean time of an execution. ``interval``, ``interval_from``: the
+    ``min_interval`` of the queue, and the event from which it counts. ``strikes``: the faults of
+    workers, each as often as listed here; one about every ``every`` seconds, at most ``most``; none
+    if either is 0. ``limit``: the run is given up after this time. ``first``: see ``Subject``.
     """
 
     store: str = ""
@@ -45,7 +45,7 @@ class Options(NamedTuple):
     batch: int = 20
     body: float = 0.002
     interval: float = 0.02
-    from_: str = "ack"
+    interval_from: str = "ack"
     ttl: float = 1.0
     strikes: tuple[str, ...] = ("kill", "kill", "stop")
     every: float = 0.5
@@ -88,7 +88,7 @@ class QueueRun(Run):
         return Work(
             *(self.store, str(self.folder), self._queue, options.seed, options.putters),
             *(options.groups, options.jobs, options.batch, options.body, options.interval),
-            *(options.from_, options.ttl),
+            *(options.interval_from, options.ttl),
         )
 
     def over(self, now: float, end: float) -> bool:
@@ -134,4 +134,4 @@ class QueueRun(Run):
     def verdict(self) -> Verdict:
         """The verdict on the histories."""
         files, options = self.folder.glob("*.jsonl"), self.options
-        return judge_files(*files, interval=options.interval, from_=options.from_)
+        return judge_files(*files, interval=options.interval, interval_from=options.interval_from)

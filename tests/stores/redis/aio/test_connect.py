@@ -136,8 +136,8 @@ def test_a_database_of_its_own(shared_redis: RedisServer, own_name: str) -> None
     async def main() -> None:
         base = shared_redis.url.rpartition("/")[0]
         async with (
-            AsyncClient(f"{base}/3?guard=off") as here,
-            AsyncClient(f"{base}/4?guard=off") as there,
+            AsyncClient(f"{base}/3?recovery=off") as here,
+            AsyncClient(f"{base}/4?recovery=off") as there,
             here.lock(own_name, timeout=5),
             there.lock(own_name, timeout=5),
         ):

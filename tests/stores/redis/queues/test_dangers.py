@@ -105,7 +105,7 @@ def test_what_was_accepted_survives_kills_of_a_durable_server(
 ) -> None:
     server = new_redis("appendonly yes", "appendfsync always")
     client = new_client(url(server, f"grace={WINDOW_S}"))
-    queue = client.queue("q", ttl=2.0, retry_first=0.0, retry_max=0.0)
+    queue = client.queue("q", ttl=2.0, retry_delay=0.0, retry_delay_max=0.0)
     accepted: list[int] = []
     seen: dict[int, list[int]] = {0: [], 1: [], 2: []}
     over = threading.Event()
@@ -167,7 +167,7 @@ def test_with_a_strict_guard_no_delivery_is_believed_beyond_its_window(
 ) -> None:
     """Whoever is cut off has lost it when the guard lets others have it, whatever ttl he wants."""
     server = new_redis()
-    client = new_client(url(server, "guard=strict", "grace=3"))
+    client = new_client(url(server, "recovery=strict", "grace=3"))
     queue = client.queue("q", ttl=600)
     queue.put("x", group="g")
     job = queue.take(timeout=5)
@@ -178,7 +178,7 @@ def test_with_a_strict_guard_no_delivery_is_believed_beyond_its_window(
     eventually(lambda: job._lease.deadline > first, 10)
     assert job.remaining() <= 3
     assert job.ack()
-    assert new_client(url(server, "guard=reclaim")).queue("q", ttl=600)._options.ttl == 600
+    assert new_client(url(server, "recovery=reclaim")).queue("q", ttl=600)._options.ttl == 600
 
 
 def test_a_loop_goes_on_when_the_server_was_replaced_by_one_that_lost_its_data(
@@ -213,7 +213,7 @@ def test_a_queue_that_is_empty_leaves_only_keys_that_end(
 ) -> None:
     server = new_redis()
     client = new_client(server.url)
-    queue = client.queue("q", min_interval=5.0, window=7200, retry_first=0, retry_max=0)
+    queue = client.queue("q", min_interval=5.0, window=7200, retry_delay=0, retry_delay_max=0)
     queue.put_many([{"payload": n, "group": f"g{n}", "id": str(n)} for n in range(50)])
     queue.put_many(range(50))
     while jobs := queue.take_many(100, timeout=0):
@@ -293,7 +293,7 @@ def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
     more = found[1].split()
     server = new_redis(users=(" ".join([*rights(), *more]),))
     client = new_client(server.url_for(USER, PASSWORD))
-    queue = client.queue("q", retry_first=0, retry_max=0, ttl=1.6, min_interval=0.1)
+    queue = client.queue("q", retry_delay=0, retry_delay_max=0, ttl=1.6, min_interval=0.1)
     queue.put_many([{"payload": n, "group": f"g{n}", "id": str(n)} for n in range(9)])
     queue.put_many(["now", {"payload": "later", "delay": 0.2}])
     assert queue.ack_many(queue.take_many(2, timeout=5)) == [True, True]
@@ -302,7 +302,7 @@ def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
     assert second.dead_letter("no")
     third._ctx.keeper.drop(third._lease)  # as if its process were stopped
     time.sleep(1.7)
-    assert queue.revive() == 1
+    assert queue.retry_dead() == 1
     assert queue.jobs()
     assert queue.stats().waiting
     assert len([job.ack() for job in queue.consume(timeout=1)]) == 9

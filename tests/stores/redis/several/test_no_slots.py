@@ -17,7 +17,7 @@ def test_a_cluster_without_slots_is_unavailable_until_it_has_them(
     server = new_redis("cluster-enabled yes", known=False)
 
     async def play() -> None:
-        async with face.client(f"redis+cluster://127.0.0.1:{server.port}?guard=off") as client:
+        async with face.client(f"redis+cluster://127.0.0.1:{server.port}?recovery=off") as client:
             with pytest.raises(StoreUnavailable, match=r"no node of .* has a slot"):
                 await client.lock(own_name).acquire(blocking=False)
             server.ask("CLUSTER", "ADDSLOTS", *range(SLOTS))

@@ -143,6 +143,6 @@ def test_all_dead_letters_of_all_shards_are_revived(cluster: Cluster, own_name: 
         while jobs := queue.take_many(100, timeout=0):
             for job in jobs:
                 assert job.dead_letter("never")
-        assert queue.revive() == SHARDS + 40
+        assert queue.retry_dead() == SHARDS + 40
         record = queue.stats()
         assert (record.waiting, record.dead) == (SHARDS + 40, 0)

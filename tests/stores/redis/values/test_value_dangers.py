@@ -69,7 +69,7 @@ def test_a_value_is_computed_and_stored_once_though_a_verb_is_cut_off(
         assert armed.hits == 1
         assert theirs.get(source, key=key, timeout=5) == 1
         assert source.calls == 1
-        assert theirs.look(key).owner == ""
+        assert theirs.inspect(key).owner == ""
     assert theirs.stats().refused == ours.stats().refused == 0
 
 
@@ -189,7 +189,7 @@ def test_a_server_that_forgets_costs_one_more_computation(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     server = new_redis()
-    guard = new_client(f"{server.url}?guard=off").guard("g", ttl=60, lease=LONG_S)
+    guard = new_client(f"{server.url}?recovery=off").guard("g", ttl=60, lease=LONG_S)
     source = Source()
 
     def forgotten() -> str:
@@ -228,7 +228,7 @@ def test_without_memory_a_value_is_still_given_to_who_computed_it(
     assert guard.invalidate("before") == 1
     # And nobody waits for the one who could not store it
     server.ask("CONFIG", "SET", "maxmemory", "0")
-    assert guard.look().owner == ""
+    assert guard.inspect().owner == ""
     assert guard.get(lambda: 3, timeout=5) == 3
     assert guard.get(lambda: 4, timeout=5) == 3
 

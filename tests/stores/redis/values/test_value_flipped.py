@@ -135,7 +135,7 @@ def test_a_value_whose_head_is_flipped_is_computed_again_or_served(new_redis: Ne
             try:
                 for _ in range(3):
                     assert guard.get(again, key=key) == "value"
-                guard.look(key)
+                guard.inspect(key)
             except ConfigError as foreign:  # it could be a key of another program
                 if bit >= 8 * len(MARK):
                     wrong.append(f"bit {bit}: {foreign}")

@@ -52,7 +52,7 @@ def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
         ours.get(fail, key="x")
     assert ours.get_many(["a", "b"], str) == {"a": "a", "b": "b"}
     assert ours.invalidate() == 1
-    assert ours.look().version == 0
+    assert ours.inspect().version == 0
     assert ours.stats().computes == 4
     assert [one.name for one in client.guards()] == ["g"]
     assert [str(one) for one in server.ask("ACL", "LOG")] == []

@@ -222,7 +222,7 @@ def _absent(visit: Visit, schema: str, older: bool) -> Finding:
     may = visit.value("SELECT has_database_privilege(current_database(), 'CREATE')") == "t"
     if visit.settings.create and may:
         return ok(f"{schema}: {what}, and is made with the first use")
-    why = f"the user {visit.user} may not make it" if visit.settings.create else "create=off"
+    why = f"the user {visit.user} may not make it" if visit.settings.create else "create_schema=off"
     remedy = "holdfast schema postgres --apply, as somebody who may"
     return fail(f"{schema}: {what}, and {why}", remedy)
 
@@ -242,7 +242,7 @@ def _durability(visit: Visit) -> Finding:
     if visit.settings.relaxed:
         text = "durable=relaxed: a crash forgets the last moments; "
         if visit.settings.guard == "off":
-            return warn(f"{text}there is no guard", "leave out guard=off")
+            return warn(f"{text}there is no guard", "leave out recovery=off")
         return ok(f"{text}the guard lets holders put themselves back")
     level = visit.setting("synchronous_commit")
     return ok(f"a crash loses nothing (synchronous_commit is {level})")

@@ -213,7 +213,7 @@ class AnnexEngine(Way[F]):
             raise StoreUnavailable(f"this client of {self.label} is closed")
         end = boottime() + within
         path = database_path(self.url) + self.suffix
-        place = prepare(path, self.url.options.get("any_fs") == "yes")
+        place = prepare(path, self.url.options.get("network_fs") == "yes")
         self.label = f"the {self.what} of sqlite://{place.database.removesuffix(self.suffix)}"
         self._opening = opening = Opening(place, end)
         try:

@@ -55,7 +55,7 @@ class Visit:
     @functools.cached_property
     def place(self) -> Place:
         """Its paths; missing folders are made."""
-        return prepare(self.path, self.url.options.get("any_fs") == "yes")
+        return prepare(self.path, self.url.options.get("network_fs") == "yes")
 
     @property
     def folder(self) -> str:
@@ -74,7 +74,7 @@ def mend(url: StoreURL) -> Iterator[Finding]:
     if not os.path.lexists(path):
         yield ok("there are no queues in this store", "mend")
         return
-    yield from mending.mend(prepare(path, url.options.get("any_fs") == "yes"))
+    yield from mending.mend(prepare(path, url.options.get("network_fs") == "yes"))
 
 
 def _folder(visit: Visit) -> Finding:
@@ -103,7 +103,8 @@ def _file_system(visit: Visit) -> Finding:
     if kind in TRUSTED:
         return ok(f"{kind}, where kernel locks hold")
     return warn(
-        f"{kind} isn't known to lock between all who see it; ?any_fs=yes says that it may be used",
+        f"{kind} isn't known to lock between all who see it; ?network_fs=yes says that it may be "
+        "used",
         "make sure that a single kernel serves everybody who uses it",
     )
 

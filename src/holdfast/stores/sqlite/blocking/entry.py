@@ -59,7 +59,7 @@ class Entry(Way[Files]):
         if self.closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
         end = boottime() + within
-        place = prepare(database_path(self.url), self.url.options.get("any_fs") == "yes")
+        place = prepare(database_path(self.url), self.url.options.get("network_fs") == "yes")
         self.label = f"sqlite://{place.database}"
         self._opening = opening = Opening(place, end)
         try:

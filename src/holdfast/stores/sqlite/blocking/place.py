@@ -81,11 +81,11 @@ def label(url: StoreURL) -> str:
     return str(url) if url.host or url.path.strip("/") else f"sqlite://{default_path()}"
 
 
-def prepare(path: str, any_fs: bool) -> Place:
+def prepare(path: str, network_fs: bool) -> Place:
     """Check the folder of a database and make the folders next to it; errors name the remedy."""
     parent = os.path.realpath(os.path.dirname(path))
     shared = _check_folder(parent)
-    if not any_fs:
+    if not network_fs:
         _check_file_system(parent)
     database = os.path.join(parent, os.path.basename(path))
     folder = database + ".d"
@@ -250,7 +250,7 @@ def _check_file_system(folder: str) -> None:
         raise ConfigError(
             f"the folder {folder} is on a {kind} file system, where kernel locks may not hold "
             "between machines or containers: use a path on a local disk, a network store, or add "
-            "?any_fs=yes if you know that one kernel serves all who use it"
+            "?network_fs=yes if you know that one kernel serves all who use it"
         )
 
 

@@ -39,7 +39,7 @@ async def a_hold_is_given_back_in_its_own_event_loop_alone(at: Arena) -> None:
 @case("queue", needs=["queues"], only="aio", because=LOOPS)
 async def a_delivery_is_settled_in_its_own_event_loop_alone(at: Arena) -> None:
     async def elsewhere() -> None:
-        for act in (job.ack, job.retry, job.dead_letter, job.give_back):
+        for act in (job.ack, job.retry, job.dead_letter, job.release):
             with raises(ConfigError, "event loop"):
                 await act()
         with raises(ConfigError, "event loop"):

@@ -67,7 +67,7 @@ async def a_failure_is_remembered_for_longer_and_longer(at: Arena) -> None:
             await ours.get(fail)
         with raises(ComputeFailed, at.name, "LookupError: no such page", "failure_ttl") as caught:
             await theirs.get(fail)
-        seen = await theirs.look()
+        seen = await theirs.inspect()
         assert seen.failures == number
         assert seen.reason == "LookupError: no such page"
         pauses.append(caught.error.retry_in)
@@ -76,7 +76,7 @@ async def a_failure_is_remembered_for_longer_and_longer(at: Arena) -> None:
     assert pauses[0] <= 1.5 < pauses[1] <= 3.0
     source = Source(at)
     assert await theirs.get(source.compute()) == 1
-    assert (await ours.look()).failures == 0
+    assert (await ours.inspect()).failures == 0
 
 
 @case("guard")
@@ -126,7 +126,7 @@ async def what_was_computed_from_before_an_invalidation_is_not_stored(at: Arena)
     assert await merged.result() == "new"
     assert await ours.get(old) == "new"
     assert await theirs.invalidate() == 1
-    assert (await ours.look()).state is EntryState.MISSING
+    assert (await ours.inspect()).state is EntryState.MISSING
 
 
 @case("guard")
@@ -227,7 +227,7 @@ async def an_outage_that_begins_behind_the_read_is_waited_for_once(at: Arena) ->
     # (a store without guards refuses here)
     assert await client.guard(at.name, ttl=60).invalidate("a") == 0
     struck = struck_guards_of(client)
-    guard = client.guard(at.name, ttl=60, on_down="compute")
+    guard = client.guard(at.name, ttl=60, on_store_error="compute")
     struck.down["begin"] = FOREVER
     asked: list[int] = []
 

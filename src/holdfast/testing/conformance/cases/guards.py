@@ -49,7 +49,7 @@ async def a_value_is_computed_once_and_then_read(at: Arena) -> None:
     assert await ours.get(source.compute()) == 1
     assert await theirs.get(source.compute()) == 1
     assert source.calls == 1
-    seen = await theirs.look()
+    seen = await theirs.inspect()
     assert seen.state is EntryState.FRESH
     assert 55 < seen.fresh_in <= 60
     assert (seen.owner, seen.failures) == ("", 0)
@@ -153,7 +153,7 @@ async def in_the_background_nobody_waits_for_the_refresh(at: Arena) -> None:
     await at.until(lambda: source.calls == 2 and not source.inside)
     late = at.guard(ttl=60, stale=60)
     begun = now()
-    while (await late.look()).version == 0 or await late.get(source.compute()) == 1:
+    while (await late.inspect()).version == 0 or await late.get(source.compute()) == 1:
         assert now() - begun < 5
         await at.sleep(0.01)
     assert source.calls == 2
@@ -185,7 +185,7 @@ async def a_value_past_its_time_is_a_last_resort(at: Arena) -> None:
     ours, theirs = at.guard(**options), at.rival_guard(**options)
     assert await ours.get(source.compute()) == 1
     await at.sleep(0.25)
-    assert (await ours.look()).state is EntryState.EXPIRED
+    assert (await ours.inspect()).state is EntryState.EXPIRED
     source.seconds = 3.0
 
     async def refresh() -> int:
@@ -218,7 +218,7 @@ async def many_are_read_together(at: Arena) -> None:
 @case("guard")
 async def a_hot_value_is_served_from_the_process_for_a_moment(at: Arena) -> None:
     source = Source(at)
-    hot, other = at.guard(ttl=60, local=1.0), at.rival_guard(ttl=60)
+    hot, other = at.guard(ttl=60, local_ttl=1.0), at.rival_guard(ttl=60)
     assert await hot.get(source.compute()) == 1
     begun = now()
     assert await other.invalidate() == 1

@@ -143,7 +143,7 @@ async def a_purge_leaves_what_is_put_before_its_first_request(at: Arena) -> None
         struck.verbs = Overlaid(struck.verbs, survey=then_puts)
         assert await other.purge(state) == 5
         # Then all jobs that have come since are left
-        left = await queue.jobs(most=1000)
+        left = await queue.jobs(limit=1000)
         assert [job.payload[-3:] for job in left] == [b"new"] * 500
         struck.verbs = Overlaid(struck.verbs, survey=survey)
         assert await queue.purge() == 500

@@ -44,7 +44,7 @@ async def what_is_settled_answers_yes_to_the_verb_that_settled_it_and_to_no_othe
     at: Arena,
 ) -> None:
     client = at.client()
-    queue, verbs = client.queue(at.name, ttl=KEPT_S), ("ack", "retry", "dead_letter", "give_back")
+    queue, verbs = client.queue(at.name, ttl=KEPT_S), ("ack", "retry", "dead_letter", "release")
     for verb in verbs:
         await queue.put(verb)
         job: Any = await queue.take(timeout=5)
@@ -54,7 +54,7 @@ async def what_is_settled_answers_yes_to_the_verb_that_settled_it_and_to_no_othe
             assert await getattr(job, other)() is (other == verb), f"{other} after {verb}"
         assert await queue.ack_many([job]) == [verb == "ack"]
         assert job.settled
-        if verb == "give_back":
+        if verb == "release":
             again: Any = await queue.take(timeout=5)
             assert await again.ack() is True
     assert (await queue.stats()).done == 2  # the ack, and that of the released job

@@ -9,7 +9,7 @@ from ..struck import queues_of
 
 @case("queue")
 async def an_id_is_free_again_after_its_window(at: Arena) -> None:
-    queue = at.queue(window=0.2)
+    queue = at.queue(dedup_window=0.2)
     assert not (await queue.put("first", id="a")).duplicate
     await at.sleep(0.4)
     assert (await queue.put("still there", id="a")).duplicate
@@ -55,7 +55,7 @@ async def the_interval_counts_from_the_end_of_the_last_execution(at: Arena) -> N
 
 @case("queue")
 async def the_interval_may_count_from_the_take(at: Arena) -> None:
-    queue = at.queue(min_interval=KEPT_S, from_="take")
+    queue = at.queue(min_interval=KEPT_S, interval_from="take")
     await queue.put_many([1, 2], group="g")
     first = await queue.take(timeout=5)
     assert first is not None
@@ -118,7 +118,7 @@ async def neither_lane_starves_the_other(at: Arena) -> None:
 
 async def _returned(at: Arena, groups: list[str | None], take_turns: bool) -> None:
     """Put jobs one by one, take and return until each was seen, and settle them."""
-    queue = at.queue(from_="take" if take_turns else "ack")
+    queue = at.queue(interval_from="take" if take_turns else "ack")
     for number, group in enumerate(groups):
         await queue.put(number, group=group)
         await at.sleep(0.02)  # or all would be due at one moment
@@ -128,7 +128,7 @@ async def _returned(at: Arena, groups: list[str | None], take_turns: bool) -> No
         assert job is not None
         assert job.attempt == 1
         seen.append(job.payload)
-        assert await job.give_back()
+        assert await job.release()
     assert set(seen) == set(range(len(groups))), f"returned ones starve others: {seen}"
     assert await queue.purge() == len(groups)
 
@@ -163,7 +163,7 @@ async def what_a_take_gives_back_comes_behind_those_that_were_due(at: Arena) -> 
         struck.down["settle"] = 0
         seen += [job.payload for job in jobs]
         for job in jobs:
-            assert await job.give_back()
+            assert await job.release()
     assert len(set(seen)) == 3, f"returned ones starve others: {seen}"
     assert await queue.purge() == 4
 

@@ -43,7 +43,7 @@ async def settled(at: Arena, queue: Any, dead: int, done: int) -> Any:
 
 @case("queue")
 async def whatever_a_handler_does_the_worker_goes_on_and_the_attempt_counts(at: Arena) -> None:
-    queue = at.queue(max_attempts=2, retry_first=0, retry_max=0)
+    queue = at.queue(max_attempts=2, retry_delay=0, retry_delay_max=0)
     deeds = misdeeds(at.face.name == "aio")
     await queue.put_many([{"payload": name, "group": name} for name in deeds])
     await queue.put_many([{"payload": "work", "group": f"{n}"} for n in range(10)])
@@ -68,7 +68,7 @@ async def whatever_a_handler_does_the_worker_goes_on_and_the_attempt_counts(at: 
     expected = sorted([(name, n) for name in deeds for n in (1, 2)] + [("work", 1)] * 11)
     assert sorted(calls) == expected
     assert (worker.done, worker.failed) == (11, 2 * len(deeds))
-    letters = await queue.jobs("dead", most=1000)
+    letters = await queue.jobs("dead", limit=1000)
     assert {one.group for one in letters} == set(deeds)
     unsaid = [one.group for one in letters if one.attempts != 2 or not one.reason]
     assert not unsaid

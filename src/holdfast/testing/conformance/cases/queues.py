@@ -70,7 +70,7 @@ async def many_are_acked_at_once(at: Arena) -> None:
 
 @case("queue")
 async def a_duplicate_is_dropped_and_says_so(at: Arena) -> None:
-    queue, other = at.queue(window=60), at.rival_queue(window=60)
+    queue, other = at.queue(dedup_window=60), at.rival_queue(dedup_window=60)
     assert not (await queue.put("first", id="order:1", group="g")).duplicate
     assert (await other.put("second", id="order:1", group="g")).duplicate
     receipts = await other.put_many(
@@ -93,7 +93,7 @@ async def a_duplicate_is_dropped_and_says_so(at: Arena) -> None:
 
 @case("queue")
 async def a_failed_job_comes_again_before_those_behind_it(at: Arena) -> None:
-    queue = at.queue(retry_first=KEPT_S, retry_max=KEPT_S)
+    queue = at.queue(retry_delay=KEPT_S, retry_delay_max=KEPT_S)
     await queue.put_many(["bad", "good"], group="g")
     fences = []
     job = await queue.take(timeout=5)
@@ -140,12 +140,12 @@ async def a_group_may_be_called_anything_and_is_called_so_everywhere(at: Arena) 
         assert taken.group == job.group
         assert await job.retry(reason="no")
     assert {one.group for one in await queue.jobs("dead")} == set(names)
-    assert await queue.revive() == len(names)
+    assert await queue.retry_dead() == len(names)
     for _ in names:
         job = await queue.take(timeout=5)
         assert job is not None
         assert job.group == job.payload
-        assert await job.give_back()
+        assert await job.release()
         again = await queue.take(timeout=5)
         assert again is not None
         assert again.group == again.payload
@@ -154,7 +154,7 @@ async def a_group_may_be_called_anything_and_is_called_so_everywhere(at: Arena) 
 
 @case("queue")
 async def after_the_last_attempt_it_is_a_dead_letter_and_the_group_goes_on(at: Arena) -> None:
-    queue = at.queue(max_attempts=2, retry_first=0, retry_max=0)
+    queue = at.queue(max_attempts=2, retry_delay=0, retry_delay_max=0)
     await queue.put_many(["bad", "good"], group="g")
     for _ in range(2):
         job = await queue.take(timeout=5)
@@ -168,7 +168,7 @@ async def after_the_last_attempt_it_is_a_dead_letter_and_the_group_goes_on(at: A
     assert (letter.group, letter.attempts, letter.reason) == ("g", 2, "no such account")
     assert await job.ack()
     # When the dead letter is tried again
-    assert await queue.revive([letter.id]) == 1
+    assert await queue.retry_dead([letter.id]) == 1
     job = await queue.take(timeout=5)
     assert job is not None
     assert (job.payload, job.attempt) == ("bad", 1)
@@ -188,11 +188,11 @@ async def dead_letters_come_back_in_the_order_in_which_they_died(at: Arena) -> N
     queue, order = at.queue(), list(range(11))
     await queue.put_many(order, group="g")
     await bury(order[:1])
-    assert await queue.revive() == 1  # behind the jobs that were accepted after it
+    assert await queue.retry_dead() == 1  # behind the jobs that were accepted after it
     order = [*order[1:], 0]
     await bury(order)
     assert await queue.take(timeout=0) is None
-    assert await queue.revive() == len(order)
+    assert await queue.retry_dead() == len(order)
     await bury(order)
 
 
@@ -217,7 +217,7 @@ async def a_dead_letter_may_hold_back_its_group(at: Arena) -> None:
     assert job is not None
     assert await job.dead_letter("never")
     assert await queue.take(timeout=0) is None
-    assert await queue.revive() == 1
+    assert await queue.retry_dead() == 1
     job = await queue.take(timeout=5)
     assert job is not None
     assert job.payload == "bad"
@@ -269,7 +269,7 @@ async def what_is_given_back_comes_at_once_and_does_not_count(at: Arena) -> None
     await queue.put("x", group="g")
     job = await queue.take(timeout=5)
     assert job is not None
-    assert await job.give_back()
+    assert await job.release()
     again = await other.take(timeout=5)
     assert again is not None
     assert again.attempt == 1
@@ -278,7 +278,7 @@ async def what_is_given_back_comes_at_once_and_does_not_count(at: Arena) -> None
 
 @case("queue")
 async def a_worker_calls_its_handler_and_settles_by_what_comes_of_it(at: Arena) -> None:
-    queue = at.queue(max_attempts=2, retry_first=0, retry_max=0)
+    queue = at.queue(max_attempts=2, retry_delay=0, retry_delay_max=0)
     await queue.put_many(["good", "bad", "good"], group="g")
     await queue.put_many(["good", "bad"])
     seen: list[str] = []
@@ -308,7 +308,7 @@ async def a_worker_calls_its_handler_and_settles_by_what_comes_of_it(at: Arena) 
 
 @case("queue")
 async def a_loop_acks_what_it_has_done(at: Arena) -> None:
-    queue = at.queue(retry_first=0, retry_max=0)
+    queue = at.queue(retry_delay=0, retry_delay_max=0)
     await queue.put_many([1, 2, 3], group="g")
     seen = [job.payload async for job in queue.consume(timeout=0)]
     assert seen == [1, 2, 3]
@@ -374,6 +374,6 @@ async def bad_input_is_refused_with_the_remedy(at: Arena) -> None:
         await queue.put_many([{"paylod": 1}])
     with raises(ConfigError, "min_interval"):
         at.queue(min_interval=-1)
-    with raises(ConfigError, "from_"):
-        at.queue(from_="end")
+    with raises(ConfigError, "interval_from"):
+        at.queue(interval_from="end")
     assert await queue.jobs() == []

@@ -166,7 +166,7 @@ async def two_failures_in_a_row_revive_and_remove_what_they_are_told(at: Arena) 
             # Given two failures, when one letter is tried again, and another one removed
             revived = gone = None
             with contextlib.suppress(*EXPECTED):
-                revived = await queue.revive([tried])
+                revived = await queue.retry_dead([tried])
             with contextlib.suppress(*EXPECTED):
                 gone = await queue.purge("dead", ids=[removed])
             assert revived in (None, 1)

@@ -157,7 +157,7 @@ async def _jobs(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -
 
 @case("guard", needs=["guards"])
 async def two_failures_in_a_row_store_no_value_that_was_dropped(at: Arena) -> None:
-    assert (await at.guard(ttl=60).look()).state is EntryState.MISSING
+    assert (await at.guard(ttl=60).inspect()).state is EntryState.MISSING
     await each(at, "guards", _values)
 
 

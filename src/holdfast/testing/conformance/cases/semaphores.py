@@ -111,7 +111,7 @@ async def another_number_of_permits_is_refused_and_both_are_named(at: Arena) -> 
                 await other.acquire()
 
 
-@case("semaphore", needs=["forgets"])
+@case("semaphore", needs=["permits_reset_when_idle"])
 async def when_nobody_is_there_the_permits_are_declared_anew(at: Arena) -> None:
     async with at.locks.semaphore(at.name, 4):
         pass

@@ -10,9 +10,9 @@ from ....core.guard.model import (
     Begun,
     Entry,
     Finish,
+    GuardCounts,
     GuardLimits,
     Prolong,
-    Tally,
     Wish,
 )
 from ....stores.memory.values import Values
@@ -78,7 +78,7 @@ class GuardServer(Server):
     def _survey(self, prefix: str, exact: bool, now: float, address: Any) -> Any:
         return self._woken(self.values.survey(prefix, exact))
 
-    def _tally(self, guard: str, tally: Tally, now: float, address: Any) -> Any:
+    def _tally(self, guard: str, tally: GuardCounts, now: float, address: Any) -> Any:
         self.values.tally(guard, tally)
         return None, []
 

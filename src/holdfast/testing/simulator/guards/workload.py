@@ -134,7 +134,7 @@ class Caller:
 
     def _floor(self, guard: GuardBase, key: str) -> int:
         """The least version that a call may return if it begins now."""
-        when = self.history.world.time - guard._options.local * (1 + RATE_ERROR)
+        when = self.history.world.time - guard._options.local_ttl * (1 + RATE_ERROR)
         return self.history.source.floor(self.process.pid, guard.name + key, when)
 
     def _judge(self, guard: GuardBase, key: str, value: int, floor: int) -> None:
@@ -163,7 +163,7 @@ class Caller:
 
     async def look(self) -> None:
         """Look at the state of an entry."""
-        await self.guards["plain"]._look(self.rng.choice(KEYS))
+        await self.guards["plain"]._inspect(self.rng.choice(KEYS))
 
 
 def guards_of(client: ClientBase) -> dict[str, GuardBase]:
@@ -173,9 +173,9 @@ def guards_of(client: ClientBase) -> dict[str, GuardBase]:
         "stale": ("page", {"ttl": 2.0, "stale": 5.0}),
         "behind": ("page", {"ttl": 2.0, "stale": 5.0, "refresh": "background"}),
         "early": ("page", {"ttl": 2.0, "stale": 5.0, "early": 3.0, "jitter": 0.5}),
-        "local": ("near", {"ttl": 2.0, "stale": 5.0, "local": LOCAL_S}),
-        "failing": ("near", {"ttl": 2.0, "failure_ttl": 1.0, "failure_max": 4.0}),
-        "late": ("near", {"ttl": 2.0, "on_timeout": "stale", "on_down": "compute"}),
+        "local": ("near", {"ttl": 2.0, "stale": 5.0, "local_ttl": LOCAL_S}),
+        "failing": ("near", {"ttl": 2.0, "failure_ttl": 1.0, "failure_ttl_max": 4.0}),
+        "late": ("near", {"ttl": 2.0, "on_timeout": "stale", "on_store_error": "compute"}),
         "alone": ("near", {"ttl": 2.0, "on_timeout": "compute"}),
     }
     return {
@@ -188,15 +188,15 @@ _DEFAULTS: dict[str, Any] = {
     "stale": 0.0,
     "timeout": 30.0,
     "on_timeout": "error",
-    "on_down": "error",
+    "on_store_error": "error",
     "refresh": "foreground",
     "lease": 1.5,
     "early": 0.0,
     "jitter": 0.0,
     "failure_ttl": 0.0,
-    "failure_max": 60.0,
-    "local": 0.0,
-    "local_size": 1000,
+    "failure_ttl_max": 60.0,
+    "local_ttl": 0.0,
+    "local_entries_max": 1000,
     "max_bytes": None,
     "codec": None,
     "most": 1000,

@@ -20,9 +20,9 @@ from .....core.guard.model import (
     EntryRecord,
     Failing,
     Finish,
+    GuardCounts,
     GuardRecord,
     Prolong,
-    Tally,
     Value,
     Wish,
 )
@@ -151,7 +151,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
 
         return self._do(within, work, entries)
 
-    def tally(self, guard: str, tally: Tally, within: float) -> None:
+    def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """See :meth:`holdfast.core.guard.ports.Guards.tally`."""
         self._do(within, lambda values, _: values.tally(guard, tally))
 

@@ -10,8 +10,8 @@ from .....core.guard.model import (
     Entry,
     EntryRecord,
     EntryState,
+    GuardCounts,
     GuardRecord,
-    Tally,
 )
 from ..look import names
 from ..sql import guards as statements
@@ -63,4 +63,4 @@ def _computed(run: Run, entry: Entry, now: float) -> EntryRecord:
 def survey(run: Run, prefix: str, exact: bool, now: float) -> list[GuardRecord]:
     """See :meth:`holdfast.core.guard.ports.Guards.survey`."""
     rows = run(_SQL.tallies_from, (*names(prefix, exact), now - TALLY_KEPT_S))
-    return [GuardRecord(name, Tally(*counts)) for name, *counts in rows.fetchall()]
+    return [GuardRecord(name, GuardCounts(*counts)) for name, *counts in rows.fetchall()]

@@ -18,8 +18,8 @@ from .....core.guard.model import (
     Entry,
     Failing,
     Finish,
+    GuardCounts,
     Prolong,
-    Tally,
     Wish,
 )
 from .....core.model import Gone, Held, Loss
@@ -139,7 +139,7 @@ class Values:
             self.ended.append(entry)
         return head is not None and self.now < head[1]
 
-    def tally(self, guard: str, tally: Tally) -> None:
+    def tally(self, guard: str, tally: GuardCounts) -> None:
         """See :meth:`holdfast.core.guard.ports.Guards.tally`."""
         self.run(_SQL.tallies_fade, (self.now - TALLY_KEPT_S,))
         self.run(_SQL.tally_add, (guard, self.now, *tally))
