@@ -62,7 +62,7 @@ def test_of_many_who_miss_one_computes_and_the_value_is_in_the_cache(
         assert list(pool.map(ask, range(8))) == [{"n": 1}] * 8
     assert len(computed) == len(shelf.values) == 1
     assert kept(guards[0]).data == ELSEWHERE
-    assert guards[0].look().size == len(b'j{"n":1}')
+    assert guards[0].inspect().size == len(b'j{"n":1}')
 
 
 def test_a_fresh_value_is_one_read_of_the_cache_and_the_store_is_not_asked(

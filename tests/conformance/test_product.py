@@ -50,7 +50,7 @@ def test_every_store_of_ours_is_tested() -> None:
 #: What a key in the format of others can't do, whoever's it is.
 FOREIGN = {
     "fair",
-    "line",
+    "visible_line",
     "owners",
     "kinds",
     "election",

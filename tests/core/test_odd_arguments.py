@@ -80,7 +80,7 @@ FITS: dict[str, set[str]] = {
     "min_interval": SPAN,
     "retry_delay": SPAN,
     "retry_delay_max": {"1.5"},
-    "window": SPAN,
+    "dedup_window": SPAN,
     "prefix": ANY_TEXT,
     "stale": SPAN,
     "lease": {"1.5"},
@@ -205,7 +205,7 @@ class World:
                     "retry_delay": 1.0,
                     "retry_delay_max": 2.0,
                     "on_dead": "skip",
-                    "window": 1.0,
+                    "dedup_window": 1.0,
                 },
             ),
             "guard": (
@@ -284,7 +284,7 @@ class World:
                 {"keys": [], "compute": plain},
             ),
             "invalidate": (lambda key: g.invalidate(key, "k"), {"key": "k"}),
-            "look": (g.look, {"key": "k"}),
+            "inspect": (g.inspect, {"key": "k"}),
         }
 
     async def standing(self) -> Any:

@@ -45,7 +45,7 @@ with TestClient(app) as web, Client() as others:
     assert (job.payload, job.group) == ({"order": "7"}, "bank:b")
     job.ack()
     assert [web.get("/rates/USD").json() for _ in range(2)] == [{"EUR": 1.0, "USD": 1.1}] * 2
-    assert others.guard("rates:{currency}", ttl=60).look("rates:USD").state == "fresh"
+    assert others.guard("rates:{currency}", ttl=60).inspect("rates:USD").state == "fresh"
 # Another test client has another event loop
 with TestClient(app) as web:
     assert pay_for("8").status_code == 200

@@ -11,7 +11,7 @@ HOLDING = [
         (
             HOLD,
             (
-                "        lease.weight = 1  # from the call on: a reader may be in before the answer is back\n"
+                "        lease.weight = 1  # before the answer: the store may grant a reader before it arrives\n"
                 "        await self._keep(lease.keep(self._ctx.now()))\n"
             ),
             (

@@ -309,7 +309,7 @@ PLANTED = [
             CLAIMS,
             (
                 "                self.withdrawn = not self.suspect"
-                "  # it was not taken in: there is nothing to undo\n"
+                "  # it was not accepted: there is nothing to undo\n"
             ),
             "",
         ),

@@ -133,8 +133,8 @@ CLOSING = [
         f"{MEANWHILE}::test_a_connection_is_ended_if_it_is_given_back_during_the_close[mariadb]",
         (
             "holdfast.stores.mysql.blocking.port",
-            "        if self._closed:  # only now, as another thread may close\n",
-            "        if False:\n",
+            "        if self._closed:  # checked",
+            "        if False:  # checked",
         ),
     ),
     bug(

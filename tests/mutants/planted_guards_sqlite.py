@@ -69,7 +69,7 @@ GUARDS_SQLITE = [
         "threads read while another one forks",
         f"{TESTS}/test_guards_reading.py"
         "::test_while_somebody_is_about_to_fork_nobody_is_inside_sqlite",
-        (READING, "            if forking():  # now", "            if False:  # now"),
+        (READING, "            if forking():  # checked", "            if False:  # checked"),
         (READING, "not readers or forking():", "not readers:"),
     ),
     bug(
@@ -163,8 +163,8 @@ GUARDS_SQLITE = [
         f"{DEATH}::test_an_interrupt_as_the_waiting_is_over_gives_the_duty_back",
         (
             REFRESH,
-            "                    guards.unlisten(wish)  # here, as an interrupt gives it back\n",
-            "",
+            "                    guards.unlisten(wish)  # inside",
+            "                    pass  # inside",
         ),
         (
             REFRESH,

@@ -87,8 +87,8 @@ MENDED = [
         "::test_a_job_that_cannot_be_started_is_answered_alone_and_named",
         (
             "holdfast.cli.queue.nursery",
-            "        except OSError as wrong:  # no room",
-            "        except BlockingIOError as wrong:  # no room",
+            "        except OSError as wrong:  # no space",
+            "        except BlockingIOError as wrong:  # no space",
         ),
         commands=True,
     ),

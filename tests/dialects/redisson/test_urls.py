@@ -30,7 +30,7 @@ def test_options_say_what_it_can_do() -> None:
     plain = Client("redis+redisson://localhost")
     assert not plain.supports("fair")
     assert not plain.supports("fences")
-    assert Client("redis+redisson://localhost?fair=true").supports("line")
+    assert Client("redis+redisson://localhost?fair=true").supports("visible_line")
     assert Client("redis+redisson://localhost?fenced=true").supports("fences")
     for words in ("fair=true", "fenced=true"):
         locks = Client(f"redis+redisson://localhost?{words}")

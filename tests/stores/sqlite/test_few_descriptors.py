@@ -29,7 +29,7 @@ async def job(client):
     return await client.queue("jobs").take(timeout=0)
 
 async def value(client):
-    return (await client.guard("value", ttl=60).look()).state == "missing"
+    return (await client.guard("value", ttl=60).inspect()).state == "missing"
 
 async def attempt(work):
     client = face.client(url)

@@ -80,7 +80,7 @@ def test_where_the_system_names_no_boot_its_beginning_tells(
 
     def look() -> EntryState:
         with Client(f"sqlite://{path}") as client:
-            return client.guard("g", ttl=60_000).look().state
+            return client.guard("g", ttl=60_000).inspect().state
 
     with Client(f"sqlite://{path}") as client:
         client.guard("g", ttl=60_000).get(lambda: "old")

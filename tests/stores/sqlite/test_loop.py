@@ -259,38 +259,6 @@ def test_a_stopped_process_in_the_gate_stops_the_request_but_not_the_loop(path: 
     asyncio.run(main())
 
 
-def test_each_of_several_requests_ends_at_its_own_time(path: Path) -> None:
-    async def main() -> None:
-        # Given a worker that is held up
-        here = opened(path)
-        assert await here.inspect("", WITHIN_S) == []
-        loop, ended = asyncio.get_running_loop(), dict[float, float]()
-        begun = loop.time()
-
-        async def ask(within: float) -> None:
-            with pytest.raises(StoreUnavailable, match=f"within {within:g} s"):
-                await here.inspect("", within)
-            ended[within] = loop.time() - begun
-
-        with sitting(path):
-            patient = asyncio.create_task(here.inspect("", 20.0))
-            # When requests of several lengths wait for it, and one more comes later
-            asked = [asyncio.create_task(ask(within)) for within in (1.5, 0.4, 0.9)]
-            await asyncio.sleep(0.6)
-            asked.append(asyncio.create_task(ask(0.2)))
-            await asyncio.gather(*asked)
-        # Then each ends at its time, and the one that has more time gets an answer
-        assert list(ended) == [0.4, 0.2, 0.9, 1.5]
-        assert all(took >= within for within, took in ended.items())
-        late = lag.since(boottime() - ended[1.5])
-        assert ended[0.4] < 0.6 + late
-        assert ended[1.5] < 2.5 + late
-        assert await patient == []
-        await here.close()
-
-    asyncio.run(main())
-
-
 def test_the_loop_is_not_held_up_by_eight_processes_on_one_name(path: Path) -> None:
     # Given eight processes that want one name all the time
     def busy(child: Child) -> None:

@@ -212,7 +212,7 @@ class Scene:
         await self.third.queue(f"{self.token}-queue").stats()
         await self.third.queue(f"{self.token}-queue").jobs()
         for key in ("", "slow", "bad"):
-            await self._guard(self.third).look(key)
+            await self._guard(self.third).inspect(key)
         await self._guard(self.third).stats()
 
     # -- is everything usable again? -------------------------------------------------------------

@@ -87,7 +87,7 @@ async def those_who_wait_are_served_first_come_first_served(at: Arena) -> None:
     assert fences == sorted({first.fence, *fences})[1:]
 
 
-@case("lock", needs=["fair", "line"])
+@case("lock", needs=["fair", "visible_line"])
 async def those_who_wait_long_keep_their_places(at: Arena) -> None:
     async def wait() -> None:
         async with at.rival():

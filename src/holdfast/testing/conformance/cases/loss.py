@@ -58,7 +58,7 @@ async def breaking_needs_the_fence_of_the_claim(at: Arena) -> None:
         assert [one.fence for one in await at.holders()] == [at.number(hold)]
 
 
-@case("lock", "semaphore", needs=["line"])
+@case("lock", "semaphore", needs=["visible_line"])
 async def a_waiter_that_is_broken_stands_in_line_again(at: Arena) -> None:
     async def wait() -> int:
         async with at.rival() as mine:

@@ -95,7 +95,7 @@ async def a_name_is_one_kind_at_a_time(at: Arena) -> None:
             hold.check()
 
 
-@case(*EXCLUSIVE, needs=["line", "owners"])
+@case(*EXCLUSIVE, needs=["visible_line", "owners"])
 async def people_see_who_holds_and_who_waits(at: Arena) -> None:
     async def wait() -> None:
         async with at.rival(meta="waits"):

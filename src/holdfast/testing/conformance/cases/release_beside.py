@@ -83,7 +83,7 @@ async def a_body_whose_hold_was_broken_does_not_end_silently_beside_a_release(at
     assert [await one.result() for one in others] == [False]
 
 
-@case("lock", needs=["line"])
+@case("lock", needs=["visible_line"])
 async def two_releases_at_once_of_several_names_tell_of_a_break_alone(at: Arena) -> None:
     for broken in (False, True):
         client, _ = _meeting(at, several=True)
