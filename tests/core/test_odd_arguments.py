@@ -284,7 +284,7 @@ class World:
                 {"keys": [], "compute": plain},
             ),
             "invalidate": (lambda key: g.invalidate(key, "k"), {"key": "k"}),
-            "inspect": (g.inspect, {"key": "k"}),
+            "entry": (g.inspect, {"key": "k"}),
         }
 
     async def standing(self) -> Any:

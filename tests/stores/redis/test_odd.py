@@ -143,7 +143,7 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "value": lambda client: _guard(client).get(_computing(client)),
     "values": lambda client: _guard(client).get_many(["a", "b"], _computing(client)),
     "invalidate": lambda client: _guard(client).invalidate("a", "b"),
-    "entry": lambda client: _guard(client).look(),
+    "entry": lambda client: _guard(client).inspect(),
     "guards": lambda client: client.guards(),
 }
 
