@@ -10,6 +10,7 @@ used afterwards.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -71,7 +72,7 @@ class Files:
 def another(path: Path, folder: bool, chance: random.Random) -> None:
     """Something else in the place of a file or a folder."""
     kinds = ["file" if folder else "folder", "link", "pipe", "socket"]
-    with contextlib.suppress(FileExistsError):  # it was made again meanwhile
+    try:
         match chance.choice(kinds):
             case "file":
                 path.touch()
@@ -84,6 +85,9 @@ def another(path: Path, folder: bool, chance: random.Random) -> None:
             case _:
                 with socket.socket(socket.AF_UNIX) as one, contextlib.chdir(path.parent):
                     one.bind(path.name)
+    except OSError as wrong:
+        if wrong.errno not in (errno.EEXIST, errno.EADDRINUSE):  # it was made again meanwhile
+            raise
 
 
 def change(path: Path, size: int, kind: str, chance: random.Random) -> None:
