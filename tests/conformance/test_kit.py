@@ -81,7 +81,7 @@ class Poor(Lines):
 
 def test_what_a_store_can_not_do_must_be_refused(register: Register) -> None:
     # Given
-    flags = dict.fromkeys(conformance.OPERATIONS | {"fair", "push"}, False)
+    flags = dict.fromkeys(conformance.OPERATIONS | {"fair", "wakes_waiters"}, False)
     scheme = register(Poor, can=CAPABILITIES._replace(**flags))
     lacking = [run for run in runs(scheme) if run.lacks]
     assert {run.lacks for run in lacking} == conformance.OPERATIONS

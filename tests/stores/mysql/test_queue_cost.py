@@ -138,7 +138,7 @@ def test_nothing_is_left_of_what_is_done(
 ) -> None:
     # Given a queue of which nothing is left, and whatever it remembers is over
     verbs = Verbs(server.url, "swept")
-    verbs.put(*(job(at, f"g{at}", f"key {at}") for at in range(20)), job("x"), dedup_window=0.0)
+    verbs.put(*(job(at, f"g{at}", f"key {at}") for at in range(20)), job("x"), window=0.0)
     kept = verbs.wish(most=5)
     assert len(verbs.take(kept)) == 5
     verbs.give_back(kept)
@@ -151,7 +151,7 @@ def test_nothing_is_left_of_what_is_done(
     server.ask("UPDATE holdfast.holdfast_lanes SET minute = 1")
     monkeypatch.setattr(of_queues, "SWEEP_EVERY", 1)
     # When somebody takes
-    verbs.put(job("one", "other"), dedup_window=0.0)
+    verbs.put(job("one", "other"), window=0.0)
     verbs.drain()
 
     # Then there are only the rows of what is on loan, and of what was used in the last hour

@@ -51,7 +51,7 @@ class Both:
             self.made += 1
             key = f"key {self.chance.randrange(40)}" if self.chance.random() < 0.3 else ""
             jobs.append(job(self.made, self.chance.choice(GROUPS), key))
-        request = self.verbs.request(*jobs, dedup_window=1e6)
+        request = self.verbs.request(*jobs, window=1e6)
         same(self.model.put(request, time.monotonic()), self.verbs.send(request))
 
     def take(self) -> None:

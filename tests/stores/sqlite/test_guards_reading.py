@@ -156,7 +156,7 @@ def test_what_is_read_amid_a_commit_is_not_kept_beyond_it(
     entry = Entry("g", "")
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
         here.guard("g", ttl=600).get(lambda: "old")
-        there.guard("g", ttl=600).look()
+        there.guard("g", ttl=600).inspect()
         ours, theirs = engine_of(here), engine_of(there)
         files = theirs._files
         if when == "before":

@@ -213,7 +213,7 @@ def test_a_queue_that_is_empty_leaves_only_keys_that_end(
 ) -> None:
     server = new_redis()
     client = new_client(server.url)
-    queue = client.queue("q", min_interval=5.0, window=7200, retry_delay=0, retry_delay_max=0)
+    queue = client.queue("q", min_interval=5.0, dedup_window=7200, retry_delay=0, retry_delay_max=0)
     queue.put_many([{"payload": n, "group": f"g{n}", "id": str(n)} for n in range(50)])
     queue.put_many(range(50))
     while jobs := queue.take_many(100, timeout=0):

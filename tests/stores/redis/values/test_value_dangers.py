@@ -250,7 +250,7 @@ def test_keys_of_others_are_named_and_left_alone(
         else:
             admin.rpush(key, "mine")
         before = admin.dump(key)
-        for act in (lambda: guard.get(Source()), guard.invalidate, guard.look):
+        for act in (lambda: guard.get(Source()), guard.invalidate, guard.inspect):
             with pytest.raises(ConfigError, match="another program"):
                 act()
         assert admin.dump(key) == before
@@ -329,7 +329,7 @@ def test_what_it_costs(
     assert cost(counter, many(50)) == 50 * read + 50 * (read + 2)
     assert cost(counter, many(50)) == 50 * read
     assert cost(counter, lambda: guard.invalidate("other")) == 1
-    assert cost(counter, guard.look) == 1
+    assert cost(counter, guard.inspect) == 1
 
 
 @pytest.mark.parametrize("protocol", [3, 2])
