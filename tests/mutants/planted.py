@@ -60,8 +60,8 @@ PLANTED = [
         f"{STORE}/test_world.py::test_a_session_that_is_missing_proves_nothing",
         (
             SESSION,
-            "        if fd < 0:\n            return False\n        free",
-            "        if fd < 0:\n            return True\n        free",
+            "            return alarm is ENDED\n",
+            "            return True\n",
         ),
     ),
     bug(

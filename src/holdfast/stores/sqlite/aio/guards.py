@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ....core.guard.model import Entry, Value
 from ....runtime.timers.aio import sleep
 from ....url import StoreURL
+from ..blocking.session import Alarm
 from ..blocking.values.engine import ValueEngine
 from .loop import Loop
 
@@ -49,7 +50,7 @@ class LoopValues(Loop[ValueEngine]):
             return False
         return await self._sleep(ear, seconds, (self.engine.holder(wish),)) is not None
 
-    def _alarm(self, session: str) -> int:
+    def _alarm(self, session: str) -> Alarm:
         return self.engine.alarm(session)
 
     def unlisten(self, wish: str) -> None:

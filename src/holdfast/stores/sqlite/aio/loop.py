@@ -14,7 +14,6 @@ import asyncio
 import atexit
 import contextlib
 import math
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -28,7 +27,7 @@ from ....runtime.aio import another_loop
 from ....runtime.blocking import boottime, clock_patched, inside
 from ....runtime.starting.blocking import DaemonThread
 from ....runtime.timers.aio import later
-from ..blocking.session import ENDED, NONE
+from ..blocking.session import ENDED, NONE, Alarm
 from ..blocking.wake import LoopBox
 
 T = TypeVar("T")
@@ -177,7 +176,7 @@ class Loop(Generic[E]):
         #: The futures of the waiters, by the name that their wake-ups carry.
         self._sleepers: dict[str, Answer] = {}
         #: By watched session: the descriptor, and the futures that the session's end wakes.
-        self._alarms: dict[str, tuple[int, set[Answer]]] = {}
+        self._alarms: dict[str, tuple[Alarm, set[Answer]]] = {}
         self._reading = -1
         self._closed = False
         #: Requests without an answer: when each is due, and how long it was given, in seconds.
@@ -276,8 +275,8 @@ class Loop(Generic[E]):
 
     # -- watching sessions -----------------------------------------------------------------
 
-    def _alarm(self, session: str) -> int:
-        """A new descriptor that hangs up when a session ends; see ``session.Others.alarm``."""
+    def _alarm(self, session: str) -> Alarm:
+        """A descriptor that hangs up when a session ends; see ``session.Others.alarm``."""
         return NONE
 
     def _watch(self, loop: asyncio.AbstractEventLoop, session: str, answer: Answer) -> None:
@@ -285,22 +284,20 @@ class Loop(Generic[E]):
         if known is not None:
             known[1].add(answer)
             return
-        fd = self._alarm(session)
-        if fd == ENDED:
+        alarm = self._alarm(session)
+        if alarm is ENDED:
             _settle(answer, None, None)
-        if fd < 0:
+        if alarm.fd < 0:
             return
         try:
-            loop.add_reader(fd, self._alarmed, loop, session)
+            loop.add_reader(alarm.fd, self._alarmed, loop, session)
         except OSError:
-            os.close(fd)
             return
-        self._alarms[session] = (fd, {answer})
+        self._alarms[session] = (alarm, {answer})
 
     def _alarmed(self, loop: asyncio.AbstractEventLoop, session: str) -> None:
-        fd, answers = self._alarms.pop(session)
-        loop.remove_reader(fd)
-        os.close(fd)
+        alarm, answers = self._alarms.pop(session)
+        loop.remove_reader(alarm.fd)
         for answer in answers:
             _settle(answer, None, None)
 
@@ -311,8 +308,7 @@ class Loop(Generic[E]):
         known[1].discard(answer)
         if not known[1]:
             del self._alarms[session]
-            loop.remove_reader(known[0])
-            os.close(known[0])
+            loop.remove_reader(known[0].fd)
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -342,8 +338,6 @@ class Loop(Generic[E]):
         due = boottime() + CLOSE_S
         self._worker.put(Job(self.engine.close, (), due, loop, asyncio.Future(loop=loop)))
         self._worker.end()
-        for fd, _ in self._alarms.values():
-            os.close(fd)
         self._alarms.clear()
         self._due.clear()
         self._reading = -1
@@ -354,8 +348,6 @@ class Loop(Generic[E]):
 
         The worker doesn't exist there, and the loop and the watched sessions are the parent's.
         """
-        for fd, _ in self._alarms.values():
-            os.close(fd)
         self.engine.forked()
         _working.clear()
         self._worker = Worker()

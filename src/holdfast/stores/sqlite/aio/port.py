@@ -10,6 +10,7 @@ from ....runtime.timers.aio import sleep
 from ....url import StoreURL
 from ..blocking.engine import Engine
 from ..blocking.port import POLL_FIRST_S, POLL_LAST_S
+from ..blocking.session import Alarm
 from .loop import LATE_S, Loop
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class LoopPort(Loop[Engine]):
                 return Granted(fence) if fence else None
         return None
 
-    def _alarm(self, session: str) -> int:
+    def _alarm(self, session: str) -> Alarm:
         return self.engine.alarm(session)
 
     def unlisten(self, claim: Claim) -> None:

@@ -28,7 +28,7 @@ from .files import Files
 from .gate import Replaced
 from .header import AHEAD, LATEST, LIMIT, NEXT, QUIET, SPAN
 from .odd import UNREADABLE, unreadable
-from .session import NONE
+from .session import NONE, Alarm
 from .sql import verbs
 
 A = TypeVar("A")
@@ -306,8 +306,8 @@ class Engine(Entry):
 
         return self._inside(within, work)
 
-    def alarm(self, session: str) -> int:
-        """A new descriptor that hangs up when a session ends; see ``session.Others.alarm``."""
+    def alarm(self, session: str) -> Alarm:
+        """A descriptor that hangs up when a session ends; see ``session.Others.alarm``."""
         files = self._files
         return NONE if files is None else files.others.alarm(session)
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import weakref
+from functools import lru_cache
 
 from ....errors import HoldfastError
 from ....runtime.opening.blocking import opened
@@ -27,6 +28,7 @@ def is_session(name: object) -> bool:
     return isinstance(name, str) and _SESSION(name) is not None
 
 
+@lru_cache  # a waiter has the same address each time
 def is_address(name: object) -> bool:
     """Can this be the name of a socket?"""
     return isinstance(name, str) and _ADDRESS(name) is not None

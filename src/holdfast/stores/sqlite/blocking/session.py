@@ -28,8 +28,24 @@ from .paths import Place, unusable
 #: ones again and again. The others are opened for each look: to keep all of them open would need as
 #: many descriptors as there are clients.
 CACHE_MAX = 2
+
+
+class Alarm:
+    """A descriptor that hangs up when a session ends. It is closed with its last user."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        """Close it: a look and several waiters may use one descriptor, on several threads."""
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
 #: Instead of a descriptor: there is none, or the session has ended.
-NONE, ENDED = -1, -2
+NONE, ENDED = Alarm(-1), Alarm(-2)
 
 
 class Session:
@@ -107,49 +123,37 @@ class Others:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.folder = folder(place)
-        self._fds: dict[str, int] = {}
+        self._kept: dict[str, Alarm] = {}
 
     def dead(self, name: str) -> bool:
         """Is it proven that the session has ended? Inside the file mutex only."""
-        fd = self._fds.get(name, -1)
-        if fd >= 0:
-            return _free(fd)
-        fd = self._open(name)
-        if fd < 0:
-            return False
-        free = _free(fd)
-        if free:
-            os.close(fd)
-            return True
-        while len(self._fds) >= CACHE_MAX:
-            self.forget(next(iter(self._fds)))
-        self._fds[name] = fd
+        kept = self._kept.get(name)
+        if kept is not None:
+            return _free(kept.fd)
+        alarm = self.alarm(name)
+        if alarm.fd < 0:
+            return alarm is ENDED
+        while len(self._kept) >= CACHE_MAX:
+            self.forget(next(iter(self._kept)))
+        self._kept[name] = alarm
         return False
 
     def ended(self, name: str) -> bool:
         """The same, but no descriptor is kept open for another look."""
-        fd = self._open(name)
-        if fd < 0:
-            return False
-        try:
-            return _free(fd)
-        finally:
-            os.close(fd)
+        return self._ended_or(self._open(name)) is ENDED
 
-    def alarm(self, name: str) -> int:
-        """A new descriptor that hangs up when the session ends, to be closed by the caller;
-        ``ENDED`` if it has ended, ``NONE`` if there is nothing to poll."""
-        fd = self._open(name)
-        if fd >= 0 and _free(fd):
-            os.close(fd)
-            return ENDED
-        return fd
+    def alarm(self, name: str) -> Alarm:
+        """A descriptor that hangs up when the session ends; ``ENDED`` if it has ended, ``NONE`` if
+        there is nothing to poll."""
+        return self._ended_or(self._kept.get(name) or self._open(name))
+
+    @staticmethod
+    def _ended_or(alarm: Alarm) -> Alarm:
+        return ENDED if alarm.fd >= 0 and _free(alarm.fd) else alarm
 
     def forget(self, name: str) -> None:
-        """Close the descriptor that is kept for this session."""
-        fd = self._fds.pop(name, -1)
-        if fd >= 0:
-            os.close(fd)
+        """Keep the descriptor of this session no longer."""
+        self._kept.pop(name, None)
 
     def bury(self, name: str) -> None:
         """Remove the files of a dead session, its FIFO last: it is what others would find."""
@@ -172,26 +176,19 @@ class Others:
         """All sessions that have a file, dead or alive."""
         return [name for name in self.folder.names() if is_session(name)]
 
-    def _open(self, name: str) -> int:
+    def _open(self, name: str) -> Alarm:
         if not is_session(name):
             return NONE
         try:
-            fd = self.folder.open(name, os.O_RDONLY | os.O_NONBLOCK)
+            alarm = Alarm(self.folder.open(name, os.O_RDONLY | os.O_NONBLOCK))
         except (OSError, HoldfastError):
             return NONE
-        if stat.S_IFMT(os.fstat(fd).st_mode) not in (stat.S_IFIFO, stat.S_IFREG):
-            os.close(fd)
-            return NONE
-        return fd
+        kind = stat.S_IFMT(os.fstat(alarm.fd).st_mode)
+        return alarm if kind in (stat.S_IFIFO, stat.S_IFREG) else NONE
 
     def close(self) -> None:
-        """Close every descriptor."""
-        for name in list(self._fds):
-            self.forget(name)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_fds"):
-            self.close()
+        """Keep no descriptor."""
+        self._kept.clear()
 
 
 def _free(fd: int) -> bool:

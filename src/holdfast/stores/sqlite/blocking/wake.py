@@ -26,7 +26,7 @@ from ....runtime.opening.blocking import datagrams
 from .folder import Folder, folder, is_address
 from .owned import O_PATH, admit
 from .paths import Place
-from .session import ENDED, NONE
+from .session import ENDED, NONE, Alarm
 
 _VERSION = 1
 _FENCE = struct.Struct("<BQ")
@@ -109,7 +109,7 @@ def _sender() -> socket.socket:
     return made
 
 
-def nothing(session: str) -> int:
+def nothing(session: str) -> Alarm:
     """The alarm of a waiter that watches no session."""
     return NONE
 
@@ -194,30 +194,20 @@ class Boxes:
             self._idle.append(box)
 
     def wait(
-        self, claim_id: str, alarm: Callable[[str], int], watch: Iterable[str], seconds: float
+        self, claim_id: str, alarm: Callable[[str], Alarm], watch: Iterable[str], seconds: float
     ) -> Granted | None:
         """Sleep until woken, until a session that is watched has ended, or the time-out has
         expired."""
-        alarms: list[int] = []
-        try:
-            for session in watch:
-                fd = alarm(session)
-                if fd == ENDED:
-                    return None
-                if fd >= 0:
-                    alarms.append(fd)
-            return self._sleep(claim_id, alarms, seconds)
-        finally:
-            for fd in alarms:
-                os.close(fd)
-
-    def _sleep(self, claim_id: str, alarms: Iterable[int], seconds: float) -> Granted | None:
+        alarms = [alarm(session) for session in watch]
+        if ENDED in alarms:
+            return None
         box = self._used.get(claim_id)
         poll = select.poll()
         if box is not None:
             poll.register(box.fd, select.POLLIN)
-        for fd in alarms:
-            poll.register(fd, 0)
+        for one in alarms:
+            if one.fd >= 0:
+                poll.register(one.fd, 0)
         end = boottime() + seconds
         while (left := end - boottime()) > 0:
             for fd, _ in poll.poll(left * 1000):

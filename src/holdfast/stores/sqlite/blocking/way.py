@@ -18,7 +18,6 @@ import sqlite3
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from threading import RLock, get_ident
 from typing import Any, Generic, Protocol, TypeVar
@@ -105,10 +104,12 @@ class Way(Generic[F]):
         """The content of the outbox; each part stays in it until it has been sent, so that after an
         interrupt the next verb sends it. Two threads may send it twice: a needless wake-up."""
         while self._outbox:
-            with suppress(IndexError, ValueError):  # another thread has removed it
+            try:
                 one = self._outbox[0]
                 yield one
                 self._outbox.remove(one)
+            except (IndexError, ValueError):
+                pass  # Another thread has removed it.
 
     def reading(self) -> list[RLock]:
         """The locks of the threads that use the files without the file mutex."""

@@ -36,7 +36,7 @@ from ..header import Header
 from ..odd import UNREADABLE, unreadable
 from ..paths import Place
 from ..place import VALUES
-from ..session import NONE
+from ..session import NONE, Alarm
 from ..sql import guards as statements
 from . import look
 from .files import ValueFiles
@@ -225,8 +225,8 @@ class ValueEngine(AnnexEngine[ValueFiles]):
 
     # -- waiters -----------------------------------------------------------------------------
 
-    def alarm(self, session: str) -> int:
-        """A new descriptor that hangs up when a session ends; see ``session.Others.alarm``."""
+    def alarm(self, session: str) -> Alarm:
+        """A descriptor that hangs up when a session ends; see ``session.Others.alarm``."""
         files = self._files
         return NONE if files is None else files.others.alarm(session)
 
