@@ -236,7 +236,8 @@ class Attempt:
             self.tell_at = await waits.tell(self, waiting)
         left = self.end - ctx.now()  # not earlier, as the log line takes time
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
-        ctx.require_open()
+        if ctx.closed:
+            ctx.require_open()
         # The ticket must match too: if the reply to a join is lost and the claim expires, a
         # repeated join enters the claim again with the same id, while a wake-up for its first
         # entry may still be under way.

@@ -127,12 +127,13 @@ class EarLink(Link):
         once."""
         self.file_all()  # it may have come with something else
         ending = poke + b"\r\n"
+        next_bytes = self._next_bytes if self._timed else super()._next_bytes
         while box.fence != ticket:
             left = until - boottime()
             if left < -NEAR_S:
                 return
             try:
-                data = self._next_bytes(max(left, 0.0), _BYTES)
+                data = next_bytes(max(left, 0.0), _BYTES)
             except (BlockingIOError, TimeoutError):
                 if boottime() > until - NEAR_S:
                     return
@@ -230,7 +231,9 @@ class Ear:
             if isinstance(wrong, OSError | ValueError):
                 return box.fence == ticket
             raise
-        self._rise(link)
+        link.chair.pop(0, None)  # inline `_rise`: a thread that waits alone does only this
+        if len(self.boxes) > 1:
+            self._appoint(link)
         return box.fence == ticket
 
     def look(self, link: EarLink, box: Box, until: float) -> bool:
