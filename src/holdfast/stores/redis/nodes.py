@@ -78,7 +78,7 @@ class Node(Protocol):
         ...
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
-        """The verdict of the guard on this bucket."""
+        """The verdict of recovery on this bucket."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
@@ -133,7 +133,7 @@ class Face(Protocol):
 
 
 def looked(node: Node, bucket: int) -> Callable[[float], Coroutine[Any, Any, Any]]:
-    """A function that asks a node for the verdict of its guard on a bucket."""
+    """A function that asks a node for the verdict of recovery on a bucket."""
     return lambda within: node.look_at(bucket, within)
 
 

@@ -19,7 +19,7 @@ from .keys import BUCKETS, bucket_of, guard_of, tag_of
 
 #: Number of shards of a queue in a cluster. It can't be changed: the keys depend on it.
 SHARDS = 8
-#: One letter for each key, in the order of the scripts; the key of the guard comes last.
+#: One letter for each key, in the order of the scripts; the recovery record comes last.
 _LETTERS = "gjdpetizkbwrmn"
 #: The text before the name in a key. The keys in `HASHES` are hashes, the others sorted sets.
 MARKS = tuple(f"@{letter}:".encode() for letter in _LETTERS)

@@ -128,7 +128,7 @@ class Port(Protocol):
         ...
 
     async def look(self, within: float) -> Verdict:
-        """The present verdict of the guard; not asked if it is off."""
+        """The present verdict of recovery; not asked if it is off."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
@@ -156,7 +156,7 @@ class RedisStore:
         self.watch_every = guard.window / LOOKS if guard.on else math.inf
         self.lease_max = guard.window if guard.mode == "strict" else math.inf
         self._latest = guard.latest
-        #: The last verdict of the guard.
+        #: The last verdict of recovery.
         self._verdict = Verdict(b"")
         self._requests = Requests(prefix, port.patience)
         self._together = Together(port, self._requests)
@@ -253,7 +253,7 @@ class RedisStore:
         """True if this was a hold that the server denies, perhaps because it lost data."""
         if keep.new_id or keep.claim.id in self._waiting:
             return False
-        if keep.detach:  # from a token, which may have expired long ago, or is of another store
+        if keep.detach:  # its token may have expired long ago, or be of another store
             return False
         if isinstance(answer, Gone):
             return answer.reason not in (Loss.BROKEN, Loss.RELEASED)
@@ -277,7 +277,7 @@ class RedisStore:
             found[at] = answer
             if isinstance(answer, Held):
                 name = keeps[at].claim.spec.name
-                log.warning("%s had forgotten a hold on %r; it is back", self.label, name)
+                log.warning("%s had forgotten a hold on %r; it is restored", self.label, name)
 
     def _kept(
         self, keeps: Sequence[Keep], places: list[int], reply: Reply | Exception

@@ -30,7 +30,7 @@ async def connect(
 ) -> Settings:
     """Connect, shake hands, and pass the bytes to the wire, within ``limit`` seconds.
 
-    With a guard, also learn which server this is. Returns ``settings`` with the protocol that the
+    With recovery, also learn which server this is. Returns ``settings`` with the protocol that the
     server turned out to know.
     """
     made_of = settings.connection_class

@@ -45,7 +45,7 @@ SIGN_S = 1.0  # maximum seconds for this sign
 MUTE_S = 1.0
 #: The same when the server has refused it; then this is logged.
 DEAF_S = 30.0
-DEAF = "%s doesn't let us subscribe (%s): waiters ask once a second; tried again in %g s"
+DEAF = "%s refused the subscription (%s): waiters ask once a second; tried again in %g s"
 _SCAN_COUNT = b"1000"
 #: Objects of the parent in a forked child: kept, because the server would notice their end.
 _of_the_parent: list[object] = []
@@ -122,7 +122,7 @@ class LoopPort:
         return reply
 
     async def look(self, within: float) -> Verdict:
-        """The present verdict of the guard; see the protocol."""
+        """The present verdict of recovery; see the protocol."""
         wire, within = await self._reach(within)
         due = boottime() + within
         found = self.guard.verdict(await wire.send(self.guard.look(), within))

@@ -88,7 +88,7 @@ class LoopNode(LoopPort):
         return (await asyncio.gather(*answers))[1::2]
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
-        """The verdict of the guard on this bucket."""
+        """The verdict of recovery on this bucket."""
         wire, within = await self._reach(within)
         return self.guard.verdict(await wire.send(self.guard.asked(bucket), within))
 

@@ -45,9 +45,9 @@ class Timed:
     """A connection of redis-py; each of its time-outs is the time that is left until ``until``."""
 
     until = 0.0
-    #: The server to which it leads, if there is a guard and the server reports it.
+    #: The server to which it leads, if recovery is on and the server reports it.
     run_id = b""
-    #: The replies to the guard's requests.
+    #: The replies to the requests of recovery.
     said: Sequence[Any] = ()
 
     @property

@@ -97,7 +97,7 @@ class Link:
     )
 
     def __init__(self, driver: Any) -> None:
-        #: The last arguments of each call here: the run id of the server, for the guard.
+        #: The last arguments of each call here: the run id of the server, for recovery.
         self.ending = ending(driver.run_id)
         self._driver = driver  # it closes the socket when it is collected
         self._sock = sock = driver._sock

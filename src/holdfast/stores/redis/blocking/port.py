@@ -31,7 +31,7 @@ from .ear import Box, Ear, EarLink
 log = logging.getLogger("holdfast")
 
 #: The warning after a refused subscription.
-DEAF = "%s doesn't let us subscribe (%s): waiters ask once a second; tried again in %g s"
+DEAF = "%s refused the subscription (%s): waiters ask once a second; tried again in %g s"
 #: Number of keys that a server examines in one call of SCAN.
 _SCAN_COUNT = b"1000"
 _WAITS = 2
@@ -123,7 +123,7 @@ class ThreadPort(Connections):
         return replies
 
     async def look(self, within: float) -> Verdict:
-        """The present verdict of the guard; see the protocol."""
+        """The present verdict of recovery; see the protocol."""
         until = boottime() + within
         link = self._take(boottime(), until)
         try:

@@ -91,7 +91,7 @@ class ThreadNode(ThreadPort):
         return replies[1::2]
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
-        """The verdict of the guard on this bucket."""
+        """The verdict of recovery on this bucket."""
         now = boottime()
         link = self._take(now, now + within)
         try:
