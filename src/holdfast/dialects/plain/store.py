@@ -141,7 +141,7 @@ class PlainStore:
             return refused(reply, self.label)
         if isinstance(reply, Exception):
             return reply
-        return HoldfastError(f"{self.label} answered what no script of ours says")
+        return HoldfastError(f"{self.label} answered what no script of holdfast answers")
 
     # -- renewing and waiting --------------------------------------------------------------
 

@@ -200,7 +200,7 @@ def _strange(reply: Reply, label: str) -> Exception:
     if isinstance(reply, ServerSaid):
         if reply.code in _OF_A_CLUSTER:
             return ConfigError(
-                f"{label} is a node of a cluster ({reply}), and this dialect knows none: keep the "
+                f"{label} is a node of a cluster ({reply}), which this dialect can't use: keep the "
                 "locks that are shared with Redisson on a server that is no cluster"
             )
         return refused(reply, label)

@@ -29,7 +29,7 @@ def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
     if reply == 1:
         return [True] * count, due
     if reply == -1:
-        raise StoreUnavailable(f"{label}: a copy of an earlier put came late, and changed nothing")
+        raise StoreUnavailable(f"{label}: a copy of an earlier put came late, and changes nothing")
     if isinstance(reply, bytes) and len(reply) == count:
         return [one == 49 for one in reply], due
     raise strange(reply, label)

@@ -64,7 +64,7 @@ class LoopFace:
         """The primary of each bucket; one search serves all tasks that ask."""
         self._places, self._until = places, boottime() + within
         return await self._finding.wait(
-            within, f"{self._members.settings.label} did not say who has which slots"
+            within, f"{self._members.settings.label} did not report its slots"
         )
 
     async def _find(self) -> list[Place | None]:

@@ -47,7 +47,7 @@ async def connect(
             await connection.connect()
         wire.take_over(connection)
     except TimeoutError as late:
-        hint = " (if it doesn't speak TLS, it is redis://)" if settings.kind == "tls" else ""
+        hint = " (for a server without TLS write redis://)" if settings.kind == "tls" else ""
         text = f"{settings.label} took no connection within {limit:g} s{hint}"
         raise StoreUnavailable(text) from late
     except Exception as wrong:
@@ -73,7 +73,7 @@ async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
     try:
         wire.server = tail(guard.server([await one for one in answers]))
     except BaseException:
-        wire.drop(f"{wire.label} is not known to be the server that it should be")
+        wire.drop(f"it is unknown which server {wire.label} is")
         raise
 
 

@@ -9,7 +9,7 @@ from ...slots import address_in
 from . import clocks
 from .visit import Visit
 
-#: Seconds after which a message to ourselves is taken to be lost.
+#: Seconds after which a message to ourselves counts as lost.
 LOST_S = 1.0
 
 
@@ -43,7 +43,7 @@ def _pokes(visit: Visit) -> Finding:
 
 
 def _deaf(why: str, remedy: str) -> Finding:
-    return warn(f"without pokes a waiter asks again every second at least: {why}", remedy)
+    return warn(f"without wake-ups a waiter asks again every second at least: {why}", remedy)
 
 
 def _remedy(visit: Visit, refusal: ServerSaid) -> str:
