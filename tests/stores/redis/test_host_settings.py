@@ -84,7 +84,9 @@ def test_what_can_never_work_is_one_error_that_says_what_to_write(
 ) -> None:
     # A password that nobody names, a database that isn't there
     server = new_redis("requirepass sesame", "databases 1", known=False)
-    refused(server.url, "it requires a password: put it into the URL, as in redis://:password@host/0")
+    refused(
+        server.url, "it requires a password: put it into the URL, as in redis://:password@host/0"
+    )
     refused(f"redis://:sesame@127.0.0.1:{server.port}/3", "no database with that number")
     # A user without scripts, and one without our keys
     users = ("user a on >sesame ~* &* +@all -@scripting", "user b on >sesame ~b* &* +@all")

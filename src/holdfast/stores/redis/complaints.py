@@ -79,7 +79,7 @@ _WRONG = {
     "WRONGPASS": "the user or the password is wrong, or the user is disabled",
     "WRONGTYPE": "another program uses a key that holdfast needs. Give holdfast a "
     "separate prefix in the URL (?prefix=...), or a separate database",
-    "NOSCRIPT": "it forgets scripts as soon as they are loaded; is a proxy in between?",
+    "NOSCRIPT": "it forgets scripts right after they are loaded; is a proxy in between?",
     "NOPERM": "the user lacks a right",
     "NOPROTO": "it doesn't support the requested protocol; write ?protocol=2",
     "CROSSSLOT": "it is a node of a cluster; write redis+cluster://",
