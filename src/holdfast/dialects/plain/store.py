@@ -79,7 +79,7 @@ class PlainStore:
     def _start(self) -> None:
         #: The waiters.
         self._waits: dict[str, Wait] = {}
-        #: Claims with a request that may still arrive although its caller has given up.
+        #: Claims with a request that can still arrive although its caller has given up.
         self._suspect: set[str] = set()
 
     # -- acquiring -------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def again_in(left_ms: int) -> float:
     """Return the seconds until the next request, if no message arrives before.
 
     That is when the blocking lease has expired, and never later than a second, because its holder
-    may publish nothing when it ends."""
+    can end without a message."""
     return min(ASK_AGAIN_S_MAX, (left_ms + 1) / 1000) if left_ms >= 0 else ASK_AGAIN_S_MAX
 
 

@@ -85,7 +85,7 @@ class ClusterPort:
 
     async def _find(self, until: float) -> None:
         if self._finding and self._map:
-            return  # another thread or task does it just now
+            return  # another thread or task is doing it
         self._finding = True
         known = {place for place in self._map if place is not None}
         order = [*known, *(one for one in self._members.places if one not in known)]
@@ -229,7 +229,7 @@ class ClusterPort:
         found: list[Reply | Exception],
         until: float,
     ) -> tuple[list[int], bool]:
-        """Ask each node; returns the calls to send again, and whether to do so at once."""
+        """Ask each node; returns the calls to send again, and whether to do so immediately."""
         order = sorted(groups, key=self._silent.__contains__)
         works = [self._part(self._node(one), [calls[at] for at in groups[one]]) for one in order]
         again: list[int] = []

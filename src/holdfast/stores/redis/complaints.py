@@ -38,7 +38,7 @@ _IN_SCRIPT = re.compile(r".*@user_script: ?\d+: -([A-Z]+ .*)", re.DOTALL)
 def said(line: str) -> ServerSaid:
     """The error reply of a line without its ``-``, and without the arguments of the request.
 
-    A server repeats the arguments of a command that it doesn't know, even a password.
+    A server repeats the arguments of an unknown command, even a password.
 
     >>> said("MOVED 3999 127.0.0.1:6381").code
     'MOVED'
@@ -150,7 +150,7 @@ def _other(error: ServerSaid) -> str:
             "it lacks a command that the scripts call: it is older than Redis "
             f"{_OLDEST}, or the command was removed (rename-command); `holdfast doctor` names it"
         )
-    # Before Redis 7.2 the error doesn't name the command that the script may not call.
+    # Before Redis 7.2 the error doesn't name the forbidden command.
     if "user executing the script" in error.text or "ACL failure" in error.text:
         return (
             "the user lacks a right to a command that the scripts call; `holdfast doctor` names "

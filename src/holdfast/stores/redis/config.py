@@ -18,7 +18,7 @@ from ...url import StoreURL, plain
 
 PORT = 6379
 DEFAULT_PREFIX = "holdfast"
-#: Longer prefixes only cost memory, with every name.
+#: A longer prefix only costs memory for every name.
 PREFIX_MAX = 64
 _PREFIX = re.compile(rf"[A-Za-z0-9_.:-]{{1,{PREFIX_MAX}}}")
 _NO = ("0", "f", "false", "n", "no", "")
@@ -269,7 +269,7 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
     else:
         text += f"/{db}"
     if prefix != DEFAULT_PREFIX:
-        told = prefix if "@" not in prefix else "..."  # it may be the end of a password
+        told = prefix if "@" not in prefix else "..."  # it can be the end of a password
         text += f"{'&' if '?' in text else '?'}prefix={told}"
     return text
 

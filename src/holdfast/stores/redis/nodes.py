@@ -19,7 +19,7 @@ from .value_keys import Place as Keys
 class Node(Protocol):
     """A port to one node of the cluster."""
 
-    #: Knows this node, and whether another server was there before.
+    #: It knows this node, and whether another server was there before.
     guard: Guard
 
     @property
@@ -70,11 +70,11 @@ class Node(Protocol):
         ...
 
     def seat(self, claim_id: str, address: bytes) -> None:
-        """Register a claim that waits at this node; its line knows it by this address."""
+        """Register a claim that waits at this node; its line contains this address."""
         ...
 
     def address(self, claim_id: str) -> bytes:
-        """The address by which the line knows a claim that waits here."""
+        """The address of a claim that waits here, as in its line."""
         ...
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:

@@ -55,7 +55,7 @@ class ClusterQueues(RedisQueues):
         found = [False] * len(put.jobs)
         due = 0
         for (shard, of), reply in zip(parts.items(), said, strict=True):
-            if isinstance(reply, Unreached) and len(parts) > 1:  # other nodes may have theirs
+            if isinstance(reply, Unreached) and len(parts) > 1:  # other nodes can have theirs
                 raise StoreUnavailable(str(reply)) from reply
             answers, more = replies.accepted(reply, len(of), self._port.label)
             for at, new in zip(of, answers, strict=True):
@@ -92,7 +92,7 @@ class ClusterQueues(RedisQueues):
         return Taken(tuple(got), 0.0 if got else min(retry, 1.0))
 
     async def _of_the_longest_due(self, take: Take, got: list[Delivered], within: float) -> float:
-        """Take from the shards where jobs are due; else seconds until jobs may be due."""
+        """Take from the shards where jobs are due; else seconds until jobs can be due."""
         calls = [self._requests.look(take.queue, one, b"due") for one in range(SHARDS)]
         said = await self._port.ask_many(calls, within)
         looks = [replies.listed(reply, self._port.label) for reply in said]

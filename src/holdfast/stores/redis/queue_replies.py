@@ -100,7 +100,7 @@ def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
 
 @read
 def counted(reply: Reply, label: str) -> tuple[int, int]:
-    """A number; and the number of waiters to wake at home, or ms until there may be more."""
+    """A number; and the number of waiters to wake at home, or ms until there can be more."""
     match reply:
         case int():
             return reply, 0
@@ -111,7 +111,7 @@ def counted(reply: Reply, label: str) -> tuple[int, int]:
 
 @read
 def listed(reply: Reply, label: str) -> list[Any]:
-    """The elements that a look has found."""
+    """The elements of the reply to an inspection."""
     match reply:
         case [0, list() as found]:
             return found

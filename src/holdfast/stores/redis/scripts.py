@@ -47,9 +47,9 @@ ADDRESS_MAX = 255
 _KNOWN_MAX = 2048
 _TOGETHER_MAX = 256
 _ID_BYTES = 32
-#: How a claim joins: whether it waits, and its address.
+#: The manner of a join: whether the claim waits, and its address.
 _How = tuple[bool, bytes]
-#: The common part of the joins of a spec: how they join, the bucket, the bytes before the id.
+#: The common part of the joins of a spec: their manner, the bucket, the bytes before the id.
 _Known = tuple[_How, int, bytes]
 #: Makes a named tuple without calling its ``__new__``; every lock request uses it.
 _new = tuple.__new__
@@ -145,7 +145,7 @@ class Requests:
         self.prefix = prefix
         self.patience = patience
         self._patience = _ms(patience)
-        #: By spec: how it joins, the bucket, and all bytes except the id.
+        #: By spec: the manner of the join, the bucket, and all bytes except the id.
         self._joins: dict[Spec, _Known] = {}
         #: By specs that join together: the bucket of the first, and all bytes except the ids.
         self._together: dict[tuple[Spec, ...], tuple[int, bytes]] = {}
@@ -257,7 +257,7 @@ class Requests:
         return ready
 
     def join_free(self, claims: Sequence[Claim]) -> Call:
-        """Enter several empty lines; in a cluster all of one bucket. Answer:
+        """Acquire several names with empty lines; in a cluster all of one bucket. Answer:
         `replies.let_in`."""
         specs = tuple([claim.spec for claim in claims])
         known = self._together.get(specs)

@@ -104,7 +104,7 @@ class LoopFace:
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
-        """Run all at once."""
+        """Run all at the same time."""
         left = until - boottime()
         if len(works) == 1:
             return [await _outcome(works[0], left)]
@@ -112,7 +112,7 @@ class LoopFace:
 
 
 async def _hung_up(nodes: Sequence[ClusterNode]) -> None:
-    """Close the connections of all nodes, even if some fail or if we are cancelled meanwhile."""
+    """Close the connections of all nodes, even if some fail or the caller is cancelled."""
     ends = [node.disconnect() for node in nodes]
     await asyncio.shield(asyncio.gather(*ends, return_exceptions=True))
 

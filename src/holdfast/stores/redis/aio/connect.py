@@ -53,7 +53,7 @@ async def connect(
     except Exception as wrong:
         if settings.protocol == 3 and knows_no_hello(wrong):
             return await connect(settings._replace(protocol=2), wire, limit, guard)
-        raise error_of(settings, wrong) from None  # it may repeat the password
+        raise error_of(settings, wrong) from None  # it can contain the password
     finally:
         if connection.is_connected:  # not taken over
             connection._close()

@@ -309,7 +309,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
     def leak(self) -> None:
         """We are the child of a fork: close the socket, and change nothing else.
 
-        A usual close may send something, by TLS for example, which would end the parent's session.
+        A usual close can send something, such as the end of TLS, and end the parent's session.
         """
         self.over = "it belongs to the parent process"
         nothing = os.open(os.devnull, os.O_RDWR)

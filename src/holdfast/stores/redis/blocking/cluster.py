@@ -1,4 +1,4 @@
-"""A cluster for threads: redis-py finds which node has which slots, from any node that answers."""
+"""A cluster for threads: redis-py reads the slots of each node from any node that answers."""
 
 from __future__ import annotations
 

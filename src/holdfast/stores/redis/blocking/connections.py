@@ -83,8 +83,8 @@ class Connections(Exchange):
         #: The threads that wait for one, and the threads that open one (weakly, as above).
         self._queue: deque[_Turn] = deque()
         self._dialling: WeakSet[_Turn] = WeakSet()
-        #: Whether one is to be kept in reserve; whether a thread that returns one must look for a
-        #: thread that needs one.
+        #: Whether one is to be kept in reserve; whether a thread that returns one must pass it on
+        #: to a thread that needs one.
         self._reserving = self._short = False
         self._closed = False
 

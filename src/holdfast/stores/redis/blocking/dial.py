@@ -102,7 +102,7 @@ class Dialler:
     def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
         self._settings = settings
         self._guard = guard
-        #: 3, until a server turns out not to know that protocol.
+        #: 3, until a server turns out not to support that protocol.
         self.protocol = settings.protocol
         arguments = dict(settings.arguments)
         base = settings.connection_class or _CLASSES[settings.kind]()

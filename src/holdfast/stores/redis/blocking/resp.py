@@ -164,7 +164,7 @@ try:
 except ImportError:
     pass
 else:
-    # Older versions give a push as a list like any other, so that it looks like a reply.
+    # Older versions return a push as a plain list, which looks like a reply.
     if hasattr(hiredis, "PushNotification"):
         _quick, Push = hiredis.Reader, hiredis.PushNotification
 

@@ -59,7 +59,7 @@ def examine(visit: Visit) -> Finding | None:
 
 
 def of_cluster(members: Members, places: list[Place]) -> Finding | None:
-    """Compare the primaries of a cluster: a slot may move from one to another."""
+    """Compare the primaries of a cluster: a slot can move from one to another."""
     seen: dict[str, Ahead] = {}
     for place in places:
         with suppress(HoldfastError), Visit(members.at(place)) as visit:
@@ -74,7 +74,7 @@ def of_cluster(members: Members, places: list[Place]) -> Finding | None:
 def compared(
     first: str, mine: Ahead, others: Mapping[str, Ahead], silent: list[str] | None = None
 ) -> Finding:
-    """Compare one clock and the clocks of servers that may take over from it."""
+    """Compare one clock and the clocks of servers that can take over from it."""
     wrong, most = [], 0.0
     for name, one in others.items():
         apart = one.seconds - mine.seconds
