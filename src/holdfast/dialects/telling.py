@@ -35,7 +35,7 @@ class Telling:
         return now >= self._not_before
 
     def answered(self, said: object, now: float) -> bool | None:
-        """Whether this answer allows notifications; None: ask again when that is due."""
+        """Record an answer: True if it allows notifications; None: ask again when that is due."""
         if not isinstance(said, ServerSaid):
             self._said = False
             return True

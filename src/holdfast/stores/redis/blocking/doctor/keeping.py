@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from .....core.finding import FULL, Finding, Table, fail, ok, warn
 from .visit import Visit
 
-#: Maximum bytes that a replica may be behind, and seconds that it may be silent; beyond them it
-#: doesn't follow.
+#: Maximum bytes by which a replica can be behind, and seconds for which it can be silent; with more
+#: it counts as one that doesn't follow.
 BEHIND_BYTES, SILENT_S = 1 << 20, 10
 
 
@@ -118,7 +118,7 @@ def _connections(visit: Visit) -> Finding | None:
     if now < FULL * most:
         return ok(text)
     return warn(
-        f"{text}: each thread that acquires needs one, and one more to wait",
+        f"{text}: each client needs a few, and one more while it waits",
         "raise the limit (maxclients), or find out which clients have them (CLIENT LIST)",
     )
 

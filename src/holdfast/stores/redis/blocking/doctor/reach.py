@@ -37,7 +37,7 @@ def _pokes(visit: Visit) -> Finding:
         except OSError as wrong:
             return _deaf(f"listening failed ({wrong})", "is a proxy in between?")
     return _deaf(
-        f"a message to ourselves did not arrive within {LOST_S:g} s",
+        f"a test message did not arrive within {LOST_S:g} s",
         "is a proxy in between? Connect to the server itself, or try ?protocol=2",
     )
 
