@@ -3,7 +3,7 @@
 -- A job is a field of the rows, "<number>:<group>". The jobs of a group are numbered one after the
 -- other, so a group's record is the number of its first job and the number of its next one.
 -- Ungrouped jobs are numbered in the same way; those with a delay are numbered downwards from -1.
--- A row: ROW, its id, its payload. It is written once and removed once.
+-- A row: ROW, its id, its payload. It is never changed in place.
 -- KEYS  1 state: a hash of STATE, at HERE, and GROUP of each group that has jobs or must rest
 --       2 rows: a hash
 --       3 groups whose first job is not delivered, by the time at which it is due: a zset
@@ -25,11 +25,12 @@ local call = redis.call
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local run, tag = ARGV[#ARGV - 1], ARGV[#ARGV]
+-- No text contains the byte 255, so no group has this name.
 local HERE, LONG = '\255', string.rep('\255', 65)
 -- The last fence; the first and the next number of ungrouped jobs, and the last one downwards; the
 -- turn (0: groups); when the next job may start by the rate; the numbers of accepted and of done
--- jobs; the hour of the producers; a number above those of all removed groups; when the last
--- tombstone ends; the earliest end of a lease; until when there can be waiters; the number of jobs;
+-- jobs; the hour of the producers; a number above those of all removed groups; the end of the last
+-- tombstone; the earliest end of a lease; until when there can be waiters; the number of jobs;
 -- 1 each: ids or resting groups, ungrouped jobs out of order, failures can be here. After it the
 -- latest time that was seen here (an earlier release omits it).
 local STATE, STATE_BYTES = '>ddddddddddddddBBB', 115
