@@ -217,4 +217,4 @@ def test_a_drain_of_a_young_server_says_that_it_lets_nobody_in(
     world.client.queue("q").put("job")
     code, out, err = world.run("queue", "work", "q", "--drain", "--", "true")
     assert (code, out) == (0, "")
-    assert re.search("0 jobs done, 1 job waits until later; .* lets nobody in for .* more", err)
+    assert re.search("0 jobs done, 1 job waits until later; .* grants nothing for .* more", err)

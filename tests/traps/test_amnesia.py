@@ -302,7 +302,7 @@ def test_a_server_that_was_just_started_says_why_nobody_is_let_in(
 ) -> None:
     server = new_redis(known=False)
     client = clients(server.url)
-    with pytest.raises(StoreUnavailable, match=r"for \d\.\d s more: it started again lately"):
+    with pytest.raises(StoreUnavailable, match=r"for \d\.\d s more: it has just restarted"):
         client.lock("x").acquire(blocking=False)
     # And who may wait gets it
     begun = time.monotonic()

@@ -52,4 +52,4 @@ def test_a_young_server_is_said_to_let_nobody_in_whatever_the_window(new_redis: 
     until(lambda: server.info("server")["uptime_in_seconds"] > 1, "it is older than the window")
     finding = one(f"{server.url}?grace=0.5", "guard")
     assert finding.level is Level.WARN
-    assert "let in 0.5 s after that" in finding.text
+    assert "granted 0.5 s after that" in finding.text

@@ -158,7 +158,7 @@ def test_who_may_not_subscribe_is_asked_again_and_told_of(
 
         thread = threading.Thread(target=work)
         thread.start()
-        eventually(lambda: "doesn't let us subscribe" in caplog.text)
+        eventually(lambda: "refused the subscription" in caplog.text)
         port = client._ctx.store._port  # type: ignore[attr-defined]
         assert port._ear.link is None
         server.ask("ACL", "SETUSER", "app", "&holdfast:*")

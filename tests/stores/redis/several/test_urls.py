@@ -69,8 +69,8 @@ def test_one_server_is_no_topology() -> None:
         ("redis+sentinel://a:x/mine", "host and port"),
         ("redis+sentinel:///mine", "host and port"),
         ("redis+sentinel://a/mine/x", "database"),
-        ("redis+cluster://a/3", "database 0 alone"),
-        ("redis+cluster://a?db=2", "database 0 alone"),
+        ("redis+cluster://a/3", "only database 0"),
+        ("redis+cluster://a?db=2", "only database 0"),
         ("redis+cluster://a,,b", "host and port"),
     ],
 )
