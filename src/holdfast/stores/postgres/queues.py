@@ -117,7 +117,7 @@ class PostgresQueues:
         try:
             await self._port.listen(within / 2)
         except StoreUnavailable as wrong:
-            log.debug("%s: nobody can be woken now: %s", self._label, wrong)
+            log.debug("%s: no waiter can be woken now: %s", self._label, wrong)
         address = self._port.seat(take.id)
         return await self._take(take, address, within / 2) if address else taken
 

@@ -143,7 +143,7 @@ class PostgresStore:
             try:
                 await self._port.listen(within / 2)
             except StoreUnavailable as wrong:
-                log.debug("%s: nobody can be woken now: %s", self.label, wrong)
+                log.debug("%s: no waiter can be woken now: %s", self.label, wrong)
             self._note_deaf()
             address = self._port.seat(cid)
             within /= 2
@@ -188,7 +188,7 @@ class PostgresStore:
             return wrong
         if isinstance(again, Held):
             log.warning(
-                "%s had forgotten a hold on %r; it is back", self.label, keep.claim.spec.name
+                "%s had lost a hold on %r; it is restored", self.label, keep.claim.spec.name
             )
             return again
         return answer if isinstance(answer, Gone) else again

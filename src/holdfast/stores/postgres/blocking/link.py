@@ -170,4 +170,4 @@ def dial(
         assert failure is not None
         raise failure from None  # an exception that the caller handles isn't its cause
     finally:
-        del failure  # it would keep itself, and after an interrupt also what was lent
+        del failure  # it would keep itself alive, and after an interrupt also the connection

@@ -41,9 +41,9 @@ SELECT pg_backend_pid(), current_setting('server_version_num'), pg_is_in_recover
 """
 #: The error if the transactions of this user are read only, but the server takes writes.
 READ_ONLY_SET = (
-    "its transactions are read only, as default_transaction_read_only is on. Some hosts turn it on "
-    "when a disk is full: make room. Else turn it off where it was set: for the user, for the "
-    "database, for the server, or in options= of the URL"
+    "its transactions are read only, because default_transaction_read_only is on. Some hosts turn "
+    "it on when a disk is full: make room. Otherwise turn it off where it was set: for the user, "
+    "for the database, for the server, or in options= of the URL"
 )
 _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
@@ -115,7 +115,7 @@ def hello(conn: pq.abc.PGconn, settings: Settings) -> Steps[Peer]:
     if int(version or 0) < OLDEST:
         raise ConfigError(f"{label} is older than PostgreSQL {OLDEST // 10_000}")
     if standby == b"t":
-        raise StoreUnavailable(f"{label} can't do that now: it is a standby, and takes nothing in")
+        raise StoreUnavailable(f"{label} can't do that now: it is a standby, and takes no writes")
     if read_only == b"on":
         raise ConfigError(f"{label} can't be used: {READ_ONLY_SET}")
     if superuser == b"on":
@@ -174,7 +174,7 @@ def listening(conn: pq.abc.PGconn, channel: str) -> Steps[None]:
 
 
 def installing(conn: pq.abc.PGconn, settings: Settings) -> Steps[None]:
-    """Make the schema, unless another client has made it meanwhile."""
+    """Make the schema, unless another client has just made it."""
     lock = f"SELECT pg_advisory_xact_lock({LOCK})"
     try:
         yield from saying(conn, f"BEGIN ISOLATION LEVEL READ COMMITTED; {lock}")
