@@ -128,7 +128,7 @@ def twin(raw: Any) -> Twin:
         return known[package](raw)
     except (KeyError, AttributeError):
         raise ConfigError(
-            f"a connection of {package} doesn't tell how to open another one to the same database, "
+            f"a connection of {package} doesn't show how to open another one to the same database, "
             "which row_lock needs: give side_connection=, a function without arguments that opens "
             "one"
         ) from None

@@ -92,7 +92,7 @@ class Postgres:
         assert seen.row is not None
         there, isolation = seen.row
         if there is None and isolation in ("repeatable read", "serializable"):
-            raise StaleSnapshot(stale(row.shown, "the row for it is younger than your snapshot"))
+            raise StaleSnapshot(stale(row.shown, "its row is younger than your snapshot"))
         return there is not None
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
@@ -162,7 +162,7 @@ def _meant(wrong: Exception, row: Row) -> Exception:
     """Translate an error for the caller that wants the row."""
     found = code(wrong)
     if found == _SERIALIZATION:
-        return StaleSnapshot(stale(row.shown, "somebody had it and committed after your snapshot"))
+        return StaleSnapshot(stale(row.shown, "another holder committed after your snapshot"))
     if found == _DEADLOCK:
         return Deadlock(deadlock(row.shown))
     if found == _LOCK_TIMEOUT:

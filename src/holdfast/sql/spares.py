@@ -26,7 +26,7 @@ class Spares(Generic[S]):
     def of(self, key: Hashable, make: Callable[[], S]) -> S:
         """Return the object of a key; make one if there is none.
 
-        Many threads may call it at once: then one object too many may be made, and is used once."""
+        Several threads can call it at once: then an extra object can be made; it is used once."""
         found = self._known.pop(key, None)
         if found is None:
             found = make()

@@ -129,7 +129,7 @@ class Desk:
 @contextmanager
 def writing(where: Place, timeout: float | None, durable: bool) -> Generator[Desk]:
     """Lock the file until the end of the block; ``NotAcquired`` after ``timeout``."""
-    files.about(where.data)  # a file that can't be guarded gets no sidecar
+    files.about(where.data)  # a file that can't be fenced gets no sidecar
     with locked(where, True, timeout) as sidecar:
         with files.told(where.data):
             desk = Desk(where, sidecar, durable)
@@ -147,7 +147,7 @@ def read(where: Place, timeout: float | None) -> bytes:
             if where.note.exists():  # so the file itself is missing
                 raise
             data = _contents(where)
-            if where.note.exists():  # the first writer made it meanwhile
+            if where.note.exists():  # the first writer has just made it
                 continue
             return data
         torn = not settled and note.ends_within(len(data))
@@ -179,7 +179,7 @@ def _latest(where: Place, image: bytes) -> tuple[Note, bool]:
         return notes.read(image)
     except ValueError as wrong:
         raise ConfigError(
-            f"{str(where.note)!r} is damaged or not a guard's file: {wrong}. Restore it together "
-            f"with {where.data.name!r}; or stop all writers and delete it, and the fence is "
-            "forgotten"
+            f"{str(where.note)!r} is damaged or not a sidecar of holdfast: {wrong}. Restore it "
+            f"together with {where.data.name!r}; or stop all writers and delete it, which forgets "
+            "the fence"
         ) from None
