@@ -96,7 +96,7 @@ class SeenRows(Protocol):
         ...
 
     def forget(self, row: Row) -> None:
-        """Forget the row, which may be gone."""
+        """Forget the row, which can be gone."""
         ...
 
 

@@ -126,7 +126,7 @@ class MySql:
         try:
             fence = await self._locked(teller, row, _LOCK)
         except BaseException:
-            with contextlib.suppress(Exception):  # the connection may be gone
+            with contextlib.suppress(Exception):  # the connection can be gone
                 await teller.ask(_LIMIT, {"limit": before})
             raise
         await teller.ask(_LIMIT, {"limit": before})
@@ -188,7 +188,7 @@ class MySql:
                 keys = [one[1] for one in some]
                 count += await self._removed(teller, batch, kind, keys)
         except BaseException as wrong:
-            with contextlib.suppress(Exception):  # the connection may be gone
+            with contextlib.suppress(Exception):  # the connection can be gone
                 await teller.ask("ROLLBACK", {})
             if code(wrong) not in (_LOCK_TIMEOUT, _DEADLOCK):
                 raise

@@ -103,7 +103,7 @@ class Postgres:
         try:
             fence = await self._waited(teller, row, seconds)
         except Exception as wrong:
-            with contextlib.suppress(Exception):  # the connection may be gone
+            with contextlib.suppress(Exception):  # the connection can be gone
                 await teller.ask(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}", {})
                 await teller.ask(f"RELEASE SAVEPOINT {_SAVEPOINT}", {})
             if seconds is not None and code(wrong) == _CANCELLED:
@@ -143,7 +143,7 @@ class Postgres:
         try:
             gone = await teller.rows(purge, values)
         except BaseException:
-            with contextlib.suppress(Exception):  # the connection may be gone
+            with contextlib.suppress(Exception):  # the connection can be gone
                 await teller.ask("ROLLBACK", {})
             raise
         await teller.ask("COMMIT", {})

@@ -6,8 +6,8 @@ from ..core.checks import TIMEOUT_S_MAX
 from ..errors import StoreUnavailable
 
 OUTSIDE = (
-    "row_lock was called outside a transaction, where the lock would end at once: begin one, or "
-    "open the connection without autocommit"
+    "row_lock was called outside a transaction, where the lock would end immediately: begin one, "
+    "or open the connection without autocommit"
 )
 
 REMOVED = "its row was just removed"

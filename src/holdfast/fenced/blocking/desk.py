@@ -38,7 +38,7 @@ class Desk:
         """Note the fence and the append, then write; cut off an append that fails."""
         with files.told(self._where.data), files.made(self._where.data, _APPEND) as file:
             at = os.fstat(file.fileno()).st_size
-            if at == 0:  # it may be new, or its first writer was killed
+            if at == 0:  # it is new, or its first writer was killed
                 self._sync_folder()
             self._announce(fence, at, payload)
             try:
@@ -82,7 +82,7 @@ class Desk:
 
     def _mend(self) -> None:
         """Finish or undo the write of a dead process, and sync that before the mark is written."""
-        self._sync(self._sidecar)  # its note may not be on the disk yet
+        self._sync(self._sidecar)  # its note is perhaps not on the disk yet
         self._where.fresh.unlink(missing_ok=True)
         self._sync_folder()
         if self.note.size:
@@ -100,7 +100,7 @@ class Desk:
         self.note = note
 
     def _settle(self) -> None:
-        with suppress(OSError):  # the mark may be missing: the checksum shows the same
+        with suppress(OSError):  # the mark can be missing: the checksum shows the same
             self._put(self.note.mark(), notes.MARK_AT)
 
     def _put(self, page: bytes, at: int) -> None:

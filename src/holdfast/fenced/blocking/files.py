@@ -109,7 +109,7 @@ def resemble(file: io.FileIO, model: os.stat_result, mode: int) -> None:
 
 
 def write(file: io.FileIO, payload: bytes) -> None:
-    """Write all bytes: one call may write fewer than it was given."""
+    """Write all bytes: one call can write fewer than it was given."""
     rest = memoryview(payload)
     while rest:
         rest = rest[file.write(rest) :]

@@ -33,7 +33,7 @@ class Bound:
     def __init__(self, connection: Any) -> None:
         self.over = False
         found = drivers.descriptor(connection)
-        # A duplicate: the driver may close its descriptor at any moment, and the number may then
+        # A duplicate: the driver can close its descriptor at any moment, and the number can then
         # belong to another file.
         try:
             self._descriptor = None if found is None else socket.dup(found)
@@ -103,7 +103,7 @@ class _Watch:
                     thread = DaemonThread(target=self._run, name="holdfast-bound")
                     self._running = True
             if thread is not None:
-                thread.start()  # not under the lock, because this may take long
+                thread.start()  # not under the lock, because this can take long
         except BaseException as failure:
             if thread is not None and thread.give_up():
                 self._running = False  # the next call tries again

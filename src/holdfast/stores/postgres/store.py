@@ -194,7 +194,7 @@ class PostgresStore:
         return answer if isinstance(answer, Gone) else again
 
     def _may_be_back(self, keep: Keep, answer: Standing) -> bool:
-        """Did this client hold the claim, and may the server have forgotten that?"""
+        """True if this client held the claim, and the server can have lost it."""
         if not self._guarded or keep.new_id or keep.claim.id in self._waiting:
             return False
         if keep.detach:  # its token may be of a hold that ended long ago, or of another store
@@ -208,7 +208,7 @@ class PostgresStore:
         return replies.left(rows, 1, self.label)[0]
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Enter several empty lines at once; see the contract."""
+        """Enter several empty lines in one step; see the contract."""
         order = sorted(claims, key=lambda claim: claim.spec.name.encode())
         rows = await self._port.ask(self._calls.join_free(order), within)
         held = replies.let_in(rows, order, self.label)
@@ -241,7 +241,7 @@ class PostgresStore:
         return replies.resized(rows, self.label)
 
     async def changed(self, within: float) -> bool:
-        """Has the server crashed or been replaced since the last look? See the contract."""
+        """True if the server crashed or was replaced since the last check; see the contract."""
         mark, left = replies.words(await self._port.ask(self._calls.look(), within), self.label)
         before, self._mark = self._mark, mark
         return before != mark and (before != b"" or left != b"0")

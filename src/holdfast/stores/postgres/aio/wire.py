@@ -208,7 +208,7 @@ class Wire:
             self._timer.cancel()
             self._timer = None
         if self._cancel is not None:
-            # The cancellation may still be under way, and must not meet the next request.
+            # The cancellation can still be under way, and must not meet the next request.
             self._cancel.end()
             self._cancel, unfit = None, True
         if unfit:

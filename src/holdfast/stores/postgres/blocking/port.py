@@ -245,7 +245,7 @@ class ThreadPort(Makes[Link]):
             self._drop(link)  # the connection beyond the pool is made when it is needed
             return
         self._pool.append(link)
-        if self._closed:  # checked after the append, because another thread may close
+        if self._closed:  # checked after the append, because another thread can close
             self._drain()
         if not self._back.is_set():
             self._back.set()

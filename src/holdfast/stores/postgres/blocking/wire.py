@@ -51,7 +51,8 @@ _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 class Peer(NamedTuple):
     """The server at the other end of a connection.
 
-    ``pooled``: there is a pooler in between, so no session is ours, unless pooler=session is set.
+    ``pooled``: there is a pooler in between, so this client has no session, unless pooler=session
+    is set.
     ``pid``: the process of the server that answered.
     """
 
@@ -65,7 +66,7 @@ class Peer(NamedTuple):
 
 
 def local(conninfo: str) -> bool:
-    """Can connecting begin without a look-up of a name? A look-up may be slow."""
+    """True if connecting begins without a look-up of a name. A look-up can be slow."""
     try:
         words = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as wrong:  # libpq is older than an option
@@ -81,7 +82,7 @@ def local(conninfo: str) -> bool:
 
 
 def begin(conninfo: str) -> pq.abc.PGconn:
-    """Begin to connect. This looks up the host's name, which may be slow."""
+    """Begin to connect. This looks up the host's name, which can be slow."""
     return pq.PGconn.connect_start(conninfo.encode())
 
 

@@ -210,7 +210,7 @@ BEGIN
         a.relaxed := true;
         UPDATE alive SET relaxed = true;
         UPDATE guard SET relaxed = true;
-        -- This commit must be on disk before any commit that need not be.
+        -- This commit must be on disk before a commit that does not wait for the disk.
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     RETURN a;
@@ -372,7 +372,8 @@ BEGIN
     RETURN l;
 END $$;
 
--- Remove a few lines that were unused for more than an hour, and their expired claims. Never waits.
+-- Remove a few lines that were unused for more than an hour, and expired claims there. Locked lines
+-- are skipped.
 CREATE OR REPLACE FUNCTION {schema}.tidy(p_now bigint, p_window bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

@@ -249,7 +249,7 @@ DECLARE
     left_us bigint := p_now;
     steps integer := 0;
 BEGIN
-    -- Compare with the clock again: since p_now, a clock that was set back can have renewed it.
+    -- Compare with the clock again: a lease can be renewed after p_now, with the clock set back.
     FOR l IN SELECT * FROM loans WHERE queue = p_queue AND expires >= p_from AND expires <= p_now
             AND expires <= clock()
             ORDER BY queue, expires LIMIT 100 FOR UPDATE SKIP LOCKED LOOP

@@ -34,7 +34,7 @@ BEGIN
         RETURN CASE WHEN a.number = p_number THEN a.answer END;
     END IF;
     now_us := clock();
-    -- Known ids in ascending order, as groups. Of equal ids in one request, the first is accepted.
+    -- Known ids in ascending order, like groups. Of equal ids in one request, the first one counts.
     IF true = ANY (p_known) THEN
         WITH new AS (
             INSERT INTO known AS k (queue, id, until)

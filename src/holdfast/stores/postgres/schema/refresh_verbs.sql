@@ -76,7 +76,7 @@ BEGIN
     RETURN d;
 END $$;
 
--- Keep the row a minute longer than needed, so that fences rise even if the clock is set back.
+-- Write the row. It stays a minute longer than needed: fences rise even if the clock is set back.
 CREATE OR REPLACE FUNCTION {schema}.refresh_save(d {schema}.refresh_duties, p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
