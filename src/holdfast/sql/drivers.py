@@ -39,7 +39,7 @@ _IN_TRANSACTION = 1  # a flag in the status that MySQL sends with every answer
 
 
 class Twin(NamedTuple):
-    """How to open another connection to the same database as the same user."""
+    """The way to open another connection to the same database as the same user."""
 
     #: Equal for connections that have the same twin.
     key: Hashable

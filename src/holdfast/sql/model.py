@@ -145,7 +145,7 @@ class Dialect(Protocol):
         ...
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: did the row exist? False: no, but it can exist now.
+        """After a `take` without success: return whether the row existed. If not, it can exist now.
 
         ``limit`` is for the work over a side connection.
         """

@@ -110,7 +110,7 @@ class MySql:
         return await self._locked(teller, row, _TRY)
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: did the row exist? False: it didn't, but exists now."""
+        """After a `take` without success: return whether the row existed. If not, it does now."""
         made = await beside.do(lambda other: self.ensure(other, row), limit)
         if made is None:  # our own query has locked the place where it was
             raise StaleSnapshot(stale(row.shown, REMOVED))

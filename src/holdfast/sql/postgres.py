@@ -87,7 +87,7 @@ class Postgres:
             raise _meant(wrong, row) from wrong
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: does the row exist? False: it doesn't."""
+        """After a `take` without success: return whether the row exists."""
         seen = await teller.ask(_sql(_SEEN, row.table), row.values)
         assert seen.row is not None
         there, isolation = seen.row

@@ -38,14 +38,14 @@ class Settings(NamedTuple):
     places: tuple[str, ...]
     label: str
     schema: str = DEFAULT_SCHEMA
-    #: May a crash of the server lose acknowledged changes?
+    #: True if a crash of the server can lose acknowledged changes.
     relaxed: bool = False
     guard: str = "reclaim"
     grace: float = 0.0
-    #: Is a missing schema made?
+    #: True if a missing schema is made.
     create: bool = True
     pool: int = POOL
-    #: Does a pooler on the way, if there is one, keep a session for each of its clients?
+    #: True if a pooler in between, if there is one, keeps a session for each of its clients.
     sessions: bool = False
     #: Roles whose objects in the schema are trusted when it is made.
     trust: tuple[str, ...] = ()

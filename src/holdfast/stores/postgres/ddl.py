@@ -130,7 +130,7 @@ def script(schema: str, trusted: tuple[str, ...] = ()) -> str:
 
 
 def is_there(schema: str) -> str:
-    """Return a query: is this version of the schema installed?"""
+    """Return a query that is true if this version of the schema is installed."""
     names = (
         f"join_{VERSION}",
         f"queue_purge_{QUEUE_VERSION}",

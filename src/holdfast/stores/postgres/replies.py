@@ -86,7 +86,7 @@ def let_in(rows: Rows, claims: Sequence[Claim], label: str) -> list[Held] | None
 
 
 def left(rows: Rows, many: int, label: str) -> list[bool]:
-    """Return the replies to releases: was each claim there?"""
+    """Return the replies to releases: for each claim, whether it was there."""
     (found,) = words(rows, label)
     if len(found) != many or found.strip(b"tf"):
         raise strange(rows, label)

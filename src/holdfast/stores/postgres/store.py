@@ -37,7 +37,7 @@ from .replies import Rows
 
 log = logging.getLogger("holdfast")
 
-#: What this store can do.
+#: The capabilities of this store.
 CAPABILITIES = Capabilities(store="postgres", queues=True, guards=True)
 #: Maximum number of seconds for sending the address of a waiter that joined without one. If that
 #: fails, a later request sends it.

@@ -87,7 +87,7 @@ class Cancel:
 
     @property
     def ignored(self) -> bool:
-        """Has the server failed to react in time? Then the connection is of no use."""
+        """True if the server did not react in time: then the connection is of no use."""
         now = boottime()
         if self._told:
             return now - self._told > DEAF_S

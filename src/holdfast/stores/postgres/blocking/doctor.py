@@ -73,7 +73,7 @@ class Visit:
 
     @functools.cached_property
     def kept(self) -> bool:
-        """Is a session kept for each connection?
+        """True if a session is kept for each connection.
 
         With a pooler in between: only if pooler=session is set, and a second connection has a
         separate session.
@@ -137,7 +137,7 @@ def _clock(visit: Visit) -> Finding:
 
 
 def _pokes(visit: Visit) -> Finding | None:
-    """Does a message to a channel arrive?"""
+    """Test whether a message to a channel arrives."""
     if not visit.kept:
         return None
     channel = f"holdfast_doctor_{secrets.token_hex(6)}"
@@ -172,7 +172,7 @@ _REACH: Table[Visit] = {
 
 
 def _schema(visit: Visit) -> Iterator[Finding]:
-    """Is the schema there, and may this user call its functions?"""
+    """Check that the schema exists and that this user may call its functions."""
     schema, user = visit.settings.schema, visit.user
     found = visit.rows(
         "SELECT proname, has_function_privilege(oid, 'EXECUTE') FROM pg_proc"  # noqa: S608 - checked
@@ -212,7 +212,7 @@ def _schema(visit: Visit) -> Iterator[Finding]:
 
 
 def _readable(visit: Visit, table: str) -> bool:
-    """May this user read this table of the schema?"""
+    """True if this user may read this table of the schema."""
     name = f"to_regclass('{quoted(visit.settings.schema)}.{table}')"
     return visit.value(f"SELECT has_table_privilege({name}, 'SELECT')") == "t"
 
@@ -304,7 +304,7 @@ def _connections(visit: Visit) -> Finding:
 
 
 def _snapshots(visit: Visit) -> Finding:
-    """Does an old snapshot keep the server from removing dead rows?"""
+    """Check whether an old snapshot keeps the server from removing dead rows."""
     seconds = int(
         visit.value(
             "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start))::bigint, 0)"
@@ -342,7 +342,7 @@ def _autovacuum(visit: Visit) -> Found:
 
 
 def _lines(visit: Visit) -> Finding | None:
-    """Do lines and claims agree? Checked only if this user may read the tables."""
+    """Compare lines with their claims, if this user may read the tables."""
     if not _readable(visit, "claims"):
         return None
     schema = visit.settings.schema
@@ -359,7 +359,7 @@ def _lines(visit: Visit) -> Finding | None:
 
 
 def _notifications(visit: Visit) -> Found:
-    """Is there room for the notifications that wake waiters?"""
+    """Check the room for the notifications that wake waiters."""
     used = int(visit.value("SELECT (pg_notification_queue_usage() * 100)::int"))
     return used >= NOTIFY_FULL and warn(
         f"{used} % of the queue of NOTIFY are in use: when it is full, no grant that wakes a "

@@ -70,7 +70,7 @@ class ThreadPort(Makes[Link]):
         self._opening = Turn()
         self._mute_until = 0.0
         self._closed = False
-        #: Does the pooler keep no sessions, although pooler=session is set?
+        #: True if the pooler keeps no sessions although pooler=session is set.
         self._shared = False
         #: Number of sleeps of each claim that waits without wake-ups.
         self._naps: dict[str, int] = {}

@@ -61,7 +61,7 @@ class Peer(NamedTuple):
     pid: int
 
     def shares(self, others: Iterable[Peer]) -> bool:
-        """Does one process answer on two open connections? Then they share a session."""
+        """True if one process answers on two open connections: then they share a session."""
         return self.pooled and any(one.pid == self.pid for one in others)
 
 

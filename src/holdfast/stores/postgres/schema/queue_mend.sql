@@ -1,8 +1,8 @@
 -- Repairs for jobs that no other verb reaches, because a row was removed or changed from outside,
 -- or the clock was set back.
 
--- Is there nothing that leads to this job: no place in `ready`, no delivery, no dead letter before
--- it? One statement has one snapshot, in which each job is in one place.
+-- True if nothing leads to this job: no place in `ready`, no delivery, no dead letter before it. It
+-- is one statement, because that has one snapshot, in which each job is in one place.
 CREATE OR REPLACE FUNCTION {schema}.queue_stalled(j {schema}.jobs)
 RETURNS boolean LANGUAGE sql VOLATILE AS $$
     SELECT NOT j.dead

@@ -1,8 +1,8 @@
 -- The tables of serial queues. Times are microseconds since 1970 by the server's clock.
 --
--- What runs one at a time is a group, or a single ungrouped job (`lane` 1). It is in `ready`, with
--- the moment at which it becomes due, or in `loans` while a worker has its first job, or in
--- neither.
+-- The unit of `ready` and `loans` is a group, or a single ungrouped job (`lane` 1). It is in
+-- `ready`, with the moment at which it becomes due, or in `loans` while a worker has its first job,
+-- or in neither.
 --
 -- No statement on the path of a job starts at the least key of an index: each time it would pass
 -- all row versions that an old snapshot keeps. Clients send the moment from which to search.
