@@ -59,7 +59,7 @@ def test_what_nobody_can_tell_is_refused(driver: str) -> None:
         guard = SqlFence(paramstyle="qmark")
         guard._module = driver
         guard.create(other)
-        with pytest.raises(ConfigError, match="neither the driver nor the server tells"):
+        with pytest.raises(ConfigError, match="neither the driver nor the server shows it"):
             guard.advance(Silent(other, True), "a", 7)
         assert not other.in_transaction
 

@@ -124,7 +124,7 @@ CLOSING = [
         "[postgres]",
         (
             "holdfast.stores.postgres.blocking.port",
-            "        if self._closed:  # meanwhile\n            self._deafen()\n",
+            "        if self._closed:  # while it was opened\n            self._deafen()\n",
             "",
         ),
     ),

@@ -174,7 +174,7 @@ def test_over_sqlalchemy(database: Database, own_name: str) -> None:
 
 def test_a_connection_that_blocks_is_refused(postgres: Database, own_name: str) -> None:
     async def main() -> None:
-        with postgres.open() as one, pytest.raises(ConfigError, match="row_lock takes those"):
+        with postgres.open() as one, pytest.raises(ConfigError, match="use row_lock"):
             await async_row_lock(one, own_name)
 
     asyncio.run(main())

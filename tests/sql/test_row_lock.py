@@ -29,7 +29,7 @@ def test_a_try_for_a_name_in_use_is_refused_and_the_transaction_goes_on(
     row_lock(one, own_name)
     run(other, f"INSERT INTO {notes} VALUES ('before')")
     # When that one tries for the name
-    with pytest.raises(NotAcquired, match="another transaction has it") as told:
+    with pytest.raises(NotAcquired, match="another transaction holds it") as told:
         row_lock(other, own_name, timeout=0)
     # Then it is told which name, and its transaction can write on and commit it all
     assert own_name in str(told.value)

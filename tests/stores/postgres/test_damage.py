@@ -215,7 +215,7 @@ def test_a_strict_guard_opens_its_window_after_any_crash(new_postgres: NewServer
     with Client(url) as client:
         client.lock("x").acquire().release()
     server.crash()
-    with Client(url) as client, pytest.raises(HoldfastError, match="lets nobody in"):
+    with Client(url) as client, pytest.raises(HoldfastError, match="grants nothing"):
         client.lock("x").acquire(timeout=0.3)
 
 

@@ -33,7 +33,7 @@ def is_barred(client: Client, name: str) -> bool:
     try:
         hold = client.lock(name).acquire(timeout=0.2)
     except StoreUnavailable as wrong:
-        return "lets nobody in" in str(wrong)
+        return "grants nothing" in str(wrong)
     if hold:
         hold.release()
     return False

@@ -91,7 +91,7 @@ def test_doctor_says_so(pooler: PgBouncer) -> None:
     _, url = find(pooler.url)
     found = {one.subject: one for one in examine(url)}
     assert found["pooler"].level is Level.WARN
-    assert "nobody can be woken" in found["pooler"].text
+    assert "no waiter can be woken" in found["pooler"].text
     assert not any(one.level is Level.FAIL for one in found.values())
 
 

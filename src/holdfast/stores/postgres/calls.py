@@ -34,7 +34,7 @@ class Verb(NamedTuple):
     sql: bytes
     formats: tuple[int, ...]
     answer: int = TEXT
-    #: Does it renew, release or check what is held? One more connection is reserved for these
+    #: True if it renews, releases, or checks the server. One more connection is reserved for these
     #: verbs, so that they never wait behind requests for something new.
     urgent: bool = False
     #: The values that follow its own, unless the call has a `bound`: see `bounded`.
@@ -140,7 +140,7 @@ class Calls:
         return verb(name, call, kinds, what=what, bounded=bounded)
 
     def join(self, claim: Claim, wait: bool, address: str = "") -> Call:
-        """Enter the line; without ``wait``, only if the claim is granted at once."""
+        """Enter the line; without ``wait``, only if the claim is granted immediately."""
         spec = claim.spec
         return Call(
             self._join,
@@ -227,7 +227,7 @@ class Calls:
         )
 
     def leave_all(self, leaves: Sequence[Leave]) -> Call:
-        """Withdraw or release many claims at once, by their ids; names in ascending order."""
+        """Withdraw or release many claims in one call, by their ids; names in ascending order."""
         return Call(
             self._leave_all,
             (
