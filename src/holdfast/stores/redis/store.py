@@ -277,7 +277,7 @@ class RedisStore:
             found[at] = answer
             if isinstance(answer, Held):
                 name = keeps[at].claim.spec.name
-                log.warning("%s had forgotten a hold on %r; it is restored", self.label, name)
+                log.warning("%s had lost a hold on %r; it is restored", self.label, name)
 
     def _kept(
         self, keeps: Sequence[Keep], places: list[int], reply: Reply | Exception
