@@ -92,9 +92,9 @@ BEGIN
     v_failures, v_ended, v_data;
 END
 //
--- Renew refresh leases. p_list holds them in ascending order: the length of the guard (2 bytes), the
--- guard, the length of the key (2), the key, the id (16), the fence (8), the lease (8). The reply:
--- for each its fence, or 0 if the lease has ended, and a comma.
+-- Renew refresh leases. p_list holds them in ascending order: the length of the guard (2 bytes),
+-- the guard, the length of the key (2), the key, the id (16), the fence (8), the lease (8). The
+-- reply: for each its fence, or 0 if the lease has ended, and a comma.
 CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_prolong_2(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
