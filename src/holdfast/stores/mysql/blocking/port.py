@@ -83,7 +83,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         lost = len(self._lost) + len(self._ending)
         return StoreUnavailable(
             f"all {self._settings.pool} connections of this client of {self.label} are in use, "
-            f"{lost} of them by what was given up; its option pool= allows more"
+            f"{lost} of them by requests that were given up; its option pool= allows more"
         )
 
     def _end_the_stubborn(self, until: float) -> None:
