@@ -104,7 +104,7 @@ class MysqlQueues:
             await self._fits(len(sql), len(put.jobs), until)
         rows = await self._port.call(sql, until - self._port.now())
         if replies.said(rows) is None:
-            raise StoreUnavailable("a late copy of an earlier put changes nothing")
+            raise StoreUnavailable("a copy of an earlier put came late, and changes nothing")
         return _flags(rows)
 
     async def _fits(self, length: int, jobs: int, until: float) -> None:
@@ -115,7 +115,7 @@ class MysqlQueues:
         if length > self._room:
             raise TooLarge(
                 f"{jobs} jobs of {length // 2} bytes are too much for one request to the server, "
-                f"which accepts {self._room // 2} (max_allowed_packet): put fewer in one call"
+                f"which accepts {self._room // 2} (max_allowed_packet): put fewer at once"
             )
 
     async def take(self, take: Take, within: float) -> Taken:

@@ -144,7 +144,7 @@ class AnnexFiles(Generic[D]):
         self.gate.close()
 
     def forked(self) -> None:
-        """In the child: close our copies of what is the parent's. SQLite's stay open."""
+        """In the child: close our copies of the parent's descriptors. SQLite's stay open."""
         self.gate.forked()
         self.database.forked()
         self.others.close()

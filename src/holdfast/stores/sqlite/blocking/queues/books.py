@@ -71,7 +71,7 @@ def broken(connection: sqlite3.Connection, most: int = 3) -> list[str]:
             found += [words for (words,) in rows]
         elif kind == "drop":
             (count,) = connection.execute(f"SELECT count(*) FROM {statement}").fetchone()  # noqa: S608
-            found += [f"{count} times a {what} that can't be"] * bool(count)
+            found += [f"{count} impossible rows: {what}"] * bool(count)
     return found
 
 
