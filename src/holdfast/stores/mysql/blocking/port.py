@@ -52,7 +52,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         return self._reach(boottime() + within, urgent)
 
     def _lend(self) -> ThreadLink | None:
-        if self._lost or self._ending:  # what has ended meanwhile no longer counts
+        if self._lost or self._ending:  # ended connections no longer count
             self._sweep()
         while True:
             try:
