@@ -150,7 +150,7 @@ def _free(fd: int, place: Place) -> Finding:
     waited = _enter(fd)
     if waited is None:
         pid = int.from_bytes(os.pread(fd, 8, PID * 8), "little")
-        text = f"not free within {GATE_S:g} s: {describe(pid)}" if pid else "another process has it"
+        text = f"not free within {GATE_S:g} s: {describe(pid)}" if pid else "a process holds it"
         return fail(text, f"find the processes that have it open: fuser {place.gate}")
     return ok("free" if waited < 0.01 else f"free after {waited * 1000:.0f} ms")
 
