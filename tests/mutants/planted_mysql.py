@@ -207,7 +207,7 @@ MYSQL = [
         ("holdfast.stores.mysql.complaints", "1020, 3572, 1048})", "1020, 3572})"),
         (
             "holdfast.stores.mysql.complaints",
-            '    1048: "others were first all the time",\n',
+            '    1048: "conflicts with other transactions rolled it back each time",\n',
             "",
         ),
     ),

@@ -214,7 +214,7 @@ def judged(path: Path, before: set[str]) -> Iterator[str]:
         try:
             said = told(path, "mend")
         except HoldfastError as refused:
-            if not re.search("damaged|can't be mended|is not a SQLite|another appl", str(refused)):
+            if not re.search("damaged|be repaired|is not a SQLite|another appl", str(refused)):
                 yield f"refused without a word: {refused}"
             if Path(f"{path}-queues").read_bytes() != content:
                 yield "refused, and changed"

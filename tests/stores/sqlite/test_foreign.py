@@ -110,7 +110,7 @@ def test_the_version_is_said_and_whether_it_has_the_bug(
         (found,) = [one for one in store.examine(url) if one.subject == "sqlite"]
         assert found.level is Level.OK
         assert found.text.startswith(f"version {sqlite3.sqlite_version}")
-        assert ("which has SQLite's WAL-reset bug; the gate keeps it out" in found.text) is has_it
+        assert ("has SQLite's WAL-reset bug; the file mutex prevents it" in found.text) is has_it
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,6 @@ def test_a_line_that_says_what_cannot_be_is_named_to_those_who_look(
     scene = Scene(folder / "locks.db")
     (file,) = (one for one in files(folder / "locks.db") if ("claims", "state", 0) in rows(one))
     assert replaced(file, "claims", column, at, value)
-    with pytest.raises(ConfigError, match="the line 'x' says what can't be"):
+    with pytest.raises(ConfigError, match="the line 'x' has impossible values"):
         scene.third.inspect()
     scene.end()

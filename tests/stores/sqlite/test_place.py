@@ -242,7 +242,7 @@ def test_a_gate_that_is_none_is_refused(path: Path, desk: Callable[..., Desk]) -
     folder.mkdir(0o700)
     (folder / "gate").write_bytes(b"notes to myself" * 400)
     # When the store is opened, then it is named and left alone
-    with pytest.raises(ConfigError, match="not the gate"):
+    with pytest.raises(ConfigError, match="not the file mutex"):
         desk().join(claim())
     assert (folder / "gate").read_bytes() == b"notes to myself" * 400
 

@@ -190,7 +190,7 @@ def test_what_cannot_be_written_is_one_clear_error(what: str, path: Path) -> Non
     with Child(works) as child:
         told = child.hear()
         assert "Permission denied" in told
-        assert "mend the permissions" in told
+        assert "correct the permissions" in told
         assert str(path) in told
 
 

@@ -22,7 +22,7 @@ def test_a_server_alone_works_and_is_said_to_be_alone(zookeeper_url: str) -> Non
     assert found["ensemble"][0].level is Level.WARN
     assert found["session"][0].text.startswith("30 s")
     assert found["writing"][0].level is not Level.FAIL
-    assert "may do anything" in found["rights"][0].text
+    assert "has all rights" in found["rights"][0].text
     assert found["nodes"][0].level is Level.OK
     assert "secrecy" not in found
 
