@@ -86,7 +86,7 @@ def test_pick_takes_the_first_that_is_free_and_says_which(world: World) -> None:
 def test_pick_prints_no_name_that_looks_like_two_lines(here: Here) -> None:
     code, out, err = here("pick", "a", "b\nc")
     assert (code, out) == (64, "")
-    assert "on a line of its own" in err
+    assert "can't be printed on one line" in err
     assert here.world.claims("a") == []
 
 
@@ -200,7 +200,7 @@ def test_a_token_file_is_never_made_through_a_link(world: World) -> None:
     [
         ("nowhere/token", 78, "nowhere/token' can't be made: its folder isn't there. Name a file"),
         ("x" * 300, 78, "can't be made: File name too long. Name a file in a folder"),
-        ("-", 64, "argument --token-file: '-' is no file; without --token-file the token goes to"),
+        ("-", 64, "argument --token-file: '-' is not a file; without --token-file the token goes to"),
     ],
     ids=["no folder", "long", "stdout"],
 )

@@ -174,14 +174,14 @@ def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
         (["pt", "q"], 64, 'there is no command \'pt\'; did you mean "put"?'),
         ([], 64, "required: VERB"),
         (["put", "q", "--jsn"], 64, 'did you mean "--json"? (see holdfast queue put --help)'),
-        (["work", "q"], 64, "give a command after the name"),
+        (["work", "q"], 64, "give either a command after the name"),
         (["work", "q", "--on-dead", "stop", "--", "true"], 64, "invalid choice: 'stop'"),
-        (["work", "q", "--rate", "x", "--", "true"], 64, "argument --rate: 'x' is no number"),
+        (["work", "q", "--rate", "x", "--", "true"], 64, "argument --rate: 'x' is not a number"),
         (["work", "q", "--rate", "0", "--", "true"], 78, "is not above 0"),
         (["retry", "q"], 64, "say which"),
         (["retry", "q", "--all", "x"], 64, "say which"),
         (["purge", "q"], 64, "needs --yes where nobody can be asked"),
-        (["show", "q", "--limit", "0"], 64, "no whole number"),
+        (["show", "q", "--limit", "0"], 64, "not a whole number"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_one_line_that_helps(
