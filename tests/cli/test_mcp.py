@@ -133,9 +133,9 @@ def test_a_hold_ends_with_its_time_and_only_what_is_held_can_be_given_back(url: 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "ci/" + 600 * "x"}, "name"),
-    ({"name": "ci/x", "lasts": "soon"}, "'soon' is no duration"),
+    ({"name": "ci/x", "lasts": "soon"}, "'soon' is not a duration"),
     ({"name": "ci/x", "lasts": "0s"}, "0s is not from 1.0 s to 1 h"),
-    ({"name": "ci/x", "wait": "-1s"}, "is no duration"),
+    ({"name": "ci/x", "wait": "-1s"}, "is not a duration"),
     ({"name": "ci/x", "permits": 0}, "permits"),
     ({"name": "ci/x", "permits": "many"}, "permits"),
     ({"name": "other"}, "must begin with 'ci/'"),

@@ -169,7 +169,7 @@ def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
         (["put", "q", "1", "--jobs"], 65, 'payload 1 is no {"payload": ...}'),
         (["put", "q", '{"payload":1,"grup":2}', "--jobs"], 78, "'grup' is no part of a job"),
         (["put", "q", "a", "--group", "x" * 300], 78, "at most 256"),
-        (["put", "q", "a", "--delay", "2q"], 64, "is no duration"),
+        (["put", "q", "a", "--delay", "2q"], 64, "is not a duration"),
         (["put"], 64, "required: NAME"),
         (["pt", "q"], 64, 'there is no command \'pt\'; did you mean "put"?'),
         ([], 64, "required: VERB"),
