@@ -78,8 +78,8 @@ LOOKS = {
     "queue ls": (["queue", "ls"], "there is no queue"),
     "queue show": (["queue", "show", "jobs"], "there is no queue 'jobs'"),
     "queue dead": (["queue", "dead", "jobs"], "there is no queue 'jobs'"),
-    "guard ls": (["guard", "ls"], "there is no guard of which anything was counted"),
-    "guard show": (["guard", "show", "g"], "g: nothing was counted of it"),
+    "guard ls": (["guard", "ls"], "no guard has any counts"),
+    "guard show": (["guard", "show", "g"], "g: it has no counts"),
 }
 #: They say themselves which store they use, need one in a database, or use none.
 OTHERS = {"doctor", "purge", "schema", "demo", "completion"}
