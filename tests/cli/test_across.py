@@ -168,7 +168,7 @@ def test_a_token_file_is_for_its_owner_alone_and_is_removed(world: World, mask: 
     # Two of them with one file: the second takes nothing
     code, out, err = world.run("acquire", "another", *words[2:])
     assert (code, out) == (78, "")
-    assert "is there already" in err
+    assert "exists already" in err
     assert world.claims("another") == []
     assert world.run("release", "--token-file", str(file)) == (0, "", "")
     assert not file.exists()
@@ -198,8 +198,8 @@ def test_a_token_file_is_never_made_through_a_link(world: World) -> None:
 @pytest.mark.parametrize(
     "file, code, why",
     [
-        ("nowhere/token", 78, "nowhere/token' can't be made: its folder isn't there. Name a file"),
-        ("x" * 300, 78, "can't be made: File name too long. Name a file in a folder"),
+        ("nowhere/token", 78, "nowhere/token' can't be created: its folder doesn't exist. Name"),
+        ("x" * 300, 78, "can't be created: File name too long. Name a file in a folder"),
         ("-", 64, "argument --token-file: '-' is not a file; without --token-file the token"),
     ],
     ids=["no folder", "long", "stdout"],
