@@ -164,4 +164,4 @@ def test_the_command_mends_and_says_what_is_gone(world: World) -> None:
     # And where there is nothing of the kind
     code, out, err = world.run("doctor", "--mend", "--url", "memory://")
     assert (code, err) == (1, "")
-    assert "--mend is for the serial queues of sqlite://" in out
+    assert "`--mend` is for the serial queues of sqlite://" in out

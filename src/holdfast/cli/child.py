@@ -99,7 +99,7 @@ class Plan(NamedTuple):
 
     argv: list[str]
     env: Mapping[str, str]
-    #: Descriptors that the command inherits in addition to those that we inherited.
+    #: Descriptors that the command inherits in addition to our own ones.
     keep: list[int]
     #: The signals that were blocked when we were started.
     mask: set[int | signal.Signals]

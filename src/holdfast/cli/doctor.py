@@ -112,7 +112,7 @@ def _mended(module: object, url: StoreURL) -> Iterator[Finding]:
     mend: Callable[[StoreURL], Iterator[Finding]] | None = getattr(module, "mend", None)
     if mend is None:
         raise errors.ConfigError(
-            f"{url} has nothing to repair: --mend is for the serial queues of sqlite://"
+            f"{url} has nothing to repair: `--mend` is for the serial queues of sqlite://"
         )
     return mend(url)
 

@@ -17,9 +17,9 @@ Two processes serve one command, and each watches the other::
   (SIGSTOP) or hangs: the front knows the deadline of the lock, and ends the command before that.
 * Both die at once: the kernel kills the command (PR_SET_PDEATHSIG).
 
-All three processes, and those that the command starts, have the descriptor of the lock's session.
-So with the embedded store the kernel reports the holder as alive until the last of them has ended:
-in all these cases the lock passes on only after the command's end.
+All three processes, and the children of the command, have the descriptor of the lock's session. So
+with the embedded store the kernel reports the holder as alive until the last of them has ended: in
+all these cases the lock passes on only after the command's end.
 """
 
 from __future__ import annotations

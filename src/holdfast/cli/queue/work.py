@@ -200,7 +200,7 @@ class Working:
         return codes.SIGNALLED + self.signals[1] if len(self.signals) > 1 else 0
 
     def _left(self) -> str:
-        """Return the jobs that a drain leaves, in words: those that are not due yet.
+        """Return the jobs that a drain leaves, in words: jobs that are not due yet.
 
         These are all jobs if the store grants nothing yet; then the text gives the reason.
         """
