@@ -126,7 +126,7 @@ def _run(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     lease.add_argument(
         "--max-hold", metavar="DUR", type=duration(0.1, 1e9),
-        help="maximum time to hold the lock; the command is stopped before it ends",
+        help="maximum time to hold the lock; the command is stopped within it",
     )  # fmt: skip
     lease.add_argument(
         "--kill-after", metavar="DUR", type=duration(0.0, 3600.0), default=10.0,
