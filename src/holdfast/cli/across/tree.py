@@ -92,7 +92,9 @@ def _lasting(taking: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     owner(how, "user@host:process:command of the calling shell")
     other = taking.add_argument_group("and")
-    other.add_argument("--json", action="store_true", help="print JSON with all fields")
+    other.add_argument(
+        "--json", action="store_true", help="print JSON: token, name, fence, owner, expiry"
+    )
     busy(other)
     required(other)
     url(other)
