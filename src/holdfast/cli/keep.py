@@ -59,7 +59,7 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
             if not options.quiet:
                 say(waiting.busy())
             return int(options.busy)
-        gc.enable()  # it may run for days
+        gc.enable()  # it can run for days
         guard = Guard(holds[0], line, options)
         guard.pass_signals(front)
         _tell(guard, client)

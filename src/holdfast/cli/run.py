@@ -248,7 +248,7 @@ class Front:
         elif number == signal.SIGCONT:
             self._resume(child)
         elif number in (signal.SIGUSR1, signal.SIGUSR2):
-            os.kill(child.pid, number)  # not to its children, which may not expect them
+            os.kill(child.pid, number)  # its children may not expect them
         else:
             child.signal(number)
 
@@ -277,7 +277,7 @@ class Front:
     def _stop(self, stop: Callable[[], None]) -> None:
         """Stop by the default action of SIGTSTP.
 
-        Where no shell could continue us, the kernel ignores it, and we continue at once.
+        Where no shell can continue us, the kernel ignores the signal, and we continue immediately.
         """
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         stop()

@@ -37,7 +37,7 @@ def held(options: argparse.Namespace) -> int:
                 failed = codes.explain(failure)
         if options.command == "release" and not failed:
             tokens.remove(options)
-    print("".join(said), end="")  # last, because printing may fail
+    print("".join(said), end="")  # last, because printing can fail
     return failed or lost
 
 
