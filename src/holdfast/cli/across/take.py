@@ -92,7 +92,7 @@ def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Ho
 def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> list[Hold]:
     """Acquire the first of several names that is free.
 
-    It polls all of them: a place in each line could be granted more than one.
+    It polls all of them: a place in each line could acquire more than one.
     """
     which = ", ".join(map(repr, options.several))
     words = f"waiting for one of {which}: all are busy"
