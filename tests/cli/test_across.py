@@ -86,7 +86,7 @@ def test_pick_takes_the_first_that_is_free_and_says_which(world: World) -> None:
 def test_pick_prints_no_name_that_looks_like_two_lines(here: Here) -> None:
     code, out, err = here("pick", "a", "b\nc")
     assert (code, out) == (64, "")
-    assert "on a line of its own" in err
+    assert "can't be printed on one line" in err
     assert here.world.claims("a") == []
 
 
@@ -104,10 +104,10 @@ def test_those_who_look_are_told_that_nobody_renews_it(world: World) -> None:
     text = acquire(world, "--as", "ann@web1")
     assert "ann@web1 (detached: nobody renews it)" in world.run("ls")[1]
     row = world.run("show", "job")[1].splitlines()[-1]
-    assert re.fullmatch(r"detached +ann@web1 +.+ ago +in .+: nobody renews it +\d+", row)
+    assert re.fullmatch(r"detached +ann@web1 +.+ ago +in .+: no process renews it +\d+", row)
     (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
     assert (claim["owner"], claim["detached"]) == ("ann@web1", True)
-    assert "1 detached: nobody renews it" in world.run("doctor")[1]
+    assert "1 detached: no process renews it" in world.run("doctor")[1]
     # Once it is adopted somebody does
     hold = world.client.adopt(text)
     assert "(detached" not in world.run("ls")[1]
@@ -117,8 +117,8 @@ def test_those_who_look_are_told_that_nobody_renews_it(world: World) -> None:
     assert f"{world.client.owner} (detached: nobody renews it)" in world.run("ls")[1]
     code, out, _ = world.run("break", "--yes", "job")
     assert code == 0
-    assert f"of {world.client.owner} holds no more" in out
-    assert "nobody renews it: who has its token is told when that is next used" in out
+    assert f"of {world.client.owner} is no longer valid" in out
+    assert "no process renewed it; the next command that uses its token reports the loss" in out
 
 
 def test_a_token_goes_from_the_shell_to_python_and_back(world: World) -> None:
@@ -168,7 +168,7 @@ def test_a_token_file_is_for_its_owner_alone_and_is_removed(world: World, mask: 
     # Two of them with one file: the second takes nothing
     code, out, err = world.run("acquire", "another", *words[2:])
     assert (code, out) == (78, "")
-    assert "is there already" in err
+    assert "exists already" in err
     assert world.claims("another") == []
     assert world.run("release", "--token-file", str(file)) == (0, "", "")
     assert not file.exists()
@@ -198,9 +198,9 @@ def test_a_token_file_is_never_made_through_a_link(world: World) -> None:
 @pytest.mark.parametrize(
     "file, code, why",
     [
-        ("nowhere/token", 78, "nowhere/token' can't be made: its folder isn't there. Name a file"),
-        ("x" * 300, 78, "can't be made: File name too long. Name a file in a folder"),
-        ("-", 64, "argument --token-file: '-' is no file; without --token-file the token goes to"),
+        ("nowhere/token", 78, "nowhere/token' can't be created: its folder doesn't exist. Name"),
+        ("x" * 300, 78, "can't be created: File name too long. Name a file in a folder"),
+        ("-", 64, "argument --token-file: '-' is not a file; without --token-file the token"),
     ],
     ids=["no folder", "long", "stdout"],
 )

@@ -83,7 +83,7 @@ def test_one_name_may_be_all_of_them(here: Here) -> None:
 def test_several_names_are_never_taken_by_mistake(here: Here) -> None:
     code, out, err = here("acquire", "web", "db")
     assert (code, out, err.count("\n")) == (64, "", 1)
-    assert "say --all" in err
+    assert "add --all" in err
     assert "holdfast pick" in err
     code, out, err = here("acquire", "--all", "web", "db", "web")
     assert (code, out, "'web' is named twice" in err) == (64, "", True)

@@ -26,8 +26,8 @@ def test_the_holder_is_out_the_next_is_in_and_the_fence_has_moved_on(world: Worl
     code, out, err = world.run("break", "job", "--yes")
     assert (code, err) == (0, "")
     told = re.match(
-        r"broke 'job': fence (\d+) of (\S+:sh) holds no more\n"
-        r"(\S+:sh) is told at its next renewal\n(.*)\n",
+        r"broke 'job': fence (\d+) of (\S+:sh) is no longer valid\n"
+        r"(\S+:sh) notices at its next renewal\n(.*)\n",
         out,
     )
     assert told is not None
@@ -73,20 +73,20 @@ def test_a_name_that_stays_occupied_after_its_job_can_be_freed(
     terminal.enter("holdfast break job")
     asked = terminal.expect(r"\[y/N\]")
     assert "has released 'job' (fence " in asked
-    assert "The name stays occupied until " in asked
+    assert "The name stays taken until " in asked
     terminal.press("n\r")
     terminal.expect("nothing was changed")
     code, out, err = world.run("break", "job", "--yes")
     assert (code, err) == (0, "")
     assert re.match(
-        r"broke 'job': fence \d+, released by \S+:true, is kept no more\nthe name is", out
+        r"broke 'job': fence \d+, released by \S+:true, is not kept now\nthe name is", out
     )
     assert world.claims() == []
 
 
 def test_a_free_name_is_nothing_to_break(world: World) -> None:
     code, out, err = world.run("break", "job", "--yes")
-    assert (code, out, err) == (1, "", "holdfast: nobody holds 'job': there is nothing to break\n")
+    assert (code, out, err) == (1, "", "holdfast: 'job' has no holder: there is nothing to break\n")
 
 
 def test_where_nobody_can_be_asked_it_takes_yes(world: World) -> None:

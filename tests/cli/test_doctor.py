@@ -67,7 +67,7 @@ def test_what_a_store_can_not_do_is_said(world: World) -> None:
     code, found = findings(world, "--url", "memory://")
     assert code == 0
     assert any("between processes" in finding["text"] for finding in found["abilities"])
-    assert world.run("doctor", "--url", "memory://")[1].endswith("things to look at\n")
+    assert world.run("doctor", "--url", "memory://")[1].endswith("things to check\n")
 
 
 def test_a_folder_that_anybody_may_write_to_fails_with_the_remedy(world: World) -> None:
@@ -164,4 +164,4 @@ def test_the_command_mends_and_says_what_is_gone(world: World) -> None:
     # And where there is nothing of the kind
     code, out, err = world.run("doctor", "--mend", "--url", "memory://")
     assert (code, err) == (1, "")
-    assert "it is for the serial queues of sqlite://" in out
+    assert "`--mend` is for the serial queues of sqlite://" in out

@@ -49,7 +49,7 @@ def test_when_the_keeper_is_killed_we_say_so_and_answer_76(world: World) -> None
     os.kill(keeper_of(running), signal.SIGKILL)
     code, _, err = running.end()
     assert code == 76
-    assert "the keeper of 'job' was killed" in err
+    assert "the holder process of 'job' was killed" in err
 
 
 @pytest.mark.parametrize("who", ["the front", "its group"])

@@ -21,7 +21,7 @@ def test_nothing_is_said_in_words(world: World) -> None:
     assert world.run("ls", "x") == (0, "no names that begin with x are held or waited for\n", "")
     assert world.run("ls", "--json") == (0, "[]\n", "")
     assert world.run("ls", "--names") == (0, "", "")
-    assert world.run("show", "x") == (0, "x is free: nobody holds it, nobody waits for it\n", "")
+    assert world.run("show", "x") == (0, "x is free: no holder, no waiter\n", "")
 
 
 def test_ls_has_a_row_for_each_name_and_with_all_for_each_claim(world: World) -> None:
@@ -63,7 +63,7 @@ def test_a_name_that_stays_occupied_after_its_job_says_until_when(world: World) 
     assert found, row
     assert abs(_seconds(found[1]) - (_seconds(f"{begun:%H:%M:%S}") + 3600) % 86_400) < BOUND_S
     head, _, _, story = world.run("show", "job")[1].splitlines()
-    assert re.fullmatch(r"job: lock, released, and kept occupied until [\d:]{8}", head)
+    assert re.fullmatch(r"job: lock, released, but kept until [\d:]{8}", head)
     assert re.fullmatch(r"released +\S+:hourly +.+ ago +kept until [\d:]{8} +\d+", story)
     (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
     assert claim["kept"] is True

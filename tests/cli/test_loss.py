@@ -160,7 +160,7 @@ def test_a_store_that_is_silent_when_the_command_has_ended_leaves_it_its_status(
         ready.unlink()
         code, _, err = started.end()
     assert code == 3
-    assert "the command has ended, but its lock could not be given back" in err
+    assert "the command has ended, but its lock could not be released" in err
 
 
 def test_a_command_that_ignores_term_is_killed_before_its_lease_is_over(world: World) -> None:

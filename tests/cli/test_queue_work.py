@@ -143,7 +143,7 @@ def test_the_exit_status_says_what_becomes_of_the_job(tmp_path: Path) -> None:
         "job exit 65 dead 1 exit status 65",
         "job kill -9 $$ dead 2 ended by signal 9",
     ]
-    assert err.count("it is tried again") == 2
+    assert err.count("it is retried") == 2
     assert err.count("it is a dead letter") == 3
 
 

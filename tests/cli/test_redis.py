@@ -77,7 +77,7 @@ def test_a_broken_holder_stops_and_the_next_one_runs(on_redis: World) -> None:
     waiting = on_redis.waiting()
     code, out, err = on_redis.run("break", "job", "--yes")
     assert (code, err) == (0, "")
-    assert "holds no more" in out
+    assert "is no longer valid" in out
     assert waiting.end()[0] == 0
     assert running.end()[0] == 76
 
@@ -196,7 +196,7 @@ def test_the_command_of_a_stopped_keeper_ends_before_another_holds_the_name(
             os.kill(keeper, signal.SIGCONT)
     code, _, err = running.end()
     assert code == 76
-    assert "the keeper of 'job' doesn't answer: stopping the command" in err
+    assert "the holder process of 'job' hangs: stopping the command" in err
 
 
 def test_a_front_that_was_stopped_for_long_finds_its_command_alive(on_redis: World) -> None:
