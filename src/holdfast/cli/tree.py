@@ -133,7 +133,7 @@ def _run(run: argparse.ArgumentParser) -> None:
         help="maximum time from TERM to KILL when the command must stop; less if the lease ends "
         "earlier (default 10s)",
     )  # fmt: skip
-    other = run.add_argument_group("and")
+    other = run.add_argument_group("other options")
     other.add_argument(
         "-c", "--command", dest="script", metavar="STRING", help="run STRING with $SHELL -c"
     )
@@ -210,7 +210,10 @@ def _purge(purge: argparse.ArgumentParser) -> None:
         help="minimum time since the last use, such as 30d; at least 1h",
     )  # fmt: skip
     purge.add_argument("--kind", metavar="KIND", help="only names that begin with KIND: bank:")
-    purge.add_argument("--table", metavar="TABLE", default="holdfast_rows", help="(holdfast_rows)")
+    purge.add_argument(
+        "--table", metavar="TABLE", default="holdfast_rows",
+        help="table with the rows (default holdfast_rows)",
+    )  # fmt: skip
     purge.add_argument(
         "--batch", metavar="N", type=checked(whole), default=500,
         help="rows per transaction (default 500)",

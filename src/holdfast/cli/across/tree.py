@@ -73,7 +73,7 @@ def _wait(wait: argparse.ArgumentParser) -> None:
     name(wait)
     wait.set_defaults(ttl=None)
     waiting(wait)
-    other = wait.add_argument_group("and")
+    other = wait.add_argument_group("other options")
     busy(other)
     required(other)
     url(other)
@@ -91,7 +91,7 @@ def _lasting(taking: argparse.ArgumentParser) -> None:
         help="write the token to FILE, which must not exist, and not to stdout",
     )  # fmt: skip
     owner(how, "user@host:process:command of the calling shell")
-    other = taking.add_argument_group("and")
+    other = taking.add_argument_group("other options")
     other.add_argument(
         "--json", action="store_true", help="print JSON: token, name, fence, owner, expiry"
     )

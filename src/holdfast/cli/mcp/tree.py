@@ -35,7 +35,7 @@ in the configuration of a client:
         type=checked(checks.name),
         help="allow only names that begin with PREFIX; can be given several times",
     )  # fmt: skip
-    owner(mcp, "mcp@host:process")
+    owner(mcp, "host:process:mcp")
     mcp.add_argument(
         "--allow-break", action="store_true", help="add a tool that ends the hold of another owner"
     )

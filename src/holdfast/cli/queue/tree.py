@@ -67,7 +67,7 @@ def _put(put: argparse.ArgumentParser) -> None:
         "--dedup-window", metavar="DUR", type=duration(0.0, 2.592e6),
         help="time for which an id is remembered (default 1h)",
     )  # fmt: skip
-    other = put.add_argument_group("and")
+    other = put.add_argument_group("other options")
     other.add_argument("--ids", action="store_true", help="print the id of each job")
     other.add_argument("-q", "--quiet", action="store_true", help="don't print the number of jobs")
     url(other)
@@ -124,7 +124,7 @@ def _work(work: argparse.ArgumentParser) -> None:
     work.epilog = WORK
     name(work, "name of the queue")
     work.add_argument("argv", metavar="COMMAND", nargs="*", help="command to run, without a shell")
-    how = work.add_argument_group("how")
+    how = work.add_argument_group("execution")
     how.add_argument(
         "--concurrency", metavar="N", type=checked(whole), default=1,
         help="commands to run in parallel, at most one per group (default 1)",
@@ -142,7 +142,7 @@ def _work(work: argparse.ArgumentParser) -> None:
         help="maximum time from TERM to KILL when a command must stop (default 10s)",
     )  # fmt: skip
     _pace(work)
-    other = work.add_argument_group("and")
+    other = work.add_argument_group("other options")
     other.add_argument(
         "-q", "--quiet", action="store_true", help="don't print failed jobs and the total"
     )
