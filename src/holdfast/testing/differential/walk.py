@@ -123,7 +123,7 @@ class Walk:
             self._known += [known for known in group if known not in self._known]
 
     async def _leave_all(self) -> None:
-        """Leave with one claim of each of some names, sometimes with tombstones; then leave again."""
+        """Leave with one claim of each of some names, sometimes with tombstones; then again."""
         rng = self._random
         first = list({known.claim.spec.name: known for known in self._known}.values())
         if not first:
