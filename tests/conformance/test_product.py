@@ -124,7 +124,7 @@ def test_a_case_is_for_both_faces_unless_it_says_why_not() -> None:
         assert one.faces == tuple(FACES) or len(one.faces) == 1
     alone = [one for one in all_cases() if len(one.faces) == 1]
     assert len(alone) < len(all_cases()) / 5
-    with pytest.raises(AssertionError, match="says why"):
+    with pytest.raises(AssertionError, match="gives its reason"):
         conformance.case("lock", only="aio")
 
 

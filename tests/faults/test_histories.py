@@ -214,7 +214,7 @@ def test_a_waiter_that_is_never_answered_is_found(one: Worker, events: list[Even
     assert broken(events) == {}
     # When it has ended, with nothing under way, then it has forgotten the waiter
     one.note(2, "bye")
-    assert broken(events) == {"served or told": 1}
+    assert broken(events) == {"acquire answered": 1}
     # But not if it was killed
     Worker("nemesis", events).note(2, "dead", who="one")
     assert broken(events) == {}
@@ -223,7 +223,7 @@ def test_a_waiter_that_is_never_answered_is_found(one: Worker, events: list[Even
 def test_a_waiter_whose_time_is_long_over_is_found(one: Worker, events: list[Event]) -> None:
     one.note(1, "ask", c=1, name="x", kind="lock", weight=1, capacity=1, timeout=2.0)
     Worker("two", events).hold(20, 21, 10, name="y")
-    assert broken(events) == {"served or told": 1}
+    assert broken(events) == {"acquire answered": 1}
     Worker("nemesis", events).note(1.5, "stopped", who="one")
     assert broken(events) == {}
 
@@ -308,7 +308,7 @@ DEFECTS: dict[str, tuple[str, Spoil]] = {
     "fence order": ("held", lambda _, e: e.update(fence=10**9)),
     "guarded writes": ("write", lambda _, e: e.update(fence=0)),
     "bounded waiting": ("ask", lambda _, e: e.update(timeout=-5.0)),
-    "served or told": ("held", lambda _, e: e.update(op="bye")),
+    "acquire answered": ("held", lambda _, e: e.update(op="bye")),
 }
 
 

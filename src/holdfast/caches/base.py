@@ -13,7 +13,7 @@ class Cache(Protocol):
     """What may be given as ``cache=``: an object with these, plain or as coroutine functions.
 
     ``get(key)`` gives the bytes that were set, or None; ``set(key, data, seconds)`` keeps them for
-    about so long (a whole number); ``delete(key)`` forgets them, if they are there. A key is ASCII
+    this time (a whole number); ``delete(key)`` forgets them, if they are there. A key is ASCII
     without blanks, of at most 200 characters. If there is ``get_all(keys)``, which gives a mapping
     of what is there, ``get_many`` of a guard takes one round trip. Under asyncio ``aget``,
     ``aset``, ``adelete`` and ``aget_all`` are asked, where there are such.
@@ -24,7 +24,7 @@ class Cache(Protocol):
         ...
 
     def set(self, key: str, data: bytes, seconds: int) -> Any:
-        """Keep them for so long."""
+        """Keep the bytes for about ``seconds`` seconds."""
         ...
 
     def delete(self, key: str) -> Any:

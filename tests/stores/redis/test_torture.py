@@ -112,5 +112,5 @@ def _run_beside(
 
 
 def test_there_is_weather_only_where_the_messages_are_known() -> None:
-    with pytest.raises(ConfigError, match="no weather for sqlite"):
+    with pytest.raises(ConfigError, match="not supported for sqlite"):
         run(Options(seconds=0, weather=True))

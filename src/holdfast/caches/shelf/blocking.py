@@ -40,7 +40,7 @@ class Shelf(Adapter):
             return None
 
     def set(self, key: str, data: bytes, seconds: int) -> None:
-        """Keep them for so long."""
+        """Keep the bytes for about ``seconds`` seconds."""
         with _lock:
             self._cache[key] = (data, boottime() + seconds)
 
