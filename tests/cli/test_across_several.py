@@ -35,7 +35,7 @@ def file(here: Here) -> Path:
     return made
 
 
-def test_all_are_taken_looked_at_renewed_and_given_back(here: Here) -> None:
+def test_all_names_are_acquired_checked_renewed_and_released(here: Here) -> None:
     file = here.world.path("tokens")
     words = ("acquire", "--all", *NAMES, "--as", "ann@web1", "--token-file", str(file))
     assert here(*words) == (0, "", "")
@@ -134,7 +134,7 @@ def test_what_is_held_of_each_name_is_what_was_asked_for(here: Here) -> None:
 
 @pytest.mark.parametrize("command", ["renew", "check", "release", "release --if-held"])
 @pytest.mark.parametrize("over", NAMES)
-def test_one_that_is_over_hides_none_of_the_others(
+def test_a_lost_hold_hides_none_of_the_others(
     here: Here, file: Path, over: str, command: str
 ) -> None:
     here.world.client.break_(over, holder(here.world, over).fence)
@@ -187,7 +187,7 @@ def test_tokens_that_cannot_be_written_are_no_holds(world: World) -> None:
     assert world.claims("web") == world.claims("db") == []
 
 
-def test_all_are_renewed_where_that_cannot_be_told(here: Here, file: Path) -> None:
+def test_all_names_are_renewed_when_the_output_cannot_be_written(here: Here, file: Path) -> None:
     script = f"holdfast renew --ttl 45m --token-file {file} > /dev/full"
     env = {**here.world.env, "PYTHONUNBUFFERED": "1"}
     assert subprocess.run(["sh", "-c", script], env=env).returncode == 74

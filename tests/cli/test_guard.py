@@ -53,7 +53,7 @@ def failed(guard: Guard, key: str) -> None:
     guard.stats()
 
 
-def test_show_also_tells_what_the_guard_of_that_name_counted(
+def test_show_also_prints_the_counts_of_the_guard_of_that_name(
     client: Client, capsys: Capture
 ) -> None:
     filled(client)
@@ -86,7 +86,7 @@ def test_ls_has_one_line_for_all_guards_and_no_table(client: Client, capsys: Cap
     assert "guard" not in capsys.readouterr().out
 
 
-def test_who_may_not_look_at_guards_sees_the_locks(
+def test_without_the_right_to_read_guards_ls_lists_the_locks(
     client: Client, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -142,7 +142,7 @@ def test_a_failure_is_shown_with_its_reason_and_cannot_steer_the_terminal(
     assert say("show", "user")[1].count("\n") == 1
 
 
-def test_who_computes_is_shown(client: Client, say: Say) -> None:
+def test_show_names_the_client_that_computes(client: Client, say: Say) -> None:
     seen = []
 
     def compute() -> str:
@@ -156,7 +156,7 @@ def test_who_computes_is_shown(client: Client, say: Say) -> None:
     assert seen[1] == client.owner
 
 
-def test_a_guard_that_nobody_has_used_is_no_error(client: Client, say: Say) -> None:
+def test_an_unused_guard_is_no_error(client: Client, say: Say) -> None:
     assert say("show", "none") == (0, "none: it has no counts\n", "")
     assert say("show", "none", "key")[1].endswith("value 'key': missing\n")
 
@@ -174,7 +174,9 @@ def test_values_are_forgotten(client: Client, say: Say) -> None:
     assert guard.get(lambda: "new") == "new"
 
 
-def test_values_in_another_cache_are_left_to_those_who_have_it(client: Client, say: Say) -> None:
+def test_values_in_an_external_cache_are_not_invalidated_by_the_command(
+    client: Client, say: Say
+) -> None:
     filled(client, cache={})
     assert "in an external cache" in say("show", "homepage")[1]
     assert json.loads(say("show", "homepage", "--json")[1])["value"]["elsewhere"] is True

@@ -86,7 +86,7 @@ def held(url: str, name: str) -> list[str]:
         return [one.owner for line in client.inspect(name, exact=True) for one in line.holders]
 
 
-def test_two_agents_contend_and_every_tool_tells_what_to_do(url: str) -> None:
+def test_two_agents_contend_and_every_tool_answers_in_clear_words(url: str) -> None:
     async def main() -> None:
         async with session(url, "--as", "ann") as ann, session(url, "--as", "bob") as bob:
             names = {tool.name for tool in (await ann.agent.list_tools()).tools}
@@ -113,7 +113,7 @@ def test_two_agents_contend_and_every_tool_tells_what_to_do(url: str) -> None:
     play(main)
 
 
-def test_a_hold_ends_with_its_time_and_only_what_is_held_can_be_given_back(url: str) -> None:
+def test_a_hold_ends_with_its_time_and_only_a_held_name_can_be_released(url: str) -> None:
     async def main() -> None:
         async with session(url, "--longest", "1m") as ann:
             await ann("acquire", name="x", lasts="1s", permits=2)
@@ -215,7 +215,7 @@ def ended(url: str, end: str) -> None:
     print(f"free after {time.monotonic() - begun:.2f} s")
 
 
-def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_sdk_the_error_names_the_package(tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('no mcp', name='mcp')\n")
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", "mcp", "--url", f"sqlite://{tmp_path}/l"],

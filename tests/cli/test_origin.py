@@ -29,7 +29,7 @@ def holdfast(*words: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_run_without_a_named_store_says_that_it_excludes_nobody_elsewhere(tmp_path: Path) -> None:
+def test_run_without_a_named_store_warns_that_other_hosts_are_not_excluded(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     done = holdfast("run", "backup", "--", "true", **home)
     assert done.returncode == 0, done.stderr
@@ -93,9 +93,7 @@ def test_every_command_is_one_that_changes_or_one_that_looks() -> None:
 
 @pytest.mark.usual(3)
 @pytest.mark.parametrize("command", CHANGES)
-def test_what_changes_a_store_that_nobody_has_named_says_which_it_is(
-    command: str, tmp_path: Path
-) -> None:
+def test_a_command_that_changes_an_unnamed_store_names_it(command: str, tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     words, code = CHANGES[command]
     done = holdfast(*words, **home)
@@ -113,9 +111,7 @@ def test_what_changes_a_store_that_nobody_has_named_says_which_it_is(
 
 @pytest.mark.usual(3)
 @pytest.mark.parametrize("command", LOOKS)
-def test_what_finds_nothing_says_in_which_file_if_nobody_has_named_it(
-    command: str, tmp_path: Path
-) -> None:
+def test_an_empty_result_names_the_file_of_an_unnamed_store(command: str, tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     words, text = LOOKS[command]
     done = holdfast(*words, **home)

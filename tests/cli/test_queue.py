@@ -43,7 +43,7 @@ def say(capsys: Capture, *words: str) -> tuple[int, str, str]:
     return code, out, err
 
 
-def test_show_also_tells_how_many_jobs_of_that_name_stand_where(
+def test_show_also_prints_the_job_counts_of_the_queue_of_that_name(
     queue: Queue, capsys: Capture
 ) -> None:
     queue.put("one", group="a")
@@ -153,7 +153,7 @@ def test_a_line_may_be_a_whole_job(queue: Queue, capsys: Capture, lines: Lines) 
     assert (second.group, second.state) == ("b", "delayed")
 
 
-def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
+def test_a_duplicate_is_reported_with_its_id(queue: Queue, capsys: Capture) -> None:
     for told in ("order:1\n", "order:1\tduplicate\n"):
         assert say(capsys, "put", "q", "x", "--id", "order:1", "--ids") == (0, told, "")
     assert queue.stats().waiting == 1
@@ -194,14 +194,16 @@ def test_what_makes_no_sense_is_one_line_that_helps(
     assert queue.jobs() == []
 
 
-def test_a_store_without_queues_says_so(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_queues_is_reported(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOLDFAST_URL", "redis+plain://localhost:1")
     code, _, err = say(capsys, "put", "q", "x")
     assert code == 78
     assert "no serial queues" in err
 
 
-def test_what_was_accepted_before_a_bad_line_is_told(
+def test_the_number_of_jobs_accepted_before_a_bad_line_is_reported(
     queue: Queue, capsys: Capture, lines: Lines
 ) -> None:
     lines(b"1\n" * 40_000 + b"{\n")  # more than is read at once
@@ -212,7 +214,9 @@ def test_what_was_accepted_before_a_bad_line_is_told(
     assert queue.stats().waiting > 0
 
 
-def test_ls_tells_how_many_jobs_stand_where(queue: Queue, url: str, capsys: Capture) -> None:
+def test_ls_prints_the_number_of_jobs_in_each_state(
+    queue: Queue, url: str, capsys: Capture
+) -> None:
     assert say(capsys, "ls")[1] == "there is no queue\n"
     queue.put_many([1, 2, 3], group="g")
     job = queue.take(0)
@@ -227,7 +231,7 @@ def test_ls_tells_how_many_jobs_stand_where(queue: Queue, url: str, capsys: Capt
     job.ack()
 
 
-def test_show_and_dead_tell_of_each_job_and_steer_no_terminal(
+def test_show_and_dead_list_each_job_without_control_characters(
     queue: Queue, capsys: Capture
 ) -> None:
     queue.put("a\x1b[31m", group="g")
@@ -287,7 +291,7 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize("answer, code, left", [("y\n", 0, 0), ("n\n", 1, 3), ("", 1, 3)])
-def test_purge_asks_whoever_can_be_asked(
+def test_purge_asks_for_confirmation_at_a_terminal(
     queue: Queue, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, left: int
 ) -> None:
     queue.put_many([1, 2, 3])
@@ -300,7 +304,7 @@ def test_purge_asks_whoever_can_be_asked(
     assert queue.stats().waiting == left
 
 
-def test_what_takes_long_says_how_far_it_is(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_purge_prints_its_progress(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "AFTER_S", 0.0)
     monkeypatch.setattr(progress, "EVERY_S", 0.0)
     screen = Screen()

@@ -102,7 +102,7 @@ class Rich(Lines):
     """A store that declares that it can't resize, and resizes."""
 
 
-def test_a_store_that_does_what_it_says_it_can_not_is_found(register: Register) -> None:
+def test_a_store_that_does_what_it_declares_impossible_is_found(register: Register) -> None:
     scheme = register(Rich)
     (run,) = (
         one

@@ -31,7 +31,7 @@ def pack(request: pytest.FixtureRequest) -> Pack:
     return lambda value: codec.pack(value, None, MOST)
 
 
-def test_what_would_not_come_back_as_it_was_is_refused_and_nothing_else(pack: Pack) -> None:
+def test_only_a_payload_that_would_come_back_changed_is_refused(pack: Pack) -> None:
     rolls = values.Rolls(seed_of("values"))
     for _ in range(100_000 if FULL else 2000):
         value, comes_back = values.drawn(rolls)
@@ -83,7 +83,7 @@ def test_the_error_names_the_place_and_what_to_write(value: Any, said: str, pack
         pack(value)
 
 
-def test_a_guard_is_told_that_a_codec_serves_as_well() -> None:
+def test_the_error_of_a_guard_value_recommends_a_codec() -> None:
     with pytest.raises(ConfigError, match=r"value\[0\] has .* \(or give the guard a codec\)$"):
         codec.pack([()], None, MOST)
 

@@ -47,7 +47,7 @@ def tells(server: RedisServer) -> Callable[[], bool]:
 
 
 @FACES
-def test_who_may_not_be_told_is_asked_again_and_one_warning_says_so(
+def test_a_client_without_notifications_polls_and_warns_once(
     face: str,
     new_redis: NewRedis,
     caplog: pytest.LogCaptureFixture,

@@ -65,7 +65,9 @@ async def until(true: Any, what: str) -> None:
     assert what
 
 
-def test_one_has_it_and_the_other_has_not(database: Database, own_name: str) -> None:
+def test_one_connection_holds_the_row_lock_and_the_other_is_refused(
+    database: Database, own_name: str
+) -> None:
     async def main() -> None:
         async with connected(database) as one, connected(database) as other:
             first = await async_row_lock(one, own_name, timeout=0)

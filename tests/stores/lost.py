@@ -72,7 +72,7 @@ def test_a_join_that_is_cut_off_is_sent_again_and_enters_once(
 
 
 @RESETS
-def test_a_leave_that_is_cut_off_says_the_truth(
+def test_a_leave_that_is_cut_off_returns_the_truth(
     fault: Fault, words: Words, by_proxy: Client, proxy: Proxy, own_name: str, line: Look
 ) -> None:
     for number in words.times(5):

@@ -14,7 +14,7 @@ LIMIT_S = 60.0
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_who_may_not_subscribe_is_asked_again_and_told_of(
+def test_a_client_without_the_right_to_subscribe_polls_and_warns(
     face: str,
     new_redis: NewRedis,
     caplog: pytest.LogCaptureFixture,

@@ -37,7 +37,7 @@ def at_once(crew: int, act: Callable[[int], Any]) -> list[Any]:
     return found
 
 
-def test_of_those_who_try_at_once_one_enters(direct: Direct, own_name: str) -> None:
+def test_of_simultaneous_tries_exactly_one_enters(direct: Direct, own_name: str) -> None:
     for turn in range(ROUNDS):
         # Given a name that is new half of the time
         name = f"{own_name}:{turn // 2}"

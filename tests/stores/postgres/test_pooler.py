@@ -87,7 +87,7 @@ def test_no_session_of_the_pool_is_changed(pooler: PgBouncer, own_name: str) -> 
         assert found == (0,)
 
 
-def test_doctor_says_so(pooler: PgBouncer) -> None:
+def test_doctor_reports_the_pooler(pooler: PgBouncer) -> None:
     _, url = find(pooler.url)
     found = {one.subject: one for one in examine(url)}
     assert found["pooler"].level is Level.WARN

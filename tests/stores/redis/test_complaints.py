@@ -68,7 +68,7 @@ def test_a_user_without_a_right(rights: str, missing: str, new_redis: NewRedis) 
         ("", "user +"),
     ],
 )
-def test_a_right_is_given_to_who_lacks_it_and_to_nobody_else(user: str, remedy: str) -> None:
+def test_the_remedy_grants_the_right_only_to_the_user_that_lacks_it(user: str, remedy: str) -> None:
     who = f"User {user} has" if user else "this user has"
     told = str(complaint(said(f"NOPERM {who} no permissions to run the 'time' command"), LABEL))
     assert remedy in told
@@ -113,7 +113,9 @@ def _loading(verbs: Verbs) -> ServerSaid | None:
     return reply if isinstance(reply, ServerSaid) and reply.code == "LOADING" else None
 
 
-def test_a_script_of_somebody_else_that_does_not_end(new_redis: NewRedis) -> None:
+def test_an_endless_script_of_another_client_is_an_error_with_its_remedy(
+    new_redis: NewRedis,
+) -> None:
     server = new_redis("busy-reply-threshold 20")
     with Verbs(server) as verbs:
         script = threading.Thread(target=_for_ever, args=(server,))
@@ -278,7 +280,7 @@ def test_waiters_that_were_overwritten_cost_the_holders_nothing(
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
-def test_without_memory_holds_are_kept_and_released_and_nobody_is_let_in(
+def test_without_memory_holds_are_renewed_and_new_claims_are_refused(
     old: bool, new_redis: NewRedis
 ) -> None:
     server = new_redis(server=old_program()) if old else new_redis()

@@ -102,7 +102,7 @@ def test_many_holds_are_all_back_within_the_window(
         hold.check()
 
 
-def test_who_waited_over_a_restart_is_served_when_the_holder_leaves(
+def test_a_waiter_during_a_restart_is_granted_when_the_holder_leaves(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     server = new_redis()
@@ -138,7 +138,7 @@ def test_a_waiter_outlasts_a_window_that_is_longer_than_a_silence_may_be(
 
 
 @pytest.mark.parametrize("face", ["threads", "asyncio"])
-def test_who_has_no_time_is_told_in_time(new_redis: NewRedis, face: str) -> None:
+def test_a_short_time_out_in_the_grace_period_is_kept(new_redis: NewRedis, face: str) -> None:
     _, address = young(new_redis)
     address = address.replace("grace=1.0", "grace=30")
 
@@ -159,7 +159,9 @@ def test_who_has_no_time_is_told_in_time(new_redis: NewRedis, face: str) -> None
 # -- options -----------------------------------------------------------------------------------
 
 
-def test_without_a_guard_nobody_waits(new_redis: NewRedis, new_client: MakeClient) -> None:
+def test_without_recovery_no_client_waits_after_a_crash(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
     server = new_redis(known=False)
     client = new_client(url(server, "recovery=off"))
     hold = client.lock("x").acquire(blocking=False)
@@ -196,7 +198,7 @@ def test_a_strict_guard_gives_no_lease_that_is_longer_than_its_window(
 
 
 @pytest.mark.parametrize("face", ["threads", "asyncio"])
-def test_where_info_is_not_allowed_there_is_no_guard_and_a_warning_says_so(
+def test_without_the_right_to_info_recovery_is_off_with_a_warning(
     new_redis: NewRedis, face: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     left = " ".join(word for word in rights() if word != "+info")
@@ -263,7 +265,7 @@ def test_a_renewal_that_no_replica_confirms_lengthens_nothing(
         assert hold.lost
 
 
-def test_with_replicas_a_push_only_says_ask_again(
+def test_with_replicas_a_push_only_makes_the_waiter_ask_again(
     new_watched: NewWatched, new_client: MakeClient
 ) -> None:
     with new_watched(replicas=1, sentinels=0) as watched:

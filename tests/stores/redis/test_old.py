@@ -62,7 +62,7 @@ def test_a_replica_is_no_lasting_mistake(old: RedisServer, face: str) -> None:
 
 
 @FACES
-def test_without_memory_nobody_new_is_let_in(old: RedisServer, face: str) -> None:
+def test_without_memory_new_claims_are_refused(old: RedisServer, face: str) -> None:
     old.ask("CONFIG", "SET", "maxmemory", "1")
     wrong = acquired(old, "x", face)
     assert isinstance(wrong, StoreUnavailable)

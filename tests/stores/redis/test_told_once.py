@@ -57,7 +57,7 @@ def use(face: str, address: str) -> None:
 
 @pytest.mark.parametrize("face", ["threads", "asyncio"])
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "noeviction"])
-def test_a_server_that_may_evict_is_told_of_once_and_loudly(
+def test_a_server_that_can_evict_keys_is_reported_once_as_an_error(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture, face: str, policy: str
 ) -> None:
     server = new_redis("maxmemory 64mb", f"maxmemory-policy {policy}")
@@ -78,7 +78,7 @@ def test_a_server_without_a_limit_evicts_nothing(
 
 
 @pytest.mark.parametrize("face", ["threads", "asyncio"])
-def test_a_cluster_that_may_evict_is_told_of_once_for_all_nodes(
+def test_a_cluster_that_can_evict_keys_is_reported_once_for_all_nodes(
     new_cluster: Callable[..., Cluster], caplog: pytest.LogCaptureFixture, face: str
 ) -> None:
     cluster: Cluster = new_cluster("maxmemory 64mb", "maxmemory-policy allkeys-lru", replicas=0)
@@ -154,7 +154,7 @@ def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_g
     assert not said(caplog, "give the right to INFO")
 
 
-def test_a_strict_guard_says_promoted_of_a_promotion_although_a_record_is_missing(
+def test_strict_recovery_recognises_a_promotion_without_a_record(
     new_redis: NewRedis,
 ) -> None:
     primary = new_redis()
@@ -171,7 +171,7 @@ def test_a_strict_guard_says_promoted_of_a_promotion_although_a_record_is_missin
 
 @pytest.mark.parametrize("face", ["sync", "aio"])
 @pytest.mark.parametrize("scheme", ["redis", "redis+plain", "redis+timestamp", "redis+redisson"])
-def test_without_a_guard_it_is_told_as_well(
+def test_eviction_is_reported_without_recovery_too(
     scheme: str, face: str, new_redis: NewRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = new_redis("maxmemory 50mb", "maxmemory-policy volatile-lru")

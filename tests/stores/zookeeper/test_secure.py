@@ -72,7 +72,7 @@ def _is_refused(url: str, words: str) -> None:
         ("", "sasl=gssapi", "needs the package kerberos"),
     ],
 )
-def test_a_server_that_does_without_what_is_asked_for_is_told_so_at_once(
+def test_a_server_without_the_requested_security_is_refused_at_once(
     zookeeper_url: str,
     login: str,
     options: str,
