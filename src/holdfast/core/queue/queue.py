@@ -204,8 +204,8 @@ class QueueBase:
                 ) from failure
             raise StoreUnavailable(
                 f"{ctx.store.label} did not answer within {PUT_S:g} s, so it is unknown whether "
-                f"{len(jobs)} job(s) were accepted by {self._name!r}. Put them again; with your own "
-                f"ids no job is accepted twice. The last failure was: {failure}"
+                f"{len(jobs)} job(s) were accepted by {self._name!r}. Put them again; with your "
+                f"own ids no job is accepted twice. The last failure was: {failure}"
             ) from failure
         # Only after a reply: a failed request can leave a copy under way, so its producer isn't
         # reused.
