@@ -163,7 +163,7 @@ def test_what_was_taken_away_is_never_taken_again_by_a_renewal(
 def test_what_it_can_not_do_is_refused_and_says_what_to_use(ours: Ours, own_name: str) -> None:
     locks = ours()
     with locks.lock(own_name) as hold:
-        with pytest.raises(NotSupported, match="holdfast's own"):
+        with pytest.raises(NotSupported, match="native store of holdfast"):
             _ = hold.fence
         assert "fence" not in repr(hold)
     for make in (

@@ -3,7 +3,7 @@
 Both have one line, so neither starves: a writer waits for the readers ahead of it and holds back
 later readers. So a nested read of the same thread or task must not enter the line: it would wait
 for the writer that waits for it. It is counted in the client instead. A write inside a read would
-wait for itself without end: it is refused. A read inside a write is counted.
+wait for itself and is refused. A read inside a write is counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RWSideBase(LockBase):
             held = "writing" if inside.weight == RWLOCK_CAPACITY else "reading"
             raise NotSupported(
                 f"this thread or task is {held} {self.name!r} already; writing inside of that "
-                "would wait for itself and never end. Release first, then acquire the write side; "
+                "would wait for itself forever. Release first, then acquire the write side; "
                 "or begin with the write side and downgrade() when done writing"
             )
         return await super()._try(wait, begun)
