@@ -175,7 +175,7 @@ def test_a_created_value_is_served_although_its_mutex_was_not_released(
             os.close(gate)
         assert region.get("k") == 1
         told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-        assert any("'dogpile:k'" in text and "could not be given back" in text for text in told)
+        assert any("'dogpile:k'" in text and "could not be released" in text for text in told)
         # The keeper withdraws it
         assert client.lock("dogpile:k").acquire(timeout=20)
 

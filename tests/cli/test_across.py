@@ -43,7 +43,7 @@ def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
     assert world.claims() == []
     code, out, err = world.run("release", env=held)
     assert (code, out) == (76, "")
-    assert "is over: released" in err
+    assert "has ended: released" in err
     assert world.run("release", "-q", env=held) == (76, "", "")
     assert world.run("release", "-q", "--if-held", env=held) == (0, "", "")
 

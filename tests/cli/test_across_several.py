@@ -142,7 +142,7 @@ def test_a_lost_hold_hides_none_of_the_others(
     lengthen = ["--ttl", "1h"] if command == "renew" else []
     code, out, err = here(*command.split(), *lengthen, "--token-file", str(file))
     assert code == (0 if "--if-held" in command else 76)
-    assert (err.count("\n"), f"hold on {over!r}" in err, "is over: broken" in err) == (1, 1, 1)
+    assert (err.count("\n"), f"hold on {over!r}" in err, "has ended: broken" in err) == (1, 1, 1)
     if command.startswith("release"):
         assert free(here, *NAMES)
         assert not file.exists()

@@ -34,7 +34,7 @@ def test_check_answers_by_its_exit_status(here: Here, monkeypatch: pytest.Monkey
     assert left - 5 < said["expires_in"] <= left + 1
     here.world.client.break_("job", passed.fence)
     code, out, err = here("check")
-    assert (code, out, "is over: broken" in err) == (76, "", True)
+    assert (code, out, "has ended: broken" in err) == (76, "", True)
     assert here("check", "-q") == (76, "", "")
     assert here.world.claims() == []
 

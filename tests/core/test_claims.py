@@ -57,7 +57,7 @@ def test_a_silent_store_is_an_error_and_never_taken_for_busy(
         ({"blocking": False}, 1.5),
     ):
         begun = boottime()
-        with pytest.raises(StoreUnavailable, match="isn't known whether it is free"):
+        with pytest.raises(StoreUnavailable, match="is unknown whether the name is free"):
             locks.lock("x").acquire(**options)  # type: ignore[call-overload]
         assert boottime() - begun < most + lag.since(begun)
     store.mend()

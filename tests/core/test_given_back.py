@@ -47,7 +47,7 @@ def test_work_that_was_protected_to_its_end_does_not_fail_for_a_silent_store(
     with WISHES[kind](locks):  # type: ignore[attr-defined]
         store.down = {"leave", "leave_all"}
     told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-    assert any("'x'" in text and "could not be given back" in text for text in told)
+    assert any("'x'" in text and "could not be released" in text for text in told)
     # The keeper withdraws it when the store answers again
     store.mend()
     lock_clock.advance(5)

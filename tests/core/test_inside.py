@@ -171,7 +171,7 @@ def test_a_generator_collected_in_the_store_of_a_loop_frees_its_claims(
         asyncio.run(main(locks))
         # Then it called nothing, and what it had is free for others
         assert raised == [], "it called the store, which refused"
-        assert "could not be given back" not in caplog.text
+        assert "could not be released" not in caplog.text
         until(lambda: locks.inspect("x", exact=True) == [])
 
 

@@ -103,7 +103,7 @@ def test_a_lock_is_refused_while_its_renewer_cannot_start(
 ) -> None:
     with Client(f"sqlite:///{tmp_path}/locks") as client:
         stillborn(True)
-        with pytest.raises(HoldfastError, match="keeper can't be started"):
+        with pytest.raises(HoldfastError, match="renewer can't be started"):
             client.lock("x", ttl=3).acquire(blocking=False)
         stillborn(False)
         with client.lock("x", ttl=3, timeout=10) as again:

@@ -60,8 +60,8 @@ def test_the_limit_of_this_interpreter_changes_nothing_for_others(limit: int, pa
 @pytest.mark.parametrize(
     "value, said",
     [
-        ({1: "a"}, "[1] stands under a key of the type int, which would come back as str"),
-        ({"a": [0, {None: 1}]}, "['a'][1][None] stands under a key of the type NoneType"),
+        ({1: "a"}, "[1] is under a key of the type int, which would come back as str"),
+        ({"a": [0, {None: 1}]}, "['a'][1][None] is under a key of the type NoneType"),
         ({"a": [[], (1, 2)]}, "['a'][1] has the type tuple and would come back as list: write"),
         ([values.Number.ONE], "[0] has the type Number and would come back as int: write int("),
         (values.Text("a"), " has the type Text and would come back as str: write str(...) of it"),
@@ -70,7 +70,7 @@ def test_the_limit_of_this_interpreter_changes_nothing_for_others(limit: int, pa
         ({"a": float("-inf")}, "['a'] is -inf, which JSON doesn't have"),
         ("\ud800", " has half a surrogate pair"),
         ({"a": ["b", "\udc80"]}, "['a'][1] has half a surrogate pair"),
-        ({"\udc80": 1}, r"['\udc80'] stands under a key with half a surrogate pair"),
+        ({"\udc80": 1}, r"['\udc80'] is under a key with half a surrogate pair"),
         ([b"x"], "[0] has the type bytes: write text in its place, or bytes as the whole"),
         ([dt.date(2026, 1, 2)], "[0] has the type date: write its isoformat()"),
         ({1, 2}, " has the type set: write it as one of these"),

@@ -165,7 +165,7 @@ def test_an_unsupported_operation_is_refused_and_names_the_alternative(
 ) -> None:
     locks = ours()
     with locks.lock(own_name) as hold:
-        with pytest.raises(NotSupported, match="holdfast's own"):
+        with pytest.raises(NotSupported, match="native store of holdfast"):
             _ = hold.fence
         assert "fence" not in repr(hold)
     for make in (

@@ -44,7 +44,7 @@ def test_a_lost_delivery_raises_and_settles_nothing(run: Run) -> None:
         again = await at.queue().take(timeout=5)
         job._lease.deadline = 0.0  # as its process was asleep for that time
         assert job.remaining() == 0
-        with pytest.raises(LockLost, match="It comes again"):
+        with pytest.raises(LockLost, match="delivered again"):
             job.check()
         for settle in (job.ack, job.retry, job.dead_letter, job.release):
             assert await settle() is False

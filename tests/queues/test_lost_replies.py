@@ -326,7 +326,7 @@ def test_a_loop_whose_job_was_lost_raises_and_takes_no_other(run: Run) -> None:
         loop = queue.consume(timeout=0)
         assert (await anext(loop)).attempt == 1
         at.pass_(31)  # for the store, not for us
-        with pytest.raises(LockLost, match="comes again"):
+        with pytest.raises(LockLost, match="delivered again"):
             await anext(loop)
         await at.stands(taken=0, waiting=2)
         assert sorted(one.attempts for one in await other.jobs()) == [0, 1]

@@ -271,7 +271,7 @@ def test_a_function_whose_values_would_be_shared_by_all_its_users_is_refused() -
 
         assert (said(object()), one(1), one(2, object()), one(1)) == (7, 1, 2, 1)
 
-        with pytest.raises(ConfigError, match="its own template"):
+        with pytest.raises(ConfigError, match="a separate template"):
 
             @client.cached("user:{user_id}", ttl=3)
             def other(user_id: int) -> str:

@@ -187,7 +187,7 @@ def test_a_body_whose_ack_is_unknown_until_after_its_lease_is_not_reported_as_fa
                 flaky.mute["settle"] = 1
 
         await body()
-        assert "may come again" in caplog.text
+        assert "may be delivered again" in caplog.text
 
     caplog.set_level(logging.WARNING, "holdfast")
     run(case)

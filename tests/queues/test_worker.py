@@ -39,7 +39,7 @@ def test_a_worker_continues_after_an_outage_of_the_store(
         await at.queue().put_many([{"payload": n, "group": "g"} for n in range(3)])
 
         async def said() -> bool:
-            return sum("goes on trying" in one.getMessage() for one in caplog.records) == 2
+            return sum("keeps trying" in one.getMessage() for one in caplog.records) == 2
 
         await at.until(said, "the worker has said it, and repeats it")
         assert not running.finished

@@ -166,7 +166,7 @@ def test_a_join_without_an_answer_is_not_called_busy_and_leaks_nothing(
     for number in words.times(2):
         name = f"{own_name}:{number}"
         armed = proxy.arm(words.join, fault)
-        with pytest.raises(StoreUnavailable, match="isn't known whether it is free"):
+        with pytest.raises(StoreUnavailable, match="is unknown whether the name is free"):
             by_proxy.lock(name).acquire(timeout=1.0)
         assert armed.hits == 1
         until(lambda: line(name) is None, "nobody is left")  # noqa: B023

@@ -163,7 +163,7 @@ def test_a_loop_whose_job_went_to_another_worker_raises_and_keeps_none(
     again = queue.take(timeout=5)
     assert again
     assert (again.payload, again.attempt) == (lost.payload, 2)
-    with pytest.raises(LockLost, match="comes again"):
+    with pytest.raises(LockLost, match="delivered again"):
         next(loop)
     # Then nobody else's is harmed, and what was taken meanwhile is given back
     record = queue.stats()
