@@ -323,7 +323,7 @@ def test_the_command_removes_what_is_old(database: Database, table: str) -> None
         (["postgresql://u:secret@h/d?sslmod=x", "--older-than", "30d"], 78, "sslmode"),
         (["mysql://u:secret@127.0.0.1:1/d", "--older-than", "30d"], 69, "can't be reached"),
         (["postgresql://u:secret@127.0.0.1:1/d", "--older-than", "30d"], 69, "can't be reached"),
-        (["mysql://h/d", "--older-than", "5m"], 64, "from 1 h"),
+        (["mysql://h/d", "--older-than", "5m"], 64, "between 1 h"),
         (["mysql://h/d"], 64, "--older-than"),
     ],
 )
