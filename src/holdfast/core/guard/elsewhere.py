@@ -56,7 +56,7 @@ LIMITS = GuardLimits()
 #: Length in seconds of a refresh lease while its value is written into the cache.
 WRITE_S = 5.0
 #: Maximum number of requests to the store in one `begin`. The reply is `Busy` if the store reports
-#: a fresh value each time, and the cache never has it.
+#: a fresh value each time, and that value is never in the cache.
 LOOKS = 3
 #: The `retry_in` of that `Busy`, in seconds.
 AGAIN_S = 0.05
