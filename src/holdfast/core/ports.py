@@ -1,6 +1,6 @@
 """The contract. Read this file first: everything else is policy above it or a store below it.
 
-A **store** keeps lines of claims and answers five verbs; two of them also exist for several names
+A **store** keeps lines of claims and answers six verbs; two of them also exist for several names
 at once. A **runtime** gives time, identity and a way to wait. The core is written once, as ``async
 def``, over these two; blocking ports never suspend, so the sync face runs the same coroutine to its
 end with one ``send(None)``.
@@ -112,8 +112,17 @@ class Store(Protocol):
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and wake exactly the claims that now fit; was the claim there?
 
-        By id, or by ticket alone when ``id`` is empty (break). With ``after`` the claim stays
-        that many seconds more and can't be renewed. A wrong id changes nothing.
+        By id alone: a wrong id changes nothing, and an empty one is wrong too, or refused. With
+        ``after`` the claim stays that many seconds more and can't be renewed.
+        """
+        ...
+
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """End the claim with this ticket, held or waiting, of any owner; was it there?
+
+        Wakes exactly the claims that now fit. The claim's id gets a tombstone (``Loss.BROKEN``)
+        for its ttl and a while. A ticket is never given twice, so a second break of it, or a late
+        copy of the first, changes nothing: False.
         """
         ...
 
