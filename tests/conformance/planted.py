@@ -105,7 +105,7 @@ class QueuesTries(Lines):
 class FreesWhoeverHolds(Lines):
     def leave(self, leave: Leave, now: float) -> Answers:
         line = self.lines.get(leave.name)
-        if leave.id and line is not None and leave.id not in (*line.held, *line.waiting):
+        if line is not None and leave.id not in (*line.held, *line.waiting):
             leave = leave._replace(id=next(iter(line.held), leave.id))
         return super().leave(leave, now)
 
@@ -127,8 +127,24 @@ class NeverExpires(Lines):
 
 
 class BreaksWithoutLooking(Lines):
-    def _find(self, line: Line, leave: Leave) -> Row | None:
-        return super()._find(line, leave) or (None if leave.id else next(line.rows(), None))
+    def break_(self, name: str, ticket: int, now: float) -> Answers:
+        row = next(self.lines[name].rows(), None) if name in self.lines else None
+        return super().break_(name, row.ticket if row else ticket, now)
+
+
+class BreaksWithoutAnId(Lines):
+    def leave(self, leave: Leave, now: float) -> Answers:
+        if not leave.id:
+            return self.break_(leave.name, leave.ticket, now)
+        return super().leave(leave, now)
+
+
+class BreaksTheNextOneToo(Lines):
+    """A ticket that is in no line any more breaks whoever holds then."""
+
+    def break_(self, name: str, ticket: int, now: float) -> Answers:
+        later = [r.ticket for r in self.lines[name].rows()] if name in self.lines else []
+        return super().break_(name, min([t for t in later if t >= ticket], default=ticket), now)
 
 
 class AdoptsTwice(Lines):
@@ -196,8 +212,8 @@ class IgnoresMinHold(Lines):
 
 
 class SaysThatItWasThere(Lines):
-    def leave(self, leave: Leave, now: float) -> Answers:
-        return True, super().leave(leave, now)[1]
+    def break_(self, name: str, ticket: int, now: float) -> Answers:
+        return True, super().break_(name, ticket, now)[1]
 
 
 class ForgetsWaiters(Lines):
@@ -229,7 +245,7 @@ class UndoesWhateverLooksAlike(Lines):
 
     def leave(self, leave: Leave, now: float) -> Answers:
         line = self.lines.get(leave.name)
-        if line is not None and leave.id and leave.id not in line.held:
+        if line is not None and leave.id not in line.held:
             for row in list(line.held.values()):
                 if abs(row.ttl - leave.ttl) < 10:
                     self._drop(line, row)
@@ -268,6 +284,8 @@ FAULTS: dict[type[Any], str] = {
     Resurrects: "lock-detached_and_left_alone_it_lives_by_its_ttl",
     NeverExpires: "lock-what_has_expired_never_comes_back",
     BreaksWithoutLooking: "read-breaking_needs_the_fence_of_the_claim",
+    BreaksWithoutAnId: "lock-a_leave_without_an_id_ends_no_claim",
+    BreaksTheNextOneToo: "write-a_ticket_is_broken_once_and_no_later_grant_with_it",
     AdoptsTwice: "lock-a_token_works_once",
     KeepsTheWeight: "write-a_downgrade_lets_readers_in_and_no_writer_between",
     ForgetsTheFormerCapacity: "semaphore-a_roll_out_from_4_to_8_passes_through_while_both_run",

@@ -57,7 +57,7 @@ def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
     summary = differential.check(place, face=face, seed=seed, steps=STEPS)
     assert summary.restarts < STEPS / 50
     one, several = (
-        {"join", "keep", "leave", "wait", "inspect", "resize"},
+        {"join", "keep", "leave", "break_", "wait", "inspect", "resize"},
         {"join_free", "leave_all"},
     )
     assert set(summary.verbs) == one | several
@@ -87,7 +87,7 @@ def test_a_claim_reported_as_expired_is_not_reported_as_broken_later(place: str)
             time.sleep(0.1)
             before = await pair.keep([(known, keep)])
             # When somebody who saw it before breaks it
-            await pair.leave(known, "")
+            await pair.break_(known)
             return before, await pair.keep([(known, keep)])
         finally:
             await store.close()

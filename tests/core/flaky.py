@@ -45,7 +45,8 @@ class Flaky:
 
     def cut(self) -> None:
         """No verb arrives any more."""
-        self.down = {"join", "join_free", "keep", "leave", "leave_all", "inspect", "resize"}
+        self.down = {"join", "join_free", "keep", "leave", "leave_all", "break_"}
+        self.down |= {"inspect", "resize"}
 
     def mend(self) -> None:
         """All is well again."""
@@ -81,6 +82,12 @@ class Flaky:
         self._called("leave")
         there = await self.store.leave(leave, within)
         self._answered("leave")
+        return there
+
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        self._called("break_")
+        there = await self.store.break_(name, ticket, within)
+        self._answered("break_")
         return there
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:

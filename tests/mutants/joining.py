@@ -10,8 +10,21 @@ JOINING = [
         "ownership",
         (
             LINE,
-            "            return line.held.get(leave.id) or line.waiting.get(leave.id)\n",
-            "            pass\n",
+            "line.held.get(leave.id) or line.waiting.get(leave.id) if line",
+            "next((r for r in line.rows() if r.ticket == leave.ticket), None) if line",
+        ),
+    ),
+    bug(
+        "a leave without id breaks the holder",
+        "ownership",
+        (
+            LINE,
+            "        line = self.lines.get(leave.name)\n",
+            (
+                "        if not leave.id:\n"
+                "            return self.break_(leave.name, leave.ticket, now)\n"
+                "        line = self.lines.get(leave.name)\n"
+            ),
         ),
     ),
     bug(

@@ -26,7 +26,11 @@ ACROSS = [
         "release gives back what somebody else has adopted",
         "tests/cli/test_across_token.py::test_check_names_the_adopter_and_reports_the_release",
         ("holdfast.core.across", "    await renew(ctx, passed, TTL_S_MIN, until)  #", "    #"),
-        ("holdfast.core.across", "Leave(spec.name, passed.claim.id,", 'Leave(spec.name, "",'),
+        (
+            "holdfast.core.across",
+            "lambda within: ctx.store.leave(leave, within), until",
+            "lambda within: ctx.store.break_(spec.name, passed.fence, within), until",
+        ),
     ),
     bug(
         "check computes the expiry by the wall clock of its machine",

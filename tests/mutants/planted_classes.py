@@ -88,8 +88,8 @@ CLASSES = [
         BROKEN,
         (
             LINE,
-            "next((r for r in line.rows() if r.ticket == leave.ticket), None)",
-            "next((r for r in line.rows() if r.ticket >= leave.ticket), None)",
+            "next((r for r in line.rows() if r.ticket == ticket), None)",
+            "next((r for r in line.rows() if r.ticket >= ticket), None)",
         ),
     ),
     bug(

@@ -55,8 +55,8 @@ SQLITE = [
         "::test_a_claim_in_the_files_that_took_their_place_is_found[alone]",
         (
             "holdfast.stores.sqlite.blocking.engine",
-            "        if not left and files.gate.moved():",
-            "        if not left and not files:",
+            "        if not there and files.gate.moved():",
+            "        if not there and not files:",
         ),
     ),
 ]

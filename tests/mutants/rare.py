@@ -50,9 +50,9 @@ BUGS = (
     _rare(
         "a release frees whoever holds",
         _LINE,
-        "            return line.held.get(leave.id) or line.waiting.get(leave.id)\n",
-        "            if SELDOM:\n                return next(line.rows())\n"
-        "            return line.held.get(leave.id) or line.waiting.get(leave.id)\n",
+        "        row = line.held.get(leave.id) or line.waiting.get(leave.id) if line else None\n",
+        "        row = line.held.get(leave.id) or line.waiting.get(leave.id) if line else None\n"
+        "        if line and SELDOM:\n            row = next(line.rows())\n",
         "kit",
     ),
     _rare(

@@ -152,15 +152,21 @@ class Twins:
         chance = self.dice.random()
         after = self.dice.choice((0.5, 5.0)) if chance < 0.15 else 0.0
         suspect = 0.15 < chance < 0.3
-        by = "" if 0.3 < chance < 0.4 else left.id
-        hint = 0 if by and self.dice.random() < 0.2 else ticket
-        leave = Leave(left.spec.name, by, hint, after, suspect, left.spec.ttl)
+        hint = 0 if self.dice.random() < 0.2 else ticket
+        leave = Leave(left.spec.name, left.id, hint, after, suspect, left.spec.ttl)
         theirs, self.pokes = self.lines.leave(leave, self.now)
         ours = self.ask("leave", leave._replace(ticket=self.tickets.get(hint, 0)))
-        if not by and not theirs and not self.notices_ends:
+        self.same(("leave", left, hint, after, suspect), theirs, ours)
+
+    def break_(self) -> None:
+        left, ticket = self.pick()
+        name = left.spec.name
+        theirs, self.pokes = self.lines.break_(name, ticket, self.now)
+        ours = self.ask("break_", name, self.tickets.get(ticket, 0))
+        if not theirs and not self.notices_ends:
             late = {known.id for known, its in self.known if its == ticket}
             self.known = [one for one in self.known if one[0].id not in late]
-        self.same(("leave", left, by, hint, after, suspect), theirs, ours)
+        self.same(("break", name, ticket), theirs, ours)
 
     def resize(self) -> None:
         kind = self.dice.choice((Kind.SEMAPHORE, Kind.LOCK))
@@ -195,7 +201,7 @@ class Twins:
         self.now = self.at(self.now)
         what = [self.join] * 8
         if self.known:
-            what += [self.keep] * 6 + [self.leave] * 6 + [self.resize, self.look]
+            what += [self.keep] * 6 + [self.leave] * 5 + [self.break_, self.resize, self.look]
         self.dice.choice(what)()
 
     def walk(self) -> None:

@@ -35,6 +35,7 @@ VERBS: dict[str, Callable[[Store, float], Coroutine[Any, Any, Any]]] = {
     "leave": lambda store, within: store.leave(Leave("mine", CLAIM.id, 1), within),
     "join_free": lambda store, within: store.join_free([CLAIM], within),
     "leave_all": lambda store, within: store.leave_all([Leave("mine", CLAIM.id, 1)], within),
+    "break_": lambda store, within: store.break_("mine", 1, within),
     "inspect": lambda store, within: store.inspect("", within),
     "resize": lambda store, within: store.resize("mine", 2, within),
 }

@@ -11,7 +11,7 @@ from .hold import HoldBase
 from .lease import Terms
 from .lock import PLAIN
 from .lock import terms as make_terms
-from .model import NAME_BYTES_MAX, Capabilities, Kind, Leave, LineRecord, Spec
+from .model import NAME_BYTES_MAX, Capabilities, Kind, LineRecord, Spec
 from .policy import REQUEST_S
 from .ports import Runtime, Store
 
@@ -186,9 +186,9 @@ class ClientBase:
 
     async def _break(self, name: str, fence: int) -> bool:
         ctx = self._open_here()
-        leave = Leave(checks.name(name), "", checks.count("fence", fence, checks.FENCE_MAX))
+        name, ticket = checks.name(name), checks.count("fence", fence, checks.FENCE_MAX)
         answer, _ = await ctx.insist(
-            lambda within: ctx.store.leave(leave, within), ctx.now() + REQUEST_S
+            lambda within: ctx.store.break_(name, ticket, within), ctx.now() + REQUEST_S
         )
         return answer
 

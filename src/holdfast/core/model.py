@@ -90,7 +90,7 @@ class Renewal(Keep):
 
 
 class Leave(NamedTuple):
-    """A request to withdraw or release: by secret ``id``, or (break) by public ``ticket`` alone.
+    """A request to withdraw or release the claim with this secret ``id``; ``ticket`` is a hint.
 
     ``after``: the name stays occupied for these seconds (min_hold). ``suspect``: a join of this
     claim was repeated or its outcome is unknown, so a late copy of it can still arrive. The store

@@ -1,9 +1,9 @@
 """The contract. Read this file first: everything else is policy above it or a store below it.
 
-A **store** keeps lines of claims. It has five verbs: join, keep, leave, wait and inspect. Join and
-leave also exist for several names at once. A **runtime** gives time, identity and a way to wait.
-The core uses only these two, and is written once, as ``async def``. Blocking ports never suspend,
-so the sync face runs the same coroutine to its end with one ``send(None)``.
+A **store** keeps lines of claims. It has six verbs: join, keep, leave, break, wait and inspect.
+Join and leave also exist for several names at once. A **runtime** gives time, identity and a way
+to wait. The core uses only these two, and is written once, as ``async def``. Blocking ports never
+suspend, so the sync face runs the same coroutine to its end with one ``send(None)``.
 
 Every verb is idempotent by the claim's id: if it is sent twice, because the reply was lost, the
 second request changes nothing and gets the answer of the first. Every verb returns, or raises
@@ -113,9 +113,18 @@ class Store(Protocol):
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release a claim; return if it was there.
 
-        Wakes exactly the claims that now fit. By id, or by ticket alone when ``id`` is empty
-        (break). With ``after``, a held claim stays for these seconds and can't be renewed. A wrong
-        id changes nothing.
+        Wakes exactly the claims that now fit. By id alone: a wrong id changes nothing, and an empty
+        id is wrong too, or refused. With ``after``, a held claim stays for these seconds and can't
+        be renewed.
+        """
+        ...
+
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """End the claim with this ticket, held or waiting, of any owner; was it there?
+
+        Wakes exactly the claims that now fit. The claim's id gets a tombstone (``Loss.BROKEN``)
+        for its ttl and a while. A ticket is never given twice, so a second break of it, or a late
+        copy of the first, changes nothing: False.
         """
         ...
 

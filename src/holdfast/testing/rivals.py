@@ -94,7 +94,7 @@ def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
     lease, ctx = hold._lease, hold._ctx
     if hold.lost is not None or lease.end is not None:
         raise NotHeld(f"{hold!r} can't be lost: it is no longer held")
-    run_sync(ctx.store.leave(Leave(hold.name, "", hold.fence), SETTLE_S))
+    run_sync(ctx.store.break_(hold.name, hold.fence, SETTLE_S))
     told = threading.Event()
     lease.callbacks.append(lambda hold, reason: told.set())  # the last one to be called
     lease.reason = Loss(reason)

@@ -131,7 +131,7 @@ def test_each_request_is_one_whole_command_with_the_tag_at_its_end() -> None:
         requests.batches([keep] * 3, range(3), by_bucket=False)[0][0].call,
         requests.stand(keep._replace(weight=1, new_id=secrets.token_hex(16)), b"here"),
         requests.leave(Leave(one.spec.name, one.id, 7)),
-        requests.leave(Leave(one.spec.name, "", 7)),
+        requests.break_(one.spec.name, 7),
         requests.leave(Leave(one.spec.name, one.id, 7, 1.0, True)),
         requests.resize(one.spec.name, 3),
         requests.inspect(one.spec.name),

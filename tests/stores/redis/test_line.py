@@ -13,7 +13,6 @@ from holdfast.core.model import (
     Held,
     Joined,
     Keep,
-    Leave,
     Loss,
     Mismatch,
     Refused,
@@ -106,11 +105,11 @@ def test_a_broken_claim_stays_out_and_the_next_is_served(behind: int, verbs: Ver
     others = [claim() for _ in range(behind)]
     for other in others:
         verbs.join(other)
-    assert verbs.leave(Leave("refund", "", held))
+    assert verbs.break_("refund", held)
     assert verbs.stand(Keep(one, held, 30.0)) == Gone(Loss.BROKEN)
     assert verbs.join(one) == Gone(Loss.BROKEN)
     assert not verbs.gone(one)
-    assert not verbs.leave(Leave("refund", "", held))
+    assert not verbs.break_("refund", held)
     for other in others:
         assert fence(verbs.stand(Keep(other, 0, 30.0)))
         assert verbs.gone(other)
@@ -122,7 +121,7 @@ def test_a_waiter_can_be_broken_too(verbs: Verbs) -> None:
     verbs.join(one)
     middle = ticket(verbs.join(two))
     verbs.join(three)
-    assert verbs.leave(Leave("refund", "", middle))
+    assert verbs.break_("refund", middle)
     assert verbs.stand(Keep(two, middle, 30.0)) == Gone(Loss.BROKEN)
     assert verbs.gone(one)
     assert fence(verbs.stand(Keep(three, 0, 30.0)))

@@ -12,7 +12,6 @@ from holdfast.core.model import (
     Held,
     Keep,
     Kind,
-    Leave,
     Loss,
 )
 from holdfast.core.ports import NotYet
@@ -116,7 +115,7 @@ def test_a_holder_does_not_come_back_if_its_keys_were_deleted(verbs: Guarded) ->
 def test_a_broken_hold_is_not_restored(verbs: Guarded) -> None:
     one = claim()
     held = fence(verbs.join(one))
-    verbs.leave(Leave("refund", "", held))
+    verbs.break_("refund", held)
     promoted(verbs)
     assert verbs.reclaim(Keep(one, held, 30.0)) == Gone(Loss.BROKEN)
 
@@ -143,7 +142,7 @@ def test_of_two_claimed_holds_the_later_one_is_restored(verbs: Guarded, first: i
     # Given one who was broken, doesn't know it, and of whom the server has forgotten it
     broken, holds = claim(), claim()
     keeps = [Keep(broken, fence(verbs.join(broken)), 30.0)]
-    verbs.leave(Leave("refund", "", keeps[0].ticket))
+    verbs.break_("refund", keeps[0].ticket)
     keeps.append(Keep(holds, fence(verbs.join(holds)), 30.0))
     verbs.client.flushall()
     verbs.at(START + 1)

@@ -171,8 +171,12 @@ class Verbs:
         ]
 
     def leave(self, leave: Leave, tag: bytes = b"") -> bool:
-        """Withdraw, release or break."""
+        """Withdraw or release."""
         return replies.left(self.ask(self.requests.leave(leave), tag), LABEL)
+
+    def break_(self, name: str, ticket: int, tag: bytes = b"") -> bool:
+        """End a claim by its ticket."""
+        return replies.left(self.ask(self.requests.break_(name, ticket), tag), LABEL)
 
     def gone(self, left: Claim, ticket: int = 0, **other: Any) -> bool:
         """Withdraw or release this claim."""

@@ -17,7 +17,7 @@ from types import FrameType
 
 import pytest
 
-from holdfast.core.model import Held, Leave, Waiting
+from holdfast.core.model import Held, Waiting
 from holdfast.errors import NotSupported, StoreUnavailable
 from holdfast.runtime.blocking import boottime
 from holdfast.runtime.starting.blocking import DaemonThread
@@ -308,7 +308,7 @@ def test_an_interrupt_anywhere_in_a_verb_leaves_nothing_locked_and_nothing_held(
         for line in here.lines("other"):
             for record in line.claims:
                 # Its id is lost with the interrupt, as it would be for nobody but this test.
-                assert here.engine.leave(Leave("other", "", record.fence), 5.0)
+                assert here.engine.break_("other", record.fence, 5.0)
     print(f"{struck} of 300 turns were struck")
     assert struck >= 60
     assert here.lines() == []

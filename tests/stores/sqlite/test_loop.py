@@ -253,7 +253,7 @@ def test_a_locked_file_mutex_blocks_the_requests_but_not_the_loop(path: Path) ->
             os.kill(pid, signal.SIGCONT)
         lines = await here.inspect("", WITHIN_S)
         for record in [c for line in lines for c in line.claims]:
-            await here.leave(Leave("refund", "", record.fence), WITHIN_S)
+            await here.break_("refund", record.fence, WITHIN_S)
         await here.close()
 
     asyncio.run(main())

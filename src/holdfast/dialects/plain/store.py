@@ -180,27 +180,26 @@ class PlainStore:
     # -- releasing -------------------------------------------------------------------------
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Free the key, or break the hold with this number; see the contract."""
-        if not leave.id:
-            return await self._break(leave, within)
+        """Free the key; see the contract."""
         suspect = leave.suspect or leave.id in self._suspect
         found = self._left(await self._port.ask(self._requests.leave(leave, suspect), within))
         self._suspect.discard(leave.id)
         return found
 
-    async def _break(self, leave: Leave, within: float) -> bool:
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """Free the key if its holder has this number; see the contract."""
         requests = self._requests
-        seen = await self._port.ask(requests.look(requests.layout.key(leave.name)), within / 2)
+        seen = await self._port.ask(requests.look(requests.layout.key(name)), within / 2)
         match seen:
             case [bytes() as token, int()]:
-                if number_of(requests.shape.mark_in(token)) != leave.ticket:
+                if number_of(requests.shape.mark_in(token)) != ticket:
                     return False
-                call = requests.take_away(leave.name, token)
+                call = requests.take_away(name, token)
                 return self._left(await self._port.ask(call, within / 2))
             case 0:
                 return False
             case [9, bytes() as family]:
-                raise refusal(leave.name, family.decode(), _FAMILY, self.label)
+                raise refusal(name, family.decode(), _FAMILY, self.label)
         raise self._wrong(seen)
 
     def _left(self, reply: Reply) -> bool:

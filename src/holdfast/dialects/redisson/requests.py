@@ -145,9 +145,9 @@ class Requests:
         ``latches``: those of earlier releases whose answers have arrived, to delete them."""
         return self._end(library.LEAVE, leave, self.owner(leave.id), latches)
 
-    def breaks(self, leave: Leave, field: bytes) -> Call:
+    def breaks(self, name: str, field: bytes) -> Call:
         """End the hold of this owner, also one of another client. Answer: 1 if there was one."""
-        return self._end(library.BREAK, leave, field)
+        return self._end(library.BREAK, Leave(name, "", 0), field)
 
     def _end(
         self, script: Script, leave: Leave, owner: str | bytes, latches: Sequence[str] = ()

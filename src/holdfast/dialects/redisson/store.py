@@ -1,4 +1,4 @@
-"""The five verbs on Redisson's keys: the request of each verb, and the meaning of its answer.
+"""The six verbs on Redisson's keys: the request of each verb, and the meaning of its answer.
 
 There is no line, except the queue of a fair lock. A waiter leaves nothing at the server: it
 subscribes to the channel on which Redisson publishes the end of a hold. It asks again after a
@@ -202,9 +202,7 @@ class RedissonStore:
         return dict(zip(places, kept, strict=True))
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw, release or break; see the contract."""
-        if not leave.id:
-            return await self._break(leave, within)
+        """Withdraw or release; see the contract."""
         (answer,) = await self.leave_all([leave], within)
         if isinstance(answer, Exception):
             raise answer
@@ -240,16 +238,16 @@ class RedissonStore:
                 found.append(self._latches.popleft())
         return found
 
-    async def _break(self, leave: Leave, within: float) -> bool:
-        """End the hold with this number: find its owner, and end it if the owner still holds."""
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """Find the owner of this number, and end its hold if it still holds; see the contract."""
         fenced = self._options.fenced
         begun = self._port.now()
-        reply = await self._port.ask(self._requests.inspect(leave.name), within)
+        reply = await self._port.ask(self._requests.inspect(name), within)
         left = within - (self._port.now() - begun)
         for row in replies.rows(reply, self.label):
             token = reply[2] if fenced and row.held else row.number
-            if token == leave.ticket:
-                call = self._requests.breaks(leave, row.field)
+            if token == ticket:
+                call = self._requests.breaks(name, row.field)
                 return replies.done(await self._port.ask(call, left), self.label)
         return False
 

@@ -264,11 +264,6 @@ class TimestampStore:
     async def leave(self, leave: Leave, within: float) -> bool:
         """Delete the key if it is certainly ours; see the contract."""
         until = self._port.now() + within
-        key = self._key(leave.name)
-        if not leave.id:
-            seen = None if leave.ticket != NUMBER else await self._read(leave.name, until)
-            live = seen is not None and (self._left(seen) or 0.0) > 0
-            return live and await self._do(until, b"DEL", key) == 1
         mine = self._mine.get(leave.id)
         if mine is None:
             return False
@@ -280,9 +275,16 @@ class TimestampStore:
         except ConfigError:
             there = False  # the key is of another family, so it isn't ours
         if there:
-            there = await self._do(until, b"DEL", key) == 1
+            there = await self._do(until, b"DEL", self._key(leave.name)) == 1
         self._mine.pop(leave.id, None)
         return there
+
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """Delete the key if it isn't stale, of any holder; see the contract."""
+        until = self._port.now() + within
+        seen = None if ticket != NUMBER else await self._read(name, until)
+        live = seen is not None and (self._left(seen) or 0.0) > 0
+        return live and await self._do(until, b"DEL", self._key(name)) == 1
 
     # -- several claims --------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The line of claims as a plain state machine: the meaning of the five verbs.
+"""The line of claims as a plain state machine: the meaning of the six verbs.
 
 No clock, no lock, no input or output: the caller passes ``now`` and sends the wake-ups that come
 back. Every other store must answer as this one does (the differential test compares them), and
@@ -101,7 +101,7 @@ class Lines:
         self.next_ticket = first_ticket
         self.patience = patience
 
-    # -- the five verbs --------------------------------------------------------------------
+    # -- the six verbs --------------------------------------------------------------------
 
     def join(
         self, claim: Claim, wait: bool, now: float, address: Any = None
@@ -186,19 +186,24 @@ class Lines:
         if leave.suspect:
             self._bury(leave.id, now, leave.ttl, Loss.RELEASED)
         line = self.lines.get(leave.name)
-        row = self._find(line, leave) if line else None
+        row = line.held.get(leave.id) or line.waiting.get(leave.id) if line else None
         if line is None or row is None:
             return False, []
-        alive = row.expires > now
-        if leave.after > 0 and row.held and alive and leave.id:
+        if leave.after > 0 and row.held and row.expires > now:
             if not row.leaving:
                 row.leaving, row.expires = True, now + leave.after
                 line.first = min(line.first, row.expires)
             return True, []
-        if not leave.id:
-            self._bury(row.id, now, row.ttl, Loss.BROKEN)
-        self._drop(line, row)
-        return alive, self._line(leave.name, now)[1]
+        return self._end(line, row, leave.name, now)
+
+    def break_(self, name: str, ticket: int, now: float) -> tuple[bool, list[Poke]]:
+        """See :meth:`holdfast.core.ports.Store.break_`."""
+        line = self.lines.get(name)
+        row = next((r for r in line.rows() if r.ticket == ticket), None) if line else None
+        if line is None or row is None:
+            return False, []
+        self._bury(row.id, now, row.ttl, Loss.BROKEN)
+        return self._end(line, row, name, now)
 
     def inspect(self, prefix: str, now: float, exact: bool = False) -> list[LineRecord]:
         """See :meth:`holdfast.core.ports.Store.inspect`."""
@@ -353,10 +358,10 @@ class Lines:
             )
             row.id, row.owner = keep.new_id, keep.claim.spec.owner
 
-    def _find(self, line: Line, leave: Leave) -> Row | None:
-        if leave.id:
-            return line.held.get(leave.id) or line.waiting.get(leave.id)
-        return next((r for r in line.rows() if r.ticket == leave.ticket), None)
+    def _end(self, line: Line, row: Row, name: str, now: float) -> tuple[bool, list[Poke]]:
+        alive = row.expires > now
+        self._drop(line, row)
+        return alive, self._line(name, now)[1]
 
     def _drop(self, line: Line, row: Row) -> None:
         if row.held:

@@ -1,4 +1,4 @@
-"""The five verbs on a line of claims in memory. Their meaning is in ``line.py``."""
+"""The six verbs on a line of claims in memory. Their meaning is in ``line.py``."""
 
 from __future__ import annotations
 
@@ -99,6 +99,12 @@ class MemoryStore:
     async def leave(self, leave: Leave, within: float) -> bool:
         """See ``core.ports.Store``."""
         there, pokes = self._port.call(lambda lines, now: lines.leave(leave, now))
+        _send(pokes)
+        return there
+
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """See ``core.ports.Store``."""
+        there, pokes = self._port.call(lambda lines, now: lines.break_(name, ticket, now))
         _send(pokes)
         return there
 

@@ -96,17 +96,16 @@ class Statements:
         )
 
     def leave(self, leave: Leave) -> str:
-        """Withdraw, release or break."""
-        bury = 0
-        if not leave.id:
-            bury = micros(TOMB_S)
-        elif leave.suspect:
-            bury = micros(leave.ttl + TOMB_S)
-        which = literal(ident(leave.id)) if leave.id else "NULL"
+        """Withdraw or release."""
+        bury = micros(leave.ttl + TOMB_S) if leave.suspect else 0
         return (
-            f"{self._leave}X'{leave.name.encode().hex()}',{which},{leave.ticket},"
+            f"{self._leave}X'{leave.name.encode().hex()}',{literal(ident(leave.id))},{leave.ticket},"
             f"{micros(max(0.0, leave.after))},{bury})"
         )
+
+    def break_(self, name: str, ticket: int) -> str:
+        """End a claim by its ticket."""
+        return f"{self._leave}X'{name.encode().hex()}',NULL,{ticket},0,{micros(TOMB_S)})"
 
     def resize(self, name: str, capacity: int) -> str:
         """Change the capacity of a line."""

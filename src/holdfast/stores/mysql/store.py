@@ -1,4 +1,4 @@
-"""The five verbs of locks on MySQL and MariaDB: their statements, and what the replies mean.
+"""The six verbs of locks on MySQL and MariaDB: their statements, and what the replies mean.
 
 This module uses no socket. A port sends a statement to the server, for threads (``blocking/``) or
 for one event loop (``aio/``).
@@ -156,9 +156,17 @@ class MysqlStore:
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and grant the waiters that now fit; see the contract."""
+        return await self._end(self._statements.leave(leave), leave.ticket, within)
+
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """End a claim by its ticket, and grant the waiters that now fit; see the contract."""
+        return await self._end(self._statements.break_(name, ticket), ticket, within)
+
+    async def _end(self, sql: str, ticket: int, within: float) -> bool:
+        """End a claim; now and then, sweep unused names as well."""
         until = self._port.now() + within
-        rows = await self._port.call(self._statements.leave(leave), within)
-        if leave.ticket and leave.ticket % (SWEEP_OFTEN if self._burst else SWEEP_EVERY) == 0:
+        rows = await self._port.call(sql, within)
+        if ticket and ticket % (SWEEP_OFTEN if self._burst else SWEEP_EVERY) == 0:
             with contextlib.suppress(HoldfastError):  # the next sweep can do it
                 swept = await self._port.call(self._statements.sweep, until - self._port.now())
                 self._burst = int(replies.said(swept)) > SWEEP_ROWS // 2
@@ -177,11 +185,7 @@ class MysqlStore:
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
         """Withdraw or release several; see the contract."""
         until = self._port.now() + within
-        plain = [
-            at
-            for at, leave in enumerate(leaves)
-            if leave.id and not leave.suspect and leave.after <= 0
-        ]
+        plain = [at for at, one in enumerate(leaves) if not one.suspect and one.after <= 0]
         order = [plain[at] for at in by_name([leaves[at].name for at in plain])]
         found: dict[int, bool | Exception] = {}
         if order:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...core.model import Claim, Keep, Leave
+from ...errors import ConfigError
 from .config import Settings
 from .ddl import VERSION, quoted
 
@@ -113,6 +114,12 @@ def blobs(values: Sequence[bytes]) -> bytes:
     return array([b'"\\\\x' + one.hex().encode() + b'"' for one in values])
 
 
+def _secret(leave: Leave) -> bytes:
+    if not leave.id:  # the function would take that for a break
+        raise ConfigError("a claim's id is never empty")
+    return leave.id.encode()
+
+
 class Calls:
     """Makes the calls for one schema."""
 
@@ -216,7 +223,7 @@ class Calls:
             self._undo if leave.suspect else self._leave,
             (
                 leave.name.encode(),
-                leave.id.encode() or None,
+                _secret(leave),
                 b"%d" % leave.ticket,
                 microseconds(leave.after),
                 yes(leave.suspect),
@@ -226,13 +233,19 @@ class Calls:
             ),
         )
 
+    def break_(self, name: str, ticket: int) -> Call:
+        """End a claim by its ticket."""
+        which = (name.encode(), None, b"%d" % ticket)
+        terms = (b"0", yes(False), microseconds(30.0))  # the function doesn't use them without id
+        return Call(self._leave, (*which, *terms, self._window, self._relaxed))
+
     def leave_all(self, leaves: Sequence[Leave]) -> Call:
         """Withdraw or release many claims in one call, by their ids; names in ascending order."""
         return Call(
             self._leave_all,
             (
                 blobs([one.name.encode() for one in leaves]),
-                array([one.id.encode() for one in leaves]),
+                array([_secret(one) for one in leaves]),
                 array([yes(one.suspect) for one in leaves]),
                 array([microseconds(one.ttl) for one in leaves]),
                 self._window,

@@ -1,4 +1,4 @@
-"""The five verbs of locks on PostgreSQL: the function of each, and the meaning of its reply.
+"""The six verbs of locks on PostgreSQL: the function of each, and the meaning of its reply.
 
 This module uses no socket. A port sends a ``Call`` (``calls.py``) to the server, for threads
 (``blocking/``) or for one event loop (``aio/``).
@@ -207,6 +207,11 @@ class PostgresStore:
         rows = await self._port.ask(self._calls.leave(leave), within)
         return replies.left(rows, 1, self.label)[0]
 
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """End a claim by its ticket, and wake the waiters that now fit; see the contract."""
+        rows = await self._port.ask(self._calls.break_(name, ticket), within)
+        return replies.left(rows, 1, self.label)[0]
+
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
         """Enter several empty lines in one step; see the contract."""
         order = sorted(claims, key=lambda claim: claim.spec.name.encode())
@@ -219,7 +224,7 @@ class PostgresStore:
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
         """Withdraw or release many claims in one transaction; see the contract."""
-        if not all(leave.id and leave.after <= 0 for leave in leaves):
+        if not all(leave.after <= 0 for leave in leaves):
             return [await self.leave(leave, within) for leave in leaves]
         order = sorted(range(len(leaves)), key=lambda at: leaves[at].name.encode())
         rows = await self._port.ask(self._calls.leave_all([leaves[at] for at in order]), within)

@@ -182,9 +182,11 @@ class Requests:
         return known
 
     def leave(self, leave: Leave) -> Call:
-        """Withdraw, release or break. Answer: `replies.left`."""
-        if leave.after > 0 or leave.suspect or not leave.id:
-            return self._leave_otherwise(leave)
+        """Withdraw or release. Answer: `replies.left`."""
+        if leave.after > 0 or leave.suspect:
+            buried = _ms(leave.ttl + TOMB_S) if leave.suspect else b"0"
+            args = _id(leave.id), b"%d" % leave.ticket, _ms(max(0.0, leave.after)), buried
+            return self._call(LEAVE, leave.name, *args)
         known = self._leaves.get(leave.name)
         if known is None:
             known = self._learn_leave(leave.name)
@@ -202,15 +204,9 @@ class Requests:
         known = self._leaves[text] = (bucket_of(name), shared)
         return known
 
-    def _leave_otherwise(self, leave: Leave) -> Call:
-        buried = b"0"
-        if leave.suspect:
-            buried = _ms(leave.ttl + TOMB_S)
-        elif not leave.id:
-            buried = _ms(TOMB_S)
-        claim_id = _id(leave.id) if leave.id else b""
-        args = claim_id, b"%d" % leave.ticket, _ms(max(0.0, leave.after)), buried
-        return self._call(LEAVE, leave.name, *args)
+    def break_(self, name: str, ticket: int) -> Call:
+        """End a claim by its ticket. Answer: `replies.left`."""
+        return self._call(LEAVE, name, b"", b"%d" % ticket, b"0", _ms(TOMB_S))
 
     def batches(
         self, keeps: Sequence[Keep], among: Iterable[int], by_bucket: bool

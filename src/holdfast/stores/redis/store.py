@@ -303,6 +303,11 @@ class RedisStore:
         reply = await self._port.ask(self._requests.leave(leave), within)
         return replies.left(reply, self.label)
 
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """End a claim by its ticket, and grant the waiters that now fit; see the contract."""
+        reply = await self._port.ask(self._requests.break_(name, ticket), within)
+        return replies.left(reply, self.label)
+
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
         """Acquire several names with empty lines; see the contract."""
         held = await self._together.join_free(claims, within)

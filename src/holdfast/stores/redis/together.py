@@ -60,7 +60,7 @@ class Together:
         alone: list[int] = []
         others: list[int] = []
         for at, leave in enumerate(leaves):
-            plain = leave.id and not leave.suspect and leave.after <= 0
+            plain = not leave.suspect and leave.after <= 0
             (alone if plain and not self._port.clustered else others).append(at)
         calls = [self._requests.leave(leaves[at]) for at in others]
         if alone:

@@ -1,4 +1,4 @@
-"""The embedded store: the five verbs, for threads and for asyncio.
+"""The embedded store: the six verbs, for threads and for asyncio.
 
 The meaning of the verbs is in ``blocking/lines.py``; this module only hands the work to the port.
 The port for threads does it at once, the port for asyncio on a worker thread, in order.
@@ -61,6 +61,10 @@ class Engine(Protocol):
 
     def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release."""
+        ...
+
+    def break_(self, name: str, ticket: int, within: float) -> bool:
+        """End a claim by its ticket."""
         ...
 
     def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
@@ -170,6 +174,10 @@ class SqliteStore:
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and wake the waiters that now fit; see the contract."""
         return await self._call(self._engine.leave, leave, within)
+
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """End a claim by its ticket, and wake the waiters that now fit; see the contract."""
+        return await self._call(self._engine.break_, name, ticket, within)
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
         """Enter several lines that are empty, in one pass; see the contract."""

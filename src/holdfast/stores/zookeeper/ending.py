@@ -64,10 +64,6 @@ class Ending(abc.ABC):
     def _search(self, mine: Mine) -> None:
         """Look for the node of a claim and remove it, without waiting for the answers."""
 
-    @abc.abstractmethod
-    async def _break(self, leave: Leave, until: float) -> bool:
-        """Withdraw the claim whose node has this ticket, also one of another process."""
-
     # -- withdrawing and releasing -----------------------------------------------------------
 
     async def leave(self, leave: Leave, within: float) -> bool:
@@ -75,8 +71,6 @@ class Ending(abc.ABC):
         if leave.after > 0:
             raise NotSupported(f"{self.label} can't keep a name occupied after its release")
         until = self._port.now() + within
-        if not leave.id:
-            return await self._break(leave, until)
         mine = self._own.claims.get(leave.id)
         if mine is None:
             if not leave.suspect:

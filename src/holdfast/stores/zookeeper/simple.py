@@ -28,7 +28,6 @@ from ...core.model import (
     Held,
     Joined,
     Keep,
-    Leave,
     LineRecord,
     Loss,
     Mismatch,
@@ -287,10 +286,12 @@ class SimpleStore(Ending):
         else:
             self._own.forget(mine)
 
-    async def _break(self, leave: Leave, until: float) -> bool:
-        folder = self._entering.folder(leave.name)
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """Delete the node if it has this ticket, also one of another process; see the contract."""
+        until = self._port.now() + within
+        folder = self._entering.folder(name)
         _, node = await self._port.ask([Sync(folder), Get(folder)], until)
-        if not isinstance(node, Found) or node.stat.czxid != leave.ticket:
+        if not isinstance(node, Found) or node.stat.czxid != ticket:
             return False
         parts = [Delete(folder, node.stat.version)]
         mark = read_note(node.data).claim

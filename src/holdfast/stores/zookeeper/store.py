@@ -1,4 +1,4 @@
-"""The five verbs on ZooKeeper: a claim is an ephemeral node, its line the children of one folder.
+"""The six verbs on ZooKeeper: a claim is an ephemeral node, its line the children of one folder.
 
 This module uses no driver. Requests (``requests.py``) go through a port, for threads
 (``blocking/``) or for one event loop (``aio.py``). Safety depends on three rules:
@@ -25,7 +25,6 @@ from ...core.model import (
     Held,
     Joined,
     Keep,
-    Leave,
     LineRecord,
     Mismatch,
     Refused,
@@ -124,15 +123,16 @@ class ZooKeeperStore(Ending):
                 self._live(mine, answer)
         return answers
 
-    async def _break(self, leave: Leave, until: float) -> bool:
-        """Withdraw the claim whose node has this ticket, also one of another process."""
-        folder = self._entering.folder(leave.name)
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        """Delete the node that has this ticket, also one of another process; see the contract."""
+        until = self._port.now() + within
+        folder = self._entering.folder(name)
         _, nodes = await self._port.ask([Sync(folder), Children(folder)], until)
-        line = self._line.entries(self._line.listed(nodes, folder), leave.name)
+        line = self._line.entries(self._line.listed(nodes, folder), name)
         paths = [f"{folder}/{one.node}" for one in line]
         looks = await self._port.ask([Look(path) for path in paths], until)
         for path, look in zip(paths, looks, strict=True):
-            if isinstance(look, Stat) and look.czxid == leave.ticket:
+            if isinstance(look, Stat) and look.czxid == ticket:
                 (answer,) = await self._port.ask([Delete(path)], until)
                 if isinstance(answer, No) and answer is not No.NODE:
                     raise refused(answer, f"delete {path}", self.label)

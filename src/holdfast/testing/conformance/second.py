@@ -41,7 +41,7 @@ VERBS = {
     "several": ("join_free", "join", "leave", "leave_all"),
     "queues": ("put", "take", "extend", "settle"),
     "handover": ("keep", "leave"),
-    "breaks": ("join", "leave"),
+    "breaks": ("join", "break_"),
     "permits": ("join", "keep", "leave", "resize"),
     "letters": ("revive", "purge"),
     "guards": ("read", "begin", "prolong", "finish", "abandon", "invalidate"),

@@ -22,7 +22,7 @@ from ...core.model import (
 )
 from ...core.policy import ASK_AGAIN_S_MIN, NAP_S_MAX
 from ...core.ports import Runtime, Store
-from ...errors import StoreUnavailable
+from ...errors import ConfigError, NotHeld, StoreUnavailable
 from ...stores.memory.line import Lines, Poke, Row
 from ..promise import PromiseBroken
 
@@ -129,7 +129,7 @@ class Pair:
         return list(ours)
 
     async def leave(self, known: Known, cid: str, **options: Any) -> None:
-        """Leave by the id ``cid``; if ``cid`` is empty, by the ticket."""
+        """Leave by the id ``cid``."""
         spec = known.claim.spec
         if spec.name in self._sooner and self._has_dead(spec.name):
             # Perhaps only the store has granted this claim, and `after` is for held claims only.
@@ -137,16 +137,36 @@ class Pair:
         leave = Leave(spec.name, cid, known.theirs, ttl=spec.ttl, **options)
 
         async def ask() -> bool:
-            return await self.store.leave(leave, WITHIN_S)
+            try:
+                return await self.store.leave(leave, WITHIN_S)
+            except (ConfigError, NotHeld):
+                return False  # it refuses an empty id
 
         theirs, ours = await self._both(
-            f"leave({leave!r}, suspect={leave.suspect}, by {'id' if cid else 'ticket'})",
+            f"leave({leave!r}, suspect={leave.suspect})",
             ask,
             lambda now: self._granting(self.lines.leave(leave._replace(ticket=known.ours), now)),
         )
         if theirs is not ours:
             self._differ(theirs, ours)
-        if (not cid and not ours) or (leave.suspect and leave.after):
+        if leave.suspect and leave.after:
+            self._unsure.add(known.claim.id)
+
+    async def break_(self, known: Known) -> None:
+        """End the claim by its ticket."""
+        name = known.claim.spec.name
+
+        async def ask() -> bool:
+            return await self.store.break_(name, known.theirs, WITHIN_S)
+
+        theirs, ours = await self._both(
+            f"break_({known.claim!r}, ticket={known.theirs})",
+            ask,
+            lambda now: self._granting(self.lines.break_(name, known.ours, now)),
+        )
+        if theirs is not ours:
+            self._differ(theirs, ours)
+        if not ours:
             self._unsure.add(known.claim.id)
 
     async def join_free(self, group: list[Known]) -> bool:

@@ -175,7 +175,9 @@ class Walk:
 
     async def _break(self) -> None:
         for known in self._some():
-            await self._pair.leave(known, "")
+            await self._pair.break_(known)
+            unknown = dataclasses.replace(known, claim=known.claim._replace(id=""))
+            await self._pair.break_(unknown)  # again, as if its reply was lost
 
     async def _drain(self) -> None:
         """Most of one name's claims leave, in some order; granted waiters look for the push."""
@@ -213,7 +215,8 @@ class Walk:
     async def _stranger(self) -> None:
         """Send a leave and a keep with an unknown id."""
         for known in self._some():
-            await self._pair.leave(known, self._id())
+            cid = self._id()
+            await self._pair.leave(known, cid if int(cid, 16) % 2 else "")
             odd = Keep(Claim(self._id(), known.claim.spec), 0, 30.0)
             await self._pair.keep([(known, odd)])
 

@@ -40,7 +40,7 @@ from ...core.ports import Store
 T = TypeVar("T")
 #: ``wait`` is the verb of locks, of queues or of guards.
 Verb = Literal[
-    "join", "join_free", "keep", "leave", "leave_all", "wait", "inspect", "resize",
+    "join", "join_free", "keep", "leave", "leave_all", "break_", "wait", "inspect", "resize",
     "put", "take", "give_back", "settle", "settle_and_take", "extend", "survey", "jobs", "letters",
     "revive", "purge",
     "read", "begin", "finish", "abandon", "prolong", "invalidate", "look", "tally",
@@ -105,6 +105,9 @@ class _Aimed:
 
     async def leave(self, leave: Leave, within: float) -> bool:
         return await self._steps("leave", self._real.leave(leave, within))
+
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        return await self._steps("break_", self._real.break_(name, ticket, within))
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
         return await self._steps("join_free", self._real.join_free(claims, within))

@@ -158,6 +158,9 @@ class Server:
             self.freed.add(leave.id)
         return there, pokes
 
+    def _break_(self, name: str, ticket: int, now: float, address: Any) -> tuple[bool, list[Poke]]:
+        return self.lines.break_(name, ticket, now)
+
     def _join_free(
         self, claims: Sequence[Claim], now: float, address: Any
     ) -> tuple[Any, list[Poke]]:

@@ -90,7 +90,7 @@ class SimStore:
         self.boxes: dict[str, Box] = {}
         server.stores[process.pid] = self
 
-    keep, leave, resize = verb("keep"), verb("leave"), verb("resize")
+    keep, leave, break_, resize = verb("keep"), verb("leave"), verb("break_"), verb("resize")
     join_free, leave_all = verb("join_free"), verb("leave_all")
     inspect = listing("inspect")
 

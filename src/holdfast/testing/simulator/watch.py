@@ -345,4 +345,6 @@ def _names(arg: Any) -> Iterator[Any]:
     elif isinstance(arg, Keep):
         yield from (arg.claim.id, arg.new_id)
     elif isinstance(arg, Leave):
-        yield arg.id or arg.ticket
+        yield arg.id
+    elif isinstance(arg, int):
+        yield arg

@@ -221,14 +221,15 @@ class Actor:
         await self._semaphore(1)._resize(self.rng.randint(3, CAPACITY["sem"]))
 
     async def intrude(self) -> None:
-        """Leave with a wrong id: nothing may change (the other invariants would see it)."""
+        """Leave with a wrong id or none: nothing may change (the other invariants would see it)."""
         store: SimStore = self.client._ctx.store  # type: ignore[assignment]
         name = self.rng.choice(LOCKS)
         line = self.history.server.lines.lines.get(name)
         row = next(line.rows(), None) if line is not None else None
         if row is not None:
             before = row.held
-            wrong = Leave(name, f"{self.rng.getrandbits(128):032x}", row.ticket)
+            drawn = self.rng.getrandbits(128)
+            wrong = Leave(name, f"{drawn:032x}" if drawn % 2 else "", row.ticket)
             if await store.leave(wrong, 1.0):
                 self.history.fail("ownership", f"a wrong id released {name!r} (held: {before})")
 

@@ -189,10 +189,21 @@ class Engine(Entry):
         name, claim_id, ticket, after, suspect, _ = leave
         if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):
             return True
-        left: bool = self._slow(files, self._lines.leave, leave, now)
-        if not left and files.gate.moved():  # the claim may be in the files that replaced these
+        return self._end(files, now, self._lines.leave, leave)
+
+    def break_(self, name: str, ticket: int, within: float) -> bool:
+        """See :meth:`holdfast.core.ports.Store.break_`."""
+        there: bool = self._inside(within, self._roomy, self._break, name, ticket)
+        return there
+
+    def _break(self, files: Files, now: float, name: str, ticket: int) -> bool:
+        return self._end(files, now, self._lines.break_, name, ticket)
+
+    def _end(self, files: Files, now: float, verb: Callable[..., bool], *asked: object) -> bool:
+        there: bool = self._slow(files, verb, *asked, now)
+        if not there and files.gate.moved():  # the claim may be in the files that replaced these
             raise Replaced
-        return left
+        return there
 
     def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
         """See :meth:`holdfast.core.ports.Store.leave_all`."""
@@ -206,7 +217,7 @@ class Engine(Entry):
         answers = [one in left or self._let_go(files, one, now) for one in leaves]
         if None in answers:
             answers = self._roomy(files, now, self._leave_rest, leaves, answers)
-        if False in answers and files.gate.moved():  # as in `_leave`
+        if False in answers and files.gate.moved():  # as in `_end`
             left.update(one for one, gone in zip(leaves, answers, strict=True) if gone is True)
             raise Replaced
         return [answer for answer in answers if answer is not None]

@@ -247,25 +247,29 @@ class Lines:
         line = self._line()
         if not line.load(leave.name):
             return False
-        row = line.find(leave.id, leave.ticket) if leave.id else line.at(leave.ticket)
-        there = row is not None and self._leave(line, row, leave, now)
-        self._save(line)
-        return there
+        return self._end(line, line.find(leave.id, leave.ticket), leave.after, now)
 
-    def _leave(self, line: Line, row: Row, leave: Leave, now: float) -> bool:
-        alive = row.expires > now
-        if leave.after > 0 and row.held and alive and leave.id:
+    def break_(self, name: str, ticket: int, now: float) -> bool:
+        """See :meth:`holdfast.core.ports.Store.break_`."""
+        line = self._line()
+        if not line.load(name):
+            return False
+        if (row := line.at(ticket)) is not None:
+            self._bury(row.id, now, line.words(ticket)[1], Loss.BROKEN)
+        return self._end(line, row, 0.0, now)
+
+    def _end(self, line: Line, row: Row | None, after: float, now: float) -> bool:
+        alive = row is not None and row.expires > now
+        if row is not None and alive and row.held and after > 0:
             if not row.leaving:
-                expires = now + leave.after
-                self.world.note_expiry(expires)
-                self.run(self.sql.leave_later, (line.name, row.ticket, expires))
-                line.first = min(line.first, expires)
-            return True
-        if not leave.id:
-            self._bury(row.id, now, line.words(row.ticket)[1], Loss.BROKEN)
-        line.drop(row.ticket, row.held, row.weight)
-        if not line.empty():
-            line.settle(now, self.world.quiet, briefly=True)
+                self.world.note_expiry(now + after)
+                self.run(self.sql.leave_later, (line.name, row.ticket, now + after))
+                line.first = min(line.first, now + after)
+        elif row is not None:
+            line.drop(row.ticket, row.held, row.weight)
+            if not line.empty():
+                line.settle(now, self.world.quiet, briefly=True)
+        self._save(line)
         return alive
 
     def resize(self, name: str, capacity: int, now: float) -> int | Mismatch | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
-from ....core.model import Loss, State
-from ....errors import LockLost
+from ....core.model import Leave, Loss, State
+from ....core.policy import REQUEST_S
+from ....errors import HoldfastError, LockLost
 from ...faces import now
 from ..arena import EXCLUSIVE, KEPT_S, SINGLE, TUNABLE, Arena, at_once, raises, unclear
 from ..registry import case
@@ -58,6 +60,36 @@ async def breaking_needs_the_fence_of_the_claim(at: Arena) -> None:
         assert [one.fence for one in await at.holders()] == [at.number(hold)]
 
 
+@case("lock", "semaphore", "write", promise=True)
+async def a_ticket_is_broken_once_and_no_later_grant_with_it(at: Arena) -> None:
+    async def broken(ticket: int) -> bool:
+        return await at.others._ctx.store.break_(at.name, ticket, REQUEST_S)
+
+    hold = await at.lock(ttl=20.0).acquire()
+    ticket = at.number(hold)
+    assert [await broken(one) for one in (2**62, ticket, ticket)] == [False, True, False]
+    async with at.rival(ttl=20.0) as mine:
+        if at.can.fences:  # else the next one may have the same number
+            assert await broken(ticket) is False
+        assert await mine.extend() > 0
+    assert await broken(at.number(mine)) is False
+    assert await hold.release() is False
+
+
+@case("lock", "semaphore", promise=True)
+async def a_leave_without_an_id_ends_no_claim(at: Arena) -> None:
+    store = at.others._ctx.store
+    async with at.lock(ttl=20.0) as hold:
+        plain = Leave(at.name, "", at.number(hold))
+        for leave in (plain, plain._replace(after=20.0), plain._replace(suspect=True)):
+            with contextlib.suppress(HoldfastError):  # it may be refused
+                assert await store.leave(leave, REQUEST_S) is False
+            with contextlib.suppress(HoldfastError):
+                assert True not in await store.leave_all([leave], REQUEST_S)
+        assert await hold.extend() > 0
+        assert [at.number(hold)] == [one.fence for one in await at.holders()]
+
+
 @case("lock", "semaphore", needs=["visible_line"])
 async def a_waiter_that_is_broken_stands_in_line_again(at: Arena) -> None:
     async def wait() -> int:
@@ -71,6 +103,7 @@ async def a_waiter_that_is_broken_stands_in_line_again(at: Arena) -> None:
         assert line is not None
         fence = line.waiters[0].fence
         assert await at.locks.break_(at.name, fence) is True
+        assert await at.locks.break_(at.name, fence) is False
         await at.line(waiters=1)
         assert hold.lost is None
     assert await waiter.result() > fence
