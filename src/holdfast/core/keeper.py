@@ -2,8 +2,8 @@
 
 Renewals go out in batches, one round trip each; ``schedule`` defines when a lease is due.
 
-A failed renewal is repeated until the deadline of the lease, with shorter pauses. A hold is lost
-only if its deadline passes, or if the store reports that its claim is gone. Then the reason is
+A failed renewal is repeated until the deadline of the lease, with shorter pauses. If the deadline
+passes, or if the store reports that the claim is gone, the hold is lost. Then the reason is
 recorded, waits are woken, and callbacks run.
 
 The renewer never renews a waiting claim. It starts when a hold needs it, and ends some seconds

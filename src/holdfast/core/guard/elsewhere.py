@@ -12,8 +12,8 @@ An external cache has no clock, and can't compare and write in one step. So it h
 * **An invalidation during a computation** makes the new value outdated. If the invalidation comes
   before the cache is written, the value is not written. If it comes while the cache is being
   written, the writer removes the value immediately after. The outdated value stays until it expires
-  in two cases only: the writer dies before it removes the value, or the network delays the write
-  until after the removal.
+  in three cases: the writer dies before the removal, an error of the cache prevents the removal, or
+  the network delays the write until after the removal.
 
 If the cache loses a value, or keeps it for too short a time, one caller computes it again.
 """
