@@ -17,7 +17,8 @@ from holdfast.runtime.blocking import BlockingRuntime, run_sync
 from holdfast.stores.memory import blocking
 from holdfast.stores.memory.line import Lines
 from holdfast.testing import differential
-from holdfast.testing.differential.pair import Known, Pair
+from holdfast.testing.differential.known import Known
+from holdfast.testing.differential.pair import Pair
 from tests.conformance import planted
 from tests.conformance.test_conformance import STORES
 from tests.mutants.failure import Failure, broken, chosen, judge

@@ -21,7 +21,8 @@ from ...core.ports import Runtime, Store
 from ...runtime.aio import AioRuntime
 from ...runtime.blocking import BlockingRuntime, run_sync
 from ...url import find
-from .pair import Difference, Pair
+from .known import Difference
+from .pair import Pair
 from .walk import Summary, Walk
 
 __all__ = ["Difference", "Pair", "Summary", "Walk", "check"]

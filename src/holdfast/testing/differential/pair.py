@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.model import (
-    Claim,
     Gone,
     Granted,
     Held,
@@ -24,7 +23,7 @@ from ...core.policy import ASK_AGAIN_S_MIN, NAP_S_MAX
 from ...core.ports import Runtime, Store
 from ...errors import ConfigError, NotHeld, StoreUnavailable
 from ...stores.memory.line import Lines, Poke, Row
-from ..promise import PromiseBroken
+from .known import Difference, Known
 
 #: Minimum seconds between a verb and the expiry of a claim, in addition to `Pair._blur`. If an
 #: expiry is nearer, it is unclear whether the store handled the verb before or after it.
@@ -36,20 +35,6 @@ WITHIN_S = 5.0
 #: Maximum difference in seconds between a duration of the store and one of the model, in addition
 #: to `Pair._blur`.
 FINE_S = 0.002
-
-
-class Difference(PromiseBroken):
-    """The store's answer differs from the model's; the message shows how to repeat it."""
-
-
-@dataclass(eq=False)
-class Known:
-    """A claim that was sent, and its tickets: the store's and the model's."""
-
-    claim: Claim
-    theirs: int = 0
-    ours: int = 0
-    waiting: Waiting | None = None
 
 
 @dataclass

@@ -8,7 +8,8 @@ import random
 from typing import NamedTuple
 
 from ...core.model import RWLOCK_CAPACITY, Claim, Held, Keep, Kind, Leave, Spec
-from .pair import WITHIN_S, Known, Pair
+from .known import Known
+from .pair import WITHIN_S, Pair
 
 
 class Summary(NamedTuple):
