@@ -5,7 +5,8 @@ The tables of the three products have a row for each verb; see `holdfast.runtime
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from binascii import hexlify
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, ParamSpec
@@ -87,14 +88,14 @@ def microseconds(seconds: float) -> bytes:
     return b"%d" % round(seconds * 1_000_000)
 
 
-def array(values: Sequence[bytes]) -> bytes:
+def array(values: Iterable[bytes]) -> bytes:
     """Several values as one array; they contain no blanks, and no signs that need quotes."""
     return b"{" + b",".join(values) + b"}"
 
 
-def blobs(values: Sequence[bytes]) -> bytes:
+def blobs(values: Iterable[bytes]) -> bytes:
     """Several values of any bytes as one array."""
-    return array([b'"\\\\x' + one.hex().encode() + b'"' for one in values])
+    return array(map(b'"\\\\x%b"'.__mod__, map(hexlify, values)))
 
 
 def maybe(text: str | None) -> bytes | None:
@@ -159,9 +160,9 @@ class Calls:
         path, _, kind = kind[1:].partition(":")
         pack, join = self._kinds[kind], blobs if kind in _RAW else array
         if not path:
-            return lambda items: join([*map(pack, items)])
+            return lambda items: join(map(pack, items))
         read = attrgetter(path)
-        return lambda items: join([*map(pack, map(read, items))])
+        return lambda items: join(map(pack, map(read, items)))
 
 
 class Row(codec.Row[P, Call]):
