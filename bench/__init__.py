@@ -1,4 +1,4 @@
-"""What holdfast costs, beside what others cost: measured together, told with its spread.
+"""What holdfast costs, next to what others cost: measured together, told with its spread.
 
 Words:
 

@@ -67,7 +67,7 @@ class Picture(NamedTuple):
 
 
 _PAIR = Question(
-    "uncontended", "pair", "Acquire and release, nobody in the way", "less is better",
+    "uncontended", "pair", "Acquire and release, no contention", "less is better",
     "µs", "\u00d7 the time of {}",
 )  # fmt: skip
 _HANDOFF = Question(
@@ -97,7 +97,7 @@ PICTURES = {
     ),
     "zookeeper": Picture(
         "What a lock costs with a ZooKeeper",
-        "bare nodes: no order, no fence, nobody told of a loss",
+        "bare nodes: no order, no fence, no report of a loss",
         (_PAIR, _HANDOFF, _CHANGES),
     ),
     "postgres": Picture(

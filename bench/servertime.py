@@ -1,4 +1,4 @@
-"""What the scripts cost a Redis, by its own account, beside a compare-and-delete.
+"""What the scripts cost a Redis, by its own account, next to a compare-and-delete.
 
 The server counts the time of each EVALSHA (INFO commandstats). All variants take turns within each
 round, pipelined, so that the machine's swings hit them alike: only the ratios count. It works
@@ -29,7 +29,7 @@ LABELS = (
     "leave",
     "join, the first to wait",
     "join, behind a line",
-    "keep of who waits",
+    "keep of a waiter",
     "leave, serving the next",
 )
 COMPARE_AND_DELETE = (
@@ -118,7 +118,7 @@ def a_round(server: Server, names: Sequence[str]) -> Round:
     of([ask.join(c, True) for c in one])
     yield "join, the first to wait", 1, of([ask.join(c, True) for c in two])
     yield "join, behind a line", 1, of([ask.join(c, True) for c in three])
-    yield "keep of who waits", 1, of([ask.stand(Keep(c, 0, 30.0)) for c in three])
+    yield "keep of a waiter", 1, of([ask.stand(Keep(c, 0, 30.0)) for c in three])
     yield "leave, serving the next", 1, of(leaves(one))
     of(leaves(two))
     of(leaves(three))

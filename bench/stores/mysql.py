@@ -151,7 +151,7 @@ def commands(_place: Path) -> Mapping[str, Sequence[str]]:
 
 MYSQL = Arena(
     name="mysql",
-    title="MariaDB, beside a row that comes and goes",
+    title="MariaDB, next to a row that comes and goes",
     contenders=(
         Contender(OURS, ours.kept(url, ours.own_name), parts=_LOCKS, period_s=0.14),
         Contender(

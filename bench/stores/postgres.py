@@ -125,7 +125,7 @@ def _commands(_place: Path) -> Mapping[str, Sequence[str]]:
 
 POSTGRES = Arena(
     name="postgres",
-    title="PostgreSQL, beside the least that its driver can do",
+    title="PostgreSQL, next to the least that its driver can do",
     contenders=(
         Contender(OURS, ours.kept(_URL, ours.own_name)),
         Contender(OURS_ASYNC, ours.on_loop(_URL, ours.own_name), "asyncio"),

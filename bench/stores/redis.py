@@ -87,7 +87,7 @@ def _contended(least: float, stretch: float) -> list[Target]:
 
 REDIS = Arena(
     name="redis",
-    title="Redis, beside the locks that others keep in it",
+    title="Redis, next to the locks that others keep in it",
     contenders=(
         Contender(
             OURS,

@@ -126,7 +126,7 @@ def _commands(_place: Path) -> Mapping[str, Sequence[str]]:
 
 ZOOKEEPER = Arena(
     name="zookeeper",
-    title="ZooKeeper, beside kazoo's lock",
+    title="ZooKeeper, next to kazoo's lock",
     contenders=(
         Contender(OURS, ours.kept(_URL, ours.own_name)),
         Contender(OURS_ASYNC, ours.on_loop(_URL, ours.own_name), "asyncio"),

@@ -39,7 +39,7 @@ class Suite:
 
 
 SUITES: Mapping[str, Suite] = {
-    "uncontended": Suite("what does it cost when nobody is in the way?", uncontended.panels),
+    "uncontended": Suite("what does it cost without contention?", uncontended.panels),
     "commands": Suite("how many commands does a server get?", commands.panels),
     "server": Suite("how long does a server work on a verb?", server.panels),
     "handoff": Suite("how soon does a waiting process hold?", handoff.panels),

@@ -60,7 +60,7 @@ def read(taker: Contender, few: int, more: int, place: Path) -> Reading:
         (b - a) / (more - few)
         for a, b in zip(_handoffs(taker, few, place), _handoffs(taker, more, place), strict=True)
     )
-    # Beside the hand-off the one acquires and the other one releases with nobody in the way.
+    # In addition to the hand-off, the one acquires and the other one releases without contention.
     return {
         **pairs,
         "handoff": [round(sent - pairs["acquire"][0] - pairs["release"][0], 1)],

@@ -70,7 +70,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
         panel(
             "guard-expiry",
             f"Reads under load for {expiry_s:g} s, of a value that expires every 2 s and may be "
-            "served stale; a plain read beside it",
+            "served stale, next to a plain read",
             regimes.SPREAD,
             [
                 Case(one.label, functools.partial(expiry, one, expiry_s))
@@ -82,7 +82,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
         ),
         panel(
             "guard-death",
-            "The process that computes is killed; its lease has 2 s: the others' wait from then on",
+            "The process that computes is killed; its lease has 2 s: the others' wait after that",
             regimes.SPREAD,
             [Case(one.label, functools.partial(death, one)) for one in guards if one.stale],
             CALLS,

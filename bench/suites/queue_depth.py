@@ -41,7 +41,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
     return [
         Panel(
             key="queue-depth",
-            title="A job in a deep queue, beside one in a shallow queue",
+            title="A job in a deep queue and in a shallow one",
             regime=regimes.SPREAD,
             cases=[
                 Case(label, functools.partial(read, arena.url, deep, each, turns))

@@ -21,7 +21,7 @@ from ..scale import Scale
 from ..stats import mean, quantile
 
 WITHOUT = "holdfast, quiet groups alone"
-BESIDE = "holdfast, beside a hot group"
+BESIDE = "holdfast, next to a hot group"
 #: Quiet groups, processes that work, and the seconds that a job takes.
 QUIET, WORKERS, BODY_S = 100, 4, 0.002
 #: While workers have time to spare, a quiet job comes so often.

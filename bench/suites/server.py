@@ -1,4 +1,4 @@
-"""What each verb costs the server, by its own account, beside a compare-and-delete."""
+"""What each verb costs the server, by its own account, next to a compare-and-delete."""
 
 from __future__ import annotations
 

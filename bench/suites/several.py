@@ -1,4 +1,4 @@
-"""Ten names that are held together, beside ten locks that are taken one by one."""
+"""Ten names that are held together, next to ten locks that are taken one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
     return [
         Panel(
             key="several",
-            title=f"{SEVERAL} names held together, nobody in the way",
+            title=f"{SEVERAL} names held together, no contention",
             regime=regimes.WARM,
             cases=[
                 Case(one.label, functools.partial(read, one, scale.of(50, 5)))

@@ -1,4 +1,4 @@
-"""Take and free, with nobody in the way: microseconds, processor time, system calls."""
+"""Take and free, without contention: microseconds, processor time, system calls."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
     """One table; with a server, which works on another core while we wait, one more for that."""
     takers, absent = arena.entered("uncontended")
     pairs = scale.of(200, 40)
-    kinds = [("uncontended", regimes.ALONE, "nobody in the way")]
+    kinds = [("uncontended", regimes.ALONE, "no contention")]
     if machine.companions and not scale.quick:
-        kinds.append(("uncontended-warm", regimes.WARM, "nobody in the way, cores kept awake"))
+        kinds.append(("uncontended-warm", regimes.WARM, "no contention, cores kept awake"))
     return [
         Panel(
             key=key,

@@ -1,10 +1,9 @@
 """Stores from URLs: the reading of URLs and options, and the table of schemes.
 
-A store is a module with four names: ``CAPABILITIES``, ``OPTIONS`` (option name -> a function that
-reads its text or raises ``ValueError`` with what is allowed), ``open_blocking(url)`` and
-``open_aio(url)``
-(each returns a store with the five verbs for one kind of runtime). It is imported when its
-scheme is first used, and never before. Others add stores through the entry-point group
+A store is a module with four names: ``CAPABILITIES``; ``OPTIONS`` (option name -> a function that
+reads its text, or raises ``ValueError`` with the allowed values); ``open_blocking(url)`` and
+``open_aio(url)``, each of which returns a store for one kind of runtime. The module is imported
+when its scheme is first used, not before. Other packages add stores through the entry-point group
 ``holdfast.stores``: scheme = module.
 """
 
@@ -52,7 +51,7 @@ BUILTIN: dict[str, str] = {
     "valkeys+redisson": "holdfast.dialects.redisson",
     "postgresql": "holdfast.stores.postgres",
     "postgres": "holdfast.stores.postgres",
-    # As SQLAlchemy writes them, for a DATABASE_URL that others read, too.
+    # The notation of SQLAlchemy, for a DATABASE_URL that other programs read, too.
     "postgresql+psycopg": "holdfast.stores.postgres",
     "postgresql+psycopg2": "holdfast.stores.postgres",
     "postgresql+asyncpg": "holdfast.stores.postgres",
@@ -65,23 +64,23 @@ BUILTIN: dict[str, str] = {
     "zookeeper": "holdfast.stores.zookeeper",
     "zk": "holdfast.stores.zookeeper",
 }
-#: Package of a driver -> the scheme of the store that takes clients of that driver.
+#: Package of a driver -> the scheme of the store that accepts clients of that driver.
 NATIVE: dict[str, str] = {
     "redis": "redis",
     "kazoo": "zookeeper",
     "psycopg_pool": "postgresql",
     "sqlalchemy": "",  # by its dialect
 }
-#: The dialects of SQLAlchemy's whose engines are taken; each is the scheme of a store.
+#: The dialects of SQLAlchemy whose engines are accepted; each is the scheme of a store.
 ENGINES = ("postgresql", "mysql", "mariadb")
 ENV = "HOLDFAST_URL"
-#: Set to anything, it lets a command have a URL with a password all the same.
+#: If set, a command gets the URL even if that contains a password.
 PASS = "HOLDFAST_PASS_URL"  # noqa: S105 - the name of a variable
-#: Set for a command that doesn't get it.
+#: Set for a command that doesn't get the URL.
 WITHHELD = "HOLDFAST_URL_WITHHELD"
-#: The schemes whose path is a text of the user's, and in which no password can stand.
+#: The schemes whose path is any text of the user, and that have no password.
 FILES = frozenset({"memory", "sqlite"})
-#: What is shown of a URL: a part of a password that was put in the wrong place looks otherwise.
+#: The parts of a URL that are shown. A misplaced part of a password doesn't match them.
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _HOST = r"(?:[\w.%-]*|\[[0-9A-Fa-f:.%\w]*\])(?::[0-9]{0,5})?"
 _HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
@@ -90,20 +89,20 @@ _WORD = re.compile(r"[a-z_]{1,40}")
 
 
 class NativeCluster(Protocol):
-    """A cluster client of a store's own driver, such as a ``redis.RedisCluster``."""
+    """A cluster client of a store's driver, such as a ``redis.RedisCluster``."""
 
     @property
     def nodes_manager(self) -> Any:
-        """What it knows of the nodes."""
+        """Its information about the nodes."""
         ...
 
 
 class NativeClient(Protocol):
-    """A client of a store's own driver, such as a ``redis.Redis``; it is not closed by us."""
+    """A client of a store's driver, such as a ``redis.Redis``; holdfast doesn't close it."""
 
     @property
     def connection_pool(self) -> Any:
-        """Where it has its connections from."""
+        """The source of its connections."""
         ...
 
 
@@ -122,27 +121,27 @@ class NativePool(Protocol):
 
     @property
     def conninfo(self) -> Any:
-        """How its connections are made."""
+        """The parameters of its connections."""
         ...
 
 
 class NativeEngine(Protocol):
-    """An engine of SQLAlchemy's, for threads or asyncio; as with a pool."""
+    """An engine of SQLAlchemy, for threads or asyncio; used like a pool."""
 
     @property
     def dialect(self) -> Any:
-        """Which database it is for."""
+        """The kind of its database."""
         ...
 
 
-#: What may be given in place of a URL, made with a store's own driver.
+#: The objects of drivers that a client accepts instead of a URL.
 Native: TypeAlias = NativeClient | NativeCluster | NativeEnsemble | NativePool | NativeEngine
 
 
 class StoreURL(NamedTuple):
-    """A URL taken apart. ``str()`` of it is safe to show: it has no password.
+    """A parsed URL. Its ``str()`` is safe to show: it contains no password.
 
-    Of a ``native`` client of the store's driver only the scheme is known here.
+    For a ``native`` client of the store's driver, only the scheme is known here.
     """
 
     scheme: str
@@ -170,7 +169,7 @@ class StoreURL(NamedTuple):
 
 
 class StoreModule(Protocol):
-    """What a module must have to be a store."""
+    """The names that a module must have to be a store."""
 
     CAPABILITIES: Capabilities
     OPTIONS: Mapping[str, Callable[[str], Any]]
@@ -186,7 +185,7 @@ class StoreModule(Protocol):
 
 def default_url() -> str:
     """``$HOLDFAST_URL``, else the embedded store in the user's private folder."""
-    if ENV not in os.environ and os.environ.get(WITHHELD):  # others use what was meant
+    if ENV not in os.environ and os.environ.get(WITHHELD):  # else another store would be used
         raise ConfigError(
             f"no store is named, and ${ENV} was withheld from this command because it has a "
             f"password: set {PASS}=1 where the outer `holdfast` is started, or name the store here"
@@ -201,14 +200,14 @@ def default_url() -> str:
 
 
 def unnamed(store: object) -> bool:
-    """Was no store named to a client, so that it uses the default?"""
+    """True if no store is named, so that the client uses the default."""
     return store is None and ENV not in os.environ
 
 
 def source(store: str | os.PathLike[str] | Native | None) -> Any:
-    """What names the store that a client was given: a URL, or a client of the store's driver.
+    """The source of a client's store: a URL, or a client of the store's driver.
 
-    Given a path it is the URL of an embedded store, given nothing the default.
+    For a path it is the URL of an embedded store; for None, the default URL.
     """
     if store is None:
         return default_url()
@@ -240,20 +239,20 @@ def _driver(store: object) -> str:
 
 
 def _dialect(engine: Any) -> str:
-    """The scheme of the store that takes an engine of SQLAlchemy's."""
+    """The scheme of the store that accepts this engine of SQLAlchemy."""
     name = getattr(getattr(engine, "dialect", None), "name", None)
     if name is None:
         raise ConfigError(
-            f"a {type(engine).__name__} of SQLAlchemy's is no engine: give its engine, as "
-            "create_engine() has made it, or a URL"
+            f"a {type(engine).__name__} of SQLAlchemy is no engine: give the engine that "
+            "create_engine() returned, or a URL"
         )
     if name not in ENGINES:
-        raise ConfigError(f"no store takes an engine of SQLAlchemy's for {name}; give a URL")
+        raise ConfigError(f"no store accepts an engine of SQLAlchemy for {name}; give a URL")
     return str(name)
 
 
 def portable(found: Any) -> str:
-    """A source that another process can use too; a driver's client is none."""
+    """A source that another process can use, too; a driver's client is refused."""
     if isinstance(found, str):
         return found
     raise TypeError(
@@ -263,7 +262,7 @@ def portable(found: Any) -> str:
 
 
 def schemes() -> dict[str, str]:
-    """Every scheme that can be used here, and the module that serves it."""
+    """Each scheme that can be used here, with its module."""
     from importlib import metadata  # because it costs more than all of holdfast to import
 
     found = dict(BUILTIN)
@@ -277,7 +276,7 @@ def find(text: Any) -> tuple[StoreModule, StoreURL]:
     ``sqlite:///var/lib/x/locks.db``, or a driver's client."""
     if not isinstance(text, str):
         if type(text).__name__ in ("Connection", "AsyncConnection") and hasattr(text, "engine"):
-            text = text.engine  # of SQLAlchemy's: what makes connections is wanted
+            text = text.engine  # of SQLAlchemy: the engine makes connections
         scheme = NATIVE[_driver(text)] or _dialect(text)
         module = cast(StoreModule, importlib.import_module(BUILTIN[scheme]))
         return module, StoreURL(scheme, native=text)
@@ -295,7 +294,7 @@ def find(text: Any) -> tuple[StoreModule, StoreURL]:
 
 
 def parse(scheme: str, rest: str, known: Mapping[str, Callable[[str], Any]]) -> StoreURL:
-    """Take the part after ``://`` apart and read its options."""
+    """Split the part after ``://`` and read its options."""
     rest, _, fragment = rest.partition("#")
     if fragment:
         raise ConfigError(f"a {scheme}:// URL has no '#'; write %23 for it in a path or a password")
@@ -325,7 +324,7 @@ def parse(scheme: str, rest: str, known: Mapping[str, Callable[[str], Any]]) -> 
 
 
 def plain(text: str) -> str:
-    """A part of a URL without percent signs: what is meant."""
+    """A part of a URL with its percent-encoding removed."""
     if "%" not in text:
         return text
     from urllib.parse import unquote  # because it takes 4 ms to import
@@ -334,8 +333,7 @@ def plain(text: str) -> str:
 
 
 def _check_text(scheme: str, what: str, text: str) -> None:
-    """Refuse text that no server can receive. Drivers cut it off, or raise errors of their
-    choice."""
+    """Refuse text that no server can receive. Drivers would cut it off, or raise various errors."""
     try:
         if "%" in text:
             from urllib.parse import unquote
@@ -347,20 +345,20 @@ def _check_text(scheme: str, what: str, text: str) -> None:
             f"{scheme}://: {what} is no UTF-8 text; write each byte of its UTF-8 as %XX"
         ) from None
     if "\0" in text:
-        raise ConfigError(f"{scheme}://: {what} has a NUL character in it; take it out")
+        raise ConfigError(f"{scheme}://: {what} contains a NUL character; remove it")
 
 
 def _options(
     scheme: str, query: str, known: Mapping[str, Callable[[str], Any]], sound: bool
 ) -> dict[str, Any]:
-    """The options, read; ``sound``: what is before them can't be the beginning of a password."""
+    """The options, read. ``sound``: the text before them can't be the beginning of a password."""
     if not query:
         return {}
     from urllib.parse import parse_qsl
 
     options: dict[str, Any] = {}
     if scheme not in FILES:
-        _check_text(scheme, "what stands behind its '?'", query)
+        _check_text(scheme, "the text after its '?'", query)
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in known:
             named = f"option {key!r}" if sound and _WORD.fullmatch(key) else "such option"
@@ -373,5 +371,5 @@ def _options(
 
 
 def scrubbed(text: str) -> str:
-    """A text of others, such as an error, without what stands before an '@' in a URL."""
+    """A text such as an error, without the part before an '@' in each URL."""
     return re.sub(r"://\S*@", "://***@", text)

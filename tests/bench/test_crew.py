@@ -20,7 +20,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_each_does_its_work_in_a_process_of_its_own_and_answers_in_order() -> None:
+def test_each_task_runs_in_a_separate_process_and_answers_come_in_order() -> None:
     told = crew.together([lambda seat: (seat.number, os.getpid())] * 3, 30)
 
     assert [number for number, _ in told] == [0, 1, 2]
@@ -59,7 +59,7 @@ def test_one_that_fails_doesn_t_leave_the_others_waiting(tmp_path: Path) -> None
     assert not (tmp_path / "pid").exists() or not alive(int((tmp_path / "pid").read_text()))
 
 
-def test_one_that_hangs_is_ended_when_its_time_is_over(tmp_path: Path) -> None:
+def test_a_hanging_process_is_killed_at_its_time_limit(tmp_path: Path) -> None:
     def work() -> None:
         (tmp_path / "pid").write_text(str(os.getpid()))
         time.sleep(600)

@@ -55,7 +55,7 @@ def test_every_case_has_its_turn_in_every_round_and_each_begins_once() -> None:
     assert order == [*"abc", *"bca", *"cab"]
 
 
-def test_a_ratio_is_taken_inside_the_rounds() -> None:
+def test_a_ratio_is_computed_within_each_round() -> None:
     # Given a machine that slows down threefold in the middle
     cases = [gives([2.0, 6.0, 2.2], name="ours"), gives([4.0, 12.0, 4.0], name="peer")]
 
@@ -85,7 +85,7 @@ def test_a_tail_is_taken_from_all_rounds_together() -> None:
     assert row.figures["p75"].rounds == (1.0, 1.0, 3.0)
 
 
-def test_a_case_that_fails_is_reported_and_the_others_go_on() -> None:
+def test_a_failing_case_is_reported_and_the_others_are_measured() -> None:
     cases = [Case("broken", fails), gives([1.0, 2.0], name="ours"), gives([1.0] * 2, name="peer")]
 
     result = measured(panel(cases, 2, [Target("broken", "us", "ratio", at_most=1.0)]))

@@ -74,7 +74,7 @@ def test_quiet_waits_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> N
     assert quiet.left <= 0
 
 
-def test_quiet_goes_on_at_once_when_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_does_not_wait_on_an_idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     loads(monkeypatch, 0.01)
     quiet = machine.Quiet(600.0)
 

@@ -99,7 +99,7 @@ def test_a_run_replaces_the_tables_that_it_measured_and_no_others(
 
 
 @pytest.mark.parametrize("suite", ["queue", "guard"])
-def test_the_tables_of_queues_and_of_guards_have_pages_of_their_own(
+def test_the_tables_of_queues_and_of_guards_have_separate_pages(
     suite: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     book = f"embedded-{suite}s"

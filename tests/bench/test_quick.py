@@ -74,7 +74,7 @@ def test_a_quick_run_measures_everything_in_seconds(arena: str, tmp_path: Path) 
         assert all(row["figures"] and not row["error"] for row in rows.values()), one["key"]
 
 
-def test_without_a_server_it_says_what_is_missing() -> None:
+def test_without_a_server_the_error_names_the_missing_program() -> None:
     done = bench("--store", "redis", "--quick", REDIS_SERVER="/no/such/redis-server")
 
     assert done.returncode == 69

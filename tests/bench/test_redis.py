@@ -42,7 +42,7 @@ def test_the_server_ends_with_the_run(server: None) -> None:
     assert servers.url() == address
 
 
-def test_the_work_of_the_server_is_ours(server: None) -> None:
+def test_the_cpu_time_of_the_server_counts_as_part_of_the_run(server: None) -> None:
     before = machine._own_s()
     own = time.process_time()
     with servers.Wire(servers.port()) as wire:
@@ -64,7 +64,7 @@ def test_the_server_goes_along_into_a_regime(server: None) -> None:
     assert os.sched_getaffinity(pid) == cores
 
 
-def test_commands_of_clients_and_of_scripts_are_told_apart(server: None) -> None:
+def test_commands_of_clients_and_of_scripts_are_counted_separately(server: None) -> None:
     monitor = servers.Monitor()
     with servers.Wire(servers.port()) as wire:
         for number in range(3):
@@ -90,7 +90,7 @@ def test_a_pair_is_two_commands(server: None, label: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("of", [redis_bare.plainest, redis_bare.same])
-def test_a_floor_that_is_refused_says_so(
+def test_a_refused_take_of_a_bare_client_raises_unlike(
     server: None, of: Callable[[str], redis_bare.Bytes], tmp_path: Path
 ) -> None:
     async def refused(grip: redis_bare.Bare | redis_bare.BareStreams) -> None:
@@ -119,7 +119,7 @@ def test_a_crowd_is_counted(server: None, label: str, tmp_path: Path) -> None:
     assert reading["cpu_us"][0] < 1e6 / reading["rate"][0] * (os.cpu_count() or 1)
 
 
-def test_who_never_gets_a_name_is_seen(server: None, tmp_path: Path) -> None:
+def test_a_worker_that_never_acquires_is_reported(server: None, tmp_path: Path) -> None:
     class Greedy:
         """The first one keeps it."""
 
@@ -154,7 +154,7 @@ def test_connections_of_holds_are_counted(server: None, tmp_path: Path) -> None:
     assert reading["lost"] == [0]
 
 
-def test_the_time_of_the_server_is_told_of_every_verb_and_nothing_is_left(server: None) -> None:
+def test_the_server_time_of_every_verb_is_measured_and_no_key_is_left(server: None) -> None:
     with servers.Wire(servers.port()) as wire:
         told = servertime.measured(servers.url(), 20)
         left = wire.ask(b"KEYS", servertime.PREFIX.encode() + b"*")

@@ -46,7 +46,7 @@ def test_a_part_that_is_none_is_refused() -> None:
             quantile([1.0], part)
 
 
-def test_jains_index_tells_equal_shares_from_greed() -> None:
+def test_jains_index_distinguishes_equal_from_unequal_shares() -> None:
     assert jain([3, 3, 3]) == pytest.approx(1.0)
     assert jain([9, 0, 0]) == pytest.approx(1 / 3)
     assert jain([0, 0]) == 0.0

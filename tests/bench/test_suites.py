@@ -52,7 +52,7 @@ def ours() -> Contender:
     return next(one for one in EMBEDDED.contenders if one.label == OURS)
 
 
-def test_a_lock_that_lets_everybody_in_is_found(tmp_path: Path) -> None:
+def test_a_lock_that_excludes_no_process_is_found(tmp_path: Path) -> None:
     def reading() -> Reading:
         return contention.read(OPEN, 4, 0.5, tmp_path)
 

@@ -58,7 +58,7 @@ def test_of_two_regions_one_creates(region: Region) -> None:
     assert len(created) == 1
 
 
-def test_who_finds_an_old_value_does_not_wait(region: Region) -> None:
+def test_a_caller_that_finds_a_stale_value_does_not_wait(region: Region) -> None:
     ours, theirs = region(0.1), region(0.1)
     inside, go = threading.Event(), threading.Event()
 
@@ -144,7 +144,7 @@ def test_each_releases_its_own_also_when_one_was_lost(region: Region, first: str
     assert mutex._holds == []
 
 
-def test_a_wait_has_an_end_and_says_who_is_in_the_way(region: Region) -> None:
+def test_a_wait_for_the_mutex_times_out_and_names_the_lock(region: Region) -> None:
     ours, theirs = region(), region(timeout=0.1)
     mutex = ours.backend.get_mutex("k")
     assert mutex.acquire()
@@ -155,7 +155,7 @@ def test_a_wait_has_an_end_and_says_who_is_in_the_way(region: Region) -> None:
     assert theirs.get_or_create("k", lambda: 1) == 1
 
 
-def test_a_value_that_was_made_is_served_though_its_mutex_could_not_be_given_back(
+def test_a_created_value_is_served_although_its_mutex_was_not_released(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Client(f"sqlite://{tmp_path}/locks.db") as client:
@@ -175,7 +175,7 @@ def test_a_value_that_was_made_is_served_though_its_mutex_could_not_be_given_bac
             os.close(gate)
         assert region.get("k") == 1
         told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-        assert any("'dogpile:k'" in text and "could not be given back" in text for text in told)
+        assert any("'dogpile:k'" in text and "could not be released" in text for text in told)
         # The keeper withdraws it
         assert client.lock("dogpile:k").acquire(timeout=20)
 

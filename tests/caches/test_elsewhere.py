@@ -43,7 +43,7 @@ def kept(guard: Guard) -> Any:
     return value
 
 
-def test_of_many_who_miss_one_computes_and_the_value_is_in_the_cache(
+def test_of_many_misses_one_computes_and_the_value_is_in_the_cache(
     made: Made, shelf: Shelf
 ) -> None:
     guards = [made(), made()]
@@ -76,9 +76,7 @@ def test_a_fresh_value_is_one_read_of_the_cache_and_the_store_is_not_asked(
     assert shelf.asked == ["get"]
 
 
-def test_guards_that_are_made_anew_before_one_cache_go_together(
-    shelf: Shelf, own_name: str
-) -> None:
+def test_guards_made_again_over_one_cache_share_their_state(shelf: Shelf, own_name: str) -> None:
     def guard(cache: object) -> Guard:
         return client.guard(own_name, ttl=60, cache=cache)
 
@@ -244,7 +242,7 @@ def test_a_cache_that_fails_is_a_store_that_does_not_answer(
     assert guard.get(lambda: "stored") == "stored"
 
 
-def test_what_is_no_value_of_ours_counts_as_none_and_is_told_once(
+def test_a_foreign_value_counts_as_missing_and_is_logged_once(
     made: Made, shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
     guard = made()
@@ -256,7 +254,7 @@ def test_what_is_no_value_of_ours_counts_as_none_and_is_told_once(
         with caplog.at_level(logging.WARNING, "holdfast"):
             assert guard.get(lambda number=number: number) == number
     assert len(caplog.records) == 1
-    assert "no value of holdfast's" in caplog.text
+    assert "that holdfast did not write" in caplog.text
 
 
 def test_keys_are_plain_short_and_never_two_at_one() -> None:
@@ -283,7 +281,7 @@ def test_ages_that_are_no_numbers_are_no_value() -> None:
     assert elsewhere.unwrap(raw, 0.0) is None
 
 
-def test_a_guard_without_the_cache_says_what_is_missing_and_one_with_it_begins_anew(
+def test_a_guard_without_the_cache_is_refused_and_starts_empty_afterwards(
     made: Made,
 ) -> None:
     with_cache, without = made(), made(cache=None)
@@ -341,7 +339,7 @@ def test_a_cache_for_asyncio_is_refused_by_threads(made: Made) -> None:
         made(cache=Sly()).get(never)
 
 
-def test_a_store_without_guards_says_why_and_that_a_cache_does_not_help() -> None:
+def test_a_store_without_guards_gives_the_reason_and_names_cache() -> None:
     pytest.importorskip("kazoo")
     with Client("zookeeper://127.0.0.1:1") as client:
         assert not client.supports("guards")

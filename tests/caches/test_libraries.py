@@ -117,7 +117,7 @@ def test_a_cache_for_threads(guards: Callable[..., Guard]) -> None:
         assert [one.result(20) for one in asked] == [1] * 8
 
 
-def test_what_is_over_is_computed_anew_and_served_meanwhile(guards: Callable[..., Guard]) -> None:
+def test_an_expired_value_is_computed_again(guards: Callable[..., Guard]) -> None:
     guard = guards(ttl=0.2, stale=60)
     assert guard.get(lambda: 1) == 1
     threading.Event().wait(0.25)
@@ -189,7 +189,7 @@ def test_a_cache_that_hangs_is_a_store_that_does_not_answer(own_name: str) -> No
     asyncio.run(main())
 
 
-def test_who_is_cancelled_while_the_cache_is_written_leaves_no_duty(own_name: str) -> None:
+def test_a_caller_cancelled_during_the_cache_write_leaves_no_refresh_lease(own_name: str) -> None:
     class Slow(dict[str, bytes]):
         """A cache whose first write never ends."""
 

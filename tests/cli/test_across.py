@@ -43,12 +43,12 @@ def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
     assert world.claims() == []
     code, out, err = world.run("release", env=held)
     assert (code, out) == (76, "")
-    assert "is over: released" in err
+    assert "has ended: released" in err
     assert world.run("release", "-q", env=held) == (76, "", "")
     assert world.run("release", "-q", "--if-held", env=held) == (0, "", "")
 
 
-def test_wait_ends_when_nobody_holds_it_and_takes_nothing(world: World) -> None:
+def test_wait_ends_when_the_name_is_free_and_leaves_no_claim(world: World) -> None:
     assert world.run("wait", "job") == (0, "", "")
     text = acquire(world, "--as", "ann@web1")
     code, out, err = world.run("wait", "-n", "job")
@@ -64,7 +64,7 @@ def test_wait_ends_when_nobody_holds_it_and_takes_nothing(world: World) -> None:
     assert world.claims() == []
 
 
-def test_pick_takes_the_first_that_is_free_and_says_which(world: World) -> None:
+def test_pick_acquires_the_first_free_name_and_prints_it(world: World) -> None:
     names = ("gpu:0", "gpu:1")
     first = world.run("pick", *names, "--token-file", str(world.path("first")))
     assert first == (0, "gpu:0\n", "")
@@ -86,7 +86,7 @@ def test_pick_takes_the_first_that_is_free_and_says_which(world: World) -> None:
 def test_pick_prints_no_name_that_looks_like_two_lines(here: Here) -> None:
     code, out, err = here("pick", "a", "b\nc")
     assert (code, out) == (64, "")
-    assert "on a line of its own" in err
+    assert "can't be printed on one line" in err
     assert here.world.claims("a") == []
 
 
@@ -100,14 +100,14 @@ def test_its_time_is_what_was_asked_for_and_it_ends_then(world: World) -> None:
     assert (datetime.now().astimezone() - begun).total_seconds() > 1.9
 
 
-def test_those_who_look_are_told_that_nobody_renews_it(world: World) -> None:
+def test_ls_show_doctor_and_break_report_a_detached_hold_without_renewal(world: World) -> None:
     text = acquire(world, "--as", "ann@web1")
     assert "ann@web1 (detached: nobody renews it)" in world.run("ls")[1]
     row = world.run("show", "job")[1].splitlines()[-1]
-    assert re.fullmatch(r"detached +ann@web1 +.+ ago +in .+: nobody renews it +\d+", row)
+    assert re.fullmatch(r"detached +ann@web1 +.+ ago +in .+: no process renews it +\d+", row)
     (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
     assert (claim["owner"], claim["detached"]) == ("ann@web1", True)
-    assert "1 detached: nobody renews it" in world.run("doctor")[1]
+    assert "1 detached: no process renews it" in world.run("doctor")[1]
     # Once it is adopted somebody does
     hold = world.client.adopt(text)
     assert "(detached" not in world.run("ls")[1]
@@ -117,8 +117,8 @@ def test_those_who_look_are_told_that_nobody_renews_it(world: World) -> None:
     assert f"{world.client.owner} (detached: nobody renews it)" in world.run("ls")[1]
     code, out, _ = world.run("break", "--yes", "job")
     assert code == 0
-    assert f"of {world.client.owner} holds no more" in out
-    assert "nobody renews it: who has its token is told when that is next used" in out
+    assert f"of {world.client.owner} is no longer valid" in out
+    assert "no process renewed it; the next command that uses its token reports the loss" in out
 
 
 def test_a_token_goes_from_the_shell_to_python_and_back(world: World) -> None:
@@ -168,7 +168,7 @@ def test_a_token_file_is_for_its_owner_alone_and_is_removed(world: World, mask: 
     # Two of them with one file: the second takes nothing
     code, out, err = world.run("acquire", "another", *words[2:])
     assert (code, out) == (78, "")
-    assert "is there already" in err
+    assert "exists already" in err
     assert world.claims("another") == []
     assert world.run("release", "--token-file", str(file)) == (0, "", "")
     assert not file.exists()
@@ -176,7 +176,9 @@ def test_a_token_file_is_for_its_owner_alone_and_is_removed(world: World, mask: 
 
 
 @pytest.mark.parametrize("written", [b"", b"hf2.cut"])
-def test_a_file_without_a_token_is_said_to_be_one(world: World, written: bytes) -> None:
+def test_a_file_without_a_token_is_reported_and_left_unchanged(
+    world: World, written: bytes
+) -> None:
     file = world.path("token")
     file.write_bytes(written)
     file.chmod(0o600)
@@ -198,13 +200,13 @@ def test_a_token_file_is_never_made_through_a_link(world: World) -> None:
 @pytest.mark.parametrize(
     "file, code, why",
     [
-        ("nowhere/token", 78, "nowhere/token' can't be made: its folder isn't there. Name a file"),
-        ("x" * 300, 78, "can't be made: File name too long. Name a file in a folder"),
-        ("-", 64, "argument --token-file: '-' is no file; without --token-file the token goes to"),
+        ("nowhere/token", 78, "nowhere/token' can't be created: its folder doesn't exist. Name"),
+        ("x" * 300, 78, "can't be created: File name too long. Name a file in a folder"),
+        ("-", 64, "argument --token-file: '-' is not a file; without --token-file the token"),
     ],
     ids=["no folder", "long", "stdout"],
 )
-def test_a_token_file_that_cannot_be_made_is_told_with_a_remedy(
+def test_a_token_file_that_cannot_be_made_is_an_error_with_its_reason(
     here: Here, file: str, code: int, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here.world.path("."))
@@ -263,7 +265,7 @@ def test_a_token_file_on_a_full_disk_is_no_hold(world: World) -> None:
     assert world.claims() == []
 
 
-def test_who_waits_is_told_for_whom_and_is_served_in_turn(world: World) -> None:
+def test_acquire_waits_in_the_same_line_as_run(world: World) -> None:
     first = world.holding("--label", "first")
     second = world.start("acquire", "job")
     until(lambda: len(world.claims()) == 2, "it stands in line")
@@ -280,7 +282,7 @@ def holder_of(world: World) -> ClaimRecord:
     return next(claim for claim in world.claims() if claim.held)
 
 
-def test_a_wait_has_an_end_and_says_whom_it_was_for(world: World) -> None:
+def test_a_wait_times_out_and_names_the_holder(world: World) -> None:
     acquire(world, "--as", "ann@web1")
     code, out, err = world.run("acquire", "-w", "1.5", "job")
     assert (code, out) == (75, "")
@@ -310,7 +312,7 @@ def test_the_same_permits_and_sides_as_run(world: World) -> None:
     assert world.run("acquire", "-n", "--write", "data")[0] == 75
 
 
-def test_a_store_whose_holds_end_with_their_process_says_what_to_use_instead(world: World) -> None:
+def test_a_store_whose_holds_end_with_their_process_recommends_run(world: World) -> None:
     code, out, err = world.run("acquire", "job", "--url", "zookeeper://127.0.0.1:1")
     assert (code, out) == (78, "")
     assert "belongs to the process that took it" in err

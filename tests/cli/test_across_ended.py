@@ -53,7 +53,7 @@ def both(here: Here) -> Generator[Both]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_exit_status_says_what_is_held_after_a_signal(both: Both, place: str) -> None:
+def test_the_exit_status_is_true_after_a_signal_at_any_point(both: Both, place: str) -> None:
     most = points(both.acquire, function=place)
     both.release()
     for number in part(range(1, most + 1), usual=6):
@@ -65,7 +65,7 @@ def test_the_exit_status_says_what_is_held_after_a_signal(both: Both, place: str
 
 
 @pytest.mark.parametrize("name", part(QUITTING, usual=2))
-def test_a_second_signal_does_not_stop_the_giving_back(both: Both, name: str) -> None:
+def test_a_second_signal_does_not_stop_the_release(both: Both, name: str) -> None:
     number = signal.Signals["SIG" + name]
     with contextlib.ExitStack() as stack:
         again = Strike(

@@ -35,7 +35,7 @@ def file(here: Here) -> Path:
     return made
 
 
-def test_all_are_taken_looked_at_renewed_and_given_back(here: Here) -> None:
+def test_all_names_are_acquired_checked_renewed_and_released(here: Here) -> None:
     file = here.world.path("tokens")
     words = ("acquire", "--all", *NAMES, "--as", "ann@web1", "--token-file", str(file))
     assert here(*words) == (0, "", "")
@@ -83,7 +83,7 @@ def test_one_name_may_be_all_of_them(here: Here) -> None:
 def test_several_names_are_never_taken_by_mistake(here: Here) -> None:
     code, out, err = here("acquire", "web", "db")
     assert (code, out, err.count("\n")) == (64, "", 1)
-    assert "say --all" in err
+    assert "add --all" in err
     assert "holdfast pick" in err
     code, out, err = here("acquire", "--all", "web", "db", "web")
     assert (code, out, "'web' is named twice" in err) == (64, "", True)
@@ -134,7 +134,7 @@ def test_what_is_held_of_each_name_is_what_was_asked_for(here: Here) -> None:
 
 @pytest.mark.parametrize("command", ["renew", "check", "release", "release --if-held"])
 @pytest.mark.parametrize("over", NAMES)
-def test_one_that_is_over_hides_none_of_the_others(
+def test_a_lost_hold_hides_none_of_the_others(
     here: Here, file: Path, over: str, command: str
 ) -> None:
     here.world.client.break_(over, holder(here.world, over).fence)
@@ -142,7 +142,7 @@ def test_one_that_is_over_hides_none_of_the_others(
     lengthen = ["--ttl", "1h"] if command == "renew" else []
     code, out, err = here(*command.split(), *lengthen, "--token-file", str(file))
     assert code == (0 if "--if-held" in command else 76)
-    assert (err.count("\n"), f"hold on {over!r}" in err, "is over: broken" in err) == (1, 1, 1)
+    assert (err.count("\n"), f"hold on {over!r}" in err, "has ended: broken" in err) == (1, 1, 1)
     if command.startswith("release"):
         assert free(here, *NAMES)
         assert not file.exists()
@@ -187,7 +187,7 @@ def test_tokens_that_cannot_be_written_are_no_holds(world: World) -> None:
     assert world.claims("web") == world.claims("db") == []
 
 
-def test_all_are_renewed_where_that_cannot_be_told(here: Here, file: Path) -> None:
+def test_all_names_are_renewed_when_the_output_cannot_be_written(here: Here, file: Path) -> None:
     script = f"holdfast renew --ttl 45m --token-file {file} > /dev/full"
     env = {**here.world.env, "PYTHONUNBUFFERED": "1"}
     assert subprocess.run(["sh", "-c", script], env=env).returncode == 74

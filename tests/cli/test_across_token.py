@@ -34,12 +34,12 @@ def test_check_answers_by_its_exit_status(here: Here, monkeypatch: pytest.Monkey
     assert left - 5 < said["expires_in"] <= left + 1
     here.world.client.break_("job", passed.fence)
     code, out, err = here("check")
-    assert (code, out, "is over: broken" in err) == (76, "", True)
+    assert (code, out, "has ended: broken" in err) == (76, "", True)
     assert here("check", "-q") == (76, "", "")
     assert here.world.claims() == []
 
 
-def test_check_says_who_has_adopted_it_and_that_it_was_released(
+def test_check_names_the_adopter_and_reports_the_release(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TOKEN", here.held())
@@ -84,7 +84,7 @@ def test_what_has_expired_is_not_renewed(here: Here, monkeypatch: pytest.MonkeyP
     assert here.world.claims() == []
 
 
-def test_a_store_that_is_away_has_a_status_of_its_own(
+def test_an_unreachable_store_has_a_separate_exit_status(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TOKEN", here.held())
@@ -125,7 +125,7 @@ UNREADABLE = (by_link, by_folder, by_pipe, by_cut, by_absence)
 
 
 @pytest.mark.parametrize("spoil, status", [(by_mode, 78), *((one, 65) for one in UNREADABLE)])
-def test_a_token_file_that_is_not_ours_alone_is_refused(
+def test_a_token_file_open_to_other_users_is_refused(
     here: Here, spoil: Callable[[Path], None], status: int
 ) -> None:
     file = here.world.path("token")

@@ -26,8 +26,8 @@ def test_the_holder_is_out_the_next_is_in_and_the_fence_has_moved_on(world: Worl
     code, out, err = world.run("break", "job", "--yes")
     assert (code, err) == (0, "")
     told = re.match(
-        r"broke 'job': fence (\d+) of (\S+:sh) holds no more\n"
-        r"(\S+:sh) is told at its next renewal\n(.*)\n",
+        r"broke 'job': fence (\d+) of (\S+:sh) is no longer valid\n"
+        r"(\S+:sh) notices at its next renewal\n(.*)\n",
         out,
     )
     assert told is not None
@@ -58,7 +58,7 @@ def test_of_several_holders_one_must_be_named(world: World) -> None:
     assert [claim.fence for claim in world.claims()] == fences[1:]
 
 
-def test_who_waits_can_be_taken_out_of_the_line(world: World) -> None:
+def test_break_removes_a_waiter_from_the_line(world: World) -> None:
     world.holding()
     world.waiting()
     holder, waiter = world.claims()
@@ -73,23 +73,23 @@ def test_a_name_that_stays_occupied_after_its_job_can_be_freed(
     terminal.enter("holdfast break job")
     asked = terminal.expect(r"\[y/N\]")
     assert "has released 'job' (fence " in asked
-    assert "The name stays occupied until " in asked
+    assert "The name stays taken until " in asked
     terminal.press("n\r")
     terminal.expect("nothing was changed")
     code, out, err = world.run("break", "job", "--yes")
     assert (code, err) == (0, "")
     assert re.match(
-        r"broke 'job': fence \d+, released by \S+:true, is kept no more\nthe name is", out
+        r"broke 'job': fence \d+, released by \S+:true, is not kept now\nthe name is", out
     )
     assert world.claims() == []
 
 
 def test_a_free_name_is_nothing_to_break(world: World) -> None:
     code, out, err = world.run("break", "job", "--yes")
-    assert (code, out, err) == (1, "", "holdfast: nobody holds 'job': there is nothing to break\n")
+    assert (code, out, err) == (1, "", "holdfast: 'job' has no holder: there is nothing to break\n")
 
 
-def test_where_nobody_can_be_asked_it_takes_yes(world: World) -> None:
+def test_without_a_terminal_break_needs_the_option_yes(world: World) -> None:
     world.holding()
     code, _, err = world.run("break", "job")
     assert code == 64
@@ -114,7 +114,7 @@ def test_a_person_is_asked_and_may_say_no(world: World, terminal: Terminal) -> N
     assert len(world.claims()) == 1
 
 
-def test_a_person_says_yes(world: World, terminal: Terminal) -> None:
+def test_a_user_confirms_the_break_at_the_terminal(world: World, terminal: Terminal) -> None:
     world.holding()
     terminal.enter("holdfast break job --reason 'it hangs'")
     terminal.expect(r"Break it\? \[y/N\] ")
@@ -124,7 +124,7 @@ def test_a_person_says_yes(world: World, terminal: Terminal) -> None:
     assert world.claims() == []
 
 
-def test_the_system_log_says_who_took_what_from_whom_and_why(
+def test_the_system_log_records_the_user_the_hold_and_the_reason(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import syslog

@@ -77,7 +77,7 @@ def test_a_closed_stream_is_no_fault_of_holdfast(tmp_path: Path, command: str, c
 
 @pytest.mark.parametrize("full", [">&-", "> /dev/full"])
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["ls", "--help"], ["demo"]], ids=str)
-def test_output_that_cannot_be_written_has_a_status_of_its_own(
+def test_unwritable_output_has_a_separate_exit_status(
     tmp_path: Path, words: list[str], full: str
 ) -> None:
     assert holdfast(tmp_path, words, full)[0] == 74

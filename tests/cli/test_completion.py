@@ -97,10 +97,10 @@ def test_bash_offers_commands_and_files_for_what_is_to_be_run(world: World) -> N
 def test_fish_offers_commands_options_and_names(world: World) -> None:
     world.holding(name="nightly")
     for line, word in {
-        "holdfast sho": "show\tshow who holds a name and who waits for it",
-        "holdfast queue show --st": "--state\tthose that are waiting, delayed, taken or dead",
+        "holdfast sho": "show\tshow the holders and the waiters of a name",
+        "holdfast queue show --st": "--state\tonly jobs that are waiting, delayed, taken or dead",
         "holdfast run nig": "nightly",
-        "holdfast run job -- holdfast queue pur": "purge\tremove jobs for good",
+        "holdfast run job -- holdfast queue pur": "purge\tremove jobs permanently",
         "holdfast release --token-file b": "bin/",
     }.items():
         script = f"holdfast completion fish | source; complete -C '{line}'"

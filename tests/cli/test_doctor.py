@@ -50,7 +50,7 @@ def test_a_store_in_use_is_well_and_its_users_are_counted(world: World) -> None:
         assert found[subject], subject
 
 
-def test_it_says_where_the_url_comes_from(world: World) -> None:
+def test_doctor_reports_the_source_of_the_url(world: World) -> None:
     assert "from $HOLDFAST_URL" in findings(world)[1]["url"][0]["text"]
     assert "from --url" in findings(world, "--url", "memory://")[1]["url"][0]["text"]
     del world.env["HOLDFAST_URL"]
@@ -63,14 +63,14 @@ def test_the_test_lock_leaves_nothing_behind(world: World) -> None:
     assert list((world.folder / "locks.db.d" / "sessions").iterdir()) == []
 
 
-def test_what_a_store_can_not_do_is_said(world: World) -> None:
+def test_doctor_lists_missing_capabilities(world: World) -> None:
     code, found = findings(world, "--url", "memory://")
     assert code == 0
     assert any("between processes" in finding["text"] for finding in found["abilities"])
-    assert world.run("doctor", "--url", "memory://")[1].endswith("things to look at\n")
+    assert world.run("doctor", "--url", "memory://")[1].endswith("things to check\n")
 
 
-def test_a_folder_that_anybody_may_write_to_fails_with_the_remedy(world: World) -> None:
+def test_a_folder_that_any_user_can_write_to_fails_with_the_remedy(world: World) -> None:
     world.folder.chmod(0o777)
     code, found = findings(world)
     assert code == 1
@@ -78,7 +78,7 @@ def test_a_folder_that_anybody_may_write_to_fails_with_the_remedy(world: World) 
     assert "mkdir -m 700 " in found["store"][0]["text"]
 
 
-def test_a_process_that_sits_in_the_gate_is_named(world: World) -> None:
+def test_a_process_that_blocks_the_file_mutex_is_named(world: World) -> None:
     world.run("run", "job", "--", "true")
     program = (
         "import fcntl, os, sys; f = open(sys.argv[1], 'r+b'); fcntl.flock(f, 2);"
@@ -150,7 +150,7 @@ def test_an_unusable_url_fails_as_a_finding(world: World) -> None:
         assert [f["level"] for list_ in found.values() for f in list_].count("fail") == 1
 
 
-def test_the_command_mends_and_says_what_is_gone(world: World) -> None:
+def test_the_command_repairs_and_reports_what_is_lost(world: World) -> None:
     world.run("queue", "put", "jobs", "one")
     world.run("queue", "put", "jobs", "two")
     with closing(sqlite3.connect(f"{world.folder}/locks.db-queues", isolation_level=None)) as books:
@@ -164,4 +164,4 @@ def test_the_command_mends_and_says_what_is_gone(world: World) -> None:
     # And where there is nothing of the kind
     code, out, err = world.run("doctor", "--mend", "--url", "memory://")
     assert (code, err) == (1, "")
-    assert "it is for the serial queues of sqlite://" in out
+    assert "`--mend` is for the serial queues of sqlite://" in out

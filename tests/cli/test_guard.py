@@ -53,7 +53,7 @@ def failed(guard: Guard, key: str) -> None:
     guard.stats()
 
 
-def test_show_also_tells_what_the_guard_of_that_name_counted(
+def test_show_also_prints_the_counts_of_the_guard_of_that_name(
     client: Client, capsys: Capture
 ) -> None:
     filled(client)
@@ -86,7 +86,7 @@ def test_ls_has_one_line_for_all_guards_and_no_table(client: Client, capsys: Cap
     assert "guard" not in capsys.readouterr().out
 
 
-def test_who_may_not_look_at_guards_sees_the_locks(
+def test_without_the_right_to_read_guards_ls_lists_the_locks(
     client: Client, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -114,7 +114,7 @@ def test_guards_are_listed_with_what_was_counted(client: Client, say: Say) -> No
     assert say("ls", "user", "--names")[1] == "user:{id}\n"
     assert [one["hits"] for one in json.loads(say("ls", "--json")[1])] == [2, 0]
     assert say("ls", "nothing")[:2] == (
-        0, "there is no guard that begins with nothing of which anything was counted\n",
+        0, "no guard that begins with nothing has any counts\n",
     )  # fmt: skip
 
 
@@ -137,12 +137,12 @@ def test_a_failure_is_shown_with_its_reason_and_cannot_steer_the_terminal(
     failed(client.guard("user", ttl=60, failure_ttl=60), "7")
     out = say("show", "user", "7")[1]
     assert "value '7': missing" in out
-    assert r"failed 1 time in a row, tried again in " in out
+    assert r"failed 1 time in a row, retried in " in out
     assert r"LookupError: no \x1b[31mpage" in out
     assert say("show", "user")[1].count("\n") == 1
 
 
-def test_who_computes_is_shown(client: Client, say: Say) -> None:
+def test_show_names_the_client_that_computes(client: Client, say: Say) -> None:
     seen = []
 
     def compute() -> str:
@@ -156,8 +156,8 @@ def test_who_computes_is_shown(client: Client, say: Say) -> None:
     assert seen[1] == client.owner
 
 
-def test_a_guard_that_nobody_has_used_is_no_error(client: Client, say: Say) -> None:
-    assert say("show", "none") == (0, "none: nothing was counted of it\n", "")
+def test_an_unused_guard_is_no_error(client: Client, say: Say) -> None:
+    assert say("show", "none") == (0, "none: it has no counts\n", "")
     assert say("show", "none", "key")[1].endswith("value 'key': missing\n")
 
 
@@ -166,21 +166,23 @@ def test_values_are_forgotten(client: Client, say: Say) -> None:
     assert guard.get_many(["a", "b"], str.upper) == {"a": "A", "b": "B"}
     assert say("invalidate", "homepage", "a", "b", "c") == (
         0,
-        "2 values of homepage forgotten\n",
+        "2 values of homepage invalidated\n",
         "",
     )
-    assert say("invalidate", "homepage")[:2] == (0, "1 value of homepage forgotten\n")
-    assert say("invalidate", "homepage")[:2] == (1, "0 values of homepage forgotten\n")
+    assert say("invalidate", "homepage")[:2] == (0, "1 value of homepage invalidated\n")
+    assert say("invalidate", "homepage")[:2] == (1, "0 values of homepage invalidated\n")
     assert guard.get(lambda: "new") == "new"
 
 
-def test_values_in_another_cache_are_left_to_those_who_have_it(client: Client, say: Say) -> None:
+def test_values_in_an_external_cache_are_not_invalidated_by_the_command(
+    client: Client, say: Say
+) -> None:
     filled(client, cache={})
-    assert "kept in another cache" in say("show", "homepage")[1]
+    assert "in an external cache" in say("show", "homepage")[1]
     assert json.loads(say("show", "homepage", "--json")[1])["value"]["elsewhere"] is True
     code, out, err = say("invalidate", "homepage")
     assert (code, out) == (78, "")
-    assert "kept in another cache" in err
+    assert "in an external cache" in err
     assert "its value: fresh" in say("show", "homepage")[1]
 
 

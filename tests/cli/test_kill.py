@@ -44,12 +44,12 @@ def test_the_command_dies_with_us_and_the_next_in_line_holds_at_once(
     assert not alive(running.command)
 
 
-def test_when_the_keeper_is_killed_we_say_so_and_answer_76(world: World) -> None:
+def test_a_killed_holder_process_is_reported_with_exit_status_76(world: World) -> None:
     running = world.holding()
     os.kill(keeper_of(running), signal.SIGKILL)
     code, _, err = running.end()
     assert code == 76
-    assert "the keeper of 'job' was killed" in err
+    assert "the holder process of 'job' was killed" in err
 
 
 @pytest.mark.parametrize("who", ["the front", "its group"])
@@ -101,7 +101,7 @@ def test_what_lives_on_when_both_are_killed_keeps_the_name_for_the_ttl(world: Wo
         os.kill(rest, signal.SIGKILL)
 
 
-def test_who_is_killed_while_waiting_leaves_the_line(world: World) -> None:
+def test_a_killed_waiting_command_leaves_the_line(world: World) -> None:
     world.holding()
     for who in ("the front", "the keeper"):
         waiting = world.waiting()

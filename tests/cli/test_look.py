@@ -16,12 +16,12 @@ WICKED = "a\x1b[31m\x07\n\u202eb c"
 SEEN = r"a\x1b[31m\x07\n\u202eb c"
 
 
-def test_nothing_is_said_in_words(world: World) -> None:
+def test_an_empty_store_is_reported_in_words(world: World) -> None:
     assert world.run("ls") == (0, "no names are held or waited for\n", "")
     assert world.run("ls", "x") == (0, "no names that begin with x are held or waited for\n", "")
     assert world.run("ls", "--json") == (0, "[]\n", "")
     assert world.run("ls", "--names") == (0, "", "")
-    assert world.run("show", "x") == (0, "x is free: nobody holds it, nobody waits for it\n", "")
+    assert world.run("show", "x") == (0, "x is free: no holder, no waiter\n", "")
 
 
 def test_ls_has_a_row_for_each_name_and_with_all_for_each_claim(world: World) -> None:
@@ -39,7 +39,7 @@ def test_ls_has_a_row_for_each_name_and_with_all_for_each_claim(world: World) ->
     assert world.run("ls", "--names")[1] == "a:first\nb\n"
 
 
-def test_show_tells_the_whole_line(world: World) -> None:
+def test_show_prints_the_whole_line(world: World) -> None:
     world.holding("--label", "one")
     world.waiting("--label", "two")
     world.waiting("--label", "three")
@@ -53,7 +53,7 @@ def test_show_tells_the_whole_line(world: World) -> None:
     assert re.fullmatch(r"waits, 2\. +\S+:three +.+ ago +in .+ unless renewed +\d+", rows[2])
 
 
-def test_a_name_that_stays_occupied_after_its_job_says_until_when(world: World) -> None:
+def test_ls_prints_the_end_of_min_hold_after_the_job(world: World) -> None:
     begun = datetime.now().astimezone()
     assert world.run("run", "--min-hold", "1h", "--label", "hourly", "job", "--", "true")[0] == 0
     row = world.run("ls")[1].splitlines()[1]
@@ -63,7 +63,7 @@ def test_a_name_that_stays_occupied_after_its_job_says_until_when(world: World) 
     assert found, row
     assert abs(_seconds(found[1]) - (_seconds(f"{begun:%H:%M:%S}") + 3600) % 86_400) < BOUND_S
     head, _, _, story = world.run("show", "job")[1].splitlines()
-    assert re.fullmatch(r"job: lock, released, and kept occupied until [\d:]{8}", head)
+    assert re.fullmatch(r"job: lock, released, but kept until [\d:]{8}", head)
     assert re.fullmatch(r"released +\S+:hourly +.+ ago +kept until [\d:]{8} +\d+", story)
     (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
     assert claim["kept"] is True
@@ -79,7 +79,7 @@ def _seconds(clock: str) -> int:
     return hours * 3600 + minutes * 60 + seconds
 
 
-def test_readers_and_writers_are_told_apart(world: World) -> None:
+def test_ls_and_show_distinguish_readers_from_writers(world: World) -> None:
     reader = world.holding("-s")
     world.holding("-s")
     world.waiting("-x")
@@ -89,7 +89,7 @@ def test_readers_and_writers_are_told_apart(world: World) -> None:
     assert "rwlock, 1 reader" in world.run("ls")[1]
 
 
-def test_json_is_exact_and_has_all_there_is(world: World) -> None:
+def test_json_output_is_exact_and_complete(world: World) -> None:
     world.holding("--ttl", "20", "--label", WICKED, name=WICKED)
     (line,) = json.loads(world.run("ls", "--json")[1])
     assert (line["name"], line["kind"], line["capacity"]) == (WICKED, "lock", 1)

@@ -80,7 +80,7 @@ def test_a_lock_that_was_lost_as_the_command_ended_is_still_a_loss(world: World)
     assert err == "holdfast: lost 'job' (broken) before the command had ended\n"
 
 
-def test_a_lease_that_ends_while_the_lock_is_given_back_leaves_the_command_its_status(
+def test_a_lease_that_ends_during_the_release_keeps_the_exit_status(
     world: World,
 ) -> None:
     stops = [
@@ -131,7 +131,7 @@ class Blocked:
         self.process.communicate(b"")
 
 
-def test_a_store_that_does_not_answer_ends_the_command_before_its_lease_is_over(
+def test_a_silent_store_ends_the_command_before_its_lease_expires(
     world: World,
 ) -> None:
     started = boottime()
@@ -160,10 +160,10 @@ def test_a_store_that_is_silent_when_the_command_has_ended_leaves_it_its_status(
         ready.unlink()
         code, _, err = started.end()
     assert code == 3
-    assert "the command has ended, but its lock could not be given back" in err
+    assert "the command has ended, but its lock could not be released" in err
 
 
-def test_a_command_that_ignores_term_is_killed_before_its_lease_is_over(world: World) -> None:
+def test_a_command_that_ignores_term_is_killed_before_its_lease_expires(world: World) -> None:
     ready = world.path("ready")
     script = (
         f"trap '' TERM; echo $$ > {ready}.new; mv {ready}.new {ready}; while :; do sleep 60; done"

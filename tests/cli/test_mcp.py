@@ -86,12 +86,12 @@ def held(url: str, name: str) -> list[str]:
         return [one.owner for line in client.inspect(name, exact=True) for one in line.holders]
 
 
-def test_two_agents_contend_and_every_tool_tells_what_to_do(url: str) -> None:
+def test_two_agents_contend_and_every_tool_answers_in_clear_words(url: str) -> None:
     async def main() -> None:
         async with session(url, "--as", "ann") as ann, session(url, "--as", "bob") as bob:
             names = {tool.name for tool in (await ann.agent.list_tools()).tools}
             assert names == {"list", "acquire", "renew", "check", "release", "wait"}
-            assert "Nobody holds" in await ann("list")
+            assert "No name is held" in await ann("list")
             assert "You hold 'gpu' now, for 10 m" in await ann("acquire", name="gpu")
             # Who comes second is told of the first, waits, and is served when it is given back
             busy = await bob("acquire", name="gpu", wait="0s")
@@ -113,29 +113,29 @@ def test_two_agents_contend_and_every_tool_tells_what_to_do(url: str) -> None:
     play(main)
 
 
-def test_a_hold_ends_with_its_time_and_only_what_is_held_can_be_given_back(url: str) -> None:
+def test_a_hold_ends_with_its_time_and_only_a_held_name_can_be_released(url: str) -> None:
     async def main() -> None:
         async with session(url, "--longest", "1m") as ann:
             await ann("acquire", name="x", lasts="1s", permits=2)
             assert len(held(url, "x")) == 1
             await asyncio.to_thread(until, lambda: not held(url, "x"), "its time is over")
-            assert "its time was over" in await ann("check", name="x")
+            assert "its time has expired" in await ann("check", name="x")
             for tool in ("release", "renew"):
                 failed, said = await ann.ask(tool, name="x")
                 assert failed
-                assert "You don't hold 'x': its time was over" in said
+                assert "You don't hold 'x': its time has expired" in said
             failed, said = await ann.ask("acquire", name="x", lasts="2h")
             assert failed
-            assert "2h is not from 1.0 s to 1 m" in said
+            assert "2h is not between 1.0 s and 1 m" in said
 
     play(main)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "ci/" + 600 * "x"}, "name"),
-    ({"name": "ci/x", "lasts": "soon"}, "'soon' is no duration"),
-    ({"name": "ci/x", "lasts": "0s"}, "0s is not from 1.0 s to 1 h"),
-    ({"name": "ci/x", "wait": "-1s"}, "is no duration"),
+    ({"name": "ci/x", "lasts": "soon"}, "'soon' is not a duration"),
+    ({"name": "ci/x", "lasts": "0s"}, "0s is not between 1.0 s and 1 h"),
+    ({"name": "ci/x", "wait": "-1s"}, "is not a duration"),
     ({"name": "ci/x", "permits": 0}, "permits"),
     ({"name": "ci/x", "permits": "many"}, "permits"),
     ({"name": "other"}, "must begin with 'ci/'"),
@@ -151,7 +151,7 @@ def test_what_makes_no_sense_is_refused_with_a_remedy(tmp_path: Path) -> None:
                 assert failed, named
                 assert told in said
                 assert "Traceback" not in said
-            assert "Nobody holds" in await ann("list")
+            assert "No name is held" in await ann("list")
 
     play(main)
 
@@ -164,8 +164,8 @@ def test_only_a_server_that_may_break_has_the_tool(tmp_path: Path) -> None:
             await bob("acquire", name="x")
             with Client(url) as client:
                 (fence,) = [one.fence for one in client.inspect("x", exact=True)[0].holders]
-            assert "taken away" in await ann("break", name="x", fence=fence)
-            assert "Nobody has 'x'" in await ann("break", name="x", fence=fence)
+            assert "is broken" in await ann("break", name="x", fence=fence)
+            assert "No claim on 'x' has fence" in await ann("break", name="x", fence=fence)
             assert held(url, "x") == []
 
     play(main)
@@ -215,7 +215,7 @@ def ended(url: str, end: str) -> None:
     print(f"free after {time.monotonic() - begun:.2f} s")
 
 
-def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_sdk_the_error_names_the_package(tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('no mcp', name='mcp')\n")
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", "mcp", "--url", f"sqlite://{tmp_path}/l"],

@@ -29,11 +29,11 @@ def holdfast(*words: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_run_without_a_named_store_says_that_it_excludes_nobody_elsewhere(tmp_path: Path) -> None:
+def test_run_without_a_named_store_warns_that_other_hosts_are_not_excluded(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     done = holdfast("run", "backup", "--", "true", **home)
     assert done.returncode == 0, done.stderr
-    assert "excludes nobody on other hosts" in done.stderr
+    assert "excludes no process on other hosts" in done.stderr
     assert holdfast("run", "-q", "backup", "--", "true", **home).stderr == ""
     named = f"sqlite://{tmp_path}/locks.db"
     assert holdfast("run", "backup", "--", "true", HOLDFAST_URL=named).stderr == ""
@@ -74,12 +74,12 @@ TOKENS = {"renew": 65, "check": 65, "release": 65}
 #: Those that only look, with what they say where nothing is there.
 LOOKS = {
     "ls": (["ls"], "no names are held or waited for"),
-    "show": (["show", "job"], "job is free: nobody holds it, nobody waits for it"),
+    "show": (["show", "job"], "job is free: no holder, no waiter"),
     "queue ls": (["queue", "ls"], "there is no queue"),
     "queue show": (["queue", "show", "jobs"], "there is no queue 'jobs'"),
     "queue dead": (["queue", "dead", "jobs"], "there is no queue 'jobs'"),
-    "guard ls": (["guard", "ls"], "there is no guard of which anything was counted"),
-    "guard show": (["guard", "show", "g"], "g: nothing was counted of it"),
+    "guard ls": (["guard", "ls"], "no guard has any counts"),
+    "guard show": (["guard", "show", "g"], "g: it has no counts"),
 }
 #: They say themselves which store they use, need one in a database, or use none.
 OTHERS = {"doctor", "purge", "schema", "demo", "completion"}
@@ -93,9 +93,7 @@ def test_every_command_is_one_that_changes_or_one_that_looks() -> None:
 
 @pytest.mark.usual(3)
 @pytest.mark.parametrize("command", CHANGES)
-def test_what_changes_a_store_that_nobody_has_named_says_which_it_is(
-    command: str, tmp_path: Path
-) -> None:
+def test_a_command_that_changes_an_unnamed_store_names_it(command: str, tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     words, code = CHANGES[command]
     done = holdfast(*words, **home)
@@ -103,7 +101,7 @@ def test_what_changes_a_store_that_nobody_has_named_says_which_it_is(
     said = [line for line in done.stderr.splitlines() if "no store is named" in line]
     assert len(said) == 1, done.stderr
     assert f"this user's local file, sqlite://{tmp_path}" in said[0]
-    assert "excludes nobody on other hosts" in said[0]
+    assert "excludes no process on other hosts" in said[0]
     # Given a name, it is what was meant
     named = holdfast(*words, **home, HOLDFAST_URL=f"sqlite://{tmp_path}/locks.db")
     assert (named.returncode, "no store is named" in named.stderr) == (code, False)
@@ -113,9 +111,7 @@ def test_what_changes_a_store_that_nobody_has_named_says_which_it_is(
 
 @pytest.mark.usual(3)
 @pytest.mark.parametrize("command", LOOKS)
-def test_what_finds_nothing_says_in_which_file_if_nobody_has_named_it(
-    command: str, tmp_path: Path
-) -> None:
+def test_an_empty_result_names_the_file_of_an_unnamed_store(command: str, tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     words, text = LOOKS[command]
     done = holdfast(*words, **home)
@@ -244,5 +240,5 @@ def test_the_environment_has_a_password_only_if_asked_for(
 def test_a_password_in_an_argument_is_warned_of(redis_url: str, own_name: str) -> None:
     url = redis_url.replace("redis://", f"redis://:{SECRET}@")
     done = holdfast("run", "-w", "1", "--url", url, own_name, "--", "true")
-    assert "every user of this machine sees" in done.stderr
+    assert "shows to every user of this machine" in done.stderr
     assert SECRET not in done.stderr

@@ -43,7 +43,7 @@ def say(capsys: Capture, *words: str) -> tuple[int, str, str]:
     return code, out, err
 
 
-def test_show_also_tells_how_many_jobs_of_that_name_stand_where(
+def test_show_also_prints_the_job_counts_of_the_queue_of_that_name(
     queue: Queue, capsys: Capture
 ) -> None:
     queue.put("one", group="a")
@@ -153,7 +153,7 @@ def test_a_line_may_be_a_whole_job(queue: Queue, capsys: Capture, lines: Lines) 
     assert (second.group, second.state) == ("b", "delayed")
 
 
-def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
+def test_a_duplicate_is_reported_with_its_id(queue: Queue, capsys: Capture) -> None:
     for told in ("order:1\n", "order:1\tduplicate\n"):
         assert say(capsys, "put", "q", "x", "--id", "order:1", "--ids") == (0, told, "")
     assert queue.stats().waiting == 1
@@ -162,26 +162,26 @@ def test_a_duplicate_is_told_by_its_id(queue: Queue, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     "words, code, told",
     [
-        (["put", "q", "a", "b", "--id", "x"], 64, "--id goes with one job"),
-        (["put", "q", "{", "--json"], 65, "payload 1 is no JSON"),
-        (["put", "q", '[{"a": 1, "a": 2}]', "--json"], 65, "'a' stands twice in one object"),
+        (["put", "q", "a", "b", "--id", "x"], 64, "--id is for one job"),
+        (["put", "q", "{", "--json"], 65, "payload 1 is not JSON"),
+        (["put", "q", '[{"a": 1, "a": 2}]', "--json"], 65, "'a' occurs twice in one object"),
         (["put", "q", "[1e999]", "--json"], 78, "payload[0] is inf"),
-        (["put", "q", "1", "--jobs"], 65, 'payload 1 is no {"payload": ...}'),
+        (["put", "q", "1", "--jobs"], 65, 'payload 1 is not {"payload": ...}'),
         (["put", "q", '{"payload":1,"grup":2}', "--jobs"], 78, "'grup' is no part of a job"),
         (["put", "q", "a", "--group", "x" * 300], 78, "at most 256"),
-        (["put", "q", "a", "--delay", "2q"], 64, "is no duration"),
+        (["put", "q", "a", "--delay", "2q"], 64, "is not a duration"),
         (["put"], 64, "required: NAME"),
         (["pt", "q"], 64, 'there is no command \'pt\'; did you mean "put"?'),
         ([], 64, "required: VERB"),
         (["put", "q", "--jsn"], 64, 'did you mean "--json"? (see holdfast queue put --help)'),
-        (["work", "q"], 64, "give a command after the name"),
+        (["work", "q"], 64, "give either a command after the name"),
         (["work", "q", "--on-dead", "stop", "--", "true"], 64, "invalid choice: 'stop'"),
-        (["work", "q", "--rate", "x", "--", "true"], 64, "argument --rate: 'x' is no number"),
+        (["work", "q", "--rate", "x", "--", "true"], 64, "argument --rate: 'x' is not a number"),
         (["work", "q", "--rate", "0", "--", "true"], 78, "is not above 0"),
-        (["retry", "q"], 64, "say which"),
-        (["retry", "q", "--all", "x"], 64, "say which"),
-        (["purge", "q"], 64, "needs --yes where nobody can be asked"),
-        (["show", "q", "--limit", "0"], 64, "no whole number"),
+        (["retry", "q"], 64, "give either the ids"),
+        (["retry", "q", "--all", "x"], 64, "give either the ids"),
+        (["purge", "q"], 64, "needs --yes without a terminal"),
+        (["show", "q", "--limit", "0"], 64, "not a whole number"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_one_line_that_helps(
@@ -194,25 +194,29 @@ def test_what_makes_no_sense_is_one_line_that_helps(
     assert queue.jobs() == []
 
 
-def test_a_store_without_queues_says_so(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_queues_is_reported(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOLDFAST_URL", "redis+plain://localhost:1")
     code, _, err = say(capsys, "put", "q", "x")
     assert code == 78
     assert "no serial queues" in err
 
 
-def test_what_was_accepted_before_a_bad_line_is_told(
+def test_the_number_of_jobs_accepted_before_a_bad_line_is_reported(
     queue: Queue, capsys: Capture, lines: Lines
 ) -> None:
     lines(b"1\n" * 40_000 + b"{\n")  # more than is read at once
     code, _, err = say(capsys, "put", "q", "--json")
     assert code == 65
-    assert "line 40001 is no JSON" in err
-    assert f"{queue.stats().waiting} jobs had been accepted before that" in err
+    assert "line 40001 is not JSON" in err
+    assert f"{queue.stats().waiting} jobs accepted before the error" in err
     assert queue.stats().waiting > 0
 
 
-def test_ls_tells_how_many_jobs_stand_where(queue: Queue, url: str, capsys: Capture) -> None:
+def test_ls_prints_the_number_of_jobs_in_each_state(
+    queue: Queue, url: str, capsys: Capture
+) -> None:
     assert say(capsys, "ls")[1] == "there is no queue\n"
     queue.put_many([1, 2, 3], group="g")
     job = queue.take(0)
@@ -227,7 +231,7 @@ def test_ls_tells_how_many_jobs_stand_where(queue: Queue, url: str, capsys: Capt
     job.ack()
 
 
-def test_show_and_dead_tell_of_each_job_and_steer_no_terminal(
+def test_show_and_dead_list_each_job_without_control_characters(
     queue: Queue, capsys: Capture
 ) -> None:
     queue.put("a\x1b[31m", group="g")
@@ -255,7 +259,7 @@ def test_dead_letters_are_tried_again_by_id_or_all(queue: Queue, capsys: Capture
         job = queue.take(0)
         assert job
         job.dead_letter()
-    assert say(capsys, "retry", "q", "b")[:2] == (0, "'q': 1 dead letter is tried again\n")
+    assert say(capsys, "retry", "q", "b")[:2] == (0, "'q': 1 dead letter is retried\n")
     assert drained(queue) == ["b"]
     assert say(capsys, "retry", "--all", "q")[0] == 0
     assert sorted(map(str, drained(queue))) == ["a", "c"]
@@ -287,7 +291,7 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize("answer, code, left", [("y\n", 0, 0), ("n\n", 1, 3), ("", 1, 3)])
-def test_purge_asks_whoever_can_be_asked(
+def test_purge_asks_for_confirmation_at_a_terminal(
     queue: Queue, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, left: int
 ) -> None:
     queue.put_many([1, 2, 3])
@@ -296,11 +300,11 @@ def test_purge_asks_whoever_can_be_asked(
     monkeypatch.setattr(sys, "stdin", Screen(answer))
     assert mend.purge(options("purge", "q")) == code
     assert "'q' has 3 waiting, 0 taken, 0 dead." in screen.getvalue()
-    assert "Remove all but those that are taken? [y/N]" in screen.getvalue()
+    assert "Remove all jobs but the taken ones? [y/N]" in screen.getvalue()
     assert queue.stats().waiting == left
 
 
-def test_what_takes_long_says_how_far_it_is(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_purge_prints_its_progress(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "AFTER_S", 0.0)
     monkeypatch.setattr(progress, "EVERY_S", 0.0)
     screen = Screen()

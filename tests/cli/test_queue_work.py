@@ -132,7 +132,7 @@ def test_jobs_of_a_group_run_in_order_and_groups_side_by_side(tmp_path: Path) ->
         assert [one for one in out[:-1] if one[0] == group] == [f"{group}{n}" for n in range(3)]
 
 
-def test_the_exit_status_says_what_becomes_of_the_job(tmp_path: Path) -> None:
+def test_the_exit_status_decides_the_outcome_of_the_job(tmp_path: Path) -> None:
     jobs = ["exit 0", "exit 3", "exit 65", "kill -9 $$"]
     code, out, err = Worker(
         tmp_path, jobs, "q", "--drain", *QUICK, "--max-attempts", "2", "-c", 'sh -c "$(cat)"; exit'
@@ -143,7 +143,7 @@ def test_the_exit_status_says_what_becomes_of_the_job(tmp_path: Path) -> None:
         "job exit 65 dead 1 exit status 65",
         "job kill -9 $$ dead 2 ended by signal 9",
     ]
-    assert err.count("it is tried again") == 2
+    assert err.count("it is retried") == 2
     assert err.count("it is a dead letter") == 3
 
 
@@ -216,7 +216,7 @@ def test_a_worker_that_is_killed_takes_its_commands_along(tmp_path: Path) -> Non
     worker.end()
 
 
-def test_a_nursery_that_is_killed_ends_the_worker(tmp_path: Path) -> None:
+def test_a_killed_supervisor_ends_the_worker(tmp_path: Path) -> None:
     worker = Worker(tmp_path, ["x"], "q", "-c", RUNS + "sleep 60 & echo $! >> $MARK; wait")
     command = worker.command()
     until(lambda: len(worker.mark.read_text().split()) == 2, "it has started another")
@@ -290,7 +290,7 @@ def test_a_payload_lies_in_a_file_where_it_may_not_be_in_memory(
         assert os.read(nursery._filled(file, "eA=="), 9) == b"x"
 
 
-def test_a_drain_says_how_many_jobs_wait_until_later(tmp_path: Path) -> None:
+def test_drain_prints_the_number_of_jobs_that_wait_until_later(tmp_path: Path) -> None:
     jobs = [{"payload": "x", "group": "g"}] * 3
     words = ("q", "--drain", "--min-interval", "1h", "--", "true")
     code, out, err = Worker(tmp_path, jobs, *words).end()

@@ -18,7 +18,7 @@ from tests.cli.world import World, until
 lag.watch()
 
 
-def test_the_status_of_the_command_is_ours(world: World) -> None:
+def test_run_exits_with_the_status_of_the_command(world: World) -> None:
     assert world.run("run", "job", "--", "true") == (0, "", "")
     assert world.run("run", "job", "--", "sh", "-c", "exit 7") == (7, "", "")
 
@@ -28,7 +28,7 @@ def test_the_death_of_the_command_by_a_signal_is_128_and_its_number(world: World
     assert world.run("run", "job", "--", "sh", "-c", "kill -KILL $$")[0] == 137
 
 
-def test_a_command_that_is_not_there_is_127_and_says_so(world: World) -> None:
+def test_a_missing_command_is_reported_with_exit_status_127(world: World) -> None:
     code, out, err = world.run("run", "job", "--", "no-such-command")
     assert (code, out) == (127, "")
     assert err == "holdfast: cannot run 'no-such-command': No such file or directory\n"
@@ -54,7 +54,7 @@ def test_input_output_and_errors_are_the_commands_own(world: World) -> None:
     assert (code, out, err) == (0, "in\n", "e\n")
 
 
-def test_arguments_reach_the_command_as_they_are(world: World) -> None:
+def test_arguments_reach_the_command_unchanged(world: World) -> None:
     words = ["-n", "--", "a b", "", "*", "$HOME", "é\n"]
     code, out, _ = world.run("run", "job", "printf", "[%s]", *words)
     assert (code, out) == (0, "".join(f"[{w}]" for w in words))
@@ -102,7 +102,7 @@ def test_busy_is_75_or_what_is_wished_and_names_the_holder(world: World) -> None
     assert world.run("run", "-nqE", "0", "job", "--", "echo", "never") == (0, "", "")
 
 
-def test_w_waits_no_longer_than_it_says(world: World) -> None:
+def test_option_w_limits_the_wait(world: World) -> None:
     world.holding()
     begun = boottime()
     code, out, err = world.run("run", "-w", "500ms", "job", "--", "echo", "never")
@@ -111,7 +111,7 @@ def test_w_waits_no_longer_than_it_says(world: World) -> None:
     assert 0.5 <= boottime() - begun < 10 + lag.since(begun)
 
 
-def test_who_waits_is_told_after_a_second_for_whom(world: World) -> None:
+def test_a_waiting_command_prints_the_holder_after_a_second(world: World) -> None:
     running = world.holding("--label", "first")
     world.waiting()
     waiting = world.start("run", "job", "--", "true")
@@ -125,13 +125,13 @@ def test_who_waits_is_told_after_a_second_for_whom(world: World) -> None:
     assert waiting.end()[0] == 0
 
 
-def test_a_command_that_waits_for_itself_is_told_so(world: World) -> None:
+def test_a_command_that_waits_for_itself_gets_an_error_with_the_reason(world: World) -> None:
     code, _, err = world.run("run", "job", "--", "holdfast", "run", "-w", "4", "job", "--", "true")
     assert code == 75
     assert "it waits for itself" in err
 
 
-def test_those_who_wait_are_served_in_order(world: World) -> None:
+def test_waiters_are_served_in_order(world: World) -> None:
     running = world.holding()
     order = world.path("order")
     waiting = []
@@ -146,7 +146,7 @@ def test_those_who_wait_are_served_in_order(world: World) -> None:
     assert order.read_text().split() == ["0", "1", "2"]
 
 
-def test_a_semaphore_lets_so_many_run(world: World) -> None:
+def test_a_semaphore_limits_the_number_of_running_commands(world: World) -> None:
     first = world.holding("--semaphore", "2")
     world.holding("--semaphore", "2")
     assert world.run("run", "-nq", "--semaphore", "2", "job", "--", "true")[0] == 75
@@ -155,7 +155,7 @@ def test_a_semaphore_lets_so_many_run(world: World) -> None:
     assert world.run("run", "-nq", "--semaphore", "2", "job", "--", "true")[0] == 0
 
 
-def test_a_label_with_a_line_feed_reaches_the_command_as_it_is(world: World) -> None:
+def test_a_label_with_a_line_feed_reaches_the_command_unchanged(world: World) -> None:
     script = 'printf %s "$HOLDFAST_OWNER|$HOLDFAST_DEADLINE"'
     code, out, err = world.run("run", "--label", "a\nb", "job", "-c", script)
     assert (code, err) == (0, "")
@@ -182,7 +182,7 @@ def test_readers_share(world: World) -> None:
 
 @pytest.mark.usual(2)
 @pytest.mark.parametrize("how", EXCLUSIVE, ids=str)
-def test_who_runs_alone_excludes_readers_and_is_excluded_by_them(
+def test_an_exclusive_run_excludes_readers_and_is_excluded_by_them(
     world: World, how: list[str]
 ) -> None:
     reader = world.holding("-s")
@@ -273,7 +273,7 @@ def test_a_signal_to_the_owner_that_others_see_reaches_the_command_too(world: Wo
     assert running.end()[0] == 143
 
 
-def test_who_is_interrupted_while_waiting_leaves_the_line(world: World) -> None:
+def test_a_waiting_command_that_is_interrupted_leaves_the_line(world: World) -> None:
     world.holding()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         waiting = world.waiting()
@@ -282,7 +282,7 @@ def test_who_is_interrupted_while_waiting_leaves_the_line(world: World) -> None:
         assert len(world.claims()) == 1
 
 
-def test_what_we_were_told_to_ignore_the_command_ignores(world: World) -> None:
+def test_a_signal_that_run_ignores_is_ignored_by_the_command(world: World) -> None:
     ready = world.path("ready")
     script = f"touch {ready}; sleep 0.5; echo survived"
     started = world.start(
@@ -320,7 +320,7 @@ def test_the_command_has_pipes_that_break_as_they_do_alone(world: World) -> None
     assert (code, out, err) == (0, "y\n", "")
 
 
-def test_the_command_gets_no_descriptor_of_ours_but_two_far_up(world: World) -> None:
+def test_the_command_inherits_only_two_high_descriptors(world: World) -> None:
     code, out, _ = world.run("run", "job", "--", "ls", "-l", "/proc/self/fd")
     assert code == 0
     opened = {

@@ -85,7 +85,7 @@ def test_ctrl_c_while_waiting_leaves_the_line(terminal: Terminal, world: World) 
     assert len(world.claims()) == 1
 
 
-def test_ctrl_z_stops_the_job_and_fg_goes_on_with_the_lock_still_held(
+def test_ctrl_z_stops_the_job_and_fg_continues_it_under_the_same_hold(
     terminal: Terminal, world: World
 ) -> None:
     terminal.enter("holdfast run --ttl 6 job -- sh -c 'echo go; read x; echo got $x'")
@@ -104,7 +104,7 @@ def test_ctrl_z_stops_the_job_and_fg_goes_on_with_the_lock_still_held(
     assert world.claims() == []
 
 
-def test_bg_goes_on_behind_the_prompt(terminal: Terminal, world: World) -> None:
+def test_bg_continues_the_job_behind_the_prompt(terminal: Terminal, world: World) -> None:
     terminal.enter("holdfast run job -- bash -c 'echo go; sleep 3; echo over; sleep 60'")
     terminal.expect("\ngo\n")
     terminal.press(CTRL_Z)
@@ -170,7 +170,7 @@ def test_in_a_pipeline_the_command_gets_one_ctrl_c_for_one(terminal: Terminal) -
     assert len(re.findall("^INT|CINT", terminal.expect(PROMPT), re.MULTILINE)) == 1
 
 
-def test_a_script_that_goes_on_after_us_has_the_terminal(terminal: Terminal) -> None:
+def test_a_script_that_continues_after_run_has_the_terminal(terminal: Terminal) -> None:
     terminal.enter("bash -c 'holdfast run job -- true; echo go; read x; echo got $x'")
     terminal.expect("\ngo\n")
     terminal.enter("it")

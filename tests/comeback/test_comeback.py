@@ -21,7 +21,7 @@ EVERY = [*product([one for one in MADE if one != CLUSTER], WAYS), (CLUSTER, "wip
 
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("scheme, way", EVERY)
-def test_whatever_a_client_was_doing_goes_on(
+def test_every_client_activity_works_again_after_an_outage(
     scheme: str, way: str, own_name: str, request: pytest.FixtureRequest
 ) -> None:
     lag.watch()

@@ -70,7 +70,7 @@ def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
 
 
 @pytest.mark.parametrize("store", LIKE_THE_MODEL)
-def test_what_was_told_that_it_expired_is_not_called_broken_later(place: str) -> None:
+def test_a_claim_reported_as_expired_is_not_reported_as_broken_later(place: str) -> None:
     # Given a claim that has expired, and was told so
     module, parsed = url.find(place)
     name = f"differential:{os.urandom(8).hex()}"
@@ -97,7 +97,7 @@ def test_what_was_told_that_it_expired_is_not_called_broken_later(place: str) ->
 
 
 @pytest.mark.parametrize("store", LIKE_THE_MODEL)
-def test_one_that_a_store_served_sooner_may_have_less_of_its_lease(place: str) -> None:
+def test_a_claim_that_the_store_granted_earlier_may_have_less_lease_left(place: str) -> None:
     # Given one that waits behind a dead holder
     module, parsed = url.find(place)
     start = f"differential:{os.urandom(8).hex()}:"

@@ -76,7 +76,7 @@ def test_a_planted_fault_is_found(name: str, found: Found) -> None:
 
 
 class Poor(Lines):
-    """It does all it is asked, but says that it can do next to nothing."""
+    """A store that can do everything and declares almost no capability."""
 
 
 def test_what_a_store_can_not_do_must_be_refused(register: Register) -> None:
@@ -99,17 +99,17 @@ def test_a_property_that_a_store_does_not_have_is_not_asked_for(register: Regist
 
 
 class Rich(Lines):
-    """It says that it can't resize, and does."""
+    """A store that declares that it can't resize, and resizes."""
 
 
-def test_a_store_that_does_what_it_says_it_can_not_is_found(register: Register) -> None:
+def test_a_store_that_does_what_it_declares_impossible_is_found(register: Register) -> None:
     scheme = register(Rich)
     (run,) = (
         one
         for one in runs(scheme)
         if str(one) == f"{scheme}-sync-semaphore-fewer_permits_take_nothing_away"
     )
-    with pytest.raises(AssertionError, match="says that it has no resize"):
+    with pytest.raises(AssertionError, match="declares no resize"):
         run._replace(lacks="resize").on(f"{scheme}://")
 
 

@@ -231,7 +231,7 @@ def test_a_hold_stays_with_the_loop_that_took_it(client: AsyncClient, name: str)
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("way", ["lock", "hold", "all"])
-def test_a_body_that_ends_in_another_loop_has_its_own_loop_give_back_the_lock(
+def test_a_body_ended_in_another_loop_releases_in_the_loop_of_its_lock(
     client: AsyncClient, name: str, way: str
 ) -> None:
     async def body() -> Any:
@@ -345,7 +345,7 @@ def test_closing_a_client_closes_it_in_every_loop(
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite", "redis"])
-def test_a_client_forgets_loops_that_are_over(client: AsyncClient, name: str) -> None:
+def test_a_client_forgets_ended_loops(client: AsyncClient, name: str) -> None:
     async def main() -> weakref.ReferenceType[Any]:
         async with client.lock(name, timeout=10):
             return weakref.ref(asyncio.get_running_loop())

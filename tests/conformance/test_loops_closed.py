@@ -88,7 +88,7 @@ def test_an_error_of_one_loop_leaves_the_client_open_in_no_other(
         assert not other.inspect()
 
 
-def test_a_close_that_takes_long_in_another_loop_goes_on_there(
+def test_a_slow_close_in_another_loop_continues_there(
     others: list[Elsewhere], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loops, "ELSEWHERE_S", 0.1)

@@ -40,7 +40,7 @@ def test_every_case_that_is_written_is_registered() -> None:
     assert sorted(names) == sorted(one.name for one in all_cases())
 
 
-def test_every_store_of_ours_is_tested() -> None:
+def test_every_built_in_store_is_tested() -> None:
     # Given: a store may have several schemes
     modules = [BUILTIN[scheme] for scheme in ours.STORES]
     assert len(modules) == len(set(modules))
@@ -119,12 +119,12 @@ def test_in_turn_each_case_is_played_on_each_server_and_on_each_primitive_somewh
         assert len(played) == min(len({run.primitive for run in mine}), len(places)), one.name
 
 
-def test_a_case_is_for_both_faces_unless_it_says_why_not() -> None:
+def test_a_case_runs_on_both_faces_unless_it_gives_a_reason() -> None:
     for one in all_cases():
         assert one.faces == tuple(FACES) or len(one.faces) == 1
     alone = [one for one in all_cases() if len(one.faces) == 1]
     assert len(alone) < len(all_cases()) / 5
-    with pytest.raises(AssertionError, match="says why"):
+    with pytest.raises(AssertionError, match="gives its reason"):
         conformance.case("lock", only="aio")
 
 

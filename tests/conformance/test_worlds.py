@@ -152,7 +152,7 @@ def test_a_silent_server_holds_no_greenlet_up(
 
 
 @pytest.mark.parametrize("world", ["gevent", "eventlet"])
-def test_a_gate_that_another_process_stands_in_holds_no_greenlet_up(
+def test_a_file_mutex_held_by_another_process_blocks_no_greenlet(
     world: str, tmp_path: Path, own_name: str
 ) -> None:
     url = f"sqlite://{tmp_path}/locks.db"

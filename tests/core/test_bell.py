@@ -33,7 +33,7 @@ def rung(bell: Bell) -> bool:
 
 
 @pytest.mark.parametrize("verb", ["set", "wait"])
-def test_an_interrupt_amid_a_bell_keeps_nobody_from_ringing_it(verb: str) -> None:
+def test_an_interrupt_inside_a_bell_leaves_it_usable(verb: str) -> None:
     for number in itertools.count(1):
         bell = Bell()
         strike = Strike(number, within=("holdfast.runtime.blocking", "threading"))
@@ -45,7 +45,7 @@ def test_an_interrupt_amid_a_bell_keeps_nobody_from_ringing_it(verb: str) -> Non
     assert number > POINTS
 
 
-def test_a_bell_wakes_all_who_wait_and_those_who_come_until_it_is_cleared() -> None:
+def test_a_bell_wakes_present_and_later_waiters_until_it_is_cleared() -> None:
     bell = Bell()
     woken: list[bool] = []
     crowd = [threading.Thread(target=lambda: woken.append(bell.wait(SOON_S))) for _ in range(5)]

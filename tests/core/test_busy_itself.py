@@ -15,7 +15,7 @@ def said(holder: Client, other: Client) -> str:
     return str(busy.value)
 
 
-def test_the_error_says_that_this_process_holds_it_and_names_the_remedy() -> None:
+def test_the_error_names_this_process_as_the_holder_and_the_remedy() -> None:
     with Client("memory://itself") as client:
         assert "this process itself" in said(client, client)
         assert "reentrant=True" in said(client, client)

@@ -13,7 +13,7 @@ from holdfast import ConfigError
 from holdfast.core import checks
 
 
-def test_names_within_their_bounds_come_back_as_they_are() -> None:
+def test_names_within_their_bounds_are_returned_unchanged() -> None:
     for name in ("x", "x" * 512, "é" * 256, "\0", "a\nb", " ", "🔒" * 128):
         assert checks.name(name) == name
 

@@ -57,7 +57,7 @@ def test_a_silent_store_is_an_error_and_never_taken_for_busy(
         ({"blocking": False}, 1.5),
     ):
         begun = boottime()
-        with pytest.raises(StoreUnavailable, match="isn't known whether it is free"):
+        with pytest.raises(StoreUnavailable, match="is unknown whether the name is free"):
             locks.lock("x").acquire(**options)  # type: ignore[call-overload]
         assert boottime() - begun < most + lag.since(begun)
     store.mend()
@@ -76,7 +76,7 @@ def test_what_can_not_be_withdrawn_at_once_is_withdrawn_later(locks: Client, sto
         time.sleep(0.005)
 
 
-def test_an_outage_shorter_than_the_patience_costs_no_place_in_line(
+def test_an_outage_shorter_than_the_waiter_ttl_costs_no_place_in_line(
     locks: Client, store: Flaky, contend: Callable[..., Rival]
 ) -> None:
     rival = contend("x")
@@ -96,7 +96,7 @@ def test_an_outage_shorter_than_the_patience_costs_no_place_in_line(
     assert behind_us[0].holding
 
 
-def test_a_grant_that_comes_too_late_is_given_back_and_asked_for_again(
+def test_a_grant_that_comes_too_late_is_released_and_requested_again(
     locks: Client, lock_clock: TestClock, store: Flaky
 ) -> None:
     join = store.join
@@ -115,7 +115,7 @@ def test_a_grant_that_comes_too_late_is_given_back_and_asked_for_again(
     assert len({one.fence for one in answers if isinstance(one, Held)}) == 3
 
 
-def test_a_store_that_is_always_too_late_is_said_to_be_too_slow(
+def test_a_store_that_always_answers_too_late_is_reported_as_too_slow(
     locks: Client, lock_clock: TestClock, store: Flaky
 ) -> None:
     join = store.join
@@ -131,7 +131,7 @@ def test_a_store_that_is_always_too_late_is_said_to_be_too_slow(
     assert locks.inspect("x") == []
 
 
-def test_a_poke_for_an_earlier_ticket_of_the_same_id_is_not_believed(
+def test_a_wake_up_for_an_earlier_ticket_of_the_same_id_is_ignored(
     locks: Client, store: Flaky, contend: Callable[..., Rival]
 ) -> None:
     """The reply to a join was lost, its claim expired, and the join, repeated, entered again:
@@ -225,7 +225,7 @@ def test_a_client_that_is_closed_while_its_store_is_silent_gives_up(
     assert time.monotonic() - begun < 5
 
 
-def test_a_lease_is_believed_for_no_longer_than_its_ttl_whatever_the_store_says(
+def test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns(
     locks: Client, store: Flaky
 ) -> None:
     """So says a store whose clock was set back between a join and its repetition."""
@@ -260,7 +260,7 @@ def test_a_lease_is_believed_for_no_longer_than_its_ttl_whatever_the_store_says(
     assert store.calls["join_free"] == 1
 
 
-def test_a_long_wait_is_told_once_with_who_holds_and_for_how_long(
+def test_a_long_wait_is_logged_once_with_the_holder_and_the_position(
     locks: Client,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

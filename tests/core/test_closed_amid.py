@@ -259,9 +259,7 @@ SETTLES = {
     "kind, arrived",
     [(kind, how) for kind in GETS for how in (True, False) if how or kind != "guard"],
 )
-def test_what_a_request_gets_whose_client_closes_is_given_back(
-    kind: str, arrived: bool, space: str
-) -> None:
+def test_a_grant_to_a_client_that_closes_is_released(kind: str, arrived: bool, space: str) -> None:
     with Client(space) as other:
         amid = Amid(GETS[kind], other, arrived)
         amid.begin()
@@ -275,7 +273,7 @@ def test_what_a_request_gets_whose_client_closes_is_given_back(
 
 
 @pytest.mark.parametrize("kind", GETS)
-def test_what_is_got_amid_the_close_is_given_back(
+def test_a_grant_that_arrives_during_the_close_is_released(
     kind: str, space: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(space) as other:
@@ -296,7 +294,7 @@ def test_what_is_got_amid_the_close_is_given_back(
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("kind", GIVES)
-def test_what_a_request_gives_back_whose_client_closes_is_given_back(
+def test_a_release_during_the_close_takes_effect(
     kind: str, late: bool, space: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``late``: it begins amid the close."""

@@ -92,7 +92,7 @@ def test_under_asyncio_no_decorator_takes_what_runs_later(by: str, late: str, sh
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_runs_at_its_call_is_taken_in_every_shape(shape: str) -> None:
+def test_every_shape_of_a_function_that_runs_when_called_is_decorated(shape: str) -> None:
     with Client("memory://decorated") as locks:
         function = SHAPES[shape](plain)
         functools.update_wrapper(function, plain) if shape != "plain" else None
@@ -147,7 +147,7 @@ def test_work_that_a_plain_function_returned_is_refused(later: str) -> None:
 
 
 @pytest.mark.parametrize("made", [[1], "text", {"a": 1}, {1}, object(), io.StringIO("text")])
-def test_what_was_merely_returned_is_passed_on(made: object) -> None:
+def test_a_returned_value_is_passed_through_unchanged(made: object) -> None:
     with Client("memory://decorated") as locks:
         assert locks.lock("x")(lambda: made)() is made
 
@@ -239,7 +239,7 @@ def test_a_lock_of_asyncio_refuses_a_plain_function_at_once(shape: str) -> None:
     assert not ran
 
 
-def test_a_lock_of_asyncio_says_in_words_that_an_object_returned_nothing_to_await() -> None:
+def test_an_asyncio_lock_refuses_a_call_whose_result_cannot_be_awaited() -> None:
     lock = AsyncClient("memory://").lock("refused-object")
     call: Any = lock(_object(plain))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="NoneType, which can't be awaited"):

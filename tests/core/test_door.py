@@ -12,7 +12,7 @@ from holdfast.sync import Semaphore
 from holdfast.testing.clock import TestClock
 
 
-def test_two_threads_in_one_semaphore_object_give_back_each_its_own(locks: Client) -> None:
+def test_two_threads_in_one_semaphore_object_release_their_own_holds(locks: Client) -> None:
     semaphore = locks.semaphore("x", 2)
     holds: dict[str, Hold] = {}
     inside, first_out = threading.Barrier(2), threading.Event()
@@ -64,7 +64,7 @@ def test_leaving_what_was_not_entered_is_an_error(locks: Client) -> None:
         locks.lock("x").__exit__(None, None, None)
 
 
-def test_a_failed_entry_leaves_nobody_inside(locks: Client) -> None:
+def test_a_failed_entry_leaves_no_hold(locks: Client) -> None:
     lock = locks.lock("x", timeout=0)
     with lock:
         with pytest.raises(TimeoutError), lock:
@@ -85,7 +85,7 @@ def test_many_holds_of_one_lock_object_are_all_found_again(locks: Client) -> Non
     assert locks.inspect("x") == []
 
 
-def test_a_lock_object_lets_go_of_holds_that_expired(locks: Client, lock_clock: TestClock) -> None:
+def test_a_lock_object_forgets_expired_holds(locks: Client, lock_clock: TestClock) -> None:
     semaphore = locks.semaphore("x", 1000, ttl=30, auto_renew=False)
     for _ in range(200):
         semaphore.acquire()

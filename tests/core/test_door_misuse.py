@@ -45,7 +45,7 @@ async def within(semaphore: Any) -> AsyncGenerator[AsyncHold]:
         yield hold
 
 
-def test_a_body_that_ends_on_another_thread_after_a_loss_frees_nobody_elses_hold(
+def test_a_body_ended_on_another_thread_after_a_loss_frees_no_other_hold(
     locks: Client, lose: Callable[..., None]
 ) -> None:
     # Given one lock object; the first holder's lease is lost, and a second one entered
@@ -61,7 +61,7 @@ def test_a_body_that_ends_on_another_thread_after_a_loss_frees_nobody_elses_hold
         assert locks.inspect("x")[0].holders[0].fence == second.fence
 
 
-def test_two_generators_of_one_thread_give_back_each_its_own(locks: Client) -> None:
+def test_two_generators_of_one_thread_release_their_own_holds(locks: Client) -> None:
     semaphore = locks.semaphore("x", 2)
     one, other = entered(semaphore), entered(semaphore)
     first, second = next(one), next(other)
@@ -71,7 +71,7 @@ def test_two_generators_of_one_thread_give_back_each_its_own(locks: Client) -> N
     assert second.state is State.RELEASED
 
 
-def test_a_second_end_of_a_with_frees_nobody_elses_hold(locks: Client) -> None:
+def test_a_second_end_of_a_with_frees_no_other_hold(locks: Client) -> None:
     lock = locks.lock("x")
     lock.__enter__()
     lock.__exit__(None, None, None)
@@ -96,7 +96,7 @@ def test_a_body_that_failed_shows_its_own_exception_where_nothing_can_be_release
     other.close()  # type: ignore[attr-defined]
 
 
-def test_an_exit_stack_is_unwound_on_another_thread_beside_a_second_one(locks: Client) -> None:
+def test_an_exit_stack_unwound_on_another_thread_frees_its_own_hold(locks: Client) -> None:
     semaphore = locks.semaphore("x", 2)
     one, other = contextlib.ExitStack(), contextlib.ExitStack()
     first = one.enter_context(semaphore)
@@ -107,7 +107,7 @@ def test_an_exit_stack_is_unwound_on_another_thread_beside_a_second_one(locks: C
     assert second.state is State.RELEASED
 
 
-def test_what_one_thread_entered_by_hand_another_one_may_leave_if_nobody_else_is_inside(
+def test_a_sole_hold_entered_by_hand_may_be_left_by_another_thread(
     locks: Client,
 ) -> None:
     lock = locks.lock("x")
@@ -136,7 +136,7 @@ def test_a_statement_around_is_not_left_by_what_it_calls(locks: Client) -> None:
     assert inner.state is State.RELEASED
 
 
-def test_a_task_that_goes_on_with_anothers_generator_gives_back_that_ones_hold() -> None:
+def test_a_task_that_ends_anothers_generator_releases_its_hold() -> None:
     async def main() -> None:
         async with AsyncClient("memory://moved-generators") as client:
             semaphore = client.semaphore("x", 2)
@@ -203,7 +203,7 @@ def test_an_end_by_hand_leaves_a_generator_of_its_task_alone() -> None:
     asyncio.run(main())
 
 
-def test_wrappers_are_told_apart_by_the_statement_that_uses_them(locks: Client) -> None:
+def test_wrappers_are_distinguished_by_the_statement_that_uses_them(locks: Client) -> None:
     semaphore = locks.semaphore("x", 2)
 
     class Wrapper:

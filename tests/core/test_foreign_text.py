@@ -95,7 +95,7 @@ def test_no_listing_is_forged(
     assert plain(said.out + said.err), repr(said)
 
 
-def test_what_can_be_printed_is_left_as_it_is() -> None:
+def test_printable_text_is_left_unchanged() -> None:
     assert visible("Grüße, 世界 'x'") == "Grüße, 世界 'x'"
     assert visible(EVIL).isprintable()
 

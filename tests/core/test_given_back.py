@@ -47,14 +47,14 @@ def test_work_that_was_protected_to_its_end_does_not_fail_for_a_silent_store(
     with WISHES[kind](locks):  # type: ignore[attr-defined]
         store.down = {"leave", "leave_all"}
     told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-    assert any("'x'" in text and "could not be given back" in text for text in told)
+    assert any("'x'" in text and "could not be released" in text for text in told)
     # The keeper withdraws it when the store answers again
     store.mend()
     lock_clock.advance(5)
     assert locks.inspect("x") == []
 
 
-def test_a_decorated_function_returns_though_its_lock_could_not_be_given_back(
+def test_a_decorated_function_returns_although_the_release_failed(
     locks: Client, lock_clock: TestClock
 ) -> None:
     store = locks._ctx.store = Slow(locks._ctx.store, lock_clock)  # type: ignore[assignment]
@@ -68,7 +68,7 @@ def test_a_decorated_function_returns_though_its_lock_could_not_be_given_back(
     store.mend()
 
 
-def test_a_release_that_is_called_still_says_that_it_is_not_known(locks: Client) -> None:
+def test_an_explicit_release_raises_if_the_result_is_unknown(locks: Client) -> None:
     store = behind(locks)
     hold = locks.lock("x", ttl=1).acquire()
     store.down = {"leave"}
@@ -94,7 +94,7 @@ def test_a_release_after_one_that_was_not_answered_is_no_loss(
 
 
 @pytest.mark.parametrize("kind", ["lock", "all"])
-def test_a_lease_that_ends_while_it_is_given_back_does_not_fail_the_body(
+def test_a_lease_that_ends_during_the_release_does_not_fail_the_body(
     kind: str, locks: Client, lock_clock: TestClock
 ) -> None:
     store = behind(locks)
@@ -158,7 +158,7 @@ def test_two_releases_at_once_both_say_that_it_was_held() -> None:
     asyncio.run(main())
 
 
-def test_a_with_that_ends_during_a_release_is_not_told_of_a_loss() -> None:
+def test_a_with_that_ends_during_a_release_reports_no_loss() -> None:
     async def main() -> None:
         async with AsyncClient("memory://release-in-with") as client:
             store = client._ctx.store = Held(client._ctx.store)  # type: ignore[assignment]
@@ -172,7 +172,7 @@ def test_a_with_that_ends_during_a_release_is_not_told_of_a_loss() -> None:
     asyncio.run(main())
 
 
-def test_a_release_beside_an_extension_is_no_loss() -> None:
+def test_a_release_during_an_extension_is_no_loss() -> None:
     async def main() -> None:
         async with AsyncClient("memory://release-and-extend") as client:
             store = client._ctx.store = Held(client._ctx.store)  # type: ignore[assignment]
@@ -199,7 +199,7 @@ def test_a_release_beside_an_extension_is_no_loss() -> None:
     asyncio.run(main())
 
 
-def test_who_waits_for_the_loss_of_a_detached_hold_wakes(locks: Client) -> None:
+def test_wait_lost_of_a_detached_hold_returns(locks: Client) -> None:
     hold = locks.lock("x").acquire()
     found: list[Loss | None] = []
     waiting = threading.Thread(target=lambda: found.append(hold.wait_lost()))
@@ -299,7 +299,7 @@ def test_an_adoption_whose_answer_is_lost_leaves_nothing(
     assert locks.inspect("x") == []
 
 
-def test_an_adoption_that_is_closed_amid_its_way_leaves_nothing() -> None:
+def test_an_adoption_interrupted_by_a_close_leaves_nothing() -> None:
     class Stopped(Flaky):
         async def keep(self, keeps, within):  # type: ignore[no-untyped-def]
             answers = await super().keep(keeps, within)

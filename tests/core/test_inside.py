@@ -103,7 +103,7 @@ def several_held(locks: Client) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("make", [jobs, delivery, lock, hold, several, several_held])
-def test_a_generator_that_is_collected_inside_the_store_gives_back_what_it_has(
+def test_a_generator_collected_inside_the_store_releases_its_claims(
     locks: Client, make: Callable[[Client], Iterator[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raised: list[object] = []
@@ -147,7 +147,7 @@ def test_another_client_of_the_same_file_is_refused_inside_the_store(
             pass
 
 
-def test_a_generator_that_is_collected_in_the_store_of_a_loop_gives_back_what_it_has(
+def test_a_generator_collected_in_the_store_of_a_loop_frees_its_claims(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     raised: list[object] = []
@@ -171,12 +171,12 @@ def test_a_generator_that_is_collected_in_the_store_of_a_loop_gives_back_what_it
         asyncio.run(main(locks))
         # Then it called nothing, and what it had is free for others
         assert raised == [], "it called the store, which refused"
-        assert "could not be given back" not in caplog.text
+        assert "could not be released" not in caplog.text
         until(lambda: locks.inspect("x", exact=True) == [])
 
 
 @pytest.mark.parametrize("call", ["acquire", "with", "release"])
-def test_a_signal_handler_that_strikes_inside_the_store_is_refused_at_once(
+def test_a_signal_handler_that_runs_inside_the_store_is_refused_at_once(
     locks: Client, call: str
 ) -> None:
     held = locks.lock("held").acquire()

@@ -32,7 +32,7 @@ WAITS: dict[str, tuple[Callable[[Client], Any], Callable[[Client], Any]]] = {
 
 
 @pytest.mark.parametrize("which", WAITS)
-def test_who_would_wait_for_itself_for_ever_is_told_at_once(
+def test_a_thread_that_would_wait_for_itself_is_refused_at_once(
     which: str, two: tuple[Client, Client]
 ) -> None:
     outer, inner = WAITS[which]
@@ -40,7 +40,7 @@ def test_who_would_wait_for_itself_for_ever_is_told_at_once(
     def work() -> None:
         where = here(1)
         with outer(two[0]):
-            with pytest.raises(NotSupported, match="wait for itself for ever") as told:
+            with pytest.raises(NotSupported, match="wait for itself forever") as told:
                 inner(two[1]).acquire()
             assert where in str(told.value)
             with pytest.raises(NotSupported), inner(two[1]):
@@ -61,7 +61,7 @@ def test_two_objects_of_one_client_are_no_better(two: tuple[Client, Client]) -> 
     ended(work)
 
 
-def test_what_fits_beside_what_is_held_is_had(two: tuple[Client, Client]) -> None:
+def test_a_claim_that_fits_next_to_own_holds_is_granted(two: tuple[Client, Client]) -> None:
     def work() -> None:
         with two[0].semaphore("s", 3, weight=2), two[1].semaphore("s", 3):
             pass
@@ -73,7 +73,9 @@ def test_what_fits_beside_what_is_held_is_had(two: tuple[Client, Client]) -> Non
     ended(work)
 
 
-def test_what_fits_beside_what_is_held_is_had_after_others(two: tuple[Client, Client]) -> None:
+def test_a_claim_that_fits_next_to_own_holds_is_granted_after_others(
+    two: tuple[Client, Client],
+) -> None:
     with Client(two[0].url) as third:
         hold = third.semaphore("s", 3).acquire()
 
@@ -85,7 +87,9 @@ def test_what_fits_beside_what_is_held_is_had_after_others(two: tuple[Client, Cl
         ended(work)
 
 
-def test_the_decorated_function_is_told_by_its_caller(two: tuple[Client, Client]) -> None:
+def test_the_error_of_a_decorated_function_names_the_line_of_its_caller(
+    two: tuple[Client, Client],
+) -> None:
     @two[0].lock("x")
     def once(again: bool) -> None:
         if again:
@@ -125,7 +129,7 @@ def by_hand(client: Client, end: Callable[[Work], None]) -> None:
 
 
 @pytest.mark.parametrize("take", [bare, by_hand])
-def test_what_another_may_give_back_is_waited_for_with_a_warning(
+def test_a_hold_that_another_thread_may_release_is_awaited_with_a_warning(
     take: Any, two: tuple[Client, Client], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "holdfast")
@@ -153,7 +157,7 @@ def test_a_stack_is_named_by_its_caller(two: tuple[Client, Client]) -> None:
     ended(work)
 
 
-def test_a_wait_with_an_end_ends_and_says_the_same(
+def test_a_bounded_wait_times_out_and_names_the_line_of_the_hold(
     two: tuple[Client, Client], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "holdfast")
@@ -170,7 +174,7 @@ def test_a_wait_with_an_end_ends_and_says_the_same(
     assert len(caplog.messages) == 1
 
 
-def test_of_another_thread_nothing_is_said(
+def test_a_hold_of_another_thread_causes_no_warning(
     two: tuple[Client, Client], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "holdfast")
@@ -196,7 +200,7 @@ def test_a_computation_does_not_wait_for_itself_by_another_client(
     two: tuple[Client, Client],
 ) -> None:
     one, other = (client.guard("g", ttl=60) for client in two)
-    with pytest.raises(ConfigError, match="asks for it itself"):
+    with pytest.raises(ConfigError, match="asks for the same value"):
         ended(lambda: one.get(lambda: other.get(lambda: 1)))
     assert ended(lambda: one.get(lambda: other.get(lambda: 1, key="b"), key="a")) == 1
 
@@ -204,11 +208,11 @@ def test_a_computation_does_not_wait_for_itself_by_another_client(
 # -- tasks ---------------------------------------------------------------------------------------
 
 
-def test_a_task_is_told_at_once_as_well(space: str) -> None:
+def test_a_task_that_would_wait_for_itself_is_refused_at_once(space: str) -> None:
     async def case(one: AsyncClient, other: AsyncClient) -> None:
         where = here(1)
         async with one.lock("x"):
-            with pytest.raises(NotSupported, match="for ever") as told:
+            with pytest.raises(NotSupported, match="forever") as told:
                 await other.lock("x").acquire()
             assert where in str(told.value)
             with pytest.raises(NotSupported):
@@ -244,7 +248,9 @@ def test_a_timer_that_ends_the_wait_is_left_to_end_it(space: str) -> None:
     tasks(space, case)
 
 
-def test_of_another_task_nothing_is_said(space: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hold_of_another_task_causes_no_warning(
+    space: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING, "holdfast")
 
     async def case(one: AsyncClient, other: AsyncClient) -> None:
@@ -257,7 +263,7 @@ def test_of_another_task_nothing_is_said(space: str, caplog: pytest.LogCaptureFi
     assert not caplog.messages
 
 
-def test_a_hold_of_this_task_that_another_gives_back_is_waited_for(
+def test_a_hold_of_this_task_that_another_task_releases_is_awaited(
     space: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "holdfast")
@@ -288,7 +294,7 @@ def test_a_task_does_not_compute_for_itself_by_another_client(space: str) -> Non
         async def compute() -> int:
             return await inner.get(one_)
 
-        with pytest.raises(ConfigError, match="asks for it itself"):
+        with pytest.raises(ConfigError, match="asks for the same value"):
             await one.guard("g", ttl=60).get(compute)
 
     tasks(space, case)

@@ -103,7 +103,7 @@ def test_several_that_were_handed_on_are_waited_for(part: str, two: tuple[Client
     ended(work)
 
 
-def test_a_hold_with_a_statement_of_its_own_is_waited_for_when_it_was_handed_on(
+def test_a_hold_in_its_own_with_is_awaited_after_it_was_handed_on(
     two: tuple[Client, Client],
 ) -> None:
     def work() -> None:
@@ -204,7 +204,7 @@ def test_a_task_of_a_group_waits_for_the_one_that_made_it(space: str) -> None:
     tasks(space, case)
 
 
-def test_a_thread_with_the_number_of_one_that_is_over_is_another(
+def test_a_thread_with_the_number_of_an_ended_thread_is_another(
     two: tuple[Client, Client], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "holdfast")

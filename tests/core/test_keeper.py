@@ -117,7 +117,7 @@ def test_an_outage_shorter_than_the_lease_loses_nothing(
     assert caplog.text.count("renewing 'x' failed") == 1
 
 
-def test_an_outage_longer_than_the_lease_is_told_at_the_deadline_not_later(
+def test_an_outage_longer_than_the_lease_is_reported_at_the_deadline(
     locks: Client, lock_clock: TestClock, store: Flaky
 ) -> None:
     told: list[tuple[Loss, float]] = []
@@ -187,7 +187,7 @@ def test_a_release_during_a_renewal_is_no_loss(
 
 
 @pytest.mark.parametrize("act", ["extend", "detach", "downgrade"])
-def test_what_fails_leaves_the_hold_as_it_was(
+def test_a_failed_change_leaves_the_hold_unchanged(
     act: str, locks: Client, lock_clock: TestClock, store: Flaky
 ) -> None:
     hold = locks.rwlock("x", ttl=30).write.acquire()
@@ -241,7 +241,9 @@ def test_a_release_that_was_not_answered_is_carried_out_later(
     assert hold.release() is False or hold.state is State.RELEASED
 
 
-def test_a_release_whose_answer_was_lost_says_that_it_was_held(locks: Client, store: Flaky) -> None:
+def test_a_release_whose_reply_was_lost_returns_that_it_was_held(
+    locks: Client, store: Flaky
+) -> None:
     hold = locks.lock("x").acquire()
     store.mute = {"leave"}
     mending = mend_after(store, "leave", 2)
@@ -250,7 +252,7 @@ def test_a_release_whose_answer_was_lost_says_that_it_was_held(locks: Client, st
     mending.join()
 
 
-def test_closing_while_a_renewal_is_under_way_tells_its_hold(
+def test_closing_during_a_renewal_marks_its_hold_as_closed(
     locks: Client, lock_clock: TestClock, store: Flaky
 ) -> None:
     hold = locks.lock("x", ttl=30).acquire()
@@ -270,7 +272,7 @@ def test_closing_while_a_renewal_is_under_way_tells_its_hold(
     assert not lock_clock.client().inspect("x")
 
 
-def test_a_callback_that_raises_is_logged_and_harms_nobody(
+def test_a_callback_that_raises_is_logged_and_has_no_other_effect(
     locks: Client, lock_clock: TestClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(hold: Any, reason: Any) -> None:

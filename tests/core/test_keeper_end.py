@@ -22,7 +22,7 @@ def keepers() -> int:
     return sum(thread.name == "holdfast-keeper" for thread in threading.enumerate())
 
 
-def test_holds_that_come_while_the_keeper_ends_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_holds_acquired_while_the_renewer_ends_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a keeper that ends the moment it has nothing to do
     monkeypatch.setattr(keeper, "LINGER_S", 0.0)
     seed = random.randrange(1 << 32)
@@ -66,7 +66,7 @@ def test_a_dropped_client_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> N
     assert keepers() <= before
 
 
-def test_a_keeper_that_is_woken_while_it_lingers_lingers_no_longer_for_that() -> None:
+def test_a_wake_up_does_not_extend_the_idle_time_of_a_renewer() -> None:
     # Given a keeper that has nothing to do since some moment
     with Client("memory://keeper-end") as client:
         lingering = client._ctx.keeper
@@ -79,7 +79,7 @@ def test_a_keeper_that_is_woken_while_it_lingers_lingers_no_longer_for_that() ->
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_keeper_whose_thread_is_killed_is_followed_by_another() -> None:
+def test_a_renewer_whose_thread_is_killed_is_replaced() -> None:
     with Client("memory://keeper-end") as client:
         hold = client.lock("x", ttl=TTL_S).acquire()
         for _ in range(3):

@@ -27,7 +27,7 @@ def until(done: Callable[[], object], seconds: float = 20.0) -> None:
         time.sleep(0.005)
 
 
-def test_a_keeper_that_could_not_start_once_starts_with_the_next_hold(
+def test_a_renewer_that_failed_to_start_starts_with_the_next_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start = threading.Thread.start
@@ -52,7 +52,7 @@ def test_a_keeper_that_could_not_start_once_starts_with_the_next_hold(
             hold.check()
 
 
-def test_an_exit_handler_gets_its_lock_though_no_thread_starts_any_more(
+def test_an_exit_handler_gets_its_lock_when_threads_can_no_longer_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def late(self: threading.Thread) -> None:
@@ -84,7 +84,7 @@ def test_released_leases_that_were_watched_are_cleared_away(locks: Client) -> No
         until(lambda: keeper.pending() < 200)
 
 
-def test_lengths_of_leases_that_are_over_are_forgotten(locks: Client) -> None:
+def test_lease_lengths_no_longer_used_are_forgotten(locks: Client) -> None:
     with locks.lock("kept", ttl=3600) as kept:
         for number in range(1000):
             locks.lock("x", ttl=1000 + number / 100).acquire().release()
@@ -157,7 +157,7 @@ def test_an_extension_to_a_shorter_time_is_renewed_in_time(
         assert hold._lease.due <= hold._lease.deadline - 3
 
 
-def test_a_keeper_that_is_cancelled_amid_a_renewal_goes_on_with_it() -> None:
+def test_a_renewer_cancelled_during_a_renewal_continues_it() -> None:
     async def main() -> None:
         async with AsyncClient("memory://cancelled-keeper") as client:
             store = behind(client)
@@ -179,7 +179,7 @@ def test_a_keeper_that_is_cancelled_amid_a_renewal_goes_on_with_it() -> None:
     asyncio.run(asyncio.wait_for(main(), 20))
 
 
-def test_closing_amid_a_renewal_leaves_no_name_occupied() -> None:
+def test_closing_during_a_renewal_leaves_no_name_occupied() -> None:
     asked, go = threading.Event(), threading.Event()
 
     def wait(keeps: object) -> None:
@@ -213,7 +213,7 @@ class Late(Flaky):
                 raise StoreUnavailable("planted: the answer to a join is lost")
 
 
-def test_a_hold_of_a_repeated_join_is_renewed_before_what_is_left_is_over(
+def test_a_hold_of_a_repeated_join_is_renewed_before_its_lease_ends(
     locks: Client, lock_clock: TestClock
 ) -> None:
     store = locks._ctx.store = Late(locks._ctx.store, lock_clock, 7.0)  # type: ignore[assignment]
@@ -225,7 +225,7 @@ def test_a_hold_of_a_repeated_join_is_renewed_before_what_is_left_is_over(
         hold.check()
 
 
-def test_all_hands_out_no_hold_whose_lease_was_over_when_the_answer_came(
+def test_all_returns_no_hold_whose_lease_ended_before_the_reply(
     locks: Client, lock_clock: TestClock
 ) -> None:
     store = locks._ctx.store = Late(locks._ctx.store, lock_clock, 4.0)  # type: ignore[assignment]
@@ -251,7 +251,7 @@ def test_all_hands_out_no_hold_whose_lease_ended_while_the_holds_were_made(
         both.check()
 
 
-def test_a_repeated_release_of_all_that_finds_nothing_after_the_deadline_says_so(
+def test_a_repeated_release_of_all_after_the_deadline_returns_false(
     locks: Client, lock_clock: TestClock
 ) -> None:
     class Silent(Flaky):

@@ -64,7 +64,7 @@ def test_a_leave_that_is_not_answered_is_tried_again_until_it_is(
     hold.release()
 
 
-def test_a_hold_that_was_lost_is_given_back_without_an_answer(
+def test_a_lost_hold_is_released_without_a_reply(
     locks: Client, lock_clock: TestClock, store: Refusing
 ) -> None:
     # Given a hold that was lost, as the store is silent
@@ -91,7 +91,7 @@ def is_free_after_a_loss(hold: Hold, locks: Client, clock: TestClock, store: Ref
     return not locks.lock("x").locked()
 
 
-def test_what_a_longer_lease_that_nobody_confirmed_left_is_withdrawn(
+def test_a_claim_left_by_an_unconfirmed_longer_lease_is_withdrawn(
     locks: Client, lock_clock: TestClock, store: Refusing
 ) -> None:
     # Given a hold whose extension arrived, unheard: the store keeps it for 300 s

@@ -9,7 +9,7 @@ from holdfast.stores.memory.jobs import LIFE_S
 NAMES = 200
 
 
-def test_names_of_queues_that_nobody_uses_are_forgotten() -> None:
+def test_names_of_unused_queues_are_forgotten() -> None:
     with Client("memory://forgets-names-of-queues") as client:
         # Given many queues that were put into and worked off
         for number in range(NAMES):

@@ -41,7 +41,7 @@ MAKES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("client", [Client, AsyncClient])
-def test_what_is_made_of_a_client_says_what_to_pickle_in_its_place(client: Any, make: str) -> None:
+def test_pickling_an_object_of_a_client_names_the_alternative(client: Any, make: str) -> None:
     with pytest.raises(TypeError, match=r"'x'.*pickled.*Send the client"):
         pickle.dumps(MAKES[make](client("memory://pickled")))
 
@@ -68,7 +68,7 @@ print("over")
 
 @pytest.mark.parametrize("pause", [0, 0.1])
 @pytest.mark.parametrize("store", ["memory", "sqlite", "redis"])
-def test_a_loop_that_ends_with_a_hold_and_a_waiter_says_only_that_it_is_lost(
+def test_a_loop_that_ends_with_a_hold_and_a_waiter_reports_only_the_loss(
     store: str, pause: float, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if store == "redis":
@@ -214,7 +214,7 @@ def test_what_is_retried_and_what_is_new_is_hastened_too() -> None:
 
 
 @pytest.mark.parametrize("wake", ["latch", "mailbox"])
-def test_whoever_wakes_somebody_in_a_loop_that_is_over_does_not_fail(wake: str) -> None:
+def test_a_wake_up_for_an_ended_loop_does_not_fail(wake: str) -> None:
     loop = asyncio.new_event_loop()
     box: Any = None
 
@@ -234,7 +234,7 @@ def test_whoever_wakes_somebody_in_a_loop_that_is_over_does_not_fail(wake: str) 
         task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
-def test_tombs_are_looked_through_a_few_times_however_many_there_are() -> None:
+def test_the_number_of_tombstone_sweeps_does_not_grow_with_their_number() -> None:
     lines, looks, now = Lines(), 0, 0.0
     before = id(lines.tombs)
     for number in range(20 * TOMBS_LOOK):
@@ -248,7 +248,7 @@ def test_tombs_are_looked_through_a_few_times_however_many_there_are() -> None:
     assert len(lines.tombs) == 1
 
 
-def test_tombs_of_takes_are_looked_through_a_few_times_however_many_there_are() -> None:
+def test_the_number_of_sweeps_of_take_tombstones_does_not_grow() -> None:
     queue, looks, now = Queue(), 0, 0.0
     before = id(queue.tombs)
     take = Take("q", "", 1, 30.0, "host:1:test", Pace(), Patience())
@@ -266,7 +266,7 @@ def test_tombs_of_takes_are_looked_through_a_few_times_however_many_there_are() 
     assert queue.forgettable(now + 2 * LIFE_S)
 
 
-def test_an_undo_that_is_under_way_when_the_keeper_is_cancelled_is_gone_on_with() -> None:
+def test_an_undo_continues_after_its_renewer_is_cancelled() -> None:
     async def main() -> None:
         async with AsyncClient("memory://undone") as locks:
             flaky, hold = behind(locks), await locks.lock("x").acquire()

@@ -172,7 +172,7 @@ def told(url: str, face: type[Client | AsyncClient]) -> tuple[str | None, str]:
 
 
 @pytest.mark.parametrize("nth", range(times(50, 1)))
-def test_whatever_an_option_is_told_it_is_refused_by_name_or_taken(nth: int) -> None:
+def test_every_option_value_is_accepted_or_refused_by_name(nth: int) -> None:
     dice = random.Random(seed_of("odd options") + nth)
     for _ in range(400):
         url, refused = draw(dice)
@@ -238,7 +238,7 @@ def test_what_can_never_work_is_refused_with_its_remedy(
 
 @pytest.mark.parametrize("login", NO_TEXTS)
 @pytest.mark.parametrize("scheme", sorted(BUILTIN.keys() - FILES))
-def test_a_login_that_no_server_can_be_told_is_refused(scheme: str, login: str) -> None:
+def test_a_login_that_cannot_be_sent_to_a_server_is_refused(scheme: str, login: str) -> None:
     with pytest.raises(ConfigError, match="the login of this URL"):
         find(f"{scheme}://u:{login}@h/0")
 

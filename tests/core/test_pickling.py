@@ -49,7 +49,7 @@ def test_a_client_for_asyncio_works_where_it_is_unpickled(url: str) -> None:
 
 
 @pytest.mark.parametrize("primitive", ["lock", "rwlock", "semaphore", "election"])
-def test_a_hold_refuses_and_says_what_to_do(url: str, primitive: str) -> None:
+def test_pickling_a_hold_is_refused_and_names_detach_and_adopt(url: str, primitive: str) -> None:
     with Client(url) as client:
         lock: Any = client.semaphore("x", 2) if primitive == "semaphore" else None
         lock = lock or getattr(client, primitive)("x")

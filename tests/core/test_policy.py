@@ -39,7 +39,7 @@ def test_a_claim_fits_if_all_of_its_weight_does() -> None:
     assert not policy.fits(1, 1, 1)
 
 
-def test_a_nap_is_bounded_by_what_is_left_of_the_time_and_of_the_patience() -> None:
+def test_a_nap_is_bounded_by_the_time_left_and_by_retry_in() -> None:
     seed = random.SystemRandom().getrandbits(32)
     print("seed", seed)
     chance = random.Random(seed)

@@ -48,7 +48,7 @@ def test_never_more_is_asked_for_than_max_hold_allows() -> None:
 
 
 @pytest.mark.parametrize("granted", [15.0, 14.0])
-def test_a_hold_that_max_hold_ends_says_so_also_where_a_store_grants_a_bit_less(
+def test_max_hold_is_reported_although_the_store_grants_a_bit_less(
     granted: float,
 ) -> None:
     one = lease(max_hold=40.0)

@@ -116,6 +116,6 @@ def test_two_functions_of_one_factory_never_get_each_others_values() -> None:
         cached = client.cached("shared:{x}", ttl=60, vary=("x",))
         first = cached(factory(1))
         assert first(5) == [1, 5, None]
-        with pytest.raises(ConfigError, match="its own template"):
+        with pytest.raises(ConfigError, match="a separate template"):
             cached(factory(2))
         assert cached(factory(1))(5) == [1, 5, None]

@@ -104,7 +104,7 @@ def test_the_nearest_deadline_comes_first_whatever_its_length_is() -> None:
     assert taken(schedule, 100.0) == ["again", "short", "long"]
 
 
-def test_a_time_of_its_own_is_kept_exactly_and_may_lie_before_all_others() -> None:
+def test_an_individual_time_is_kept_exactly_and_may_be_the_first() -> None:
     schedule = spread(over=1.0, count=10)
     schedule.add_own(lease("own"), 99.5)
     assert min(schedule.soonest()) == 99.5
@@ -196,7 +196,7 @@ def test_what_is_put_at_a_time_of_its_own_hides_nothing_in_its_queue(again: str)
     assert len(schedule) == 0
 
 
-def test_what_was_put_at_a_time_of_its_own_and_dropped_is_not_taken() -> None:
+def test_a_lease_with_an_individual_time_is_not_taken_after_a_drop() -> None:
     schedule = Schedule()
     one = lease()
     schedule.add_own(one, 100.0)

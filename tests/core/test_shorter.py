@@ -47,7 +47,7 @@ def test_an_extension_to_less_whose_reply_is_lost_is_believed_to_have_counted(
         assert hold.remaining() < 6
 
 
-def test_the_loss_of_a_watched_hold_is_told_at_its_shorter_deadline() -> None:
+def test_the_loss_of_a_watched_hold_is_reported_at_its_shorter_deadline() -> None:
     told: list[float] = []
     with Client("memory://shorter-watched") as client:
         hold = client.lock("x", ttl=60, auto_renew=False).acquire()

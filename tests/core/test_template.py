@@ -104,7 +104,7 @@ def test_a_text_that_looks_like_an_address_is_a_text() -> None:
     assert fill(1, "<T object at 0x7f>") == "<T object at 0x7f>'<T object at 0x7f>'"
 
 
-def test_a_method_is_told_to_name_an_attribute_of_its_object() -> None:
+def test_the_error_for_a_method_names_an_attribute_of_its_object() -> None:
     class Shop:
         def price(self, sku: str) -> str:
             return sku

@@ -83,7 +83,7 @@ def test_a_thread_that_begins_after_it_was_given_up_does_nothing(
     assert ran == []
 
 
-def test_an_event_loop_goes_on_when_the_thread_of_the_store_cannot_begin(
+def test_an_event_loop_continues_when_the_store_thread_cannot_start(
     stillborn: Callable[[bool], None], tmp_path: Path
 ) -> None:
     async def main() -> None:
@@ -98,12 +98,12 @@ def test_an_event_loop_goes_on_when_the_thread_of_the_store_cannot_begin(
     asyncio.run(main())
 
 
-def test_a_lock_is_refused_while_its_keeper_cannot_begin_and_had_afterwards(
+def test_a_lock_is_refused_while_its_renewer_cannot_start(
     stillborn: Callable[[bool], None], tmp_path: Path
 ) -> None:
     with Client(f"sqlite:///{tmp_path}/locks") as client:
         stillborn(True)
-        with pytest.raises(HoldfastError, match="keeper can't be started"):
+        with pytest.raises(HoldfastError, match="renewer can't be started"):
             client.lock("x", ttl=3).acquire(blocking=False)
         stillborn(False)
         with client.lock("x", ttl=3, timeout=10) as again:
@@ -135,7 +135,7 @@ def _named(name: str) -> set[threading.Thread]:
     return {one for one in threading.enumerate() if one.name == name}
 
 
-def test_an_interrupt_while_the_keeper_starts_leaves_one_keeper(interrupted: list[str]) -> None:
+def test_an_interrupt_while_the_renewer_starts_leaves_one_renewer(interrupted: list[str]) -> None:
     before = _named("holdfast-keeper")
     with Client("memory://one-keeper") as client:
         interrupted.append("holdfast-keeper")
@@ -168,7 +168,7 @@ def test_an_interrupt_while_the_worker_of_a_store_starts_leaves_one_worker(
     asyncio.run(main())
 
 
-def test_a_thread_that_is_given_up_before_it_begins_does_nothing_and_says_so() -> None:
+def test_a_thread_that_is_given_up_before_it_starts_does_nothing() -> None:
     ran: list[int] = []
     early, late = (thread.DaemonThread(target=ran.append, args=(n,)) for n in (1, 2))
     assert early.give_up()
@@ -216,7 +216,7 @@ def test_an_alarm_whose_thread_is_ended_by_its_call_calls_again() -> None:
         alarm.stop()
 
 
-def test_a_time_limit_whose_thread_cannot_begin_holds_up_nobody_else(
+def test_a_time_limit_whose_thread_cannot_start_blocks_no_other_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch, starting, go = bound._Watch(), threading.Event(), threading.Event()

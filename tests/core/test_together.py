@@ -43,9 +43,7 @@ def flaky(client: Client) -> Flaky:
     return behind(client)
 
 
-def test_nobody_in_the_way_is_one_request_to_take_and_one_to_give_back(
-    client: Client, flaky: Flaky
-) -> None:
+def test_without_contention_all_takes_one_request_each_way(client: Client, flaky: Flaky) -> None:
     with client.all(*NAMES):
         assert flaky.calls == {"join_free": 1}
     assert flaky.calls == {"join_free": 1, "leave_all": 1}
@@ -88,7 +86,7 @@ def test_an_abandoned_one_leaves_what_we_were_inside_of_before(client: Client) -
     assert not client.inspect()
 
 
-def test_an_answer_that_is_lost_leaves_nothing_and_it_goes_on_one_by_one(
+def test_after_a_lost_reply_the_names_are_acquired_one_by_one(
     client: Client, flaky: Flaky, other: Client
 ) -> None:
     # Given
@@ -103,7 +101,7 @@ def test_an_answer_that_is_lost_leaves_nothing_and_it_goes_on_one_by_one(
     assert hold.release()
 
 
-def test_silence_is_not_called_busy_and_the_keeper_clears_up(
+def test_a_silent_store_is_not_reported_as_busy_and_the_renewer_cleans_up(
     client: Client, flaky: Flaky, other: Client
 ) -> None:
     # Given answers that are lost, all of them
@@ -127,9 +125,7 @@ def test_silence_is_not_called_busy_and_the_keeper_clears_up(
         pass
 
 
-def test_an_undo_that_fails_is_gone_on_with_by_the_keeper(
-    client: Client, flaky: Flaky, other: Client
-) -> None:
+def test_the_renewer_continues_a_failed_undo(client: Client, flaky: Flaky, other: Client) -> None:
     # Given an answer that is lost, and a withdrawal that doesn't arrive
     flaky.mute, flaky.down = {"join_free"}, {"leave_all"}
     with pytest.raises(StoreUnavailable):
@@ -203,7 +199,7 @@ def test_a_release_that_is_not_answered_is_repeated_and_true(
     assert not other.inspect()
 
 
-def test_a_release_without_any_answer_is_raised_and_done_by_the_keeper(
+def test_a_release_without_a_reply_raises_and_takes_effect_later(
     client: Client, flaky: Flaky, other: Client
 ) -> None:
     locks = [client.lock(name, ttl=1.0, auto_renew=False) for name in NAMES]
@@ -224,7 +220,7 @@ def test_one_that_was_broken_makes_the_release_false(client: Client, other: Clie
     assert hold.lost is Loss.BROKEN
 
 
-def test_a_reentrant_one_of_another_thread_is_an_error_and_the_others_are_given_back(
+def test_a_reentrant_hold_of_another_thread_fails_and_others_are_freed(
     client: Client,
 ) -> None:
     held = []

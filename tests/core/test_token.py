@@ -30,7 +30,7 @@ def test_a_token_goes_round(fence: int) -> None:
     assert type(read.claim.spec.kind) is Kind
 
 
-def test_a_token_is_not_shown_with_what_it_stands_for() -> None:
+def test_the_repr_of_a_token_hides_its_secret() -> None:
     assert CLAIM.id not in repr(PASSED)
 
 
@@ -148,7 +148,7 @@ def test_a_hold_is_detached_for_another_time_than_its_ttl() -> None:
         hold.release()
 
 
-def test_a_token_of_another_store_is_refused_with_the_name_of_its_own() -> None:
+def test_a_token_of_another_store_is_refused_and_its_store_is_named() -> None:
     with Client("memory://this") as this, Client("memory://that") as that:
         text = this.lock("x").acquire().detach()
         with pytest.raises(ConfigError, match=r"isn't in memory://that.*is of memory://this"):

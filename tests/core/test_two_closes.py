@@ -14,7 +14,7 @@ from holdfast.core import closing
 SOON_S = 20.0
 
 
-def test_a_close_does_not_wait_for_ever_for_one_that_hangs(
+def test_a_close_does_not_wait_without_a_limit_for_a_hanging_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(closing, "WAIT_S", 0.3)
@@ -45,7 +45,7 @@ def test_a_close_does_not_wait_for_ever_for_one_that_hangs(
         assert not other.inspect()
 
 
-def test_a_close_that_waits_goes_on_where_the_first_one_is_interrupted(
+def test_a_waiting_close_continues_if_the_first_close_is_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client, begun, go = Client("memory://goes-on"), threading.Event(), threading.Event()
@@ -80,7 +80,7 @@ def test_a_close_that_waits_goes_on_where_the_first_one_is_interrupted(
     assert (len(failed), closed, client._ctx.ended) == (1, [first, second], True)
 
 
-def test_a_callback_that_closes_the_client_amid_its_close_waits_for_nothing() -> None:
+def test_a_callback_that_closes_the_closing_client_does_not_wait() -> None:
     client, told = Client("memory://callback"), []
 
     def close(*_: object) -> None:

@@ -117,7 +117,7 @@ def test_a_client_without_a_named_store_warns_once_of_the_local_file(
     (told,) = caplog.records
     assert told.levelname == "WARNING"
     assert str(tmp_path) in told.getMessage()
-    assert "excludes nobody on other hosts" in told.getMessage()
+    assert "other hosts don't share" in told.getMessage()
 
 
 @pytest.mark.parametrize(

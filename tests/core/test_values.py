@@ -31,7 +31,7 @@ def pack(request: pytest.FixtureRequest) -> Pack:
     return lambda value: codec.pack(value, None, MOST)
 
 
-def test_what_would_not_come_back_as_it_was_is_refused_and_nothing_else(pack: Pack) -> None:
+def test_only_a_payload_that_would_come_back_changed_is_refused(pack: Pack) -> None:
     rolls = values.Rolls(seed_of("values"))
     for _ in range(100_000 if FULL else 2000):
         value, comes_back = values.drawn(rolls)
@@ -60,8 +60,8 @@ def test_the_limit_of_this_interpreter_changes_nothing_for_others(limit: int, pa
 @pytest.mark.parametrize(
     "value, said",
     [
-        ({1: "a"}, "[1] stands under a key of the type int, which would come back as str"),
-        ({"a": [0, {None: 1}]}, "['a'][1][None] stands under a key of the type NoneType"),
+        ({1: "a"}, "[1] is under a key of the type int, which would come back as str"),
+        ({"a": [0, {None: 1}]}, "['a'][1][None] is under a key of the type NoneType"),
         ({"a": [[], (1, 2)]}, "['a'][1] has the type tuple and would come back as list: write"),
         ([values.Number.ONE], "[0] has the type Number and would come back as int: write int("),
         (values.Text("a"), " has the type Text and would come back as str: write str(...) of it"),
@@ -70,7 +70,7 @@ def test_the_limit_of_this_interpreter_changes_nothing_for_others(limit: int, pa
         ({"a": float("-inf")}, "['a'] is -inf, which JSON doesn't have"),
         ("\ud800", " has half a surrogate pair"),
         ({"a": ["b", "\udc80"]}, "['a'][1] has half a surrogate pair"),
-        ({"\udc80": 1}, r"['\udc80'] stands under a key with half a surrogate pair"),
+        ({"\udc80": 1}, r"['\udc80'] is under a key with half a surrogate pair"),
         ([b"x"], "[0] has the type bytes: write text in its place, or bytes as the whole"),
         ([dt.date(2026, 1, 2)], "[0] has the type date: write its isoformat()"),
         ({1, 2}, " has the type set: write it as one of these"),
@@ -83,7 +83,7 @@ def test_the_error_names_the_place_and_what_to_write(value: Any, said: str, pack
         pack(value)
 
 
-def test_a_guard_is_told_that_a_codec_serves_as_well() -> None:
+def test_the_error_of_a_guard_value_recommends_a_codec() -> None:
     with pytest.raises(ConfigError, match=r"value\[0\] has .* \(or give the guard a codec\)$"):
         codec.pack([()], None, MOST)
 

@@ -12,7 +12,7 @@ from holdfast.core import waits
 from holdfast.testing.conformance.struck import Overlaid
 
 
-def test_a_nap_never_begins_with_the_time_that_was_left_before_the_wait_was_told_of(
+def test_a_nap_after_the_log_line_of_a_wait_uses_the_time_left_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given a name that is held, and a clock that shows how long the store was asked for its holder

@@ -49,7 +49,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 def test_the_story_ends_well(told: Told) -> None:
     """When the demo is run, then it ends with 0 and says that all is as promised."""
     assert told.code == 0, told.text
-    assert "All is as promised." in told.text
+    assert "All promises were kept." in told.text
     assert "kill -9" in told.text
     assert "Refused" in told.text
 

@@ -157,7 +157,7 @@ def test_a_take_whose_answer_was_lost_is_not_believed(
     assert hold.release() is True
 
 
-def test_a_cancelled_take_over_gives_back_what_it_replaced(
+def test_a_cancelled_take_over_restores_the_replaced_time(
     ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
     key = prefix + own_name

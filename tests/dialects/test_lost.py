@@ -48,7 +48,7 @@ def empty(raw: redis.Redis, key: str, within: float = 10.0) -> None:
 
 @DIALECTS
 @RESETS
-def test_each_verb_that_is_cut_off_is_sent_again_and_says_the_truth(
+def test_each_verb_that_is_cut_off_is_repeated_and_returns_the_truth(
     dialect: str, fault: Fault, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str
 ) -> None:
     join, keep, leave = VERBS[dialect]
@@ -95,7 +95,7 @@ def test_a_late_copy_of_a_join_finds_that_its_claim_has_left(
     assert ours().lock(own_name).acquire(blocking=False) is not None
 
 
-def test_a_late_copy_of_a_try_of_who_waits_finds_that_its_claim_has_left(
+def test_a_late_copy_of_a_waiters_request_takes_nothing(
     ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
     # Given a claim that waits, one of whose tries is under way, while a later one was answered

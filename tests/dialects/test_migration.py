@@ -90,7 +90,7 @@ def most_inside(crew: list[Inside]) -> int:
     return most
 
 
-def test_who_holds_both_excludes_the_old_and_the_new(fleet: Fleet) -> None:
+def test_a_program_that_holds_both_locks_excludes_the_old_and_the_new(fleet: Fleet) -> None:
     assert most_inside([fleet.old(), fleet.both(), fleet.both()]) == 1
     assert most_inside([fleet.both(), fleet.both(), fleet.new(), fleet.new()]) == 1
 

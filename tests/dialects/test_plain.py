@@ -91,7 +91,7 @@ def test_the_signal_of_python_redis_lock_is_pushed_once(
         assert woken == [(f"lock-signal:{own_name}".encode(), b"1")]
 
 
-def test_redis_py_and_ours_exclude_each_other(
+def test_redis_py_and_holdfast_exclude_each_other(
     ours: Ours, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
     locks = ours()
@@ -118,7 +118,7 @@ def test_redis_py_and_ours_exclude_each_other(
     theirs.release()
 
 
-def test_the_lock_of_redis_py_for_asyncio_and_ours_exclude_each_other(
+def test_the_asyncio_lock_of_redis_py_and_holdfast_exclude_each_other(
     shared_redis: RedisServer, prefix: str, own_name: str
 ) -> None:
     async def main() -> None:
@@ -160,10 +160,12 @@ def test_what_was_taken_away_is_never_taken_again_by_a_renewal(
     assert raw.pttl(prefix + own_name) <= 5000
 
 
-def test_what_it_can_not_do_is_refused_and_says_what_to_use(ours: Ours, own_name: str) -> None:
+def test_an_unsupported_operation_is_refused_and_names_the_alternative(
+    ours: Ours, own_name: str
+) -> None:
     locks = ours()
     with locks.lock(own_name) as hold:
-        with pytest.raises(NotSupported, match="holdfast's own"):
+        with pytest.raises(NotSupported, match="native store of holdfast"):
             _ = hold.fence
         assert "fence" not in repr(hold)
     for make in (

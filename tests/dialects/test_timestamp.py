@@ -46,7 +46,7 @@ def together(first: Callable[[], Hold | None], second: Callable[[], Hold | None]
 
 
 @pytest.mark.parametrize("unit", ["milliseconds", "seconds"])
-def test_the_time_of_expiry_stands_at_the_key(
+def test_the_value_of_the_key_is_the_time_of_expiry(
     unit: str, ours: Ours, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
     locks = ours("timestamp", unit=unit)
@@ -61,7 +61,7 @@ def test_the_time_of_expiry_stands_at_the_key(
     assert raw.exists(prefix + own_name) == 0
 
 
-def test_of_two_who_find_the_same_stale_lock_one_gets_it(
+def test_of_two_clients_that_find_a_stale_lock_one_acquires_it(
     ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str
 ) -> None:
     one_gets_it(ours, proxy, raw, prefix)
@@ -92,7 +92,7 @@ def one_gets_it(ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str) -> None
         assert raw.exists(prefix + name) == 0
 
 
-def test_two_who_delete_the_same_stale_lock_both_get_it(
+def test_two_clients_that_delete_the_same_stale_lock_both_acquire_it(
     raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
     # The trap that this format sets to who deletes what it finds stale
@@ -105,7 +105,7 @@ def test_two_who_delete_the_same_stale_lock_both_get_it(
     assert got == [True, True]
 
 
-def test_nobody_deletes_what_another_has_taken_over(
+def test_a_late_release_does_not_delete_the_key_of_the_next_holder(
     ours: Ours, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
     late = ours("timestamp").lock(own_name, ttl=0.2, auto_renew=False).acquire()
@@ -127,7 +127,7 @@ def test_a_stale_time_of_ones_own_is_left_to_others(
         pass
 
 
-def test_a_renewal_that_comes_after_another_gives_back_what_it_replaced(
+def test_a_late_renewal_restores_the_time_that_it_replaced(
     ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
     hold = ours("timestamp", proxy.port).lock(own_name, ttl=20, auto_renew=False).acquire()
@@ -187,7 +187,7 @@ def test_a_clock_that_is_ahead_takes_what_is_held(ours: Ours, own_name: str) -> 
     assert both.release() is True
 
 
-def test_a_break_hits_whoever_holds(ours: Ours, own_name: str) -> None:
+def test_a_break_with_an_old_fence_ends_the_present_hold(ours: Ours, own_name: str) -> None:
     locks = ours("timestamp")
     first = locks.lock(own_name, ttl=1.5, auto_renew=False).acquire()
     (seen,) = locks.inspect(own_name, exact=True)[0].holders
@@ -219,7 +219,7 @@ def test_a_time_that_another_has_overwritten_is_taken_for_ones_own(
     assert raw.exists(prefix + own_name) == 0
 
 
-def test_who_comes_second_puts_back_nothing_that_was_freed_meanwhile(
+def test_a_loser_of_a_take_over_restores_no_key_that_was_freed(
     ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
     locks = ours("timestamp", proxy.port)

@@ -87,7 +87,7 @@ def test_a_task_is_woken_by_the_release_of_another_client(
 
 
 @pytest.mark.parametrize("protocol", [3, 2])
-def test_who_waits_costs_little(protocol: int, new_redis: NewRedis) -> None:
+def test_a_waiter_sends_few_commands(protocol: int, new_redis: NewRedis) -> None:
     server = new_redis()
     url = f"redis+plain://127.0.0.1:{server.port}/0?protocol={protocol}"
     with Client(url) as holder, Client(url) as waiting:
@@ -107,7 +107,7 @@ def test_who_waits_costs_little(protocol: int, new_redis: NewRedis) -> None:
 
 
 @pytest.mark.parametrize("protocol", [3, 2])
-def test_a_dead_holder_is_followed_when_its_life_is_over(
+def test_a_dead_holder_is_followed_when_its_key_expires(
     protocol: int, ours: Ours, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
     locks = ours(protocol=str(protocol))
@@ -157,7 +157,7 @@ def test_a_message_that_is_lost_costs_no_more_than_the_next_try(
             assert lost.hits == 1
 
 
-def test_many_who_wait_are_all_served(ours: Ours) -> None:
+def test_many_waiters_are_all_served(ours: Ours) -> None:
     inside: list[int] = []
     served: list[int] = []
 
@@ -177,7 +177,7 @@ def test_many_who_wait_are_all_served(ours: Ours) -> None:
     assert sorted(served) == list(range(9))
 
 
-def test_on_the_oldest_server_who_waits_is_woken_too(new_redis: NewRedis) -> None:
+def test_a_waiter_on_the_oldest_server_is_woken_too(new_redis: NewRedis) -> None:
     server = new_redis(server=old_program())
     with server.client() as raw, Client(f"redis+plain://127.0.0.1:{server.port}/0") as locks:
         took = []

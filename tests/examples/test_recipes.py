@@ -149,7 +149,7 @@ RECIPES = {
 
 
 @pytest.mark.parametrize("section", RECIPES)
-def test_each_block_alone_does_what_the_page_says(section: str, tmp_path: Path) -> None:
+def test_each_block_alone_works_as_the_page_describes(section: str, tmp_path: Path) -> None:
     before, after = RECIPES[section]
     for block, use in zip(blocks(section), after, strict=True):
         execute(before + block + use, tmp_path)

@@ -34,7 +34,9 @@ LARGE = Scale(nodes=4, workers=6, merchants=20, refunds=150, strikes=60)
 
 
 @pytest.mark.usual(1)
-def test_refunds_are_paid_once_in_order_whoever_is_killed(durable: Place, tmp_path: Path) -> None:
+def test_refunds_are_paid_once_in_order_although_processes_are_killed(
+    durable: Place, tmp_path: Path
+) -> None:
     # Given customers, nodes, workers and a bank, and somebody who kills all but the bank
     scale = LARGE if FULL else SMALL
     scale = scale._replace(seed=dice("refunds").randrange(1 << 32))
@@ -190,7 +192,7 @@ def test_notices_are_sent_side_by_side_and_refunds_of_a_merchant_one_by_one(
         }  # fmt: skip
 
 
-def test_a_notice_says_what_became_of_the_refund_and_goes_out_once(tmp_path: Path) -> None:
+def test_a_notice_contains_the_result_of_the_refund_and_is_sent_once(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path / "ledger.db"))
     with Client(f"memory://{tmp_path.name}") as client:
         queue = refunds_of(client, Settings())
@@ -226,7 +228,7 @@ def test_the_bank_pays_a_refund_once_and_refuses_an_old_fence() -> None:
     assert bank.answer("/calls", None)[1]["wrongs"] == []
 
 
-def test_the_bank_notices_who_comes_too_soon_or_pays_an_order_twice() -> None:
+def test_the_bank_notices_early_calls_and_repeated_payments() -> None:
     bank = Bank(interval=60.0)
     pay(bank, 1, fence=5)
     pay(bank, 1, fence=6, refund="other")

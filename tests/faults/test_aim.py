@@ -17,7 +17,7 @@ def url(tmp_path: Path) -> str:
     return f"sqlite://{tmp_path}/locks.db"
 
 
-def test_every_step_of_a_blocking_verb_is_told(url: str) -> None:
+def test_the_hook_is_called_at_every_step_of_a_blocking_verb(url: str) -> None:
     steps: list[Step] = []
     with Client(url) as client:
         with aim(client, steps.append):
@@ -29,7 +29,7 @@ def test_every_step_of_a_blocking_verb_is_told(url: str) -> None:
         assert len(steps) == 4
 
 
-def test_every_step_of_an_awaited_verb_is_told(url: str) -> None:
+def test_the_hook_is_called_at_every_step_of_an_awaited_verb(url: str) -> None:
     steps: list[Step] = []
 
     async def main() -> None:

@@ -104,7 +104,7 @@ def test_the_connection_that_listens_is_ended_if_it_is_made_during_the_close(
 
 
 @pytest.mark.parametrize("store", ["postgres", "mariadb"])
-def test_a_connection_is_ended_if_it_is_given_back_during_the_close(
+def test_a_connection_returned_to_the_pool_during_the_close_is_closed(
     store: str, request: pytest.FixtureRequest, own_name: str
 ) -> None:
     url = request.getfixturevalue(f"{store}_url")
@@ -122,7 +122,7 @@ def test_a_connection_is_ended_if_it_is_given_back_during_the_close(
 
 
 @pytest.mark.parametrize("store", ["redis", "postgres"])
-def test_a_close_ends_the_connection_that_listens_though_nobody_reads_it(
+def test_a_close_ends_the_listener_although_no_thread_reads_it(
     store: str, request: pytest.FixtureRequest, own_name: str
 ) -> None:
     url = request.getfixturevalue(f"{store}_url")

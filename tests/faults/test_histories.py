@@ -79,7 +79,7 @@ def test_two_holders_at_once_are_found(one: Worker, two: Worker, events: list[Ev
     assert broken(events) == {"exclusion": 1}
 
 
-def test_who_came_while_the_state_was_damaged_counts_no_more(
+def test_a_claim_made_while_the_state_was_damaged_no_longer_counts(
     one: Worker, two: Worker, events: list[Event]
 ) -> None:
     # Given two who hold, of whom the first came before or during a damage that was told afterwards
@@ -92,7 +92,7 @@ def test_who_came_while_the_state_was_damaged_counts_no_more(
     assert broken(events) == {}
 
 
-def test_a_holder_is_believed_only_until_it_was_told(
+def test_a_hold_counts_only_until_its_last_known_deadline(
     one: Worker, two: Worker, events: list[Event]
 ) -> None:
     # Given a holder that was stopped and never looked again
@@ -107,7 +107,7 @@ def test_a_holder_is_believed_only_until_it_was_told(
     assert broken(events) == {"exclusion": 1}
 
 
-def test_who_knows_of_the_loss_overlaps_nobody(
+def test_a_holder_that_knows_of_its_loss_overlaps_no_other(
     one: Worker, two: Worker, events: list[Event]
 ) -> None:
     one.note(1, "ask", c=1, name="x", kind="lock", weight=1, capacity=1)
@@ -134,7 +134,9 @@ def test_one_permit_too_many_is_found(one: Worker, events: list[Event]) -> None:
     assert broken(events) == {"exclusion": 1}
 
 
-def test_a_reader_beside_a_writer_is_found(one: Worker, two: Worker, events: list[Event]) -> None:
+def test_a_reader_that_overlaps_a_writer_is_found(
+    one: Worker, two: Worker, events: list[Event]
+) -> None:
     for number in range(3):
         one.hold(1, 2, 10 + number, kind="rwlock", weight=1, capacity=100)
     assert broken(events) == {}
@@ -158,7 +160,7 @@ def test_a_falling_fence_is_found(one: Worker, two: Worker, events: list[Event])
     assert broken(events) == {"fence order": 1}
 
 
-def test_who_asked_at_the_same_time_may_come_in_any_order(
+def test_claims_requested_at_the_same_time_may_come_in_any_order(
     one: Worker, two: Worker, events: list[Event]
 ) -> None:
     one.hold(3, 4, 10, asked=1)
@@ -172,7 +174,7 @@ def test_a_fence_given_twice_is_found(one: Worker, two: Worker, events: list[Eve
     assert broken(events) == {"duplicate fence": 1}
 
 
-def test_who_was_overtaken_in_line_is_found(one: Worker, two: Worker, events: list[Event]) -> None:
+def test_a_claim_overtaken_in_line_is_found(one: Worker, two: Worker, events: list[Event]) -> None:
     one.hold(5, 6, 12, asked=1, place=1)
     two.hold(3, 4, 11, asked=2, place=2)
     assert broken(events) == {"FIFO": 1}
@@ -198,7 +200,7 @@ def test_a_late_guarded_write_is_found(one: Worker, two: Worker, events: list[Ev
     assert broken(events) == {}
 
 
-def test_the_order_that_the_thing_itself_says_counts(
+def test_the_order_recorded_by_the_resource_itself_counts(
     one: Worker, two: Worker, events: list[Event]
 ) -> None:
     one.note(1, "write", w=1, thing="ledger", fence=10)
@@ -214,7 +216,7 @@ def test_a_waiter_that_is_never_answered_is_found(one: Worker, events: list[Even
     assert broken(events) == {}
     # When it has ended, with nothing under way, then it has forgotten the waiter
     one.note(2, "bye")
-    assert broken(events) == {"served or told": 1}
+    assert broken(events) == {"acquire answered": 1}
     # But not if it was killed
     Worker("nemesis", events).note(2, "dead", who="one")
     assert broken(events) == {}
@@ -223,7 +225,7 @@ def test_a_waiter_that_is_never_answered_is_found(one: Worker, events: list[Even
 def test_a_waiter_whose_time_is_long_over_is_found(one: Worker, events: list[Event]) -> None:
     one.note(1, "ask", c=1, name="x", kind="lock", weight=1, capacity=1, timeout=2.0)
     Worker("two", events).hold(20, 21, 10, name="y")
-    assert broken(events) == {"served or told": 1}
+    assert broken(events) == {"acquire answered": 1}
     Worker("nemesis", events).note(1.5, "stopped", who="one")
     assert broken(events) == {}
 
@@ -252,7 +254,9 @@ def test_a_look_that_passes_after_the_loss_is_found(one: Worker, events: list[Ev
     assert broken(events) == {"no resurrection": 1}
 
 
-def test_the_story_names_who_and_when(one: Worker, two: Worker, events: list[Event]) -> None:
+def test_the_story_names_the_claims_and_the_times(
+    one: Worker, two: Worker, events: list[Event]
+) -> None:
     one.hold(1, 2, 10)
     two.hold(1.99, 3, 11, asked=1.5)
     said = tell(judge([json.dumps(event) for event in events]))
@@ -308,7 +312,7 @@ DEFECTS: dict[str, tuple[str, Spoil]] = {
     "fence order": ("held", lambda _, e: e.update(fence=10**9)),
     "guarded writes": ("write", lambda _, e: e.update(fence=0)),
     "bounded waiting": ("ask", lambda _, e: e.update(timeout=-5.0)),
-    "served or told": ("held", lambda _, e: e.update(op="bye")),
+    "acquire answered": ("held", lambda _, e: e.update(op="bye")),
 }
 
 

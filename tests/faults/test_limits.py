@@ -73,7 +73,7 @@ def test_after_the_disk_was_full_at_any_step_all_works_again(face: str) -> None:
 
 
 @pytest.mark.parametrize("face", ["sync", "aio"])
-def test_after_a_redis_took_in_nobody_at_any_step_all_works_again(
+def test_after_a_redis_refused_clients_at_any_step_all_works_again(
     new_redis: NewRedis, face: str
 ) -> None:
     server = new_redis(f"maxclients {CLIENTS}")

@@ -201,7 +201,7 @@ def test_a_delayed_reply_is_late_at_the_client(
     assert boottime() - begun >= 1.5
 
 
-def test_a_held_request_arrives_when_it_is_let_go_though_its_client_has_left(
+def test_a_held_request_is_forwarded_although_its_client_has_left(
     server: Server, proxy: Proxy, client: Client, connect: Connect
 ) -> None:
     # Given a request that is kept on its way
@@ -217,7 +217,9 @@ def test_a_held_request_arrives_when_it_is_let_go_though_its_client_has_left(
     until_seen(server, "two", times=2)
 
 
-def test_a_held_reply_comes_when_it_is_let_go(server: Server, proxy: Proxy, client: Client) -> None:
+def test_a_held_reply_arrives_when_it_is_forwarded(
+    server: Server, proxy: Proxy, client: Client
+) -> None:
     fault = proxy.arm(lambda request: request.startswith(b"tw"), HOLD_REPLY)
     client.send("one", "two", "three")
     fault.wait()

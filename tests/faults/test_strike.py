@@ -34,7 +34,7 @@ def work() -> list[str]:
     return steps
 
 
-def test_each_point_is_struck_in_turn() -> None:
+def test_an_interrupt_is_raised_at_each_point_in_turn() -> None:
     # Given a piece of work with some points
     many = points(work, within=HERE)
     assert many > 10
@@ -121,7 +121,7 @@ def struck(failure: KeyboardInterrupt) -> tuple[str, int]:
 CODES = (work.__code__, called.__code__)
 
 
-def test_real_signals_strike_at_these_points_and_at_no_others() -> None:
+def test_real_signals_arrive_only_at_these_points() -> None:
     # Given the instructions after which a strike can hit
     aimed = set()
     for number in range(1, points(work, within=HERE) + 1):

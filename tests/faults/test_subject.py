@@ -35,7 +35,7 @@ def test_a_coroutine_may_be_a_subject() -> None:
         assert one.end() == 0
 
 
-def test_a_stopped_subject_does_nothing_until_it_goes_on() -> None:
+def test_a_stopped_subject_does_nothing_until_it_is_continued() -> None:
     # Given a process that counts
     with Subject(f"{ACTS}:count") as one:
         last = one.hear()
@@ -107,7 +107,7 @@ def test_what_a_subject_raises_is_its_end(capfd: pytest.CaptureFixture[str]) -> 
     assert "ValueError: on purpose" in capfd.readouterr().err
 
 
-def test_a_fork_says_what_came_of_it() -> None:
+def test_a_fork_returns_its_result_or_its_error() -> None:
     here = os.getpid()
     with Fork(lambda: [os.getpid(), os.getppid()]) as child:
         assert child.result() == [child.pid, here]

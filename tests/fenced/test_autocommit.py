@@ -54,12 +54,12 @@ def test_the_server_is_asked_whether_a_transaction_was_begun(orders: Any) -> Non
 
 
 @pytest.mark.parametrize("driver", ["MySQLdb", "pg8000"])
-def test_what_nobody_can_tell_is_refused(driver: str) -> None:
+def test_a_connection_with_an_unknown_autocommit_state_is_refused(driver: str) -> None:
     with contextlib.closing(sqlite3.connect(":memory:")) as other:
         guard = SqlFence(paramstyle="qmark")
         guard._module = driver
         guard.create(other)
-        with pytest.raises(ConfigError, match="neither the driver nor the server tells"):
+        with pytest.raises(ConfigError, match="neither the driver nor the server shows it"):
             guard.advance(Silent(other, True), "a", 7)
         assert not other.in_transaction
 

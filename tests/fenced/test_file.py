@@ -72,7 +72,7 @@ def test_an_empty_write_moves_the_fence(ledger: FencedFile) -> None:
     assert (ledger.read(), ledger.fence()) == (b"", 5)
 
 
-def test_a_hold_is_checked_first_and_again_when_the_file_is_ours(ledger: FencedFile) -> None:
+def test_a_hold_is_checked_before_and_after_the_file_is_locked(ledger: FencedFile) -> None:
     # Given a hold that is held, it writes with its fence
     good = Hold(5)
     ledger.append(good, "a")
@@ -120,7 +120,7 @@ def test_what_is_no_fence_is_refused_before_anything_is_made(
     assert os.listdir(ledger.path.parent) == []
 
 
-def test_a_fence_as_text_is_told_where_it_comes_from(ledger: FencedFile) -> None:
+def test_the_error_for_a_fence_as_text_names_its_variable(ledger: FencedFile) -> None:
     with pytest.raises(ConfigError, match="HOLDFAST_FENCE"):
         ledger.append("7", "a")  # type: ignore[arg-type]
 
@@ -132,7 +132,7 @@ def test_what_is_no_data_is_refused(ledger: FencedFile) -> None:
     assert os.listdir(ledger.path.parent) == []
 
 
-def test_a_file_that_exists_is_guarded_from_now_on(tmp_path: Path) -> None:
+def test_an_existing_file_is_fenced_from_its_first_write(tmp_path: Path) -> None:
     # Given a private file with contents
     path = tmp_path / "old"
     path.write_bytes(b"old ")
@@ -146,7 +146,7 @@ def test_a_file_that_exists_is_guarded_from_now_on(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "old.fence").stat().st_mode) == 0o640
 
 
-def test_reading_what_isn_t_there_says_so(ledger: FencedFile) -> None:
+def test_reading_a_missing_file_raises_file_not_found(ledger: FencedFile) -> None:
     with pytest.raises(FileNotFoundError):
         ledger.read()
     assert ledger.fence() == 0

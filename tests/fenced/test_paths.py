@@ -21,7 +21,7 @@ def ledger(tmp_path: Path) -> FencedFile:
     return FencedFile(tmp_path / "ledger", durable=False)
 
 
-def test_a_replacement_keeps_mode_and_group_and_leaves_nothing_beside(tmp_path: Path) -> None:
+def test_a_replacement_keeps_mode_and_group_and_leaves_no_other_file(tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.write_bytes(b"one")
     path.chmod(0o604)

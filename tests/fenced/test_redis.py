@@ -93,7 +93,7 @@ def test_equal_and_greater_fences_are_accepted_and_keys_are_apart(
     assert face.fence(f"{own_name}-none") == 0
 
 
-def test_fences_beyond_what_lua_can_count_are_told_apart(face: Face, own_name: str) -> None:
+def test_fences_greater_than_lua_numbers_are_distinguished(face: Face, own_name: str) -> None:
     for fence in (9, 10, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1):
         face.set(fence, own_name, "x")
         with pytest.raises(FenceRejected):
@@ -143,7 +143,7 @@ def test_a_foreign_key_in_the_place_of_the_fence_is_left_alone(face: Face, own_n
     assert face.look.get(own_name) is None
 
 
-def test_a_flush_of_the_scripts_costs_nobody_an_error(face: Face, own_name: str) -> None:
+def test_a_flush_of_the_scripts_causes_no_error(face: Face, own_name: str) -> None:
     for fence in (1, 2):
         face.set(fence, own_name, "x")
         face.look.script_flush()
@@ -350,7 +350,7 @@ def test_what_is_no_client_is_refused(shared_redis: RedisServer) -> None:
         FencedRedis(redis.asyncio.Redis())
 
 
-def test_every_writer_tells_both_fences_also_in_another_process(tmp_path: Any) -> None:
+def test_every_rejection_contains_both_fences_also_after_pickling(tmp_path: Any) -> None:
     import sqlite3
 
     file = FencedFile(tmp_path / "x")

@@ -97,7 +97,7 @@ def test_a_cursor_will_do_and_stays_open(orders: sqlite3.Connection) -> None:
     assert SqlFence().fence(cursor, "a") == 2
 
 
-def test_a_hold_is_checked_before_and_after_the_row_is_ours(orders: sqlite3.Connection) -> None:
+def test_a_hold_is_checked_before_and_after_the_row_is_locked(orders: sqlite3.Connection) -> None:
     class Hold:
         fence = 5
 
@@ -181,7 +181,7 @@ class OvertakenCursor(sqlite3.Cursor):
         return super().execute(text, *values)
 
 
-def test_who_loses_the_race_for_the_first_insert_is_judged_by_the_winner_s_fence(
+def test_the_loser_of_the_first_insert_is_compared_with_the_winners_fence(
     path: Path, orders: sqlite3.Connection
 ) -> None:
     with closing(sqlite3.connect(path, factory=Overtaken)) as mine:
@@ -294,7 +294,7 @@ def test_the_paramstyle_is_found_from_the_connection_the_cursor_or_the_module(
 # -- names and tables ----------------------------------------------------------------------
 
 
-def test_names_that_a_database_might_confuse_have_rows_of_their_own(
+def test_names_that_a_database_might_confuse_have_separate_rows(
     orders: sqlite3.Connection,
 ) -> None:
     names = ["a", "A", "a ", "ä", "a\0", "%61", "%41", "'; DROP TABLE paid; --", "?", ":1", "%s"]

@@ -13,7 +13,7 @@ from holdfast.core.guard.model import Entry
 from tests.guard.conftest import At, Run, Source
 
 
-def test_who_comes_after_a_read_was_sent_does_not_get_its_answer(run: Run) -> None:
+def test_a_caller_that_comes_after_a_read_was_sent_does_not_share_it(run: Run) -> None:
     async def case(at: At) -> None:
         # Given an old value, on its way to one caller
         guard, gate = at.gated()
@@ -39,7 +39,7 @@ def test_who_comes_after_a_read_was_sent_does_not_get_its_answer(run: Run) -> No
     run(case)
 
 
-def test_an_old_value_is_only_for_those_who_were_there_when_it_was_read(run: Run) -> None:
+def test_a_stale_value_is_shared_only_with_callers_present_at_the_read(run: Run) -> None:
     async def case(at: At) -> None:
         # Given a stale value, on its way to one who will ask for the duty then
         guard, gate = at.gated(ttl=10, stale=60)
@@ -66,7 +66,7 @@ def test_an_old_value_is_only_for_those_who_were_there_when_it_was_read(run: Run
     run(case)
 
 
-def test_all_who_were_there_get_what_was_read(run: Run) -> None:
+def test_all_callers_present_at_the_read_get_its_value(run: Run) -> None:
     async def case(at: At) -> None:
         guard, gate = at.gated()
         source, reached, go = Source(), at.flag(), at.flag()
@@ -125,7 +125,7 @@ def test_when_the_leader_fails_one_of_the_others_leads(run: Run) -> None:
     run(case)
 
 
-def test_whose_time_is_over_goes_and_the_others_stay(run: Run) -> None:
+def test_a_caller_that_times_out_leaves_and_the_others_stay(run: Run) -> None:
     async def case(at: At) -> None:
         guard, _ = at.gated(on_timeout="compute")
         source, reached, go = Source(), at.flag(), at.flag()
@@ -153,7 +153,7 @@ def test_whose_time_is_over_goes_and_the_others_stay(run: Run) -> None:
     run(case)
 
 
-def test_a_store_that_does_not_answer_is_told_to_all_at_once(
+def test_a_silent_store_is_reported_to_all_callers_together(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.core.guard.refresh.SILENCE_S", 0.3)
@@ -177,7 +177,7 @@ def test_a_store_that_does_not_answer_is_told_to_all_at_once(
     run(case)
 
 
-def test_guards_that_are_made_anew_go_together(run: Run) -> None:
+def test_guards_made_for_each_request_share_one_flight(run: Run) -> None:
     async def case(at: At) -> None:
         # Given a program that makes a guard for each request
         client, source, go = at.client(), Source(), at.flag()
@@ -203,7 +203,7 @@ def test_guards_that_are_made_anew_go_together(run: Run) -> None:
     run(case)
 
 
-def test_who_comes_while_a_fresh_value_is_read_does_not_wait_for_that(run: Run) -> None:
+def test_a_caller_does_not_wait_for_anothers_read_of_a_fresh_value(run: Run) -> None:
     async def case(at: At) -> None:
         # Given a fresh value, whose reply to one caller takes long
         guard, gate = at.gated()
@@ -223,7 +223,7 @@ def test_who_comes_while_a_fresh_value_is_read_does_not_wait_for_that(run: Run) 
     run(case)
 
 
-def test_few_read_beside_the_one_who_leads(run: Run) -> None:
+def test_few_callers_read_at_the_same_time_as_the_leader(run: Run) -> None:
     async def case(at: At) -> None:
         # Given a store that takes its time for every read
         guard, gate = at.gated()
@@ -253,7 +253,7 @@ def test_few_read_beside_the_one_who_leads(run: Run) -> None:
     run(case)
 
 
-def test_who_reads_beside_takes_nothing_that_is_over(run: Run) -> None:
+def test_a_separate_read_returns_no_expired_value(run: Run) -> None:
     async def case(at: At) -> None:
         # Given a value whose time is over, which somebody reads
         guard, gate = at.gated(ttl=5, on_timeout="stale")
@@ -302,7 +302,7 @@ def test_an_old_value_that_is_known_is_served_while_it_may_be_and_another_comput
     run(case)
 
 
-def test_of_many_who_waited_for_one_value_not_each_tells_the_numbers(run: Run) -> None:
+def test_callers_that_waited_for_one_value_send_few_counts(run: Run) -> None:
     async def case(at: At) -> None:
         # Given numbers that are to be told again, and a store that takes its time to hear them
         guard, gate = at.gated()
@@ -337,7 +337,7 @@ def test_what_computes_a_value_may_not_ask_for_it(run: Run) -> None:
         async def outer() -> int:
             return int(await guard.get(inner)) + 1
 
-        with pytest.raises(ConfigError, match="asks for it itself"):
+        with pytest.raises(ConfigError, match="asks for the same value"):
             await guard.get(outer)
         assert await guard.get(inner, key="another") == 1
         assert await guard.get(inner) == 1
@@ -345,7 +345,7 @@ def test_what_computes_a_value_may_not_ask_for_it(run: Run) -> None:
     run(case)
 
 
-def test_who_is_cancelled_when_it_is_called_to_lead_passes_that_on() -> None:
+def test_a_caller_cancelled_when_it_becomes_the_leader_hands_over() -> None:
     """Given two who wait, when the first is cancelled in the moment in which the leader fails, then
     the second one leads: nobody is left behind."""
     import asyncio

@@ -81,7 +81,7 @@ def test_methods_of_several_objects_don_t_share_values(client: Client) -> None:
     assert Store.price.invalidate(self=second, sku="x") == 1
 
 
-def test_class_methods_and_static_ones_are_invalidated_as_they_are_called(client: Client) -> None:
+def test_class_and_static_methods_are_invalidated_like_their_calls(client: Client) -> None:
     class Store:
         @client.cached("of:{cls.__name__}:{sku}", ttl=60)
         @classmethod
@@ -122,7 +122,7 @@ def test_a_class_method_that_is_not_bound_refuses_to_guess_its_class(client: Cli
     assert found.invalidate(int, "x") == 1
 
 
-def test_a_bound_method_is_what_the_function_says(client: Client) -> None:
+def test_a_bound_method_has_the_attributes_of_its_function(client: Client) -> None:
     shop = Shop()
     bound: Any = shop.price
     assert (bound.__name__, bound.__wrapped__.__doc__) == ("price", "What it costs.")

@@ -190,7 +190,7 @@ def test_asyncio_wants_a_coroutine_function() -> None:
     asyncio.run(main())
 
 
-def test_threads_are_told_that_a_coroutine_function_is_one() -> None:
+def test_a_coroutine_function_is_refused_on_the_face_for_threads() -> None:
     async def compute() -> int:
         return 1
 

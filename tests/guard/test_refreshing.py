@@ -35,7 +35,7 @@ def test_a_request_or_reply_that_is_lost_changes_nothing(run: Run, verb: str, ho
     run(case)
 
 
-def test_a_duty_is_believed_for_no_longer_than_its_lease_whatever_the_store_says(
+def test_a_refresh_lease_is_valid_for_at_most_its_length(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leases: list[DutyLease] = []
@@ -108,7 +108,7 @@ def test_without_the_store_a_value_is_computed_where_that_is_wanted(
     run(case)
 
 
-def test_a_computation_that_is_interrupted_gives_the_duty_back() -> None:
+def test_an_interrupted_computation_releases_the_refresh_lease() -> None:
     """Given one that computes, when Ctrl-C strikes in it, then the next caller needn't wait."""
     with Client(f"memory://{os.urandom(8).hex()}") as client:
         guard = client.guard("g", ttl=60, lease=3600)
@@ -121,7 +121,7 @@ def test_a_computation_that_is_interrupted_gives_the_duty_back() -> None:
         assert guard.get(lambda: 2, timeout=5) == 2
 
 
-def test_one_who_waits_can_be_interrupted_by_a_signal() -> None:
+def test_a_waiting_caller_can_be_interrupted_by_a_signal() -> None:
     """Given one that waits for another's value, when a signal's handler raises, then it ends."""
     space = f"memory://{os.urandom(8).hex()}"
     with Client(space) as ours, Client(space) as theirs:
@@ -207,7 +207,7 @@ def test_a_background_refresh_that_fails_is_logged_and_tried_again(
     run(case)
 
 
-def test_a_client_that_is_closed_while_it_computes_gives_the_duty_back(run: Run) -> None:
+def test_a_client_closed_during_a_computation_releases_the_refresh_lease(run: Run) -> None:
     async def case(at: At) -> None:
         client, other = at.client(), at.guard(lease=3600)
         guard = client.guard("g", ttl=60, lease=3600)

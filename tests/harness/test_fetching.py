@@ -89,7 +89,7 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thing-1"]
 
 
-def test_two_at_once_make_it_once_and_nobody_sees_half_of_it(tmp_path: Path) -> None:
+def test_two_processes_make_a_file_once_and_never_see_half_of_it(tmp_path: Path) -> None:
     # Given one that is at it
     first = begin(tmp_path)
     until((tmp_path / "made").exists, "the first one has begun")
@@ -145,7 +145,7 @@ def test_what_cannot_be_had_is_a_line_and_stops_nothing_else(
 @pytest.mark.parametrize(
     "lines, ci, code", [("", "true", 0), ("a: b\nc: d\n", "true", 1), ("a: b\nc: d\n", "", 0)]
 )
-def test_what_was_missing_is_told_at_the_end_and_red_in_ci(
+def test_missing_things_are_listed_at_the_end_and_fail_in_ci(
     lines: str, ci: str, code: int, tmp_path: Path
 ) -> None:
     # Given

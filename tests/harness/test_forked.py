@@ -39,7 +39,9 @@ def test_both_find_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert here["cwd"] == str(tmp_path)
 
 
-def test_each_end_is_told(kind: type, capfd: pytest.CaptureFixture[str]) -> None:
+def test_each_end_of_a_forked_process_is_reported(
+    kind: type, capfd: pytest.CaptureFixture[str]
+) -> None:
     for how, status in (("0", 0), ("7", 7), ("raises", 1)):
         with Subject(f"{ACTS}:exits", how) as one:
             assert isinstance(one.process, kind)

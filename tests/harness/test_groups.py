@@ -35,14 +35,14 @@ def test_each_test_is_run_by_one_process() -> None:
             assert [group.only for group in by] == [""], file
 
 
-def test_a_group_names_what_there_is_and_has_a_name_of_its_own() -> None:
+def test_a_group_names_existing_paths_and_has_a_unique_name() -> None:
     everything = groups.groups()
     assert all((TESTS / path).exists() for group in (*everything, *QUICK) for path in group.paths)
     names = [group.name for group in everything]
     assert len(set(names)) == len(names)
 
 
-def test_a_folder_that_no_group_names_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_in_no_group_forms_a_separate_group(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given: more files than there are
     files = ["stores/new/deep/test_b.py", "stores/new/test_a.py", "none/test_c.py", "test_d.py"]
     monkeypatch.setattr(groups, "tests", lambda: [*files, "core/test_url.py"])

@@ -102,7 +102,7 @@ def test_what_fails_each_time_fails_the_whole_and_is_shown(few: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_what_passes_alone_was_disturbed_and_is_told(few: Path, most: int) -> None:
+def test_a_test_that_passes_alone_is_reported_as_disturbed(few: Path, most: int) -> None:
     write(few, "assert not 'late'", most)
     done = play(few)
     assert done.returncode == 0, done.stderr
@@ -198,7 +198,7 @@ def test_many_failures_are_no_noise(few: Path) -> None:
     assert last(done) == "7 failed, 2 passed"
 
 
-def test_what_could_not_be_fetched_is_told_at_the_end_and_red_in_ci(few: Path) -> None:
+def test_failed_downloads_are_listed_at_the_end_and_fail_in_ci(few: Path) -> None:
     (few / ".venv").mkdir()
     (few / ".venv" / "missing").write_text("Redisson 4.7.0: no answer\n")
     done = play(few)
@@ -215,14 +215,14 @@ def test_some_groups_can_be_chosen(few: Path) -> None:
     assert play(few, "noone").returncode == 64
 
 
-def test_a_failed_assertion_about_a_promise_says_so() -> None:
+def test_a_failed_assertion_about_a_promise_names_the_promise() -> None:
     with pytest.raises(PromiseBroken, match="one holder: 2 hold"), promised("one holder"):
         raise AssertionError("2 hold")
     with pytest.raises(ValueError, match="other"), promised("one holder"):
         raise ValueError("other")
 
 
-def test_a_judge_tells_bounds_on_time_from_promises() -> None:
+def test_a_judge_distinguishes_bounds_on_time_from_promises() -> None:
     demand([], ("late",), "")
     with pytest.raises(AssertionError) as raised:
         demand(["late"], ("late",), "it was late")

@@ -78,7 +78,7 @@ def stored(server: RedisServer, name: str) -> tuple[bytes | None, float]:
         return client.get(key), client.pttl(key) / 1000
 
 
-def test_without_renewal_who_works_longer_than_the_lease_has_lost_it_and_is_told(
+def test_without_renewal_work_longer_than_the_lease_ends_in_a_loss(
     url: str, shared_redis: RedisServer, own_name: str
 ) -> None:
     with Client(url) as locks:

@@ -60,7 +60,7 @@ class Queue:
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_who_waits_sends_two_commands_a_second_at_most(
+def test_a_waiter_sends_at_most_two_commands_a_second(
     pair: Pair, crew: Crew, new_redis: NewRedis
 ) -> None:
     seconds = times(20, 2)

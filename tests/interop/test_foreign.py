@@ -13,7 +13,7 @@ LEASE_S = 60.0
 
 @pytest.mark.parametrize("ours", ["holdfast", "holdfast-asyncio"])
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_a_release_by_who_doesnt_hold_it_is_refused_both_ways(
+def test_a_release_by_another_client_is_refused_both_ways(
     pair: Pair, ours: str, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
     both = crew.several([(ours, 0), (pair.client, 0)], pair.place(shared_redis))

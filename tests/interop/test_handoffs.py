@@ -17,7 +17,7 @@ TURNS = times(2000, 30)
 
 @pytest.mark.usual(2)
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_never_two_at_once_and_nobody_is_stuck(
+def test_hand_offs_between_libraries_have_no_overlap_and_no_stall(
     pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
     # Given two processes of each side

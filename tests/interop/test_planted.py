@@ -35,7 +35,7 @@ BUGS = {
         "plain/lua/join.lua",
         "if held == false then\n",
         "if held then\n  redis.call('DEL', key)\n  held = false\nend\nif held == false then\n",
-        lambda *of: test_handoffs.test_never_two_at_once_and_nobody_is_stuck(
+        lambda *of: test_handoffs.test_hand_offs_between_libraries_have_no_overlap_and_no_stall(
             PLAIN["redis-py"], *of
         ),
     ),
@@ -43,7 +43,7 @@ BUGS = {
         "plain/lua/leave.lua",
         "if type(held) == 'string' and string.sub(held, 1, #mark) == mark then",
         "if type(held) == 'string' then",
-        lambda *of: test_foreign.test_a_release_by_who_doesnt_hold_it_is_refused_both_ways(
+        lambda *of: test_foreign.test_a_release_by_another_client_is_refused_both_ways(
             PLAIN["redis-py"], "holdfast", *of
         ),
         soon=True,
@@ -52,7 +52,7 @@ BUGS = {
         "blocking.py",
         "self.mail.append(self.watched)",
         "pass",
-        lambda *of: test_wakeup.test_a_plain_release_is_noticed_though_nothing_is_said(
+        lambda *of: test_wakeup.test_a_plain_release_is_noticed_without_a_message(
             PLAIN["redis-py"], "holdfast", *of
         ),
     ),
@@ -60,7 +60,7 @@ BUGS = {
         "plain/lua/leave.lua",
         "    redis.pcall('LPUSH', KEYS[3], 1)\n",
         "",
-        test_wakeup.test_the_signal_of_python_redis_lock_reaches_its_waiters_and_ours,
+        test_wakeup.test_the_signal_of_python_redis_lock_reaches_all_waiters,
     ),
     "a plain lock is taken for ever": Bug(
         "plain/lua/join.lua",

@@ -78,7 +78,7 @@ def test_never_two_at_once(
 
 @pytest.mark.parametrize("kind", ["fair", "read", "write", "permits"])
 @pytest.mark.parametrize("pair", REDISSON.values(), ids=REDISSON)
-def test_a_release_by_who_doesnt_hold_it_is_refused_both_ways(
+def test_a_release_by_another_client_is_refused_both_ways(
     pair: Pair, kind: str, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
     place = pair.place(shared_redis, *KINDS.get(kind, ()))

@@ -27,7 +27,7 @@ lag.watch()
 
 
 @pytest.mark.parametrize("pair", SOME.values(), ids=SOME)
-def test_who_slept_through_its_lease_takes_nothing_from_the_next_holder(
+def test_a_holder_stopped_past_its_lease_takes_nothing_from_the_next(
     pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
     # Given a holder of each side that sleeps until the other side has it
@@ -55,7 +55,7 @@ def test_who_slept_through_its_lease_takes_nothing_from_the_next_holder(
 
 
 @pytest.mark.parametrize("pair", LISTENING.values(), ids=LISTENING)
-def test_who_is_cut_off_while_it_waits_loses_the_message_but_not_its_turn(
+def test_a_waiter_that_is_cut_off_loses_the_message_but_not_its_turn(
     pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
     # Given, on two names, a holder of the one side, and one of the other side that waits

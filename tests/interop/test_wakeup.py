@@ -76,14 +76,14 @@ def test_redisson_and_we_wake_each_other(
 
 @pytest.mark.parametrize("ours", ["holdfast", "holdfast-asyncio"])
 @pytest.mark.parametrize("pair", [PLAIN["redis-py"], PLAIN["redlock"]], ids=["redis-py", "redlock"])
-def test_a_plain_release_is_noticed_though_nothing_is_said(
+def test_a_plain_release_is_noticed_without_a_message(
     pair: Pair, ours: str, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
     record, late = hand_over(pair, ours, crew, shared_redis, own_name)
     judge("to us", record.handed("ours"), NOTICED_S, late)
 
 
-def test_the_signal_of_python_redis_lock_reaches_its_waiters_and_ours(
+def test_the_signal_of_python_redis_lock_reaches_all_waiters(
     crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
     pair = PLAIN["python-redis-lock"]

@@ -16,7 +16,7 @@ def told(who: str, *turns: list[float], trouble: tuple[str, ...] = ()) -> tuple[
     return who.rstrip("12"), who, {"turns": list(turns), "trouble": list(trouble)}
 
 
-def test_two_at_once_are_found_whoever_came_between() -> None:
+def test_an_overlap_is_found_although_another_hold_lies_between() -> None:
     record = Record.of(
         [told("ours1", [0, 1, 9], [9, 10, 11]), told("theirs1", [0, 2, 3], [3, 8.5, 8.6])]
     )

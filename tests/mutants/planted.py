@@ -66,12 +66,12 @@ PLANTED = [
     ),
     bug(
         "a refused poke is taken for a death",
-        f"{STORE}/test_death.py::test_a_push_that_nobody_reads_costs_nothing_but_time",
+        f"{STORE}/test_death.py::test_an_unread_push_costs_only_time",
         (ENTRY, " or not others.exists(session) or not others.dead(session):", ":"),
     ),
     bug(
         "nobody watches the holder's session",
-        f"{STORE}/test_death.py::test_several_who_die_in_a_row_hold_up_nobody",
+        f"{STORE}/test_death.py::test_several_deaths_in_a_row_delay_no_waiter",
         (
             f"{BLOCKING}.port",
             "self.boxes.wait(claim.id, self.engine.alarm, waiting.watch, seconds)",
@@ -89,7 +89,7 @@ PLANTED = [
     ),
     bug(
         "a child keeps the gate of its dead parent locked",
-        f"{STORE}/test_fork.py::test_a_living_child_does_not_keep_the_gate_of_its_dead_parent_locked",
+        f"{STORE}/test_fork.py::test_a_living_child_does_not_keep_its_dead_parents_file_mutex",
         (
             GATE,
             "        fds = [self.fd, porter.fd if porter else -1]\n",
@@ -122,18 +122,18 @@ PLANTED = [
     ),
     bug(
         "the next block of tickets counts before it is on the disk",
-        f"{STORE}/test_tickets.py::test_nobody_waits_while_the_next_tickets_are_put_on_the_disk",
+        f"{STORE}/test_tickets.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
         (ENTRY, PROMISES, "            files.reserved(files.header.promise())\n"),
     ),
     bug(
         "all wait at the gate for the next block of tickets",
-        f"{STORE}/test_tickets.py::test_nobody_waits_while_the_next_tickets_are_put_on_the_disk",
+        f"{STORE}/test_tickets.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
         (ENTRY, PROMISES, "            files.reserve()\n"),
     ),
     # -- the gate --------------------------------------------------------------------------
     bug(
         "leave does not pass the gate",
-        f"{TORTURE}/test_gate.py::test_no_verb_passes_a_gate_in_which_somebody_sits",
+        f"{TORTURE}/test_gate.py::test_no_verb_passes_a_locked_file_mutex",
         (
             ENGINE,
             "        left: bool = self._inside(within, self._roomy, self._leave, leave)\n",
@@ -146,7 +146,7 @@ PLANTED = [
     ),
     bug(
         "who gave up waiting is given the gate all the same",
-        f"{STORE}/test_gate.py::test_who_gave_up_waiting_leaves_the_gate_to_the_others",
+        f"{STORE}/test_gate.py::test_a_waiter_that_gave_up_leaves_the_file_mutex_to_others",
         (
             GATE,
             "        except IndexError:\n            return False\n        self.ready.release()",
@@ -183,17 +183,17 @@ PLANTED = [
     ),
     bug(
         "nobody is woken",
-        f"{STORE}/test_death.py::test_a_poke_wakes_its_claim_and_no_other",
+        f"{STORE}/test_death.py::test_a_wake_up_wakes_only_its_claim",
         (LINE, "            if row.address is not None:\n", "            if False:\n"),
     ),
     bug(
         "a poke for another claim is believed",
-        f"{STORE}/test_death.py::test_a_poke_for_somebody_else_grants_nothing",
+        f"{STORE}/test_death.py::test_a_wake_up_for_another_claim_grants_nothing",
         (WAKE, "                if found == claim_id:\n", "                if found:\n"),
     ),
     bug(
         "a late poke for an earlier ticket is believed",
-        "tests/core/test_claims.py::test_a_poke_for_an_earlier_ticket_of_the_same_id_is_not_believed",
+        "tests/core/test_claims.py::test_a_wake_up_for_an_earlier_ticket_of_the_same_id_is_ignored",
         (
             CLAIMS,
             "if push is not None and push.fence == waiting.ticket and self._trusts():",
@@ -222,12 +222,12 @@ PLANTED = [
     ),
     bug(
         "two open the files at once, through different gates",
-        f"{STORE}/test_world.py::test_files_are_opened_by_one_at_a_time_whichever_gate_he_came_through",
+        f"{STORE}/test_world.py::test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex",
         (ENTRY, "            with opening:\n", "            if True:\n"),
     ),
     bug(
         "files are opened through a gate that was deleted meanwhile",
-        f"{STORE}/test_world.py::test_files_are_opened_by_one_at_a_time_whichever_gate_he_came_through",
+        f"{STORE}/test_world.py::test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex",
         (ENTRY, "                if self._gate.moved():\n", "                if False:\n"),
     ),
     # -- asyncio ---------------------------------------------------------------------------
@@ -286,7 +286,7 @@ PLANTED = [
     ),
     bug(
         "a push grants the whole ttl",
-        f"{TORTURE}/test_clock.py::test_a_push_is_believed_for_what_is_left_of_the_patience_and_no_longer",
+        f"{TORTURE}/test_clock.py::test_a_hold_granted_by_a_push_lasts_for_the_rest_of_the_waiter_ttl",
         (
             CLAIMS,
             "                return Held(push.fence, ctx.store.patience)\n",
@@ -349,7 +349,7 @@ PLANTED = [
     ),
     bug(
         "an undo of all at once that fails is forgotten",
-        f"{ALL}::test_an_undo_that_fails_is_gone_on_with_by_the_keeper",
+        f"{ALL}::test_the_renewer_continues_a_failed_undo",
         (
             TOGETHER,
             "    for leave in left:\n        ctx.keeper.later(leave, ctx.now() + leave.ttl)\n",
@@ -390,7 +390,7 @@ PLANTED = [
     bug(
         "a hold that max_hold ends is said to have expired if a bit less was granted",
         "tests/core/test_renewal.py"
-        "::test_a_hold_that_max_hold_ends_says_so_also_where_a_store_grants_a_bit_less[14.0]",
+        "::test_max_hold_is_reported_although_the_store_grants_a_bit_less[14.0]",
         (LEASE, "if self.capped() or (self.cut and not self.failures):", "if self.capped():"),
     ),
 ]

@@ -24,8 +24,7 @@ ACROSS = [
     ),
     bug(
         "release gives back what somebody else has adopted",
-        "tests/cli/test_across_token.py"
-        "::test_check_says_who_has_adopted_it_and_that_it_was_released",
+        "tests/cli/test_across_token.py::test_check_names_the_adopter_and_reports_the_release",
         ("holdfast.core.across", "    await renew(ctx, passed, TTL_S_MIN, until)  #", "    #"),
         ("holdfast.core.across", "Leave(spec.name, passed.claim.id,", 'Leave(spec.name, "",'),
     ),
@@ -47,7 +46,7 @@ ACROSS = [
     bug(
         "a token file that others may read is taken",
         "tests/cli/test_across_token.py"
-        "::test_a_token_file_that_is_not_ours_alone_is_refused[by_mode-78]",
+        "::test_a_token_file_open_to_other_users_is_refused[by_mode-78]",
         (TOKENS, "seen.st_mode & 0o077", "seen.st_mode & 0o007"),
     ),
     bug(
@@ -87,8 +86,7 @@ ACROSS = [
     ),
     bug(
         "check believes any token that has the fence of the holder",
-        "tests/cli/test_across_token.py"
-        "::test_check_says_who_has_adopted_it_and_that_it_was_released",
+        "tests/cli/test_across_token.py::test_check_names_the_adopter_and_reports_the_release",
         (
             "holdfast.core.across",
             "    left = await renew(ctx, passed, length,",

@@ -52,7 +52,7 @@ CLASSES = [
     bug(
         "a process without descriptors takes this for another boot",
         "tests/stores/sqlite/test_few_descriptors.py"
-        "::test_whoever_comes_with_too_few_descriptors_takes_nothing[sync]",
+        "::test_a_client_with_too_few_descriptors_takes_nothing[sync]",
         (
             f"{SQLITE}.header",
             "    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):\n",
@@ -228,7 +228,7 @@ CLASSES = [
     ),
     bug(
         "a store thread that could not begin is never started again",
-        f"{THREADS}::test_an_event_loop_goes_on_when_the_thread_of_the_store_cannot_begin",
+        f"{THREADS}::test_an_event_loop_continues_when_the_store_thread_cannot_start",
         (
             "holdfast.stores.sqlite.aio.loop",
             "        _working[thread] = self.jobs\n",

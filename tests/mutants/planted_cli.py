@@ -35,7 +35,7 @@ CLI = [
     ),
     bug(
         "a run without a named store doesn't say so",
-        f"{ORIGIN}::test_a_run_without_a_named_store_says_that_it_excludes_nobody_elsewhere",
+        f"{ORIGIN}::test_run_without_a_named_store_warns_that_other_hosts_are_not_excluded",
         (
             "holdfast.cli.origin",
             'if unnamed(options) and not getattr(options, "quiet", False):',
@@ -109,7 +109,7 @@ CLI = [
     ),
     bug(
         "the command of a stopped keeper outlives its lease",
-        "tests/cli/test_redis.py::test_the_command_of_a_stopped_keeper_ends_before_another_holds_the_name",
+        "tests/cli/test_redis.py::test_a_stopped_holder_process_ends_its_command_before_the_next_grant",
         ("holdfast.cli.run", "            self._silent(child)\n", "            pass\n"),
         seldom=True,
         commands=True,
@@ -117,19 +117,19 @@ CLI = [
     bug(
         "a put into a store that nobody has named is silent",
         "tests/cli/test_origin.py"
-        "::test_what_changes_a_store_that_nobody_has_named_says_which_it_is[queue put]",
+        "::test_a_command_that_changes_an_unnamed_store_names_it[queue put]",
         ("holdfast.cli.queue.put", "        origin.tell(options, client.url)\n", ""),
         commands=True,
     ),
     bug(
         "a name that stays occupied after its job looks held",
-        "tests/cli/test_look.py::test_a_name_that_stays_occupied_after_its_job_says_until_when",
+        "tests/cli/test_look.py::test_ls_prints_the_end_of_min_hold_after_the_job",
         ("holdfast.cli.look", "    if first.kept:\n", "    if first.kept and first.meta:\n"),
         commands=True,
     ),
     bug(
         "a command whose label has a line feed never starts",
-        "tests/cli/test_run.py::test_a_label_with_a_line_feed_reaches_the_command_as_it_is",
+        "tests/cli/test_run.py::test_a_label_with_a_line_feed_reaches_the_command_unchanged",
         (
             "holdfast.cli.keep",
             '    owner = hold.owner.encode("utf-8", "surrogateescape").hex()\n',

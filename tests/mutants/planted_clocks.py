@@ -15,7 +15,7 @@ BACK, SLOWLY = "[-3600.0-False]", "[-3600.0-True]"
 
 AMID = "tests/stores/postgres/test_amid.py"
 
-TOLD = "tests/core/test_claims.py::test_a_long_wait_is_told_once_with_who_holds_and_for_how_long"
+TOLD = "tests/core/test_claims.py::test_a_long_wait_is_logged_once_with_the_holder_and_the_position"
 
 CLOCKS = [
     bug(
@@ -30,7 +30,7 @@ CLOCKS = [
     ),
     bug(
         "mysql: before somebody is refused the claims aren't counted",
-        "tests/stores/mysql/test_damage.py::test_nobody_is_refused_by_a_claim_that_was_removed",
+        "tests/stores/mysql/test_damage.py::test_a_removed_claim_refuses_no_other_claim",
         _mysql(("IF v_claims > 0 AND RAND() * LEAST(v_claims, 20000) < 8 THEN", "IF FALSE THEN")),
     ),
     bug(
@@ -41,13 +41,13 @@ CLOCKS = [
     bug(
         "what is left of a repeated join is believed beyond its ttl",
         "tests/core/test_claims.py::"
-        "test_a_lease_is_believed_for_no_longer_than_its_ttl_whatever_the_store_says",
+        "test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns",
         (CLAIMS, "min(standing.expires_in, self.spec.ttl)", "standing.expires_in"),
     ),
     bug(
         "several names are believed for as long as the store says",
         "tests/core/test_claims.py::"
-        "test_a_lease_is_believed_for_no_longer_than_its_ttl_whatever_the_store_says",
+        "test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns",
         (
             "holdfast.core.together",
             "min(held.expires_in, claim.spec.ttl)",
@@ -57,7 +57,7 @@ CLOCKS = [
     bug(
         "an adopted hold is believed for as long as the store says",
         "tests/core/test_claims.py::"
-        "test_a_lease_is_believed_for_no_longer_than_its_ttl_whatever_the_store_says",
+        "test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns",
         ("holdfast.core.adopt", "min(answer.expires_in, length)", "answer.expires_in"),
     ),
     bug(
@@ -67,8 +67,7 @@ CLOCKS = [
     ),
     bug(
         "the duty of a repeated request is believed beyond its lease",
-        "tests/guard/test_refreshing.py::"
-        "test_a_duty_is_believed_for_no_longer_than_its_lease_whatever_the_store_says",
+        "tests/guard/test_refreshing.py::test_a_refresh_lease_is_valid_for_at_most_its_length",
         (
             "holdfast.core.guard.refresh",
             "min(duty.expires_in, wish.lease)",
@@ -155,7 +154,7 @@ CLOCKS = [
     ),
     bug(
         "the judge of damage doesn't ask whether two believe",
-        "tests/testing/test_damage_judge.py::test_two_who_believe_are_found",
+        "tests/testing/test_damage_judge.py::test_two_valid_holders_are_found",
         (
             "holdfast.testing.faults.scene",
             "        if _believes(one) and _believes(two):\n            self.wrong",
@@ -164,7 +163,7 @@ CLOCKS = [
     ),
     bug(
         "the judge of damage calls a name that nobody gets refused",
-        "tests/testing/test_damage_judge.py::test_a_name_that_nobody_gets_any_more_is_found",
+        "tests/testing/test_damage_judge.py::test_a_name_that_can_no_longer_be_acquired_is_found",
         (
             "holdfast.testing.faults.damage",
             "if isinstance(busy, NotAcquired):",

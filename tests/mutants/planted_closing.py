@@ -25,23 +25,23 @@ CLOSING = [
     ),
     bug(
         "a second close ends the connections under the first",
-        f"{TWO}::test_a_close_does_not_wait_for_ever_for_one_that_hangs",
+        f"{TWO}::test_a_close_does_not_wait_without_a_limit_for_a_hanging_close",
         (CLOSES, "                if first is me:\n", "                if True:\n"),
     ),
     bug(
         "a close waits for ever for one that hangs",
-        f"{TWO}::test_a_close_does_not_wait_for_ever_for_one_that_hangs",
+        f"{TWO}::test_a_close_does_not_wait_without_a_limit_for_a_hanging_close",
         (CLOSES, "        until = ctx.now() + WAIT_S\n", "        until = ctx.now() + 60.0\n"),
     ),
     bug(
         "a close waits for itself",
-        f"{TWO}::test_a_callback_that_closes_the_client_amid_its_close_waits_for_nothing",
+        f"{TWO}::test_a_callback_that_closes_the_closing_client_does_not_wait",
         (CLOSES, "            if first.flow == me.flow:\n", "            if False:\n"),
     ),
     # -- threads whose start is interrupted ------------------------------------------------------
     bug(
         "an interrupt while the keeper starts leaves two",
-        f"{STARTS}::test_an_interrupt_while_the_keeper_starts_leaves_one_keeper",
+        f"{STARTS}::test_an_interrupt_while_the_renewer_starts_leaves_one_renewer",
         (
             "holdfast.core.keeper",
             "            if self._turns.get(0) is turn and next(turn, False):\n",
@@ -77,8 +77,7 @@ CLOSING = [
     ),
     bug(
         "a keeper whose thread was killed has no successor",
-        "tests/core/test_keeper_end.py"
-        "::test_a_keeper_whose_thread_is_killed_is_followed_by_another",
+        "tests/core/test_keeper_end.py::test_a_renewer_whose_thread_is_killed_is_replaced",
         (
             "holdfast.core.keeper",
             "        if not self._stopped and next(self._nexts(), None) is not None:\n",
@@ -93,7 +92,7 @@ CLOSING = [
     ),
     bug(
         "a close that takes long in another loop is cancelled",
-        f"{LOOPS_CLOSED}::test_a_close_that_takes_long_in_another_loop_goes_on_there",
+        f"{LOOPS_CLOSED}::test_a_slow_close_in_another_loop_continues_there",
         (
             "holdfast.aio.loops",
             "    for future in late:\n",
@@ -124,13 +123,13 @@ CLOSING = [
         "[postgres]",
         (
             "holdfast.stores.postgres.blocking.port",
-            "        if self._closed:  # meanwhile\n            self._deafen()\n",
+            "        if self._closed:  # while it was opened\n            self._deafen()\n",
             "",
         ),
     ),
     bug(
         "mysql: a connection that is given back during a close goes on",
-        f"{MEANWHILE}::test_a_connection_is_ended_if_it_is_given_back_during_the_close[mariadb]",
+        f"{MEANWHILE}::test_a_connection_returned_to_the_pool_during_the_close_is_closed[mariadb]",
         (
             "holdfast.stores.mysql.blocking.port",
             "        if self._closed:  # checked",
@@ -139,7 +138,7 @@ CLOSING = [
     ),
     bug(
         "redis: a connection that listens is only shut down if nobody reads it",
-        f"{MEANWHILE}::test_a_close_ends_the_connection_that_listens_though_nobody_reads_it[redis]",
+        f"{MEANWHILE}::test_a_close_ends_the_listener_although_no_thread_reads_it[redis]",
         (
             "holdfast.stores.redis.blocking.port",
             "        self._hang_up()\n        ear = self._ear.link\n",

@@ -93,7 +93,7 @@ CORE = [
     ),
     bug(
         "a lease that ends while it is given back fails the body",
-        f"{BACK}::test_a_lease_that_ends_while_it_is_given_back_does_not_fail_the_body[lock]",
+        f"{BACK}::test_a_lease_that_ends_during_the_release_does_not_fail_the_body[lock]",
         (DOOR, "(hold._before is None and reason in LATE and not ours)", "False"),
     ),
     bug(
@@ -146,7 +146,7 @@ CORE = [
     # -- the keeper --------------------------------------------------------------------------
     bug(
         "a keeper that could not start once never starts",
-        f"{LIMITS}::test_a_keeper_that_could_not_start_once_starts_with_the_next_hold",
+        f"{LIMITS}::test_a_renewer_that_failed_to_start_starts_with_the_next_hold",
         (
             KEEPER,
             "                del self._turns[0]\n            raise\n",
@@ -175,22 +175,22 @@ CORE = [
     ),
     bug(
         "what a cancelled keeper was about to renew is forgotten",
-        f"{LIMITS}::test_a_keeper_that_is_cancelled_amid_a_renewal_goes_on_with_it",
+        f"{LIMITS}::test_a_renewer_cancelled_during_a_renewal_continues_it",
         (KEEPER, "        for lease in self._asked:\n", "        for lease in self._asked[:0]:\n"),
     ),
     bug(
         "closing overlooks what is just being renewed",
-        f"{LIMITS}::test_closing_amid_a_renewal_leaves_no_name_occupied",
+        f"{LIMITS}::test_closing_during_a_renewal_leaves_no_name_occupied",
         (KEEPER, "self._schedule.empty() + self._asked\n", "self._schedule.empty()\n"),
     ),
     bug(
         "the hold of a repeated join is renewed as if its lease were whole",
-        f"{LIMITS}::test_a_hold_of_a_repeated_join_is_renewed_before_what_is_left_is_over",
+        f"{LIMITS}::test_a_hold_of_a_repeated_join_is_renewed_before_its_lease_ends",
         (CLAIMS, "        elif left < lease.ttl * WHOLE_PART:", "        elif False:"),
     ),
     bug(
         "all at once looks at the longest lease when the answer comes",
-        f"{LIMITS}::test_all_hands_out_no_hold_whose_lease_was_over_when_the_answer_came",
+        f"{LIMITS}::test_all_returns_no_hold_whose_lease_ended_before_the_reply",
         (TOGETHER, "min(ends)", "max(ends)"),
         (TOGETHER, "min([lease.deadline for", "max([lease.deadline for"),
     ),
@@ -201,7 +201,7 @@ CORE = [
     ),
     bug(
         "a repeated release of all counts also after the deadline",
-        f"{LIMITS}::test_a_repeated_release_of_all_that_finds_nothing_after_the_deadline_says_so",
+        f"{LIMITS}::test_a_repeated_release_of_all_after_the_deadline_returns_false",
         (TOGETHER, "there or (again and ctx.now() < lease.deadline)", "there or again"),
     ),
     bug(
@@ -225,7 +225,7 @@ CORE = [
     ),
     bug(
         "each length of a lease is remembered for ever",
-        f"{LIMITS}::test_lengths_of_leases_that_are_over_are_forgotten",
+        f"{LIMITS}::test_lease_lengths_no_longer_used_are_forgotten",
         (
             SCHEDULE,
             "        if len(queues) > LENGTHS_MAX and not self.crowded:\n",
@@ -234,7 +234,7 @@ CORE = [
     ),
     bug(
         "a keeper that is woken lingers as long again",
-        f"{END}::test_a_keeper_that_is_woken_while_it_lingers_lingers_no_longer_for_that",
+        f"{END}::test_a_wake_up_does_not_extend_the_idle_time_of_a_renewer",
         (
             KEEPER,
             "math.inf if self._forgotten or now >= until else until",
@@ -261,14 +261,12 @@ CORE = [
     # -- what strikes inside of the store ------------------------------------------------------
     bug(
         "a loop that the collector finds inside the store settles its job there",
-        f"{INSIDE}::test_a_generator_that_is_collected_inside_the_store_gives_back_what_it_has"
-        "[memory-jobs]",
+        f"{INSIDE}::test_a_generator_collected_inside_the_store_releases_its_claims[memory-jobs]",
         (QUEUE, "            if nested(sys._getframe(1)):\n", "            if False:\n"),
     ),
     bug(
         "a hold that the collector finds inside the store is released there",
-        f"{INSIDE}::test_a_generator_that_is_collected_inside_the_store_gives_back_what_it_has"
-        "[sqlite-lock]",
+        f"{INSIDE}::test_a_generator_collected_inside_the_store_releases_its_claims[sqlite-lock]",
         (BLOCKING, "        if any(code is one for one in _INSIDE):", "        if False:"),
     ),
     # -- what would run later ------------------------------------------------------------------
@@ -305,7 +303,7 @@ CORE = [
     # -- odd ends ------------------------------------------------------------------------------
     bug(
         "an undo that is under way when the keeper is cancelled is forgotten",
-        f"{ENDS}::test_an_undo_that_is_under_way_when_the_keeper_is_cancelled_is_gone_on_with",
+        f"{ENDS}::test_an_undo_continues_after_its_renewer_is_cancelled",
         (UNDOS, "return self._due[0][2:]\n", "return heapq.heappop(self._due)[2:]\n"),
         (UNDOS, "            heapq.heappop(self._due)  # if", "            pass  # if"),
     ),
@@ -329,7 +327,7 @@ CORE = [
     ),
     bug(
         "whoever wakes somebody in a loop that is over fails",
-        f"{ENDS}::test_whoever_wakes_somebody_in_a_loop_that_is_over_does_not_fail[latch]",
+        f"{ENDS}::test_a_wake_up_for_an_ended_loop_does_not_fail[latch]",
         (
             "holdfast.runtime.aio",
             "    with contextlib.suppress(RuntimeError):\n        loop.call_soon_threadsafe(call",
@@ -338,7 +336,7 @@ CORE = [
     ),
     bug(
         "tombs are looked through with each new one",
-        f"{ENDS}::test_tombs_are_looked_through_a_few_times_however_many_there_are",
+        f"{ENDS}::test_the_number_of_tombstone_sweeps_does_not_grow_with_their_number",
         (
             "holdfast.stores.memory.line",
             "self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))",

@@ -43,7 +43,7 @@ DIALECTS = [
     ),
     bug(
         "a waiting claim whose try was lost leaves no tombstone",
-        f"{TESTS}/test_lost.py::test_a_late_copy_of_a_try_of_who_waits_finds_that_its_claim_has_left",
+        f"{TESTS}/test_lost.py::test_a_late_copy_of_a_waiters_request_takes_nothing",
         (
             PLAIN,
             "            self._suspect.add(claim.id)\n            raise\n",
@@ -57,7 +57,7 @@ DIALECTS = [
     ),
     bug(
         "whoever waits for a plain key looks at it each time",
-        f"{TESTS}/test_waiting.py::test_who_waits_costs_little[3]",
+        f"{TESTS}/test_waiting.py::test_a_waiter_sends_few_commands[3]",
         (WAITS, "        return self._expires > 0 and not self.heard\n", "        return False\n"),
     ),
     bug(
@@ -81,13 +81,13 @@ DIALECTS = [
     bug(
         "whoever isn't told of changes only looks at the key, and never asks to be told",
         f"{TESTS}/test_telling.py"
-        "::test_who_may_not_be_told_is_asked_again_and_one_warning_says_so[threads]",
+        "::test_a_client_without_notifications_polls_and_warns_once[threads]",
         (PLAIN, " and not port.hopes(claim.id)\n", "\n"),
     ),
     bug(
         "a server that refuses to tell of changes is complained of each time",
         f"{TESTS}/test_telling.py"
-        "::test_who_may_not_be_told_is_asked_again_and_one_warning_says_so[asyncio]",
+        "::test_a_client_without_notifications_polls_and_warns_once[asyncio]",
         ("holdfast.dialects.telling", "            if not self._said:\n", "            if True:\n"),
     ),
     bug(
@@ -97,7 +97,7 @@ DIALECTS = [
     ),
     bug(
         "whoever replaces a stale time has the lock",
-        f"{TESTS}/test_timestamp.py::test_of_two_who_find_the_same_stale_lock_one_gets_it",
+        f"{TESTS}/test_timestamp.py::test_of_two_clients_that_find_a_stale_lock_one_acquires_it",
         (
             TIMESTAMP,
             "        left = 0.0 if before is None else self._left(before)\n",
@@ -106,7 +106,7 @@ DIALECTS = [
     ),
     bug(
         "a time is deleted without the holder's check",
-        f"{TESTS}/test_timestamp.py::test_nobody_deletes_what_another_has_taken_over",
+        f"{TESTS}/test_timestamp.py::test_a_late_release_does_not_delete_the_key_of_the_next_holder",
         (
             TIMESTAMP,
             "            there = await self._is_ours(leave.name, mine, until)\n",
@@ -115,7 +115,7 @@ DIALECTS = [
     ),
     bug(
         "a renewal keeps the lock of who came in between",
-        f"{TESTS}/test_timestamp.py::test_a_renewal_that_comes_after_another_gives_back_what_it_replaced",
+        f"{TESTS}/test_timestamp.py::test_a_late_renewal_restores_the_time_that_it_replaced",
         (TIMESTAMP, "        if before == seen or (", "        if True or ("),
     ),
     bug(
@@ -134,7 +134,7 @@ DIALECTS = [
     ),
     bug(
         "a take-over is cut in two by a cancellation",
-        f"{TESTS}/test_equal_times.py::test_a_cancelled_take_over_gives_back_what_it_replaced",
+        f"{TESTS}/test_equal_times.py::test_a_cancelled_take_over_restores_the_replaced_time",
         (
             TIMESTAMP,
             "await self._port.finish(self._take_over(claim, mine, until))",

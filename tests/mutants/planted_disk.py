@@ -18,7 +18,7 @@ FOLDER = "holdfast.stores.sqlite.blocking.folder"
 DISKS = [
     bug(
         "a disk that takes nothing is asked until the time is over",
-        f"{FULL}::test_one_who_waits_is_told_at_once_when_the_disk_fails",
+        f"{FULL}::test_a_waiter_gets_an_error_at_once_when_the_disk_fails",
         (
             "holdfast.core.claims",
             "        if isinstance(failure, DiskFailed):\n",
@@ -27,7 +27,7 @@ DISKS = [
     ),
     bug(
         "a job is put again and again on a full disk",
-        f"{FULL}::test_a_full_disk_is_told_at_once_and_all_goes_on_when_there_is_room",
+        f"{FULL}::test_a_full_disk_is_an_error_at_once_and_all_works_with_room_again",
         (
             "holdfast.core.context",
             "        if isinstance(failure, DiskFailed):\n",
@@ -36,7 +36,7 @@ DISKS = [
     ),
     bug(
         "a quota that is used up is taken for silence",
-        f"{FULL}::test_what_the_system_says_of_the_disk_is_told_as_such",
+        f"{FULL}::test_a_disk_error_of_the_system_is_raised_as_disk_failed",
         (
             "holdfast.stores.sqlite.blocking.paths",
             "(errno.ENOSPC, errno.EDQUOT, errno.EFBIG)",
@@ -54,7 +54,7 @@ DISKS = [
     ),
     bug(
         "a line that says what can't be is taken for silence",
-        f"{DAMAGE}::test_a_line_that_says_what_cannot_be_is_a_clear_error",
+        f"{DAMAGE}::test_an_impossible_line_header_is_a_clear_error",
         (
             "holdfast.stores.sqlite.blocking.odd",
             "    wrong.sqlite_errorcode = sqlite3.SQLITE_CORRUPT\n",
@@ -63,7 +63,7 @@ DISKS = [
     ),
     bug(
         "a row that can't be raises what Python raises",
-        "tests/stores/sqlite/test_odd_rows.py::test_what_a_value_was_replaced_by_is_no_raw_error_and_nobody_is_let_in_beside_the_holder",
+        "tests/stores/sqlite/test_odd_rows.py::test_a_replaced_value_causes_no_raw_error_and_no_second_holder",
         (
             "holdfast.stores.sqlite.blocking.way",
             "            raise unreadable(wrong, self.label, self.remedy) from wrong\n",
@@ -103,7 +103,7 @@ DISKS = [
     ),
     bug(
         "a folder that is just being closed is given to another thread",
-        "tests/stores/sqlite/test_folder.py::test_a_folder_that_is_just_closed_is_given_to_nobody",
+        "tests/stores/sqlite/test_folder.py::test_a_folder_being_closed_is_not_returned_to_another_thread",
         (FOLDER, "        weakref.finalize(self, _close, self.fd).atexit = False\n", ""),
         (
             FOLDER,

@@ -62,7 +62,7 @@ GUARDS_CACHE = [
     ),
     bug(
         "the shell empties the store of what is kept elsewhere",
-        "tests/cli/test_guard.py::test_values_in_another_cache_are_left_to_those_who_have_it",
+        "tests/cli/test_guard.py::test_values_in_an_external_cache_are_not_invalidated_by_the_command",
         (MEND, "value is not None and value.data == ELSEWHERE", "False"),
     ),
 ]

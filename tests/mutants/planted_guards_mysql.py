@@ -18,7 +18,7 @@ _MINE = "  IF v_id = p_id AND v_fence = p_fence AND v_lease > v_now THEN\n    SE
 GUARDS_MYSQL = [
     bug(
         "mysql: the row of an entry isn't locked",
-        f"{MEETING}::test_two_who_begin_at_once_dont_both_get_an_old_entry",
+        f"{MEETING}::test_two_simultaneous_begins_do_not_both_get_an_old_entry",
         _instead((f"{_ROW} FOR UPDATE;", f"{_ROW};")),
     ),
     bug(
@@ -35,7 +35,7 @@ GUARDS_MYSQL = [
     ),
     bug(
         "mysql: a value is stored though the lease is over",
-        f"{MEETING}::test_a_duty_whose_lease_is_over_stores_nothing",
+        f"{MEETING}::test_an_expired_refresh_lease_stores_nothing",
         _instead((_MINE, _MINE.replace(" AND v_lease > v_now", ""))),
     ),
     bug(
@@ -45,7 +45,7 @@ GUARDS_MYSQL = [
     ),
     bug(
         "mysql: an invalidation leaves the duty",
-        f"{MEETING}::test_an_invalidation_ends_the_duty_and_what_it_computes",
+        f"{MEETING}::test_an_invalidation_ends_the_refresh_lease_and_its_computation",
         _instead(
             (
                 "ON DUPLICATE KEY UPDATE id = NULL, failures = 0",
@@ -73,7 +73,7 @@ GUARDS_MYSQL = [
     ),
     bug(
         "mysql: a wish that was given up leaves no tombstone",
-        f"{LOST}::test_a_wish_that_is_given_up_on_its_way_gets_no_duty",
+        f"{LOST}::test_a_request_abandoned_on_its_way_gets_no_refresh_lease",
         (CALLS, "micros(abandon.lease + TOMB_S) if abandon.suspect else 0", "0"),
     ),
     bug(
@@ -83,7 +83,7 @@ GUARDS_MYSQL = [
     ),
     bug(
         "mysql: who waits can't see that a duty was given up",
-        f"{MEETING}::test_who_waits_sees_soon_that_the_duty_has_ended",
+        f"{MEETING}::test_a_waiter_soon_notices_the_end_of_the_refresh_lease",
         _instead(
             (
                 "failed = v_failed, reason = v_reason,\n          ended = ended + 1,",
@@ -93,14 +93,14 @@ GUARDS_MYSQL = [
     ),
     bug(
         "mysql: a row is over although its value is kept",
-        f"{MEETING}::test_what_is_over_is_removed_and_what_is_not_stays",
+        f"{MEETING}::test_expired_rows_are_removed_and_live_rows_stay",
         _instead(
             ("ends = GREATEST(v_kept, v_now + 60000000)", "ends = GREATEST(0, v_now + 60000000)")
         ),
     ),
     bug(
         "mysql: nothing is removed",
-        f"{MEETING}::test_clients_remove_what_is_over_while_they_work",
+        f"{MEETING}::test_clients_remove_expired_rows_while_they_work",
         (
             GUARDS,
             "            await self._port.call(self._calls.sweep(rows), left)\n",
@@ -109,7 +109,7 @@ GUARDS_MYSQL = [
     ),
     bug(
         "mysql: who waits looks again at once",
-        f"{COST}::test_who_waits_asks_less_than_ten_times_a_second",
+        f"{COST}::test_a_waiter_asks_less_than_ten_times_a_second",
         (GUARDS, "pause = min(pause * LOOK_MORE, LOOK_LAST_S)", "pause = LOOK_FIRST_S"),
     ),
 ]

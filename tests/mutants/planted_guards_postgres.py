@@ -18,12 +18,12 @@ _LOCKED = "    ORDER BY gen DESC LIMIT 1 FOR UPDATE;\n    IF d.guard IS NULL AND
 GUARDS_POSTGRES = [
     bug(
         "postgres: the row of an entry isn't locked",
-        f"{MEETING}::test_two_who_begin_at_once_dont_both_get_an_old_entry",
+        f"{MEETING}::test_two_simultaneous_begins_do_not_both_get_an_old_entry",
         _instead((_ROW + _LOCKED, (_ROW + _LOCKED).replace(" FOR UPDATE", ""))),
     ),
     bug(
         "postgres: two may make the row of a new entry",
-        f"{MEETING}::test_two_who_begin_at_once_dont_both_get_a_new_entry",
+        f"{MEETING}::test_two_simultaneous_begins_do_not_both_get_a_new_entry",
         _instead(
             (
                 "hashtextextended(encode(p_guard, 'hex') || ' ' || encode(p_key, 'hex'), 7236148)",
@@ -43,7 +43,7 @@ GUARDS_POSTGRES = [
     ),
     bug(
         "postgres: a value is stored though the lease is over",
-        f"{MEETING}::test_a_duty_whose_lease_is_over_stores_nothing",
+        f"{MEETING}::test_an_expired_refresh_lease_stores_nothing",
         _instead(
             (
                 "IF d.id IS DISTINCT FROM p_id OR d.fence <> p_fence OR d.lease <= now_us",
@@ -65,7 +65,7 @@ GUARDS_POSTGRES = [
     ),
     bug(
         "postgres: an undo of what never came leaves a row for good",
-        f"{UNDO}::test_an_undo_of_what_never_came_leaves_nothing_for_good",
+        f"{UNDO}::test_an_undo_of_a_request_that_never_came_leaves_nothing_after_a_sweep",
         _instead(
             (
                 "IF p_bury > 0 THEN\n            PERFORM refresh_save",
@@ -85,7 +85,7 @@ GUARDS_POSTGRES = [
     ),
     bug(
         "postgres: a wish that was given up leaves no tombstone",
-        f"{LOST}::test_a_wish_that_is_given_up_on_its_way_gets_no_duty",
+        f"{LOST}::test_a_request_abandoned_on_its_way_gets_no_refresh_lease",
         (
             CALLS,
             'microseconds(abandon.lease + TOMB_S) if abandon.suspect else b"0"',
@@ -99,7 +99,7 @@ GUARDS_POSTGRES = [
     ),
     bug(
         "postgres: nobody is told that the value is there",
-        f"{MEETING}::test_all_who_wait_are_woken_at_once_and_nobody_else_is_told",
+        f"{MEETING}::test_all_waiters_are_woken_at_once",
         _instead(
             (
                 "    PERFORM refresh_wake(p_guard, p_key, now_us);\n    RETURN true;",
@@ -109,7 +109,7 @@ GUARDS_POSTGRES = [
     ),
     bug(
         "postgres: batches are locked in the order in which they are named",
-        f"{MEETING}::test_batches_in_any_order_dont_wait_for_each_other_for_ever",
+        f"{MEETING}::test_batches_in_any_order_do_not_deadlock",
         (
             GUARDS,
             "        key=lambda at: (entries[at].guard.encode(), entries[at].key.encode()),\n",
@@ -120,14 +120,14 @@ GUARDS_POSTGRES = [
     ),
     bug(
         "postgres: a row is over although its value is kept",
-        f"{MEETING}::test_what_is_over_is_removed_and_what_is_not_stays",
+        f"{MEETING}::test_expired_rows_are_removed_and_live_rows_stay",
         _instead(
             ("greatest(d.lease, d.failed, d.kept, p_now", "greatest(d.lease, d.failed, p_now")
         ),
     ),
     bug(
         "postgres: nothing is removed",
-        f"{MEETING}::test_clients_remove_what_is_over_while_they_work",
+        f"{MEETING}::test_clients_remove_expired_rows_while_they_work",
         (
             GUARDS,
             "            rows = await self._port.ask(self._calls.tidy(many, self._from), left)\n",
@@ -136,7 +136,7 @@ GUARDS_POSTGRES = [
     ),
     bug(
         "postgres: every version of a value is looked at",
-        f"{COST}::test_values_that_came_and_went_under_an_open_snapshot_slow_nobody_down",
+        f"{COST}::test_values_made_and_removed_under_an_open_snapshot_cost_little",
         _instead(
             ("gen = (v.changes + 1) / 32, changes = v.changes + 1, version", "version"),
             ("gen = (d.changes + 1) / 32, changes = d.changes + 1, id", "id"),
@@ -144,7 +144,7 @@ GUARDS_POSTGRES = [
     ),
     bug(
         "postgres: what is over is looked through each time",
-        f"{COST}::test_who_tidies_up_looks_only_where_something_may_be",
+        f"{COST}::test_a_sweep_reads_only_where_expired_rows_can_be",
         (GUARDS, "            self._from = replies.number(rows, self._label)\n", ""),
     ),
 ]

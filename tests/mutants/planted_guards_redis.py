@@ -28,7 +28,7 @@ GUARDS_REDIS = [
     ),
     bug(
         "a value from before an invalidation is stored",
-        f"{MEANING}::test_a_copy_of_a_request_that_comes_after_an_invalidation_is_another_duty",
+        f"{MEANING}::test_a_late_copy_after_an_invalidation_is_another_refresh_lease",
         lua("if holder == ARGV[1] and fence == ARGV[2] + 0 and", "if holder == ARGV[1] and"),
     ),
     bug(
@@ -56,12 +56,12 @@ GUARDS_REDIS = [
     ),
     bug(
         "nobody who waits for a value is woken",
-        f"{DANGERS}::test_who_waits_is_woken_by_a_poke_and_reads_once",
+        f"{DANGERS}::test_a_waiter_for_a_value_is_woken_and_reads_once",
         lua("    redis.pcall(publish, poke[1], poke[2])\n", ""),
     ),
     bug(
         "who waits and dies is never forgotten",
-        f"{MEANING}::test_who_waits_and_dies_is_forgotten_while_the_duty_goes_on",
+        f"{MEANING}::test_dead_waiters_are_forgotten_while_the_refresh_lease_lasts",
         lua("  drop(D, over)\nend\nreturn answer(1)", "end\nreturn answer(1)"),
     ),
     bug(
@@ -84,7 +84,7 @@ GUARDS_REDIS = [
     ),
     bug(
         "without memory everybody waits for the lease of the one who could not store it",
-        f"{DANGERS}::test_without_memory_a_value_is_still_given_to_who_computed_it",
+        f"{DANGERS}::test_without_memory_a_computed_value_is_still_returned",
         (VERBS, "            await self.abandon(given_up, within)\n", "            del given_up\n"),
     ),
     bug(

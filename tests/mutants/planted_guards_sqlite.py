@@ -57,7 +57,7 @@ GUARDS_SQLITE = [
     ),
     bug(
         "a change is counted only after it is committed",
-        f"{DEATH}::test_a_writer_killed_amid_a_change_leaves_readers_right",
+        f"{DEATH}::test_a_writer_killed_during_a_change_leaves_reads_correct",
         (READING, "(words[at] + 1) & LOW | 1", "words[at]"),
         (
             READING,
@@ -67,8 +67,7 @@ GUARDS_SQLITE = [
     ),
     bug(
         "threads read while another one forks",
-        f"{TESTS}/test_guards_reading.py"
-        "::test_while_somebody_is_about_to_fork_nobody_is_inside_sqlite",
+        f"{TESTS}/test_guards_reading.py::test_no_thread_is_inside_sqlite_during_a_fork",
         (READING, "            if forking():  # checked", "            if False:  # checked"),
         (READING, "not readers or forking():", "not readers:"),
     ),
@@ -104,12 +103,12 @@ GUARDS_SQLITE = [
     ),
     bug(
         "nobody looks whether the one who computes has died",
-        f"{DEATH}::test_when_the_one_who_computes_is_killed_another_does_at_once",
+        f"{DEATH}::test_when_the_computing_process_is_killed_another_computes_at_once",
         (VERBS, "duty.session != session and dead(duty.session):", "False:"),
     ),
     bug(
         "who waits does not watch the one who computes",
-        f"{DEATH}::test_when_the_one_who_computes_is_killed_another_does_at_once",
+        f"{DEATH}::test_when_the_computing_process_is_killed_another_computes_at_once",
         (ENGINE, "                self._holders[wish.id] = values.holder\n", ""),
     ),
     bug(
@@ -119,7 +118,7 @@ GUARDS_SQLITE = [
     ),
     bug(
         "an end of a duty wakes nobody",
-        f"{TESTS}/test_guards_reading.py::test_who_waits_is_woken_by_the_value",
+        f"{TESTS}/test_guards_reading.py::test_a_waiter_is_woken_by_the_value",
         (
             EARS,
             'if file.partition("-")[0] in keys:',
@@ -140,18 +139,18 @@ GUARDS_SQLITE = [
     bug(
         "values are read from files that were deleted",
         f"{TESTS}/test_guards_files.py"
-        "::test_files_that_are_deleted_are_made_anew_empty_and_all_find_the_same[all]",
+        "::test_deleted_files_are_made_again_empty_and_shared_by_all[all]",
         (READING, "                if self._moved():\n", "                if False:\n"),
     ),
     bug(
         "values that are over stay in the file",
-        f"{TESTS}/test_guards_files.py::test_values_that_are_over_are_removed_by_those_who_write",
+        f"{TESTS}/test_guards_files.py::test_expired_values_are_removed_by_later_writes",
         (VERBS, "        self.run(_SQL.values_fade, (now, FADE))\n", ""),
     ),
     bug(
         "a read on a loop waits for the worker",
         f"{TESTS}/test_guards_reading.py"
-        "::test_on_a_loop_a_read_waits_for_no_gate_and_for_no_thread",
+        "::test_on_a_loop_a_read_waits_for_no_file_mutex_and_for_no_thread",
         (
             "holdfast.stores.sqlite.aio.guards",
             "            if found is not None:\n",
@@ -160,7 +159,7 @@ GUARDS_SQLITE = [
     ),
     bug(
         "Ctrl-C as the request for a duty is over leaves the duty",
-        f"{DEATH}::test_an_interrupt_as_the_waiting_is_over_gives_the_duty_back",
+        f"{DEATH}::test_an_interrupt_at_the_end_of_a_wait_releases_the_refresh_lease",
         (
             REFRESH,
             "                    guards.unlisten(wish)  # inside",

@@ -108,7 +108,7 @@ MENDED = [
     ),
     bug(
         "a put that fails doesn't say what was accepted before",
-        f"{MISUSE}::test_what_was_accepted_before_a_failure_is_told",
+        f"{MISUSE}::test_the_error_of_a_failed_put_counts_the_accepted_jobs",
         (
             QUEUE,
             "                if not receipts:\n                    raise\n",
@@ -117,7 +117,7 @@ MENDED = [
     ),
     bug(
         "a put that fails in its own way doesn't say what was accepted before",
-        f"{MISUSE}::test_what_was_accepted_before_any_error_of_ours_is_told[sync-reason]",
+        f"{MISUSE}::test_every_error_of_a_put_counts_the_accepted_jobs[sync-reason]",
         (QUEUE, "                    failure.add_note(before)\n", ""),
     ),
     bug(
@@ -141,7 +141,7 @@ MENDED = [
     ),
     bug(
         "the memory store remembers every queue for ever",
-        "tests/core/test_memory_names.py::test_names_of_queues_that_nobody_uses_are_forgotten",
+        "tests/core/test_memory_names.py::test_names_of_unused_queues_are_forgotten",
         (
             "holdfast.stores.memory.blocking",
             "                del self.queues[name]\n",

@@ -22,7 +22,7 @@ def _instead(*texts: tuple[str, str]) -> tuple[str, str, str]:
 MYSQL = [
     bug(
         "autocommit guards a fence where the driver doesn't tell",
-        "tests/fenced/test_autocommit.py::test_what_nobody_can_tell_is_refused[MySQLdb]",
+        "tests/fenced/test_autocommit.py::test_a_connection_with_an_unknown_autocommit_state_is_refused[MySQLdb]",
         ("holdfast.fenced.sql", "begun is None and automatic", "begun is False and automatic"),
     ),
     bug(
@@ -32,12 +32,12 @@ MYSQL = [
     ),
     bug(
         "mysql: the name's row isn't locked",
-        f"{ROWS}::test_of_those_who_try_at_once_one_enters",
+        f"{ROWS}::test_of_simultaneous_tries_exactly_one_enters",
         _instead((" FOR UPDATE;", ";")),
     ),
     bug(
         "an old snapshot is read under the lock",
-        f"{ROWS}::test_of_those_who_try_at_once_one_enters",
+        f"{ROWS}::test_of_simultaneous_tries_exactly_one_enters",
         (SCHEMA, "'READ-COMMITTED'", "'REPEATABLE-READ'"),
         _instead(
             (
@@ -93,12 +93,12 @@ MYSQL = [
     ),
     bug(
         "an engine's transactions and isolation go on in our sessions",
-        f"{GIVEN}::test_its_isolation_and_its_transactions_are_not_ours",
+        f"{GIVEN}::test_holdfast_uses_its_own_isolation_and_transactions",
         (SCHEMA, "'READ-COMMITTED', autocommit = 1, ", "'READ-COMMITTED', "),
     ),
     bug(
         "a connection that was made anew counts as still holding",
-        f"{GIVEN}::test_a_connection_that_is_made_anew_says_nothing_of_the_hold[lost]",
+        f"{GIVEN}::test_a_new_connection_decides_nothing_about_the_hold[lost]",
         (
             "holdfast.stores.mysql.store",
             "        answer = replies.stood(rows)\n",
@@ -127,7 +127,7 @@ MYSQL = [
     bug(
         "a connection that was ended as its answer came is given to the next one",
         "tests/stores/mysql/test_cancelled.py::"
-        "test_a_connection_whose_time_is_over_as_its_answer_comes_is_used_no_more",
+        "test_a_connection_that_timed_out_as_its_reply_came_is_not_reused",
         (
             "holdfast.stores.mysql.aio.port",
             "if self._closed or link.ended:",
@@ -175,7 +175,7 @@ MYSQL = [
         bug(
             f"mysql: several names are taken though the row of a line {what}",
             "tests/stores/mysql/test_damage.py"
-            "::test_several_names_are_not_taken_beside_claims_whose_line_was_damaged"
+            "::test_several_names_are_not_granted_over_claims_of_a_damaged_line"
             f"[{test}]",
             _instead((text, other)),
         )
@@ -207,7 +207,7 @@ MYSQL = [
         ("holdfast.stores.mysql.complaints", "1020, 3572, 1048})", "1020, 3572})"),
         (
             "holdfast.stores.mysql.complaints",
-            '    1048: "others were first all the time",\n',
+            '    1048: "conflicts with other transactions rolled it back each time",\n',
             "",
         ),
     ),

@@ -22,7 +22,8 @@ NEIGHBOURS = [
     bug(
         "redis: a remedy makes a user of another name",
         "tests/stores/redis/test_complaints.py::"
-        "test_a_right_is_given_to_who_lacks_it_and_to_nobody_else[poor-ACL SETUSER poor +time]",
+        "test_the_remedy_grants_the_right_only_to_the_user_that_lacks_it"
+        "[poor-ACL SETUSER poor +time]",
         (
             "holdfast.stores.redis.complaints",
             'return f"ACL SETUSER {user} {every}"',
@@ -50,7 +51,7 @@ NEIGHBOURS = [
     ),
     bug(
         "a socket gets its mode through its path",
-        f"{NEAR}::test_a_socket_that_was_swapped_for_a_link_gives_nobody_any_rights",
+        f"{NEAR}::test_a_socket_replaced_by_a_link_changes_no_file_mode",
         (
             f"{BLOCKING}.wake",
             "                admit(self._there.fd, address, self.place.file_mode)\n",
@@ -59,7 +60,7 @@ NEIGHBOURS = [
     ),
     bug(
         "a folder that strangers may read is locked for opening",
-        f"{NEAR}::test_who_may_only_read_the_folder_keeps_nobody_out",
+        f"{NEAR}::test_a_user_who_can_only_read_the_folder_blocks_no_client",
         (
             f"{BLOCKING}.opening",
             'path = place.database + "-opening" if others_read(place) else folder\n',
@@ -82,7 +83,7 @@ NEIGHBOURS = [
     ),
     bug(
         "a journal beside the database is believed",
-        f"{NEAR}::test_a_journal_that_somebody_left_is_not_believed",
+        f"{NEAR}::test_a_foreign_rollback_journal_is_refused",
         (
             f"{BLOCKING}.owned",
             '    if os.path.lexists(path + "-journal"):\n',
@@ -91,7 +92,7 @@ NEIGHBOURS = [
     ),
     bug(
         "a poke follows a link",
-        f"{NEAR}::test_a_poke_follows_no_link",
+        f"{NEAR}::test_a_wake_up_follows_no_link",
         (
             f"{BLOCKING}.wake",
             "            if self._wary:\n",
@@ -105,12 +106,12 @@ NEIGHBOURS = [
     ),
     bug(
         "a damaged claim of the table is taken for another name's",
-        f"{DAMAGE}::test_a_bit_of_a_lone_claim_that_was_flipped_lets_nobody_in_beside_its_holder",
+        f"{DAMAGE}::test_a_flipped_bit_of_a_single_claim_grants_nothing_next_to_its_holder",
         (f"{BLOCKING}.lone", "        if not self._sane(found):\n", "        if False:\n"),
     ),
     bug(
         "a boot that was overwritten is believed",
-        f"{DAMAGE}::test_a_word_of_the_gate_that_was_damaged_lets_nobody_in_beside_the_holder",
+        f"{DAMAGE}::test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder",
         (
             f"{BLOCKING}.header",
             "        if not boot or self.same_boot() or again != boot:\n",
@@ -119,7 +120,7 @@ NEIGHBOURS = [
     ),
     bug(
         "tickets that can't be are given",
-        f"{DAMAGE}::test_a_word_of_the_gate_that_was_damaged_lets_nobody_in_beside_the_holder",
+        f"{DAMAGE}::test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder",
         (
             f"{BLOCKING}.header",
             "        if not limit <= following + SPAN <= TICKET_MAX or not following:\n",
@@ -151,8 +152,7 @@ NEIGHBOURS = [
     ),
     bug(
         "a shut gate is given up where no thread starts",
-        "tests/stores/sqlite/test_gate.py"
-        "::test_where_no_thread_starts_any_more_a_shut_gate_is_waited_for",
+        "tests/stores/sqlite/test_gate.py::test_without_new_threads_a_locked_file_mutex_is_awaited",
         (
             f"{BLOCKING}.gate",
             "            with contextlib.suppress(RuntimeError):\n                self._porter = ",

@@ -24,7 +24,7 @@ def _instead(*texts: tuple[str, str]) -> tuple[str, str, str]:
 POSTGRES = [
     bug(
         "whose the schema is is looked at only before it is made",
-        f"{DAMAGE}::test_what_somebody_else_makes_while_the_schema_is_made_is_refused",
+        f"{DAMAGE}::test_objects_another_user_makes_during_the_setup_are_refused",
         (
             DDL,
             '"\\n".join([_made(schema, _PARTS, trusted), owners(schema, trusted)])',
@@ -33,7 +33,7 @@ POSTGRES = [
     ),
     bug(
         "the line is read before its row is locked, as one large statement does",
-        f"{LINE}::test_one_who_waited_for_the_row_sees_what_was_done_meanwhile",
+        f"{LINE}::test_a_claim_that_waited_for_the_row_sees_the_intermediate_changes",
         _instead(
             (
                 f"{_ROW} FOR UPDATE{_NEXT}",
@@ -43,7 +43,7 @@ POSTGRES = [
     ),
     bug(
         "the name's row isn't locked",
-        f"{LINE}::test_one_who_waited_for_the_row_sees_what_was_done_meanwhile",
+        f"{LINE}::test_a_claim_that_waited_for_the_row_sees_the_intermediate_changes",
         _instead((f"{_ROW} FOR UPDATE", _ROW)),
     ),
     bug(
@@ -58,7 +58,7 @@ POSTGRES = [
     ),
     bug(
         "two may make the row of a new name",
-        f"{LINE}::test_one_who_waited_for_a_row_that_is_new_sees_it",
+        f"{LINE}::test_a_claim_that_waited_for_a_new_row_sees_it",
         _instead(
             ("        PERFORM pg_advisory_xact_lock(hashtextextended(encode(p_name, 'hex')", "--")
         ),
@@ -77,7 +77,7 @@ POSTGRES = [
     ),
     bug(
         "nobody is told that it was served",
-        f"{LINE}::test_who_waits_is_woken_when_its_turn_comes",
+        f"{LINE}::test_a_waiter_is_woken_when_its_turn_comes",
         _instead(("PERFORM pg_notify(", "PERFORM concat(")),
     ),
     bug(
@@ -108,7 +108,7 @@ POSTGRES = [
     ),
     bug(
         "a pooler is believed to keep sessions, whatever is seen of it",
-        f"{TESTS}/test_session_pooler.py::test_a_wrong_word_is_noticed_before_anybody_listens"
+        f"{TESTS}/test_session_pooler.py::test_a_wrong_pooler_option_is_noticed_before_any_client_listens"
         "[threads]",
         (
             "holdfast.stores.postgres.blocking.wire",
@@ -159,7 +159,7 @@ POSTGRES = [
     ),
     bug(
         "a schema that others have made is adopted",
-        f"{DAMAGE}::test_a_schema_that_somebody_else_has_made_is_refused",
+        f"{DAMAGE}::test_a_schema_made_by_another_user_is_refused",
         _instead(("IF odd IS NOT NULL THEN", "IF false THEN")),
     ),
     bug(
@@ -203,7 +203,7 @@ POSTGRES = [
     ),
     bug(
         "postgres: a superuser calls what somebody else has made",
-        f"{TESTS}/test_damage.py::test_a_superuser_calls_no_function_that_somebody_else_has_made[sync]",
+        f"{TESTS}/test_damage.py::test_a_superuser_calls_no_function_made_by_another_user[sync]",
         (
             "holdfast.stores.postgres.blocking.wire",
             '    if superuser == b"on":\n',
@@ -212,7 +212,7 @@ POSTGRES = [
     ),
     bug(
         "postgres: a holder that was not counted is counted when it leaves",
-        f"{TESTS}/test_damaged_lines.py::test_a_holder_outside_the_line_takes_nobody_else_along",
+        f"{TESTS}/test_damaged_lines.py::test_a_holder_outside_the_line_takes_no_other_hold_along",
         _instead(("    IF c.ticket < l.low OR c.ticket > l.high THEN\n", "    IF false THEN\n")),
     ),
 ]

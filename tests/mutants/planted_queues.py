@@ -17,9 +17,7 @@ LOST = "tests/queues/test_lost_replies.py"
 STRUCK = "tests/queues/test_interrupted.py"
 LOANS = "tests/queues/test_delivery.py"
 WORK = "tests/queues/test_worker.py"
-DRAWN = (
-    "tests/core/test_values.py::test_what_would_not_come_back_as_it_was_is_refused_and_nothing_else"
-)
+DRAWN = "tests/core/test_values.py::test_only_a_payload_that_would_come_back_changed_is_refused"
 
 #: What undoes a take that was interrupted.
 UNDONE = (
@@ -68,7 +66,7 @@ QUEUES = [
     ),
     bug(
         "a take that was given back leaves no tomb",
-        f"{LOST}::test_a_take_that_is_never_answered_is_given_back[sync]",
+        f"{LOST}::test_a_take_without_a_reply_is_undone[sync]",
         (JOBS, "        self._bury(take.id, take.ttl, now)\n", ""),
     ),
     bug(
@@ -141,12 +139,12 @@ QUEUES = [
     ),
     bug(
         "a loop whose ack was lost with its reply takes its job for lost",
-        f"{LOST}::test_a_loop_goes_on_when_what_acks_and_takes_is_lost[sync-reply]",
+        f"{LOST}::test_a_loop_continues_after_a_lost_settle_and_take[sync-reply]",
         (TAKING, "            await done.run(again=True)\n", "            await done.run()\n"),
     ),
     bug(
         "a late copy of what acks and takes gets a job",
-        f"{LOST}::test_a_loop_goes_on_when_what_acks_and_takes_is_lost[sync-reply]",
+        f"{LOST}::test_a_loop_continues_after_a_lost_settle_and_take[sync-reply]",
         (
             TAKING,
             "            self._suspect = True\n            await done.run",
@@ -181,7 +179,7 @@ QUEUES = [
     ),
     bug(
         "a child of a fork goes by the lane of its parent",
-        f"{LOANS}::test_a_lane_of_the_parent_is_not_the_childs",
+        f"{LOANS}::test_a_forked_child_has_its_own_producer",
         (QUEUE, "            if lane.epoch == ctx.epoch:\n", "            if lane.epoch >= 0:\n"),
     ),
     bug(
@@ -195,7 +193,7 @@ QUEUES = [
     ),
     bug(
         "a closed client lets its jobs expire, and that counts",
-        f"{LOANS}::test_closing_a_client_gives_back_what_it_has[sync]",
+        f"{LOANS}::test_closing_a_client_releases_its_deliveries[sync]",
         (LEASE, "        if reason is Loss.CLOSED:\n", "        if reason is Loss.BROKEN:\n"),
     ),
     bug(
@@ -209,7 +207,7 @@ QUEUES = [
     ),
     bug(
         "a worker ends when the store doesn't answer",
-        f"{WORK}::test_a_worker_goes_on_when_the_store_is_back[sync]",
+        f"{WORK}::test_a_worker_continues_after_an_outage_of_the_store[sync]",
         (WORKER, "                if self._queue._ctx.closed:\n", "                if failure:\n"),
     ),
     bug(
@@ -223,7 +221,7 @@ QUEUES = [
     ),
     bug(
         "tracks are served by the group, not by when they were due",
-        f"{WORK}::test_no_hot_group_and_no_full_plain_lane_starves_the_others[sync]",
+        f"{WORK}::test_no_hot_group_and_no_ungrouped_jobs_starve_the_others[sync]",
         (
             JOBS,
             "        track.place = (moment, next(self.ties))\n",
@@ -232,12 +230,12 @@ QUEUES = [
     ),
     bug(
         "one lane is served before the other",
-        f"{WORK}::test_no_hot_group_and_no_full_plain_lane_starves_the_others[sync]",
+        f"{WORK}::test_no_hot_group_and_no_ungrouped_jobs_starve_the_others[sync]",
         (JOBS, "                self.turn = 1 - lane\n", "                self.turn = PLAIN\n"),
     ),
     bug(
         "a job that was removed keeps its place in the order",
-        f"{LOANS}::test_what_was_removed_holds_up_nobody[sync]",
+        f"{LOANS}::test_removed_jobs_block_no_other_jobs[sync]",
         (
             JOBS,
             "        track.place = None\n        if track.rows:\n",

@@ -13,7 +13,7 @@ QUEUES = "holdfast.stores.mysql.queues"
 QUEUES_MYSQL = [
     bug(
         "a track that is lent isn't locked",
-        f"{ROWS}::test_many_who_take_at_once_keep_each_group_in_order",
+        f"{ROWS}::test_many_simultaneous_takes_keep_each_group_in_order",
         _instead((" FOR UPDATE SKIP LOCKED;", ";")),
     ),
     bug(
@@ -119,7 +119,7 @@ QUEUES_MYSQL = [
     bug(
         "mysql: a connection that was cut for a long request goes back to the others",
         "tests/stores/mysql/test_queue_rows.py"
-        "::test_a_connection_that_was_cut_for_a_long_request_serves_nobody_else",
+        "::test_a_connection_cut_for_a_long_request_is_not_reused",
         ("holdfast.stores.mysql.complaints", "1152, _TOO_LONG, 1159", "1152, 1159"),
     ),
 ]

@@ -13,7 +13,7 @@ QUEUES = "holdfast.stores.postgres.queues"
 QUEUES_POSTGRES = [
     bug(
         "a group's row isn't locked before something is put behind its jobs",
-        f"{MEETING}::test_who_puts_into_a_group_waits_for_who_came_before",
+        f"{MEETING}::test_a_put_into_a_group_waits_for_the_uncommitted_put_before_it",
         _instead(
             (
                 "ORDER BY gen DESC LIMIT 1 FOR UPDATE;\n    IF g.queue IS NULL THEN\n",
@@ -38,7 +38,7 @@ QUEUES_POSTGRES = [
     ),
     bug(
         "nobody is told of a job",
-        f"{MEETING}::test_one_put_wakes_one_of_those_who_sleep",
+        f"{MEETING}::test_one_put_wakes_one_sleeping_waiter",
         _instead(("PERFORM pg_notify(w.address", "PERFORM concat(w.address")),
     ),
     bug(
@@ -94,13 +94,13 @@ QUEUES_POSTGRES = [
     ),
     bug(
         "what is left of many leases that ended at once is passed over",
-        f"{MEETING}::test_hundreds_of_leases_that_end_at_once_are_all_taken_back",
+        f"{MEETING}::test_hundreds_of_leases_that_end_together_are_all_recovered",
         _instead(("        IF steps = 100 THEN", "        IF false THEN")),
         full=True,
     ),
     bug(
         "known ids are never forgotten",
-        f"{MEETING}::test_what_is_over_leaves_no_row_behind",
+        f"{MEETING}::test_done_jobs_leave_no_row",
         _instead(("FROM known WHERE until <= p_now", "FROM known WHERE false")),
     ),
     bug(

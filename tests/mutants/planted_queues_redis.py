@@ -42,7 +42,7 @@ QUEUES_REDIS = [
     ),
     bug(
         "who goes on gets a job though the guard was not asked",
-        f"{MEANING}::test_who_goes_on_has_done_one_and_gets_none_while_the_guard_must_be_asked",
+        f"{MEANING}::test_settle_and_take_takes_nothing_before_recovery_is_checked",
         lua("(run == '' or call('GET', KEYS[15]) == run) and call('HMGET'", "call('HMGET'"),
     ),
     bug(
@@ -91,7 +91,7 @@ QUEUES_REDIS = [
     ),
     bug(
         "a lease that is over can still be settled",
-        f"{MEANING}::test_a_lease_that_is_over_counts_for_nothing",
+        f"{MEANING}::test_an_expired_lease_has_no_effect",
         lua("local ours = ends and ends + 0 > now and not", "local ours = ends and not"),
     ),
     bug(
@@ -109,7 +109,7 @@ QUEUES_REDIS = [
     bug(
         "nobody at home is told of what is due in another shard",
         "tests/stores/redis/several/test_queues.py::"
-        "test_who_waits_is_woken_by_a_put_into_any_shard[3]",
+        "test_a_waiting_take_is_woken_by_a_put_into_any_shard[3]",
         (CLUSTER, "due += more if shard else 0", "due += 0"),
     ),
     bug(

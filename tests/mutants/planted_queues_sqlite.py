@@ -23,13 +23,13 @@ QUEUES_SQLITE = [
     bug(
         "a put into a queue does not wait for the disk",
         f"{TESTS}/test_queues_files.py"
-        "::test_what_is_accepted_is_on_the_disk_before_it_is_said_to_be[puts-2-1]",
+        "::test_a_job_is_on_the_disk_before_it_is_reported_as_accepted[puts-2-1]",
         (ENGINE, "putting.put(jobs, put), durable=True)", "putting.put(jobs, put))"),
     ),
     bug(
         "each statement of a queue's verb is a transaction of its own",
         f"{TESTS}/test_queues_death.py"
-        "::test_an_interrupt_at_any_point_leaves_nothing_locked_and_nothing_on_loan",
+        "::test_an_interrupt_at_any_point_leaves_no_lock_and_no_delivery",
         (
             ENGINE,
             '        files.run("BEGIN")\n        answer = work(jobs, files)\n',
@@ -59,7 +59,7 @@ QUEUES_SQLITE = [
     ),
     bug(
         "a group is served while its first job is on loan",
-        f"{TESTS}/test_queues_meaning.py::test_a_group_is_not_served_while_its_first_job_is_on_loan_whatever_is_removed",
+        f"{TESTS}/test_queues_meaning.py::test_a_group_waits_for_its_first_delivery_whatever_is_removed",
         (
             JOBS,
             "if first is not None and not self.run(_SQL.loan_there, (first[0],)).fetchone():",
@@ -68,7 +68,7 @@ QUEUES_SQLITE = [
     ),
     bug(
         "a take that was given back still gets something",
-        f"{TESTS}/test_queues_meaning.py::test_a_late_copy_of_a_take_that_was_given_back_gets_nothing",
+        f"{TESTS}/test_queues_meaning.py::test_a_late_copy_of_an_undone_take_gets_nothing",
         (
             JOBS,
             "if not mine and not self.given_up(take):",
@@ -77,8 +77,7 @@ QUEUES_SQLITE = [
     ),
     bug(
         "nobody looks whether a worker has died",
-        f"{TESTS}/test_queues_death.py"
-        "::test_a_worker_that_dies_is_noticed_by_who_waits_long_before_its_lease_ends",
+        f"{TESTS}/test_queues_death.py::test_a_dead_worker_is_noticed_long_before_its_lease_ends",
         (JOBS, "if session != own and dead(session):", "if False:"),
     ),
     bug(
@@ -102,17 +101,17 @@ QUEUES_SQLITE = [
     ),
     bug(
         "who waits no more is poked",
-        f"{TESTS}/test_queues_waiting.py::test_nothing_is_left_of_who_waited_in_vain",
+        f"{TESTS}/test_queues_waiting.py::test_a_timed_out_or_cancelled_wait_leaves_no_file",
         (ANNEX, "            ears.close(found)\n", ""),
     ),
     bug(
         "a put wakes all who wait",
-        f"{TESTS}/test_queues_waiting.py::test_a_job_wakes_one_who_waits_and_each_of_several_another",
+        f"{TESTS}/test_queues_waiting.py::test_one_job_wakes_one_waiter_and_several_jobs_wake_several",
         (EARS, "            if count <= 0:\n                return\n", ""),
     ),
     bug(
         "the clock of the queues goes back with the wall clock",
-        f"{TESTS}/test_queues_files.py::test_delays_go_on_over_a_boot_and_no_clock_goes_back",
+        f"{TESTS}/test_queues_files.py::test_delays_continue_over_a_reboot_and_no_clock_goes_back",
         (FILES, "max(walltime(), latest) - now", "walltime() - now"),
     ),
     bug(

@@ -8,7 +8,7 @@ ROOM = "holdfast.stores.zookeeper.queues"
 HERE = "tests/stores/zookeeper/test_queues.py"
 LOST = "tests/stores/zookeeper/test_queue_lost.py"
 HALF = "tests/stores/zookeeper/test_half_made.py::test_"
-SESSION = f"{LOST}::test_what_a_lost_session_had_on_loan_comes_first_again_and_its_ack_is_refused"
+SESSION = f"{LOST}::test_the_delivery_of_a_lost_session_comes_again_and_its_ack_is_refused"
 BOTH = "tests/stores/zookeeper/test_onward.py"
 KIT = "tests/conformance/test_conformance.py::test_conforms[zookeeper-sync-queue"
 CUT = f"{LOST}::test_each_verb_that_is_cut_off_is_carried_out_once"
@@ -50,7 +50,7 @@ QUEUES_ZOOKEEPER = [
     ),
     bug(
         "zookeeper queues: a group that begins anew is taken for what it was",
-        f"{HERE}::test_a_group_that_begins_anew_is_not_taken_for_what_it_was",
+        f"{HERE}::test_a_group_that_begins_again_is_not_confused_with_its_past",
         (f"{ROOM}.space", "        if birth != entry.birth:\n", "        if birth < 0:\n"),
     ),
     bug(
@@ -73,7 +73,7 @@ QUEUES_ZOOKEEPER = [
     ),
     bug(
         "zookeeper queues: a job wakes all who wait",
-        f"{HERE}::test_a_job_wakes_one_of_those_who_wait_and_no_other",
+        f"{HERE}::test_a_job_wakes_exactly_one_waiter",
         (
             f"{ROOM}.idle",
             "zip(order, range(jobs), strict=False)",
@@ -87,12 +87,12 @@ QUEUES_ZOOKEEPER = [
     ),
     bug(
         "zookeeper queues: ids are remembered for ever",
-        f"{HERE}::test_an_id_whose_window_is_over_is_removed_by_those_who_put",
+        f"{HERE}::test_an_id_past_its_dedup_window_is_removed_by_later_puts",
         (f"{ROOM}.remembered", "return int(window) if over else None", "return None"),
     ),
     bug(
         "zookeeper queues: a queue that is full takes more",
-        f"{HERE}::test_a_queue_that_is_full_says_so_and_takes_more_when_there_is_room",
+        f"{HERE}::test_a_full_queue_refuses_puts_until_there_is_room",
         (f"{ROOM}.putting", "        if here + jobs > self._depth:\n", "        if jobs < 0:\n"),
     ),
     bug(
@@ -172,7 +172,7 @@ QUEUES_ZOOKEEPER = [
     ),
     bug(
         "zookeeper queues: a taker that was poked before it watched its node sleeps on",
-        f"{HERE}::test_a_taker_that_is_poked_before_it_watches_its_node_misses_no_other_poke",
+        f"{HERE}::test_a_taker_woken_before_its_watch_misses_no_other_wake_up",
         (f"{ROOM}.idle", "                bell.set()\n", "                pass\n"),
     ),
     bug(

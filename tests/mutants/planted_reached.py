@@ -7,7 +7,7 @@ from .bugs import bug
 BLOCKING = "holdfast.stores.redis.blocking"
 AIO = "holdfast.stores.redis.aio"
 REDISSON = "tests/dialects/redisson/test_refused.py"
-ASKED = f"{REDISSON}::test_who_may_not_subscribe_is_asked_again_and_told_of"
+ASKED = f"{REDISSON}::test_a_client_without_the_right_to_subscribe_polls_and_warns"
 MAKING = "holdfast.runtime.making.blocking"
 ODD = "tests/stores/redis/test_odd.py"
 POSTGRES = "tests/stores/postgres/test_reserve.py"
@@ -28,7 +28,7 @@ REACHED = [
     bug(
         "redis: a cluster without slots is no outage",
         "tests/stores/redis/several/test_no_slots.py"
-        "::test_a_cluster_without_slots_is_unavailable_until_it_has_them[sync]",
+        "::test_a_cluster_without_slots_is_unavailable_until_slots_are_added[sync]",
         (f"{BLOCKING}.cluster", "OSError, IndexError)", "OSError)"),
     ),
     bug(
@@ -40,7 +40,7 @@ REACHED = [
     bug(
         "asyncio: nobody is told that a server refuses to let us subscribe",
         "tests/stores/redis/aio/test_connect.py"
-        "::test_a_user_who_may_not_subscribe_waits_all_the_same[resp3]",
+        "::test_a_user_without_the_right_to_subscribe_can_still_wait[resp3]",
         (f"{AIO}.port", "        log.warning(DEAF, self.label, reply, DEAF_S)\n", ""),
     ),
     bug(
@@ -169,7 +169,7 @@ REACHED = [
     bug(
         "sqlite: the thread of a loop is not known to be inside a store",
         "tests/core/test_inside.py"
-        "::test_a_generator_that_is_collected_in_the_store_of_a_loop_gives_back_what_it_has",
+        "::test_a_generator_collected_in_the_store_of_a_loop_frees_its_claims",
         (
             "holdfast.stores.sqlite.aio.loop",
             "    @inside\n    def run(self) -> None:\n",
@@ -178,8 +178,7 @@ REACHED = [
     ),
     bug(
         "memory: tombs of takes are looked through with each new one",
-        "tests/core/test_odd_ends.py"
-        "::test_tombs_of_takes_are_looked_through_a_few_times_however_many_there_are",
+        "tests/core/test_odd_ends.py::test_the_number_of_sweeps_of_take_tombstones_does_not_grow",
         (
             "holdfast.stores.memory.jobs",
             "self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))",

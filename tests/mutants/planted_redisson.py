@@ -97,12 +97,12 @@ REDISSON = [
     ),
     bug(
         "the end of a hold is not published",
-        f"{TESTS}/test_rlock.py::test_a_release_tells_the_peers_and_wakes_them",
+        f"{TESTS}/test_rlock.py::test_a_release_wakes_the_peers",
         lua("redis.pcall('PUBLISH', channel, message)", ""),
     ),
     bug(
         "a place in the queue of a fair lock is never refreshed",
-        f"{TESTS}/test_fair.py::test_who_waits_longer_than_the_wait_constant_is_not_dropped",
+        f"{TESTS}/test_fair.py::test_a_waiter_that_waits_longer_than_fair_wait_is_not_dropped",
         lua("if mine and now + share > tonumber(mine) then", "if false then"),
     ),
 ]

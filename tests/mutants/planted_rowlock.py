@@ -64,7 +64,7 @@ ROWLOCK = [
     ),
     bug(
         "the row of a new name is made in the caller's transaction",
-        f"{LOCK}::test_a_try_does_not_wait_for_who_uses_the_name_first[postgres]",
+        f"{LOCK}::test_a_try_does_not_wait_for_the_first_user_of_a_name[postgres]",
         (
             TAKE,
             "made = await beside.do(lambda other: ensure(dialect, other, row), _limit(end, now))",
@@ -83,7 +83,7 @@ ROWLOCK = [
     ),
     bug(
         "after a deadlock it waits again in the transaction that is gone",
-        f"{LOCK}::test_a_deadlock_is_told_and_not_repeated[mariadb]",
+        f"{LOCK}::test_a_deadlock_is_raised_and_not_retried[mariadb]",
         (MYSQL, "_BUSY = (_LOCK_TIMEOUT, 3572)", "_BUSY = (_LOCK_TIMEOUT, 3572, 1213)"),
     ),
     bug(

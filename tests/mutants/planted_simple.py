@@ -8,7 +8,7 @@ ROOM = "holdfast.stores.zookeeper"
 SIMPLE_STORE = f"{ROOM}.simple"
 FOLDER = "tests/stores/zookeeper"
 TESTS = f"{FOLDER}/test_simple.py"
-SPARES = f"{TESTS}::test_a_release_spares_whoever_has_come_after_us"
+SPARES = f"{TESTS}::test_a_late_release_does_not_end_a_later_hold"
 LOST = f"{FOLDER}/test_simple_lost.py::test_what_is_lost_on_the_way_leaves_no_node_behind"
 
 SIMPLE = [
@@ -28,7 +28,7 @@ SIMPLE = [
     ),
     bug(
         "zookeeper, simple: a renewal doesn't look whose node it is",
-        f"{TESTS}::test_who_was_robbed_learns_of_it_and_the_next_one_keeps_the_name[sync]",
+        f"{TESTS}::test_a_holder_whose_node_was_deleted_is_lost_and_the_next_holds[sync]",
         (
             SIMPLE_STORE,
             "            if isinstance(look, Stat) and look.czxid == mine.stat.czxid:\n",
@@ -37,7 +37,7 @@ SIMPLE = [
     ),
     bug(
         "zookeeper, simple: who was robbed takes the node of the next one along",
-        f"{TESTS}::test_who_was_robbed_learns_of_it_and_the_next_one_keeps_the_name[sync]",
+        f"{TESTS}::test_a_holder_whose_node_was_deleted_is_lost_and_the_next_holds[sync]",
         (SIMPLE_STORE, "        if mine.dead is Loss.BROKEN:\n", "        if False:\n"),
     ),
     bug(

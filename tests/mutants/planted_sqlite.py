@@ -12,7 +12,7 @@ TESTS = "tests/stores/sqlite"
 SQLITE = [
     bug(
         "verbs pass the gate of the embedded store without locking it",
-        f"{TESTS}/test_only_inside.py::test_nobody_commits_or_checkpoints_outside_the_gate",
+        f"{TESTS}/test_only_inside.py::test_no_commit_or_checkpoint_happens_outside_the_file_mutex",
         (
             WAY,
             "flock(files.gate.held, TRY)  # A second time",
@@ -22,19 +22,17 @@ SQLITE = [
     bug(
         "the doctor overlooks programs that go past the gate",
         f"{TESTS}/test_foreign.py"
-        "::test_a_program_that_may_write_past_the_gate_is_named[locks.db-queues]",
+        "::test_a_program_that_can_write_without_the_file_mutex_is_named[locks.db-queues]",
         (FOREIGN, "writes |= bool(may_write)", "writes |= not may_write"),
     ),
     bug(
         "the doctor relies on SQLite's own check of the queues",
-        f"{TESTS}/test_books.py"
-        "::test_a_take_says_what_is_damaged_and_how_it_is_mended_and_then_it_goes_on",
+        f"{TESTS}/test_books.py::test_a_take_names_the_damage_and_its_repair_and_works_afterwards",
         (MENDING, 'return books.broken(old) if verdict == "ok"', 'return [] if verdict == "ok"'),
     ),
     bug(
         "what is on loan is forgotten when queues are mended",
-        f"{TESTS}/test_books.py"
-        "::test_a_take_says_what_is_damaged_and_how_it_is_mended_and_then_it_goes_on",
+        f"{TESTS}/test_books.py::test_a_take_names_the_damage_and_its_repair_and_works_afterwards",
         (
             "holdfast.stores.sqlite.blocking.queues.books",
             'NUMBERED = ("queues", "groups", "jobs", "loans")',
@@ -44,7 +42,7 @@ SQLITE = [
     bug(
         "what counted in a queue is done again if its gate was deleted meanwhile",
         f"{TESTS}/test_gate_deleted.py"
-        "::test_what_was_committed_as_the_gate_was_deleted_is_told[ack]",
+        "::test_a_commit_while_the_file_mutex_was_deleted_is_reported[ack]",
         (
             "holdfast.stores.sqlite.blocking.queues.engine",
             "        if files.replaced():\n",

@@ -17,12 +17,12 @@ JOBS = "holdfast.stores.memory.jobs"
 SQLITE = "holdfast.stores.sqlite.blocking"
 POKES = (
     "tests/stores/sqlite/test_interrupted_pokes.py"
-    "::test_whoever_waits_is_woken_at_whatever_point_a_poke_is_interrupted"
+    "::test_a_waiter_is_woken_although_its_wake_up_is_interrupted"
 )
 LEFT = "tests/core/test_keeper_undo.py::test_what_"
 AMID = "tests/core/test_closed_amid.py"
-GETS = f"{AMID}::test_what_a_request_gets_whose_client_closes_is_given_back"
-GIVES = f"{AMID}::test_what_a_request_gives_back_whose_client_closes_is_given_back"
+GETS = f"{AMID}::test_a_grant_to_a_client_that_closes_is_released"
+GIVES = f"{AMID}::test_a_release_during_the_close_takes_effect"
 SENDS = f"{AMID}::test_nothing_is_sent_for_a_client_that_closes_just_before"
 AGAIN = f"{AMID}::test_nothing_is_sent_again_for_a_client_that_closes_meanwhile"
 WAITS = f"{AMID}::test_a_close_waits_for_a_settle_that_is_under_way"
@@ -56,7 +56,7 @@ UNDONE = [
     ),
     bug(
         "an interrupt leaves a bell locked",
-        "tests/core/test_bell.py::test_an_interrupt_amid_a_bell_keeps_nobody_from_ringing_it",
+        "tests/core/test_bell.py::test_an_interrupt_inside_a_bell_leaves_it_usable",
         (
             "holdfast.runtime.blocking",
             "class BlockingRuntime:\n",
@@ -76,13 +76,13 @@ UNDONE = [
     bug(
         "sqlite, asyncio: what nobody waits for any more is done late",
         "tests/stores/sqlite/test_given_up.py"
-        "::test_what_nobody_waits_for_any_more_is_left_out_unless_it_gives_back",
+        "::test_abandoned_requests_are_skipped_unless_they_release",
         ("holdfast.stores.sqlite.aio.loop", " in LEFT_OUT:", " == LEFT_OUT:"),
     ),
     bug(
         "sqlite, asyncio: an undo that nobody waits for any more is left out",
         "tests/stores/sqlite/test_given_up.py"
-        "::test_what_nobody_waits_for_any_more_is_left_out_unless_it_gives_back",
+        "::test_abandoned_requests_are_skipped_unless_they_release",
         (
             "holdfast.stores.sqlite.aio.loop",
             'if self.answer.done() and getattr(self.work, "__name__", "") in LEFT_OUT:',
@@ -164,7 +164,7 @@ UNDONE = [
     ),
     bug(
         "an adoption that is closed isn't undone",
-        f"{GIVEN_BACK}::test_an_adoption_that_is_closed_amid_its_way_leaves_nothing",
+        f"{GIVEN_BACK}::test_an_adoption_interrupted_by_a_close_leaves_nothing",
         (ADOPT, "ctx.keeper.later(undo, ctx.now() + undo.ttl)", "pass"),
     ),
     bug(
@@ -204,7 +204,7 @@ UNDONE = [
     bug(
         "sqlite: one who waits has a file before it is known",
         "tests/stores/sqlite/test_queues_waiting.py"
-        "::test_who_is_interrupted_anywhere_while_it_begins_to_wait_is_woken_no_more",
+        "::test_a_wait_interrupted_at_its_beginning_leaves_no_waiter",
         (
             f"{SQLITE}.annex",
             (
@@ -221,7 +221,7 @@ UNDONE = [
     bug(
         "sqlite: one who waits is forgotten before its file is gone",
         "tests/stores/sqlite/test_queues_waiting.py"
-        "::test_who_is_interrupted_anywhere_while_it_begins_to_wait_is_woken_no_more",
+        "::test_a_wait_interrupted_at_its_beginning_leaves_no_waiter",
         (
             f"{SQLITE}.annex",
             "        found = self._ears.get(waiter)\n        if found",
@@ -343,7 +343,7 @@ UNDONE = [
     ),
     bug(
         "a close looks for what is on its way only after",
-        f"{AMID}::test_what_is_got_amid_the_close_is_given_back[adopt]",
+        f"{AMID}::test_a_grant_that_arrives_during_the_close_is_released[adopt]",
         (CLOSES, "        under_way = dict(ctx.under_way)\n", "        under_way = {}\n"),
     ),
     bug(

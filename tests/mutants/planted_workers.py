@@ -104,7 +104,7 @@ WORKERS = [
     ),
     bug(
         "a loss that the keeper has seen is not told",
-        f"{SECOND}::test_a_loss_that_the_keeper_has_seen_is_told_at_the_end[sync-with]",
+        f"{SECOND}::test_a_loss_seen_by_the_renewer_is_raised_at_the_end_of_the_body[sync-with]",
         (
             DELIVERY,
             "        if self.settled:\n            return\n        if failure is None:",

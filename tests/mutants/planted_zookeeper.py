@@ -29,7 +29,7 @@ ZOOKEEPER = [
     ),
     bug(
         "zookeeper: a read that is answered counts as a renewal",
-        f"{LOST}::test_reads_and_pings_that_are_answered_prolong_nothing[sync]",
+        f"{LOST}::test_answered_reads_and_pings_extend_no_lease[sync]",
         (
             f"{ROOM}.keeping",
             "await self._port.ask([write, *lists], until)\n",
@@ -109,7 +109,7 @@ ZOOKEEPER = [
     ),
     bug(
         "zookeeper: what nobody renews is left to the session",
-        f"{WAITING}::test_a_hold_that_nobody_renews_ends_from_our_side[sync]",
+        f"{WAITING}::test_an_unrenewed_hold_is_ended_by_its_own_client[sync]",
         (
             f"{ROOM}.mine",
             "                self.doom(mine)\n            mine.dying",
@@ -118,7 +118,7 @@ ZOOKEEPER = [
     ),
     bug(
         "zookeeper: a release that isn't answered is forgotten when the keeper gives up",
-        f"{LOST}::test_a_release_that_nobody_answers_is_carried_out_whoever_gives_up[sync]",
+        f"{LOST}::test_a_release_without_a_reply_is_carried_out_later[sync]",
         (
             f"{ROOM}.ending",
             "        except BaseException:\n            self._doom([mine])\n            raise\n",

@@ -101,7 +101,7 @@ def test_a_change_is_about_what_is_planted_in_its_files_and_caught_by_its_tests(
     assert len(proven("simulated", NAMES, SIMULATED, most=1000)) == len(NAMES)
 
 
-def test_a_usual_run_proves_no_more_than_it_may_and_says_so(
+def test_a_usual_run_proves_a_limited_number_of_bugs_and_reports_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given that nobody knows what was changed

@@ -163,9 +163,7 @@ def test_an_ordinary_failure_is_not_taken_for_broken_code() -> None:
     assert broken(AssertionError("assert held is None")) == ""
 
 
-def test_a_name_error_that_somebody_swallows_is_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_swallowed_name_error_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given planted code that can't run, and a caller that tries again whatever comes
     source = '''
 class Keeper:

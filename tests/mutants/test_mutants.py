@@ -65,6 +65,6 @@ def test_planted_bug_is_caught(name: str, hunts: Hunts) -> None:
     judge(TABLE, name, found, broken)
 
 
-def test_there_are_thirty_at_least_and_each_has_a_name_of_its_own() -> None:
+def test_there_are_at_least_thirty_mutants_with_unique_names() -> None:
     """Given the table of planted bugs, then it has at least 30 different ones."""
     assert len({m.name for m in MUTANTS}) == len(MUTANTS) >= 30

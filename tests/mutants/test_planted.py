@@ -89,5 +89,5 @@ def test_the_bug_is_caught(name: str, proofs: Proofs) -> None:
     judge(TABLE, name, proof.failure, proof.broken)
 
 
-def test_there_are_twelve_at_least_and_each_has_a_name_of_its_own() -> None:
+def test_there_are_at_least_twelve_planted_bugs_with_unique_names() -> None:
     assert len(BUGS) == len(PLANTED) >= 12

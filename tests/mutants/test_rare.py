@@ -18,7 +18,7 @@ FINAL = "FAILED for good, a promise was broken"
 
 @pytest.mark.skipif(not ALL, reason="a whole run of tests for each bug: HOLDFAST_TORTURE=full")
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
-def test_a_run_is_red_for_good_with_a_bug_that_shows_seldom(bug: Rare) -> None:
+def test_a_run_fails_finally_with_a_bug_that_shows_rarely(bug: Rare) -> None:
     env = {**os.environ, RARE: bug.name, "PYTEST_ADDOPTS": "-p tests.mutants.rare"}
     env.pop("HOLDFAST_TORTURE", None)
     command = [sys.executable, "-m", "tests.runner", *bug.groups]

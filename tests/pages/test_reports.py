@@ -15,7 +15,7 @@ ROW = re.compile(
 LEAST = 40
 
 
-def test_each_report_has_an_address_of_its_own_and_a_test_that_is_there() -> None:
+def test_each_report_has_a_unique_address_and_an_existing_test() -> None:
     lines = [one for one in PAGE.read_text("utf-8").splitlines() if "github.com" in one]
     found = [ROW.fullmatch(one) for one in lines]
     assert [line for line, row in zip(lines, found, strict=True) if row is None] == []

@@ -157,7 +157,7 @@ def test_each_line_of_the_chooser_of_the_readme_runs(
     run([sys.executable, "-Werror", "-c", code, postgres_url], surroundings)
 
 
-def test_the_readme_opens_with_what_somebody_has_who_installed_the_package() -> None:
+def test_the_readme_opens_with_the_installation_and_the_demo() -> None:
     first = next(snippets(text(ROOT / "README.md")))
     # Not by its name, which is another project's on PyPI.
     assert first.code.splitlines()[0].split("#")[0].strip() == "pip install ."

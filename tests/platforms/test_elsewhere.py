@@ -120,7 +120,7 @@ def test_every_store_with_a_server_works_without_posix(
     assert done.stdout == "served\n", done.stderr
 
 
-def test_the_embedded_store_says_what_it_needs() -> None:
+def test_the_error_of_the_embedded_store_names_its_requirements() -> None:
     done = without_posix(
         "sqlite",
         """
@@ -198,7 +198,7 @@ ALL = """
 """
 
 
-def test_each_command_works_or_says_that_it_cannot(
+def test_without_posix_each_command_works_or_reports_that_it_cannot(
     new_redis: Callable[..., RedisServer], tmp_path: Path
 ) -> None:
     url = new_redis().url

@@ -35,7 +35,7 @@ def test_a_forgotten_delivery_warns_and_comes_again(
     run(case)
 
 
-def test_what_is_lost_says_so_and_settles_nothing(run: Run) -> None:
+def test_a_lost_delivery_raises_and_settles_nothing(run: Run) -> None:
     async def case(at: At) -> None:
         queue = at.queue(ttl=30)
         await queue.put("a", group="g")
@@ -44,7 +44,7 @@ def test_what_is_lost_says_so_and_settles_nothing(run: Run) -> None:
         again = await at.queue().take(timeout=5)
         job._lease.deadline = 0.0  # as its process was asleep for that time
         assert job.remaining() == 0
-        with pytest.raises(LockLost, match="It comes again"):
+        with pytest.raises(LockLost, match="delivered again"):
             job.check()
         for settle in (job.ack, job.retry, job.dead_letter, job.release):
             assert await settle() is False
@@ -75,7 +75,7 @@ def test_a_body_over_a_lost_delivery_raises(run: Run) -> None:
     run(case)
 
 
-def test_closing_a_client_gives_back_what_it_has(run: Run) -> None:
+def test_closing_a_client_releases_its_deliveries(run: Run) -> None:
     async def case(at: At) -> None:
         closing, watch = at.client(), at.queue()
         queue = closing.queue("q", ttl=60)
@@ -112,7 +112,7 @@ def test_a_forked_child_has_no_delivery_and_settles_nothing() -> None:
         assert job.ack()
 
 
-def test_a_lane_of_the_parent_is_not_the_childs() -> None:
+def test_a_forked_child_has_its_own_producer() -> None:
     with Client("memory://fork-of-lanes") as client:
         queue = client.queue("q")
         queue.put("a")
@@ -189,7 +189,7 @@ def test_one_delivery_that_cannot_be_renewed_leaves_the_others_alone(run: Run) -
     run(case)
 
 
-def test_what_was_removed_holds_up_nobody(run: Run) -> None:
+def test_removed_jobs_block_no_other_jobs(run: Run) -> None:
     async def case(at: At) -> None:
         queue = at.queue()
         await queue.put_many([{"payload": n, "id": f"p{n}"} for n in range(3)])

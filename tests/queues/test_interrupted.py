@@ -81,7 +81,7 @@ def test_the_same_when_its_first_reply_was_lost(run_aio: Run) -> None:
     run_aio(case)
 
 
-def test_who_is_cancelled_while_a_vain_take_is_given_back_hears_of_it(run_aio: Run) -> None:
+def test_a_cancellation_during_the_undo_of_an_empty_take_is_raised(run_aio: Run) -> None:
     async def case(at: At) -> None:
         # Given a take whose first reply was lost, and that found nothing: a copy may be under way
         queue, flaky = at.flaky(ttl=30)
@@ -97,7 +97,7 @@ def test_who_is_cancelled_while_a_vain_take_is_given_back_hears_of_it(run_aio: R
     run_aio(case)
 
 
-def test_ctrl_c_while_a_vain_take_is_given_back_is_not_swallowed() -> None:
+def test_ctrl_c_during_the_undo_of_an_empty_take_is_not_swallowed() -> None:
     async def case(at: At) -> None:
         queue, flaky = at.flaky(ttl=30)
         flaky.mute["take"] = 1

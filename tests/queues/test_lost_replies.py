@@ -46,7 +46,7 @@ def test_a_late_copy_of_a_put_is_accepted_no_second_time(run: Run) -> None:
     run(case)
 
 
-def test_puts_at_the_same_time_go_by_lanes_of_their_own(run: Run) -> None:
+def test_simultaneous_puts_use_separate_producers(run: Run) -> None:
     async def case(at: At) -> None:
         queue, flaky = at.flaky()
         flaky.mute["put"] = 3  # so that they overlap
@@ -58,7 +58,7 @@ def test_puts_at_the_same_time_go_by_lanes_of_their_own(run: Run) -> None:
     run(case)
 
 
-def test_a_put_that_is_never_answered_says_that_it_is_not_known(
+def test_a_put_without_a_reply_reports_that_its_result_is_unknown(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(core, "PUT_S", 0.5)
@@ -80,7 +80,7 @@ def test_a_put_that_is_never_answered_says_that_it_is_not_known(
 
 
 @pytest.mark.parametrize("asked", ["once", "never"])
-def test_a_put_that_was_never_sent_says_so(
+def test_a_put_that_was_never_sent_reports_that(
     run: Run, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     monkeypatch.setattr(core, "PUT_S", 0.5)
@@ -136,9 +136,7 @@ def test_a_late_copy_of_a_take_gets_nothing_when_its_jobs_are_settled(run: Run) 
     run(case)
 
 
-def test_a_take_that_is_never_answered_is_given_back(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_take_without_a_reply_is_undone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(taking, "SILENCE_S", 0.3)
 
     async def case(at: At) -> None:
@@ -218,7 +216,7 @@ def test_many_acks_whose_reply_is_lost_count_once_each_and_the_lost_one_not(run:
     run(case)
 
 
-def test_a_settle_that_never_arrived_may_be_said_again(run: Run) -> None:
+def test_a_settle_that_never_arrived_can_be_repeated(run: Run) -> None:
     async def case(at: At) -> None:
         queue, flaky = at.flaky(ttl=1.2)
         await queue.put("a", group="g")
@@ -300,7 +298,7 @@ def test_an_extension_may_be_as_late_as_it_likes_but_never_shortens(run: Run) ->
 
 
 @pytest.mark.parametrize("lost", ["request", "reply"])
-def test_a_loop_goes_on_when_what_acks_and_takes_is_lost(run: Run, lost: str) -> None:
+def test_a_loop_continues_after_a_lost_settle_and_take(run: Run, lost: str) -> None:
     async def case(at: At) -> None:
         queue, flaky = at.flaky(ttl=30)
         await queue.put_many(["a", "b", "c"], group="g")
@@ -321,14 +319,14 @@ def test_a_loop_goes_on_when_what_acks_and_takes_is_lost(run: Run, lost: str) ->
     run(case)
 
 
-def test_a_loop_whose_job_was_lost_says_so_and_takes_none(run: Run) -> None:
+def test_a_loop_whose_job_was_lost_raises_and_takes_no_other(run: Run) -> None:
     async def case(at: At) -> None:
         queue, other = at.queue(ttl=30), at.queue()
         await queue.put_many([{"payload": n, "group": str(n)} for n in range(2)])
         loop = queue.consume(timeout=0)
         assert (await anext(loop)).attempt == 1
         at.pass_(31)  # for the store, not for us
-        with pytest.raises(LockLost, match="comes again"):
+        with pytest.raises(LockLost, match="delivered again"):
             await anext(loop)
         await at.stands(taken=0, waiting=2)
         assert sorted(one.attempts for one in await other.jobs()) == [0, 1]

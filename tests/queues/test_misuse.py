@@ -118,7 +118,7 @@ def test_many_jobs_are_put_in_requests_that_the_store_takes(run: Run) -> None:
     run(case)
 
 
-def test_what_was_accepted_before_a_failure_is_told(
+def test_the_error_of_a_failed_put_counts_the_accepted_jobs(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from holdfast.core.queue import queue as core
@@ -141,9 +141,7 @@ def test_what_was_accepted_before_a_failure_is_told(
 @pytest.mark.parametrize(
     "failure", [HoldfastError("planted"), LockLost("planted", Loss.BROKEN)], ids=["text", "reason"]
 )
-def test_what_was_accepted_before_any_error_of_ours_is_told(
-    failure: HoldfastError, run: Run
-) -> None:
+def test_every_error_of_a_put_counts_the_accepted_jobs(failure: HoldfastError, run: Run) -> None:
     async def case(at: At) -> None:
         queue, flaky = at.flaky()
 
@@ -161,7 +159,7 @@ def test_what_was_accepted_before_any_error_of_ours_is_told(
     run(case)
 
 
-def test_a_queue_in_memory_that_nobody_uses_is_forgotten() -> None:
+def test_an_unused_queue_in_memory_is_forgotten() -> None:
     space = memory.space("test-forgotten")
     with Client("memory://test-forgotten") as client:
         for number in range(200):
@@ -273,7 +271,7 @@ def test_a_function_whose_values_would_be_shared_by_all_its_users_is_refused() -
 
         assert (said(object()), one(1), one(2, object()), one(1)) == (7, 1, 2, 1)
 
-        with pytest.raises(ConfigError, match="its own template"):
+        with pytest.raises(ConfigError, match="a separate template"):
 
             @client.cached("user:{user_id}", ttl=3)
             def other(user_id: int) -> str:
@@ -293,7 +291,7 @@ def test_two_calls_share_a_value_only_if_all_their_fields_are_equal() -> None:
         client.cached("é:{a}→{b}", ttl=3)(lambda a, b: a)("x→", "y")
 
 
-def test_a_template_that_a_call_cannot_fill_says_so() -> None:
+def test_a_template_that_a_call_cannot_fill_is_an_error() -> None:
     with Client("memory://") as client:
 
         @client.lock("job:{args[0]}")
@@ -344,7 +342,7 @@ def test_an_async_cached_function_is_checked_as_well() -> None:
     asyncio.run(main())
 
 
-def test_a_body_that_awaits_what_somebody_else_cancelled_has_failed(run_aio: Run) -> None:
+def test_a_body_that_awaits_a_future_cancelled_elsewhere_has_failed(run_aio: Run) -> None:
     async def case(at: At) -> None:
         queue = at.queue(retry_delay=0, retry_delay_max=0)
         await queue.put("a", group="g")

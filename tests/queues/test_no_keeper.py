@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.runtime.starting.blocking import DaemonThread
 
 
-def test_deliveries_that_cannot_be_renewed_are_given_back_without_a_warning(
+def test_deliveries_that_cannot_be_renewed_are_released_without_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(thread: DaemonThread) -> None:

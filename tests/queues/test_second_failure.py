@@ -121,7 +121,7 @@ def test_a_delivery_whose_ack_is_unknown_is_renewed_on(
 
 
 @pytest.mark.parametrize("renewed", [False, True])
-def test_an_ack_that_counted_unheard_is_no_loss_when_it_is_said_again(
+def test_a_repeated_ack_whose_first_reply_was_lost_is_no_loss(
     run: Run, monkeypatch: pytest.MonkeyPatch, renewed: bool
 ) -> None:
     monkeypatch.setattr(settling, "REQUEST_S", 0.05)
@@ -187,13 +187,13 @@ def test_a_body_whose_ack_is_unknown_until_after_its_lease_is_not_reported_as_fa
                 flaky.mute["settle"] = 1
 
         await body()
-        assert "may come again" in caplog.text
+        assert "may be delivered again" in caplog.text
 
     caplog.set_level(logging.WARNING, "holdfast")
     run(case)
 
 
-def test_a_loop_whose_ack_is_not_answered_goes_on_when_the_store_is_back(
+def test_a_loop_whose_ack_gets_no_reply_continues_after_the_outage(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settling, "REQUEST_S", 0.05)
@@ -216,7 +216,7 @@ def test_a_loop_whose_ack_is_not_answered_goes_on_when_the_store_is_back(
 
 
 @pytest.mark.parametrize("how", ["with", "consume"])
-def test_a_loss_that_the_keeper_has_seen_is_told_at_the_end(run: Run, how: str) -> None:
+def test_a_loss_seen_by_the_renewer_is_raised_at_the_end_of_the_body(run: Run, how: str) -> None:
     async def case(at: At) -> None:
         queue = at.queue(ttl=30)
         await queue.put("a", group="g")

@@ -18,7 +18,7 @@ URL = "redis://127.0.0.1:1"
 
 
 @pytest.mark.parametrize("face", ["threads", "asyncio"])
-def test_a_put_whose_every_connection_is_refused_says_that_nothing_was_sent(
+def test_a_put_with_refused_connections_reports_that_nothing_was_sent(
     monkeypatch: pytest.MonkeyPatch, face: str
 ) -> None:
     monkeypatch.setattr(core, "PUT_S", 0.3)
@@ -34,11 +34,11 @@ def test_a_put_whose_every_connection_is_refused_says_that_nothing_was_sent(
     with pytest.raises(StoreUnavailable, match="nothing was sent") as told:
         asyncio.run(put()) if face == "asyncio" else put_by_thread()
     assert "127.0.0.1:1" in str(told.value)
-    assert "isn't known" not in str(told.value)
+    assert "is unknown" not in str(told.value)
 
 
 @pytest.mark.parametrize("more", [(), ("--drain", "-q")])
-def test_a_worker_says_after_a_second_that_its_store_can_not_be_reached(
+def test_a_worker_reports_an_unreachable_store_after_a_second(
     more: tuple[str, ...],
 ) -> None:
     worker = subprocess.Popen(

@@ -17,7 +17,7 @@ from tests.queues.conftest import At, Case
 Run = Callable[[Case], None]
 
 
-def test_a_worker_goes_on_when_the_store_is_back(
+def test_a_worker_continues_after_an_outage_of_the_store(
     run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(taking, "SILENCE_S", 0.1)
@@ -39,7 +39,7 @@ def test_a_worker_goes_on_when_the_store_is_back(
         await at.queue().put_many([{"payload": n, "group": "g"} for n in range(3)])
 
         async def said() -> bool:
-            return sum("goes on trying" in one.getMessage() for one in caplog.records) == 2
+            return sum("keeps trying" in one.getMessage() for one in caplog.records) == 2
 
         await at.until(said, "the worker has said it, and repeats it")
         assert not running.finished
@@ -54,7 +54,7 @@ def test_a_worker_goes_on_when_the_store_is_back(
     run(case)
 
 
-def test_what_arrives_after_a_worker_was_told_to_stop_is_given_back(
+def test_a_job_that_arrives_after_the_stop_of_a_worker_is_released(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def case(at: At) -> None:
@@ -186,7 +186,7 @@ def test_a_handler_may_settle_by_itself(run: Run) -> None:
     run(case)
 
 
-def test_a_worker_that_dies_costs_its_group_the_lease_and_nobody_else_anything(run: Run) -> None:
+def test_a_dead_worker_delays_only_its_group_by_the_lease(run: Run) -> None:
     async def case(at: At) -> None:
         dying, queue = at.queue(ttl=60), at.queue()
         await queue.put_many([{"payload": f"{g}{n}", "group": g} for n in range(2) for g in "ab"])
@@ -203,7 +203,7 @@ def test_a_worker_that_dies_costs_its_group_the_lease_and_nobody_else_anything(r
     run(case)
 
 
-def test_no_hot_group_and_no_full_plain_lane_starves_the_others(run: Run) -> None:
+def test_no_hot_group_and_no_ungrouped_jobs_starve_the_others(run: Run) -> None:
     async def case(at: At) -> None:
         queue = at.queue()
         await queue.put_many(range(500), group="hot")

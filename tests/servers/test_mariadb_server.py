@@ -25,7 +25,7 @@ def test_the_shared_server_answers(shared_mariadb: MariadbServer) -> None:
     assert shared_mariadb.counts("Questions")["Questions"] > 1
 
 
-def test_nobody_runs_it_as_root(shared_mariadb: MariadbServer) -> None:
+def test_mariadb_does_not_run_as_root(shared_mariadb: MariadbServer) -> None:
     status = Path(f"/proc/{shared_mariadb.pid}/status").read_text()
     (uid,) = [line.split()[1] for line in status.splitlines() if line.startswith("Uid:")]
     assert uid != "0"
@@ -55,7 +55,7 @@ def starts_a_server(stage: Stage, folder: str) -> None:
         stage.hear()
 
 
-def test_no_server_outlives_who_started_it(tmp_path: Path) -> None:
+def test_no_server_outlives_its_starter(tmp_path: Path) -> None:
     with Subject(f"{__name__}:starts_a_server", str(tmp_path)) as one:
         pid, *places = one.hear()
         assert there(pid)

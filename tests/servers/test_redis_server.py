@@ -42,7 +42,7 @@ def test_settings_are_lines_of_its_configuration(new_redis: NewRedis) -> None:
         client.set("much", bytes(4 << 20))
 
 
-def test_a_wrong_setting_says_what_is_wrong(new_redis: NewRedis) -> None:
+def test_the_error_for_a_wrong_setting_names_it(new_redis: NewRedis) -> None:
     with pytest.raises(AssertionError, match="no-such-setting"):
         new_redis("no-such-setting yes")
 
@@ -78,7 +78,7 @@ def test_after_a_crash_it_knows_what_was_on_its_disk(new_redis: NewRedis) -> Non
         assert client.get("x") == b"1"
 
 
-def test_a_stopped_server_is_silent_until_it_goes_on(new_redis: NewRedis) -> None:
+def test_a_stopped_server_is_silent_until_it_is_continued(new_redis: NewRedis) -> None:
     server = new_redis()
     with server.client(socket_timeout=0.1, retry=None) as client:
         server.stop()
@@ -147,7 +147,7 @@ def starts_a_server(stage: Stage, folder: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["politely", "killed"])
-def test_no_server_outlives_who_started_it(tmp_path: Path, how: str) -> None:
+def test_no_server_outlives_its_starter(tmp_path: Path, how: str) -> None:
     with Subject(f"{__name__}:starts_a_server", str(tmp_path)) as one:
         pid = one.hear()
         assert there(pid)
@@ -185,7 +185,7 @@ def test_without_the_program_a_test_is_skipped_or_in_ci_failed(
         process.need("no-such-program")
 
 
-def test_what_never_comes_true_is_said() -> None:
+def test_the_error_of_a_failed_wait_names_its_condition() -> None:
     begun = time.monotonic()
     with pytest.raises(AssertionError, match="still not: pigs fly"):
         process.until(lambda: False, "pigs fly", 0.05)

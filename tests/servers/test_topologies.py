@@ -19,7 +19,7 @@ NewCluster = Callable[..., Cluster]
 # -- sentinels -------------------------------------------------------------------------------
 
 
-def test_sentinels_promote_a_replica_when_told_and_when_the_primary_dies(
+def test_sentinels_promote_a_replica_on_command_and_after_a_crash(
     new_watched: NewWatched,
 ) -> None:
     watched = new_watched(password="sesame")

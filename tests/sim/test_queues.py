@@ -91,7 +91,7 @@ def test_a_smaller_plan_is_run_as_well() -> None:
         assert run(plan).violation is None
 
 
-def test_the_command_tells_a_history_by_its_seed() -> None:
+def test_the_command_replays_the_same_history_for_a_seed() -> None:
     command = [sys.executable, "-m", "holdfast.testing", "sim", "--queues", "--replay", "11"]
     told = [
         subprocess.run(

@@ -65,7 +65,9 @@ async def until(true: Any, what: str) -> None:
     assert what
 
 
-def test_one_has_it_and_the_other_has_not(database: Database, own_name: str) -> None:
+def test_one_connection_holds_the_row_lock_and_the_other_is_refused(
+    database: Database, own_name: str
+) -> None:
     async def main() -> None:
         async with connected(database) as one, connected(database) as other:
             first = await async_row_lock(one, own_name, timeout=0)
@@ -174,7 +176,7 @@ def test_over_sqlalchemy(database: Database, own_name: str) -> None:
 
 def test_a_connection_that_blocks_is_refused(postgres: Database, own_name: str) -> None:
     async def main() -> None:
-        with postgres.open() as one, pytest.raises(ConfigError, match="row_lock takes those"):
+        with postgres.open() as one, pytest.raises(ConfigError, match="use row_lock"):
             await async_row_lock(one, own_name)
 
     asyncio.run(main())

@@ -181,7 +181,7 @@ def test_a_row_that_was_seen_and_is_removed_is_made_again(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_row_that_is_removed_under_who_waits_is_made_again(
+def test_a_row_removed_under_a_waiter_is_made_again(
     database: Database, table: str, level: str, aside: ThreadPoolExecutor
 ) -> None:
     with database.open() as one, database.open(level) as other:
@@ -327,7 +327,9 @@ def test_the_command_removes_what_is_old(database: Database, table: str) -> None
         (["mysql://h/d"], 64, "--older-than"),
     ],
 )
-def test_the_command_says_what_is_wrong(words: list[str], code: int, said: str) -> None:
+def test_the_error_of_the_command_names_the_cause_without_the_password(
+    words: list[str], code: int, said: str
+) -> None:
     done = holdfast("purge", *words)
     assert done.returncode == code, done.stderr
     assert said in done.stderr

@@ -21,7 +21,7 @@ from .database import Database, refused, run
 # -- who has it, and who hasn't ---------------------------------------------------------------
 
 
-def test_a_try_for_a_name_in_use_is_refused_and_the_transaction_goes_on(
+def test_a_try_for_a_name_in_use_is_refused_and_keeps_the_transaction(
     pair: tuple[Any, Any], database: Database, own_name: str, notes: str
 ) -> None:
     # Given somebody who has a name, and another transaction that has written something
@@ -29,7 +29,7 @@ def test_a_try_for_a_name_in_use_is_refused_and_the_transaction_goes_on(
     row_lock(one, own_name)
     run(other, f"INSERT INTO {notes} VALUES ('before')")
     # When that one tries for the name
-    with pytest.raises(NotAcquired, match="another transaction has it") as told:
+    with pytest.raises(NotAcquired, match="another transaction holds it") as told:
         row_lock(other, own_name, timeout=0)
     # Then it is told which name, and its transaction can write on and commit it all
     assert own_name in str(told.value)
@@ -120,7 +120,9 @@ def test_a_miss_locks_nothing_else(
             row_lock(third, each, timeout=0)
 
 
-def test_a_try_does_not_wait_for_who_uses_the_name_first(database: Database, own_name: str) -> None:
+def test_a_try_does_not_wait_for_the_first_user_of_a_name(
+    database: Database, own_name: str
+) -> None:
     # Given somebody who has names that nobody has ever had, and hasn't committed yet
     setting = "innodb_lock_wait_timeout = 5" if database.word == "mysql" else "lock_timeout = '5s'"
     with database.open() as one, database.open() as other:
@@ -158,7 +160,7 @@ def test_the_child_of_a_fork_leaves_its_parent_s_connections_alone(
 # -- waiting ----------------------------------------------------------------------------------
 
 
-def test_who_waits_has_it_when_the_holder_commits(
+def test_a_waiter_holds_the_row_lock_after_the_holders_commit(
     database: Database, aside: ThreadPoolExecutor, own_name: str
 ) -> None:
     with database.open() as one, database.open() as other:
@@ -173,7 +175,7 @@ def test_who_waits_has_it_when_the_holder_commits(
 
 
 @pytest.mark.parametrize("timeout", [0.05, 1.1])
-def test_a_wait_ends_in_time_and_leaves_the_session_as_it_was(
+def test_a_wait_ends_in_time_and_leaves_the_session_unchanged(
     pair: tuple[Any, Any], database: Database, own_name: str, timeout: float
 ) -> None:
     one, other = pair
@@ -194,7 +196,7 @@ def test_a_wait_ends_in_time_and_leaves_the_session_as_it_was(
     assert run(other, shown) == before
 
 
-def test_a_wait_that_is_cancelled_by_somebody_is_not_called_busy(
+def test_a_wait_cancelled_by_another_session_is_not_called_busy(
     postgres: Database, aside: ThreadPoolExecutor, own_name: str
 ) -> None:
     with postgres.open() as one, postgres.open() as other:
@@ -207,7 +209,7 @@ def test_a_wait_that_is_cancelled_by_somebody_is_not_called_busy(
         assert not isinstance(told.value, NotAcquired)
 
 
-def test_a_deadlock_is_told_and_not_repeated(
+def test_a_deadlock_is_raised_and_not_retried(
     database: Database, aside: ThreadPoolExecutor, own_name: str, notes: str
 ) -> None:
     # Given two transactions with one name each, which have written something
@@ -304,7 +306,7 @@ def test_a_table_in_a_schema(database: Database, own_name: str) -> None:
             row_lock(other, own_name, table=f"{schema}.names", timeout=0)
 
 
-def test_who_has_waited_in_vain_is_told_for_what_and_how_long(
+def test_the_error_of_a_timed_out_wait_has_its_name_and_duration(
     pair: tuple[Any, Any], database: Database, own_name: str
 ) -> None:
     one, other = pair

@@ -54,7 +54,7 @@ def test_a_new_name_in_an_old_transaction(
     row_lock(one, own_name, timeout=0)
 
 
-def test_a_name_that_was_new_to_somebody_else_is_noticed(
+def test_a_row_created_after_the_snapshot_is_noticed(
     pair: tuple[Any, Any], level: str, own_name: str
 ) -> None:
     one, other = pair
@@ -102,7 +102,7 @@ def test_a_server_that_refuses_old_snapshots_by_itself(
         row_lock(one, own_name, timeout=0)
 
 
-def test_a_server_that_rolls_back_all_after_a_wait_in_vain_is_refused(
+def test_a_server_with_rollback_on_timeout_is_refused(
     new_mariadb: Callable[..., MariadbServer], own_name: str
 ) -> None:
     server = new_mariadb("innodb_rollback_on_timeout=ON")

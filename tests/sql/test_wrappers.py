@@ -141,7 +141,7 @@ def test_rows_of_another_kind(database: Database, own_name: str) -> None:
         assert purge(other, 3600) >= 0
 
 
-def test_a_separate_connection_that_was_ended_is_opened_anew(
+def test_a_side_connection_that_was_closed_is_opened_again(
     database: Database, own_name: str
 ) -> None:
     with database.open() as one:

@@ -23,7 +23,7 @@ from tests.stores.stepped import (
 
 @pytest.mark.usual(2)
 @pytest.mark.parametrize("step", STEPS_S)
-def test_a_clock_that_is_set_holds_nobody_up_and_lets_no_two_hold(
+def test_a_clock_step_blocks_no_client_and_never_makes_two_holders(
     clocked: ClockGround, step: float
 ) -> None:
     people_go_on(clocked, step)

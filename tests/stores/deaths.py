@@ -41,7 +41,7 @@ def waits(found: LineRecord | None) -> bool:
     return bool(found and found.waiters)
 
 
-def test_the_next_holds_when_the_lease_of_a_killed_holder_is_over(
+def test_the_next_waiter_holds_when_a_killed_holders_lease_expires(
     locks: Client, url: str, own_name: str, line: Look
 ) -> None:
     for number in range(times(50, 1)):
@@ -58,7 +58,7 @@ def test_the_next_holds_when_the_lease_of_a_killed_holder_is_over(
         assert line(name) is None
 
 
-def test_a_holder_stopped_past_its_lease_knows_it_when_it_goes_on(
+def test_a_holder_stopped_past_its_lease_finds_it_lost_when_continued(
     locks: Client, url: str, own_name: str, line: Look
 ) -> None:
     for number in range(times(50, 1)):

@@ -103,7 +103,7 @@ def test_after_there_was_none_at_any_verb_of_queues_and_guards_all_works_again(
     one.run(lambda: _queues_and_guards(one, *crowded), LONG_S)
 
 
-def test_the_error_says_what_is_lacking(crowded: Crowded) -> None:
+def test_the_error_names_the_exhausted_limit(crowded: Crowded) -> None:
     url, crowd = crowded
     with Client(url) as client:
         client.lock("x").acquire().release()

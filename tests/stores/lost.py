@@ -72,7 +72,7 @@ def test_a_join_that_is_cut_off_is_sent_again_and_enters_once(
 
 
 @RESETS
-def test_a_leave_that_is_cut_off_says_the_truth(
+def test_a_leave_that_is_cut_off_returns_the_truth(
     fault: Fault, words: Words, by_proxy: Client, proxy: Proxy, own_name: str, line: Look
 ) -> None:
     for number in words.times(5):
@@ -166,7 +166,7 @@ def test_a_join_without_an_answer_is_not_called_busy_and_leaks_nothing(
     for number in words.times(2):
         name = f"{own_name}:{number}"
         armed = proxy.arm(words.join, fault)
-        with pytest.raises(StoreUnavailable, match="isn't known whether it is free"):
+        with pytest.raises(StoreUnavailable, match="is unknown whether the name is free"):
             by_proxy.lock(name).acquire(timeout=1.0)
         assert armed.hits == 1
         until(lambda: line(name) is None, "nobody is left")  # noqa: B023

@@ -62,17 +62,17 @@ def keep_for_ever(client: Client, name: str) -> None:
     hold.detach()
 
 
-def test_two_who_believe_are_found(tmp_path: Path) -> None:
+def test_two_valid_holders_are_found(tmp_path: Path) -> None:
     # In one round of some, the holder may be renewed, and told, between the deed and the try
     rounds = (judged(tmp_path, "try_it", take_from_the_holder) for _ in range(5))
     assert any("two holders" in one for one in rounds)
 
 
-def test_a_name_that_nobody_gets_any_more_is_found(tmp_path: Path) -> None:
+def test_a_name_that_can_no_longer_be_acquired_is_found(tmp_path: Path) -> None:
     assert "the lock is locked" in judged(tmp_path, "invalidate", keep_for_ever)
 
 
-def test_an_error_that_is_none_of_ours_is_found(
+def test_an_exception_of_a_foreign_type_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spoil(client: Client, name: str) -> None:

@@ -18,7 +18,7 @@ Contend = Callable[..., Rival]
 Lose = Callable[..., None]
 
 
-def test_locks_is_a_real_client_on_a_store_of_its_own(locks: Client) -> None:
+def test_locks_is_a_real_client_on_a_separate_store(locks: Client) -> None:
     assert isinstance(locks, Client)
     with locks.lock("x") as hold:
         assert 25 < hold.remaining() < 30
@@ -90,7 +90,7 @@ def test_a_jump_is_what_a_stopped_process_finds(locks: Client, lock_clock: TestC
         assert hold.remaining() > 15  # and the keeper has renewed it by now
 
 
-def test_who_waits_keeps_its_place_while_time_passes(
+def test_a_waiter_keeps_its_place_while_time_passes(
     locks: Client, lock_clock: TestClock, contend: Contend
 ) -> None:
     served: list[int] = []
@@ -201,7 +201,7 @@ def test_a_rival_holds_waits_and_leaves(locks: Client, contend: Contend) -> None
     assert second.holding
 
 
-def test_a_rival_stands_in_any_line(locks: Client, contend: Contend) -> None:
+def test_a_rival_can_enter_any_line(locks: Client, contend: Contend) -> None:
     gpu = locks.semaphore("gpu", 2)
     contend(gpu)
     with gpu:

@@ -29,7 +29,7 @@ def test_since_is_all_that_was_stolen_since_then_and_at_most_a_second_for_others
     assert lag.since(25.0) == 0
 
 
-def test_a_step_that_has_not_ended_counts_as_far_as_it_is_late(notes: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_step_counts_with_its_delay_so_far(notes: pytest.MonkeyPatch) -> None:
     notes.setattr(lag, "boottime", lambda: 30.5)
     assert lag.since(25.0) == pytest.approx(0.5 + 1.0)
     assert lag.since(30.4) == pytest.approx(0.1 + 0.2)
@@ -42,7 +42,7 @@ def test_a_step_that_has_not_ended_counts_as_far_as_it_is_late(notes: pytest.Mon
 @pytest.mark.parametrize(
     "span, stolen", [(0.05, 0.3), (0.1, 0.3), (0.5, 0.3), (0.61, 0.4), (8.9, 0.4), (9.9, 0.7)]
 )
-def test_most_is_the_worst_for_anything_that_takes_so_long(span: float, stolen: float) -> None:
+def test_most_is_the_largest_delay_of_an_action_of_this_length(span: float, stolen: float) -> None:
     assert lag.most(0.0, span) == pytest.approx(stolen)
 
 

@@ -120,7 +120,7 @@ def test_what_may_not_have_been_accepted_may_be_missing(story: Story) -> None:
     assert story.broken() == {}
 
 
-def test_an_ack_of_one_who_died_may_have_counted(story: Story) -> None:
+def test_an_ack_of_a_dead_worker_may_have_counted(story: Story) -> None:
     story.put("g", 1, 2)
     story.take(1.0, 1, 10)
     story.settle(1.1, kept=None)
@@ -145,7 +145,7 @@ def test_two_at_once_are_found(story: Story) -> None:
     assert story.broken() == {"one at a time": 2, "once": 1}
 
 
-def test_two_at_once_beside_a_short_one_are_found(story: Story) -> None:
+def test_two_overlaps_with_one_long_execution_are_found(story: Story) -> None:
     story.put("g", 1, 2, 3)
     story.do(1.0, 9.0, 1, 10)
     story.do(2.0, 2.1, 2, 11, who="two")
@@ -199,7 +199,7 @@ def test_an_execution_that_comes_too_soon_is_found(story: Story) -> None:
     assert story.broken(interval=0.75, interval_from="take") == {"interval": 1}
 
 
-def test_the_interval_counts_from_the_end_of_the_lease_of_one_who_died(story: Story) -> None:
+def test_the_interval_of_a_dead_worker_counts_from_its_death(story: Story) -> None:
     story.put("g", 1)
     story.take(1.0, 1, 10, who="dead")
     story.note(1.5, "nemesis", "dead", who="dead")
@@ -216,7 +216,7 @@ def test_a_delivery_that_was_lost_too_early_is_found(story: Story) -> None:
     assert story.broken() == {"believed": 1}
 
 
-def test_what_nobody_put_and_what_was_dropped_is_found(story: Story) -> None:
+def test_jobs_that_were_never_put_or_were_dropped_are_found(story: Story) -> None:
     story.put("g", 1, dropped=1)
     story.put("h", 1, dropped=1, sent=2)
     story.do(1.0, 1.1, 1, 10)

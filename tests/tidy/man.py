@@ -18,7 +18,7 @@ holdfast \\- locks, serial queues and refresh guards across processes and machin
 [options] ...
 .SH DESCRIPTION
 Each command takes \\fB\\-\\-url\\fR, or the store of \\fB$HOLDFAST_URL\\fR;
-without both it uses this user's local file, which excludes nobody on other hosts.
+without both it uses this user's local file, which excludes no process on other hosts.
 Durations are written 90 (seconds), 1.5s, 250ms, 10m, 2h, 1d.
 """
 _END = """\

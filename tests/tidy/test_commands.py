@@ -78,7 +78,7 @@ def test_the_command_and_its_flags_are_explained(command: str) -> None:
     assert list(unexplained(COMMANDS[command], command, text())) == []
 
 
-def test_the_page_speaks_of_no_flag_that_is_gone() -> None:
+def test_the_page_names_no_removed_flag() -> None:
     known = {flag for of in [parser(), *COMMANDS.values()] for flag in flags(of)}
     assert invented(known, text()) == []
 

@@ -30,7 +30,7 @@ def test_the_extra_for_all_drivers_is_the_union_of_the_others() -> None:
     assert everything == f"holdfast[{','.join(extras)}]"
 
 
-def test_the_types_are_for_everybody() -> None:
+def test_the_package_has_the_marker_of_its_types() -> None:
     assert (SRC / "py.typed").is_file()
 
 

@@ -62,7 +62,7 @@ def test_no_function_is_over_60_lines() -> None:
     enough("functions of at most 60 lines", seen)
 
 
-def test_the_core_and_every_store_see_the_world_through_ports() -> None:
+def test_the_core_and_every_store_reach_the_outside_through_ports() -> None:
     paths = [p for p in SOURCES if is_pure(p)]
     homes = SRC / "stores", SRC / "dialects"
     stores = {p.parent.name for p in paths if p.parent.parent in homes and p.name == "store.py"}
@@ -72,7 +72,7 @@ def test_the_core_and_every_store_see_the_world_through_ports() -> None:
     enough("imports of pure files", [one for p in paths for one in imports_of(p)])
 
 
-def test_what_blocks_and_what_needs_a_loop_each_stand_in_their_room() -> None:
+def test_blocking_code_and_loop_code_are_in_their_own_rooms() -> None:
     paths = [p for p in SOURCES if has_rooms(p) and not is_pure(p)]
     keep("files with rooms", paths, lambda p: rules.room(imports_of(p), relative(p)))
     enough("imports of files with rooms", [one for p in paths for one in imports_of(p)])
@@ -84,7 +84,7 @@ def test_every_excuse_is_still_needed() -> None:
         assert excused <= used, f"{path} no longer imports {excused - used}"
 
 
-def test_all_time_is_told_by_one_clock() -> None:
+def test_all_times_come_from_one_clock() -> None:
     paths = [p for p in SOURCES if relative(p) != rules.CLOCK_ROOM]
     keep("one clock", paths, lambda p: rules.one_clock(tree(p)))
     assert list(rules.one_clock(tree(ROOT / rules.CLOCK_ROOM)))
@@ -104,7 +104,7 @@ def test_nothing_is_left_to_be_done_later() -> None:
     keep("nothing is left to be done", TEXTS, lambda p: rules.finished(text(p)))
 
 
-def test_no_file_speaks_of_the_place_where_it_was_written() -> None:
+def test_no_file_mentions_the_place_where_it_was_written() -> None:
     keep("nothing speaks of its place", TEXTS, lambda p: rules.ours(text(p)))
 
 

@@ -71,7 +71,7 @@ def test_a_renewed_lease_counts_from_before_its_keep_was_sent(url: str) -> None:
         assert hold.lost is Loss.EXPIRED
 
 
-def test_the_keepers_late_answers_bring_nothing_back(url: str) -> None:
+def test_late_replies_to_renewals_restore_no_hold(url: str) -> None:
     client, other = Client(url), Client(url)
     # Given renewals whose answers all come after the ttl
     with client, other, aim(client, late("keep", TTL_S * 1.2, times=100)):
@@ -95,7 +95,7 @@ def test_under_asyncio_too(when: str, url: str) -> None:
     asyncio.run(main())
 
 
-def test_a_push_is_believed_for_what_is_left_of_the_patience_and_no_longer(url: str) -> None:
+def test_a_hold_granted_by_a_push_lasts_for_the_rest_of_the_waiter_ttl(url: str) -> None:
     # Given a waiter who last heard of the store when it joined, and is pushed then
     with Client(url) as client, Client(url) as other:
         client.lock("warm").acquire().release()

@@ -74,9 +74,7 @@ def parts(url: str) -> dict[str, list[Path]]:
 
 @pytest.mark.usual(2)
 @pytest.mark.parametrize("what", ["database", "log", "gate", "sessions", "folder"])
-def test_files_that_vanish_under_load_let_nobody_overlap(
-    what: str, url: str, tmp_path: Path
-) -> None:
+def test_files_deleted_under_load_cause_no_overlap(what: str, url: str, tmp_path: Path) -> None:
     chance = dice(f"deleting the {what}")
     with under_load(url, tmp_path / "histories") as held:
         # When a part of the store is deleted now and then
@@ -92,7 +90,7 @@ def test_files_that_vanish_under_load_let_nobody_overlap(
             time.sleep(0.1)
 
 
-def test_a_disk_that_is_full_now_and_then_leaves_no_claim_and_lets_nobody_overlap(
+def test_a_disk_that_is_full_at_times_causes_no_overlap_and_no_leftover(
     tmp_path: Path,
 ) -> None:
     chance = dice("a full disk")

@@ -145,7 +145,7 @@ def _end(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_under_asyncio_the_child_begins_anew(url: str) -> None:
+def test_under_asyncio_the_forked_child_starts_fresh(url: str) -> None:
     # Given a hold of an event loop, and a child forked inside of it
     async def main() -> None:
         async with AsyncClient(url) as client:

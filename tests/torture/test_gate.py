@@ -40,7 +40,7 @@ VERBS: dict[str, Callable[[Store, float], Coroutine[Any, Any, Any]]] = {
 }
 
 
-def test_no_verb_passes_a_gate_in_which_somebody_sits(url: str) -> None:
+def test_no_verb_passes_a_locked_file_mutex(url: str) -> None:
     with Client(url) as client:
         store = client._ctx.store
         client.lock("mine").acquire()
@@ -54,7 +54,7 @@ def test_no_verb_passes_a_gate_in_which_somebody_sits(url: str) -> None:
                 assert 0.05 <= boottime() - begun < 0.3 + lag.since(begun), name
 
 
-def test_a_process_stopped_in_the_gate_is_named_and_delays_nobody_for_longer_than_asked(
+def test_a_process_stopped_in_the_file_mutex_is_named_and_bounds_hold(
     url: str,
 ) -> None:
     with Client(url) as client:
@@ -84,7 +84,7 @@ def test_a_process_stopped_in_the_gate_is_named_and_delays_nobody_for_longer_tha
         assert hold.release()
 
 
-def test_a_process_killed_in_the_gate_leaves_it_free(url: str) -> None:
+def test_a_process_killed_inside_the_file_mutex_leaves_it_free(url: str) -> None:
     with Client(url) as client:
         for _ in range(times(20, 3)):
             with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:

@@ -273,7 +273,7 @@ def ctrl_c(after: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, former)
 
 
-def test_real_signals_at_random_moments_leave_nothing_and_let_nobody_overlap(room: Room) -> None:
+def test_real_signals_at_random_moments_leave_nothing_and_no_overlap(room: Room) -> None:
     # Given two other threads that want the same name all the time, and count who is inside
     chance = dice("real signals")
     inside: list[str] = []
@@ -326,7 +326,7 @@ def test_real_signals_at_random_moments_leave_nothing_and_let_nobody_overlap(roo
     assert room.left() == 0
 
 
-def test_interrupts_inside_the_gate_leave_it_free(room: Room) -> None:
+def test_interrupts_inside_the_file_mutex_leave_it_free(room: Room) -> None:
     # Given the functions in which a verb stands inside the gate
     inside = (
         "holdfast.stores.sqlite.blocking.way:Way._locked",

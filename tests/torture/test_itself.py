@@ -28,7 +28,9 @@ def bounded(work: threading.Thread) -> None:
     assert not work.is_alive(), "it waits for itself"
 
 
-def test_a_thread_is_told_and_leaves_the_line(url: str, own_name: str) -> None:
+def test_a_thread_that_waits_for_itself_is_refused_and_leaves_the_line(
+    url: str, own_name: str
+) -> None:
     came = []
 
     def work() -> None:
@@ -46,7 +48,9 @@ def test_a_thread_is_told_and_leaves_the_line(url: str, own_name: str) -> None:
     assert came
 
 
-def test_a_task_is_told_and_leaves_the_line(url: str, own_name: str) -> None:
+def test_a_task_that_waits_for_itself_is_refused_and_leaves_the_line(
+    url: str, own_name: str
+) -> None:
     came = []
 
     async def main() -> None:

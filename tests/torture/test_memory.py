@@ -72,7 +72,7 @@ def test_sixty_clients_of_a_process_have_few_descriptors_each(url: str, redis_ur
         assert fds() <= before + 2
 
 
-def test_clients_that_are_forgotten_end_their_connections_while_their_loop_goes_on(
+def test_forgotten_clients_close_their_connections_while_their_loop_runs(
     url: str, redis_url: str
 ) -> None:
     async def forget(store: str) -> int:

@@ -66,7 +66,7 @@ def _run(options: Options, place: Place | None = None) -> Outcome:
 
 
 @embedded
-def test_workers_that_are_struck_break_no_promise() -> None:
+def test_workers_with_injected_faults_break_no_promise() -> None:
     # Given processes of both faces that put and take, of which some are killed and stopped
     outcome = _run(SMALL)
     # Then nothing is lost, and no promise is broken
@@ -159,7 +159,7 @@ def found_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ahead[str, d
 
 
 @embedded
-def test_the_command_says_what_it_found_and_judges_the_histories_again(tmp_path: Path) -> None:
+def test_the_command_prints_its_verdict_and_judges_histories_again(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     command = [sys.executable, "-m", "holdfast.testing", "torture", "--queues"]
     few = ["--jobs", "40", "--groups", "4", "--processes", "1", "--putters", "1", "--every", "0"]

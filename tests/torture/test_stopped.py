@@ -81,7 +81,7 @@ def test_awake_again_it_neither_believes_nor_writes(act: str, url: str, tmp_path
 
 
 @pytest.mark.usefixtures("quiet")
-def test_an_event_loop_that_was_blocked_for_longer_than_the_ttl_is_told(url: str) -> None:
+def test_an_event_loop_blocked_for_longer_than_the_ttl_gets_the_loss(url: str) -> None:
     told: list[Loss] = []
     went_on: list[bool] = []
 

@@ -64,7 +64,7 @@ def test_threads_on_one_name_hold_it_one_after_the_other(client: Client) -> None
     assert client.inspect() == []
 
 
-def test_threads_on_many_names_share_permits_and_reentrancy_with_nobody(client: Client) -> None:
+def test_threads_on_many_names_keep_permits_and_reentry_separate(client: Client) -> None:
     # Given threads that use every primitive on a few names, in any mixture
     chance = dice("threads")
     seeds = [chance.random() for _ in range(THREADS)]

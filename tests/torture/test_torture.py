@@ -42,7 +42,7 @@ def test_a_client_that_does_not_look_at_its_deadline_is_found_out() -> None:
     assert outcome.verdict.counts.get("exclusion", 0) > 0
 
 
-def test_the_command_says_what_it_found_and_keeps_the_histories(tmp_path: Path) -> None:
+def test_the_command_prints_its_verdict_and_keeps_the_histories(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "holdfast.testing", "torture", "--seconds", "2", "--seed", "7"]
     command += ["--processes", "3", "--folder", str(tmp_path / "kept")]
     path = os.pathsep.join(filter(None, sys.path))

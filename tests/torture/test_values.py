@@ -38,7 +38,7 @@ def batches(part: int) -> Iterator[list[tuple[str, Any, bool]]]:
 @pytest.mark.usual(2)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("scheme", having("queues"))
-def test_a_payload_comes_back_as_it_was_or_is_refused_before_it_is_stored(
+def test_a_payload_comes_back_unchanged_or_is_refused_at_the_put(
     scheme: str, part: int, request: pytest.FixtureRequest, own_name: str
 ) -> None:
     with Client(url_of(scheme, request, own_name)) as client:
@@ -66,7 +66,7 @@ def test_a_payload_comes_back_as_it_was_or_is_refused_before_it_is_stored(
 @pytest.mark.usual(2)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("scheme", having("guards"))
-def test_a_guards_value_comes_back_as_it_was_or_is_refused_before_it_is_stored(
+def test_a_guards_value_comes_back_unchanged_or_is_refused(
     scheme: str, part: int, request: pytest.FixtureRequest, own_name: str
 ) -> None:
     url = url_of(scheme, request, own_name)

@@ -65,7 +65,7 @@ def test_a_restart_forgets_a_lock_of_set_nx(new_redis: NewRedis) -> None:
         assert SetNx(two).acquire("x")
 
 
-def test_a_restart_without_data_costs_no_holder_of_ours_its_hold(
+def test_a_restart_without_data_ends_no_hold_of_holdfast(
     new_redis: NewRedis, clients: Callable[..., Client]
 ) -> None:
     server = new_redis()
@@ -99,7 +99,7 @@ def test_another_application_that_flushes_its_database_costs_no_holder_its_hold(
     passes_on(hold, other)
 
 
-def test_an_old_backup_costs_no_holder_of_ours_its_hold(
+def test_an_old_backup_ends_no_hold_of_holdfast(
     new_redis: NewRedis, clients: Callable[..., Client]
 ) -> None:
     server = new_redis()
@@ -128,7 +128,7 @@ def test_a_lagging_replica_forgets_a_lock_of_set_nx(new_watched: NewWatched) -> 
         assert SetNx(two).acquire("x")
 
 
-def test_a_lagging_replica_costs_no_holder_of_ours_its_hold(
+def test_the_promotion_of_a_lagging_replica_ends_no_hold_of_holdfast(
     new_watched: NewWatched, clients: Callable[..., Client]
 ) -> None:
     for number in range(times(50, 2)):
@@ -187,7 +187,7 @@ def test_flushdb_frees_a_lock_of_set_nx(new_redis: NewRedis) -> None:
         assert SetNx(two).acquire("x")
 
 
-def test_flushdb_lets_nobody_in_beside_a_holder_if_the_guard_is_strict(
+def test_flushdb_makes_no_second_holder_with_strict_recovery(
     new_redis: NewRedis, clients: Callable[..., Client]
 ) -> None:
     server = new_redis()
@@ -201,7 +201,7 @@ def test_flushdb_lets_nobody_in_beside_a_holder_if_the_guard_is_strict(
         passes_on(hold, other)
 
 
-def test_flushdb_lets_nobody_in_beside_a_holder_who_is_cut_off(
+def test_flushdb_makes_no_second_holder_next_to_one_that_is_cut_off(
     new_redis: NewRedis, clients: Callable[..., Client]
 ) -> None:
     # Given a holder who can't say that it holds
@@ -244,7 +244,7 @@ def test_a_strict_guard_takes_no_server_that_evicts(
         clients(url(server.port, *STRICT)).lock("x").acquire()
 
 
-def test_and_when_it_evicts_although_it_may_not_nobody_gets_in_beside_a_holder(
+def test_an_eviction_makes_no_second_holder_with_strict_recovery(
     new_redis: NewRedis, clients: Callable[..., Client]
 ) -> None:
     server = new_redis()
@@ -297,12 +297,12 @@ def test_the_first_lock_on_a_server_that_is_up_for_a_usual_lease_costs_no_wait(
     assert hold.release()
 
 
-def test_a_server_that_was_just_started_says_why_nobody_is_let_in(
+def test_the_error_of_a_new_server_gives_the_reason_for_no_grant(
     new_redis: NewRedis, clients: Callable[..., Client]
 ) -> None:
     server = new_redis(known=False)
     client = clients(server.url)
-    with pytest.raises(StoreUnavailable, match=r"for \d\.\d s more: it started again lately"):
+    with pytest.raises(StoreUnavailable, match=r"for \d\.\d s more: it has just restarted"):
         client.lock("x").acquire(blocking=False)
     # And who may wait gets it
     begun = time.monotonic()

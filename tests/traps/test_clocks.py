@@ -34,7 +34,7 @@ def test_a_job_that_is_longer_than_its_lease_gets_company(
     assert GetThenDelete(plain()).acquire(own_name)
 
 
-def test_a_job_of_ours_may_be_longer_than_its_lease(ours: Ours, own_name: str) -> None:
+def test_a_job_under_a_hold_may_be_longer_than_its_lease(ours: Ours, own_name: str) -> None:
     other = ours()
     with ours().lock(own_name, ttl=KEPT_S) as hold:
         # When it takes longer than its lease
@@ -49,9 +49,7 @@ def test_a_job_of_ours_may_be_longer_than_its_lease(ours: Ours, own_name: str) -
         hold.check()
 
 
-def test_a_job_of_ours_that_is_not_renewed_knows_when_it_must_stop(
-    ours: Ours, own_name: str
-) -> None:
+def test_an_unrenewed_hold_of_holdfast_is_lost_at_its_deadline(ours: Ours, own_name: str) -> None:
     hold = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
     other = ours().lock(own_name).acquire(timeout=10)
     # When another one has it, the first knows that its own time is over, without asking
@@ -74,7 +72,7 @@ def test_a_clock_that_is_ahead_takes_a_fresh_timestamp_for_a_stale_one(
 
 
 @pytest.mark.parametrize("clock", ["an_hour_ahead", "an_hour_behind"])
-def test_the_wall_clock_of_a_client_of_ours_counts_for_nothing(
+def test_the_wall_clock_of_a_client_of_holdfast_has_no_effect(
     ours: Ours, redis_url: str, own_name: str, clock: str
 ) -> None:
     arguments = ("tests.traps.workers:tries", redis_url, own_name)

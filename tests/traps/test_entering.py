@@ -86,7 +86,7 @@ def test_exists_then_set_lets_two_in(plain: Plain, own_name: str) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_two_of_ours_who_come_together_are_not_both_let_in(
+def test_two_simultaneous_acquires_of_holdfast_are_not_both_granted(
     proxy: Proxy, ours: Ours, own_name: str
 ) -> None:
     (hold,) = [one for one in Tries(proxy, ours, own_name).go() if one is not None]
@@ -103,7 +103,7 @@ def test_the_inverted_test_refuses_what_is_free_and_grants_what_is_held(
     assert naive.acquire(own_name) is True
 
 
-def test_ours_grants_what_is_free_and_refuses_what_is_held(ours: Ours, own_name: str) -> None:
+def test_holdfast_grants_a_free_name_and_refuses_a_held_one(ours: Ours, own_name: str) -> None:
     one, other = ours(), ours()
     hold = one.lock(own_name).acquire(blocking=False)
     assert hold
@@ -118,7 +118,7 @@ def test_ours_grants_what_is_free_and_refuses_what_is_held(ours: Ours, own_name:
 # -- set, then expire ------------------------------------------------------------------------
 
 
-def test_who_dies_between_setnx_and_expire_has_locked_it_for_ever(
+def test_a_death_between_setnx_and_expire_leaves_a_lock_without_an_end(
     plain: Plain, shared_redis: RedisServer, own_name: str
 ) -> None:
     # Given somebody who is killed between the two commands
@@ -130,7 +130,7 @@ def test_who_dies_between_setnx_and_expire_has_locked_it_for_ever(
     assert not SetThenExpire(plain()).acquire(own_name)
 
 
-def test_who_is_killed_in_the_middle_of_our_acquire_has_locked_it_for_its_lease(
+def test_a_process_killed_inside_acquire_leaves_a_lock_for_its_lease(
     proxy: Proxy, ours: Ours, shared_redis: RedisServer, own_name: str
 ) -> None:
     next_one = ours()
@@ -156,7 +156,7 @@ def test_who_is_killed_in_the_middle_of_our_acquire_has_locked_it_for_its_lease(
 # -- set and expire together -----------------------------------------------------------------
 
 
-def test_losers_of_a_multi_prolong_the_lease_of_a_dead_winner(
+def test_losers_of_a_multi_extend_the_lease_of_a_dead_winner(
     plain: Plain, shared_redis: RedisServer, own_name: str
 ) -> None:
     # Given a winner who died, and has less than half of its lease left
@@ -169,7 +169,7 @@ def test_losers_of_a_multi_prolong_the_lease_of_a_dead_winner(
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["who only try", "who wait"])
-def test_losers_of_ours_leave_the_lease_of_a_dead_winner_as_it_is(
+def test_losers_of_holdfast_do_not_extend_the_lease_of_a_dead_winner(
     ours: Ours, own_name: str, waits: bool
 ) -> None:
     # Given a winner who renews nothing, as if it was dead
@@ -200,7 +200,7 @@ def test_losers_of_ours_leave_the_lease_of_a_dead_winner_as_it_is(
 # -- the stale timestamp ---------------------------------------------------------------------
 
 
-def test_two_who_both_delete_a_stale_timestamp_both_hold(plain: Plain, own_name: str) -> None:
+def test_two_clients_that_delete_a_stale_timestamp_both_hold(plain: Plain, own_name: str) -> None:
     # Given a lock whose time is over
     assert Timestamp(plain(), clock=lambda: time.time() - 2 * LEASE_S).acquire(own_name)
     second = Timestamp(plain())
@@ -213,7 +213,7 @@ def test_two_who_both_delete_a_stale_timestamp_both_hold(plain: Plain, own_name:
 
 
 @pytest.mark.usefixtures("patient")
-def test_two_of_ours_who_come_after_a_dead_holder_are_not_both_let_in(
+def test_two_acquires_of_holdfast_after_a_dead_holder_are_not_both_granted(
     proxy: Proxy, ours: Ours, own_name: str
 ) -> None:
     # Given a holder who renews nothing, as if it was dead, and two who come for its lock

@@ -65,7 +65,7 @@ def test_naive_callers_all_compute_a_value_that_is_missing(plain: Plain, own_nam
     assert source.asked == MANY
 
 
-def test_of_callers_of_ours_one_computes_a_value_that_is_missing(guards: Made) -> None:
+def test_of_callers_of_holdfast_one_computes_a_missing_value(guards: Made) -> None:
     source, came = Source(0.2), threading.Barrier(MANY)
     made = [guards(), guards()]
 
@@ -92,7 +92,7 @@ def test_a_naive_mark_whose_owner_died_keeps_all_from_computing(
     assert plain().pttl(own_name + ":busy") > 20_000
 
 
-def test_a_mark_that_is_short_lets_others_compute_beside(plain: Plain, own_name: str) -> None:
+def test_a_mark_that_expires_early_makes_others_compute_too(plain: Plain, own_name: str) -> None:
     source, quick = Source(), SetNxThenPoll(plain())
 
     def meanwhile() -> None:
@@ -106,7 +106,7 @@ def test_a_mark_that_is_short_lets_others_compute_beside(plain: Plain, own_name:
     assert source.asked == 2
 
 
-def test_one_of_ours_that_dies_is_succeeded_by_one_when_its_lease_is_over(guards: Made) -> None:
+def test_a_dead_caller_of_holdfast_is_replaced_once_its_lease_expires(guards: Made) -> None:
     source, dying = Source(0.2), guards(lease=0.5)
     inside, never = threading.Event(), threading.Event()
 
@@ -129,7 +129,7 @@ def test_one_of_ours_that_dies_is_succeeded_by_one_when_its_lease_is_over(guards
     assert guards().get(source) == b"1"
 
 
-def test_one_of_ours_that_takes_longer_than_its_lease_is_left_alone(guards: Made) -> None:
+def test_a_computation_longer_than_its_lease_is_not_repeated(guards: Made) -> None:
     source, ours, theirs = Source(5.0), guards(lease=4), guards(lease=4)
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(one.get, source) for one in (ours, theirs)]
@@ -153,7 +153,7 @@ def test_a_naive_value_from_before_an_invalidation_is_written_after_it(
     assert other.get(own_name, source) == b"1"
 
 
-def test_a_value_of_ours_from_before_an_invalidation_is_not_stored(guards: Made) -> None:
+def test_a_value_computed_before_an_invalidation_is_not_stored(guards: Made) -> None:
     source, ours, theirs = Source(), guards(), guards()
 
     def compute() -> bytes:
@@ -166,7 +166,7 @@ def test_a_value_of_ours_from_before_an_invalidation_is_not_stored(guards: Made)
     assert theirs.get(source) == ours.get(source) == b"2"
 
 
-def test_who_has_a_naive_lock_holds_up_all_who_only_want_the_value(
+def test_the_holder_of_a_naive_lock_blocks_all_readers_of_the_value(
     plain: Plain, own_name: str
 ) -> None:
     # Given a value that is there, and one who has the lock and is paused
@@ -179,7 +179,7 @@ def test_who_has_a_naive_lock_holds_up_all_who_only_want_the_value(
     assert others == [None]
 
 
-def test_who_waits_for_a_value_of_ours_holds_up_nobody(guards: Made) -> None:
+def test_a_waiter_for_a_value_of_holdfast_blocks_no_other_caller(guards: Made) -> None:
     go, paused, draw = threading.Event(), threading.Event(), iter([True])
 
     class Slow:

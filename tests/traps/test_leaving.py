@@ -33,7 +33,7 @@ def holds(client: Client, name: str) -> Hold:
     return hold
 
 
-def test_del_removes_somebody_elses_lock(
+def test_del_removes_the_lock_of_another_client(
     plain: Plain, shared_redis: RedisServer, own_name: str
 ) -> None:
     # Given somebody whose lease was over before its work was, and another who holds by now
@@ -47,7 +47,7 @@ def test_del_removes_somebody_elses_lock(
     assert third.acquire(own_name)
 
 
-def test_a_late_release_of_ours_takes_nothing_from_anybody(ours: Ours, own_name: str) -> None:
+def test_a_late_release_of_holdfast_ends_no_other_hold(ours: Ours, own_name: str) -> None:
     late = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
     other = holds(ours(), own_name)
     # When the first one is done
@@ -60,7 +60,7 @@ def test_a_late_release_of_ours_takes_nothing_from_anybody(ours: Ours, own_name:
     assert other.release()
 
 
-def test_between_get_and_delete_the_lock_becomes_somebody_elses(
+def test_between_get_and_delete_the_lock_changes_its_owner(
     plain: Plain, shared_redis: RedisServer, own_name: str
 ) -> None:
     other, third = (GetThenDelete(plain()) for _ in range(2))
@@ -77,7 +77,7 @@ def test_between_get_and_delete_the_lock_becomes_somebody_elses(
     assert third.acquire(own_name)
 
 
-def test_a_release_of_ours_that_arrives_late_takes_nothing_from_anybody(
+def test_a_release_of_holdfast_that_arrives_late_ends_no_other_hold(
     proxy: Proxy, ours: Ours, own_name: str
 ) -> None:
     # Given a release that was sent in time, and is kept on its way

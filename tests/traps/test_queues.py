@@ -59,7 +59,7 @@ def test_a_naive_worker_that_takes_and_dies_loses_the_job(plain: Plain, own_name
     assert PopThenWork(plain()).take(own_name) is None
 
 
-def test_a_worker_of_ours_that_takes_and_dies_loses_nothing(queues: Made) -> None:
+def test_a_worker_of_holdfast_that_takes_and_dies_loses_no_job(queues: Made) -> None:
     queue = queues()
     queue.put_many(["refund order 42", "refund order 43"], group="bank")
     dead = die(queues(ttl=1.6))
@@ -89,7 +89,7 @@ def test_two_naive_workers_turn_the_order_of_a_group_round(plain: Plain, own_nam
     assert done == [b"close the account", b"open the account"]
 
 
-def test_two_workers_of_ours_keep_the_order_of_a_group(queues: Made) -> None:
+def test_two_workers_of_holdfast_keep_the_order_of_a_group(queues: Made) -> None:
     slow, quick = queues(), queues()
     slow.put("open the account", group="account")
     first = taken(slow)
@@ -104,7 +104,7 @@ def test_two_workers_of_ours_keep_the_order_of_a_group(queues: Made) -> None:
     assert second.ack()
 
 
-def test_a_late_ack_of_ours_is_refused_and_takes_nothing_from_anybody(queues: Made) -> None:
+def test_a_late_ack_of_holdfast_is_refused_and_ends_no_other_delivery(queues: Made) -> None:
     queue = queues()
     queue.put_many(["first", "second"], group="g")
     late = die(queues(ttl=1.6))

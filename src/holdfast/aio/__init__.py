@@ -1,4 +1,4 @@
-"""The face for asyncio. It holds no logic: each method awaits a coroutine of the core."""
+"""The API for asyncio. It has no logic: each method awaits a coroutine of the core."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
     "AsyncWorker",
 ]
 
-#: Where those are that few programs have.
+#: The modules of names that few programs use.
 _LATER = {
     "AsyncCaching": "guard",
     "AsyncDelivery": "queue",

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 class AsyncClient(ClientBase):
     """Locks in one store, for asyncio: ``AsyncClient("sqlite:///var/lib/app/locks.db")``.
 
-    Without a URL: ``$HOLDFAST_URL``, else the embedded store of this user on this machine. Cheap
-    to make, safe to share between tasks and event loops, so it can be made at module level: it
-    connects in each loop when first used there, and closes that with the loop. Use it as a context
-    manager or ``close()`` it; it pickles as its URL. After a fork the child starts with nothing
-    held.
+    Without a URL: ``$HOLDFAST_URL``, else the embedded store of this user on this machine. It is
+    cheap to make, and tasks and event loops can share it, so it can be made at module level: it
+    connects in each loop at its first use there, and closes those connections with the loop. Use it
+    as a context manager or ``close()`` it; it pickles as its URL. After a fork, the child holds
+    nothing.
     """
 
     __slots__ = ("_loops",)
@@ -76,7 +76,7 @@ class AsyncClient(ClientBase):
             loops.forgotten()
 
     def _another(self) -> Context:
-        """The parts of this client for one more event loop."""
+        """Return the client state for one more event loop."""
         first = self._ctx
         with opening():
             module, url = find(self._source)
@@ -86,7 +86,7 @@ class AsyncClient(ClientBase):
         return another
 
     def _here(self) -> Context:
-        """The context of the running loop; of the first one where none runs."""
+        """Return the client state of the running loop; without one, that of the first loop."""
         ctx = self._ctx
         if ctx.runs._thread_id == get_ident():
             return ctx
@@ -112,13 +112,13 @@ class AsyncClient(ClientBase):
     ) -> AsyncLock:
         """A lock on ``name``.
 
-        ``ttl``: length of the lease in seconds, renewed every third of it while held
-        (``auto_renew=False``: a hard limit). ``timeout``: how long ``with`` waits before it
-        raises ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may
-        enter again, counted. ``max_hold``: renewed no longer than this. ``min_hold``: the name
-        stays occupied at least this long, even if released earlier. ``on_lost(hold, reason)`` is
-        called on the renewer's task. ``cancel_on_lost``: the task inside ``async with`` is
-        cancelled on a loss, and ``LockLost`` raised. ``meta``: text that listings show.
+        ``ttl``: length of the lease in seconds; it is renewed each third of that while held
+        (``auto_renew=False``: a hard limit). ``timeout``: seconds that ``with`` waits before it
+        raises ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may enter
+        again; this is counted. ``max_hold``: maximum seconds of renewal. ``min_hold``: minimum
+        seconds for which the name stays occupied, even if released earlier. ``on_lost(hold,
+        reason)`` is called on the renewer's task. ``cancel_on_lost``: the task inside ``async
+        with`` is cancelled on a loss, and ``LockLost`` raised. ``meta``: text that listings show.
         """
         wish = self._wish(
             Kind.LOCK,
@@ -147,10 +147,10 @@ class AsyncClient(ClientBase):
         on_lost: OnLost | None = None,
         meta: str = "",
     ) -> AsyncSemaphore:
-        """A semaphore: at most ``permits`` held at a time, each claim takes ``weight`` of them.
+        """A semaphore: at most ``permits`` are held at a time; each claim takes ``weight`` of them.
 
-        All must name the same number of permits; ``on_conflict="resize"`` changes a line that
-        has another number to this one, instead of an error. The rest is as for ``lock``.
+        All clients must give the same number of permits; with ``on_conflict="resize"``, a line with
+        another number is changed to this one, without an error. Other options: see ``lock``.
         """
         wish = self._wish(
             Kind.SEMAPHORE,
@@ -207,7 +207,7 @@ class AsyncClient(ClientBase):
         on_lost: OnLost | None = None,
         meta: str = "",
     ) -> AsyncElection:
-        """An election: one leader among all who campaign under this name."""
+        """An election: one leader among all candidates for this name."""
         wish = self._wish(Kind.ELECTION, name, ttl=ttl, timeout=timeout, on_lost=on_lost, meta=meta)
         return AsyncElection(*wish)
 
@@ -225,14 +225,14 @@ class AsyncClient(ClientBase):
         on_dead: Literal["skip", "block"] = "skip",
         dedup_window: float = 3600.0,
     ) -> AsyncQueue:
-        """A serial queue: work that is accepted now and executed in order, one at a time per group.
+        """A serial queue: jobs are accepted now and executed in order, one at a time per group.
 
         ``min_interval``: seconds between two executions in one group, over all workers, by the
         store's clock, from the end of the last one (``interval_from="ack"``) or from its start
         (``"take"``). ``rate``: maximum deliveries per second in the whole queue. ``ttl``: length of
-        a delivery's lease in seconds, renewed every third of it; a worker that dies loses its job
-        when the lease expires. ``max_attempts``: deliveries before a job that fails is a dead
-        letter; ``retry_delay``, ``retry_delay_max``: the pauses between them, doubling, in seconds.
+        a delivery's lease in seconds, renewed each third of it; a worker that dies loses its job
+        when the lease expires. ``max_attempts``: deliveries before a failing job is a dead letter;
+        ``retry_delay``, ``retry_delay_max``: the pauses between them, doubling, in seconds.
         ``on_dead``: after a dead letter its group continues (``"skip"``) or stops (``"block"``).
         ``dedup_window``: seconds for which the id of a job is remembered.
         """
@@ -255,7 +255,7 @@ class AsyncClient(ClientBase):
         )
 
     async def queues(self, prefix: str = "") -> list[QueueRecord]:
-        """The queues whose name begins with ``prefix``: how many jobs stand where."""
+        """The queues whose name begins with ``prefix``, with the number of jobs in each state."""
         return await self._survey(prefix)
 
     def guard(
@@ -283,17 +283,17 @@ class AsyncClient(ClientBase):
 
         The value is fresh for ``ttl`` seconds, then served for ``stale`` more while one caller
         computes the next, in the ``"foreground"`` (it waits for its own result) or in the
-        ``"background"``. With nothing to serve the others wait up to ``timeout`` for it;
-        ``on_timeout``: then ``RefreshTimeout``, the ``"stale"`` value however old, or ``"compute"``
-        it without storing it. ``on_store_error``: what to do if the store doesn't answer.
-        ``lease``: what a computing process that dies costs the others, in seconds, renewed while it
-        lives. ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good value;
-        0: never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds for
-        which a failure is remembered, doubling up to ``failure_ttl_max``. ``local_ttl``: seconds
-        for which this process serves a value without asking the store, at most
-        ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``: how values
-        become bytes, if not as bytes, text or JSON. ``cache``: keep the values in this cache of
-        yours, and only the refresh leases in the store (see ``holdfast.caches``).
+        ``"background"``. With nothing to serve, the others wait for it for ``timeout`` seconds;
+        ``on_timeout``: then raise ``RefreshTimeout``, serve the ``"stale"`` value of any age, or
+        ``"compute"`` without storing. ``on_store_error``: the action if the store doesn't answer.
+        ``lease``: seconds for which the others wait after a computing process died; renewed while
+        it lives. ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good
+        value; 0: never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds
+        for which a failure is remembered, doubling up to ``failure_ttl_max``. ``local_ttl``:
+        seconds for which this process serves a value without asking the store, at most
+        ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``: converts values
+        that are not bytes, text or JSON. ``cache``: keep the values in this external cache, and
+        only the refresh leases in the store (see ``holdfast.caches``).
         """
         from ..caches.aio import port  # because few programs have guards
         from .guard import AsyncGuard
@@ -323,10 +323,10 @@ class AsyncClient(ClientBase):
     ) -> AsyncCaching:
         """A decorator: calls of the function go through a guard, with ``guard``'s options.
 
-        ``template`` is the guard's name, and filled with the call's arguments the key of a value:
-        ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Each parameter of the function must
-        be in it, as calls with one key share one value; or ``vary`` names those on which the value
-        depends, ``()`` for none. The function then has
+        ``template`` is the guard's name; filled with the call's arguments, it is the key of a
+        value: ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Each parameter of the
+        function must be in it, because calls with one key share one value; or ``vary`` names the
+        parameters on which the value depends, ``()`` for none. The function then has
         ``invalidate(...)``, with the same arguments, and ``guard``.
         """
         from .guard import AsyncCaching
@@ -334,13 +334,13 @@ class AsyncClient(ClientBase):
         return AsyncCaching(self.guard(template, **options), template, vary)
 
     async def guards(self, prefix: str = "") -> list[GuardRecord]:
-        """The guards whose name begins with ``prefix``, and what was counted of them."""
+        """The guards whose name begins with ``prefix``, with their counts."""
         return await self._guard_survey(prefix)
 
     async def adopt(
         self, token: str, *, auto_renew: bool = True, on_lost: OnLost | None = None
     ) -> AsyncHold:
-        """Continue a hold that another process detached; ``NotHeld`` if it is gone or adopted."""
+        """Continue a hold that another process detached; ``NotHeld`` if it ended or was adopted."""
         return await self._adopt(token, auto_renew, on_lost)  # type: ignore[return-value]
 
     async def inspect(self, prefix: str = "", *, exact: bool = False) -> list[LineRecord]:
@@ -348,7 +348,7 @@ class AsyncClient(ClientBase):
         return await self._inspect(prefix, exact)
 
     async def break_(self, name: str, fence: int) -> bool:
-        """Take the hold or claim with this fence away from its owner; False if it isn't there.
+        """End the hold or claim of another owner, named by its fence; False if it isn't there.
 
         The owner notices at its next renewal, at the latest after a third of its ttl. Until then it
         can still act as the holder; the fence protects against that.
@@ -356,7 +356,7 @@ class AsyncClient(ClientBase):
         return await self._break(name, fence)
 
     async def close(self) -> None:
-        """End the connection; holds that are left are released and reported as lost."""
+        """End the connection; remaining holds are released and reported as lost."""
         await self._close()
 
     async def __aenter__(self) -> Self:

@@ -33,8 +33,8 @@ def _calling(compute: Callable[[], object]) -> Compute:
         made = compute()
         if not isinstance(made, Awaitable):
             raise ConfigError(
-                f"{checks.shown(compute)} gave {type(made).__name__}, which can't be awaited; take "
-                "a coroutine function under asyncio, or Client for functions that block"
+                f"{checks.shown(compute)} returned {type(made).__name__}, which can't be awaited; "
+                "use a coroutine function under asyncio, or Client for blocking functions"
             )
         return await made
 
@@ -42,10 +42,10 @@ def _calling(compute: Callable[[], object]) -> Compute:
 
 
 class AsyncGuard(GuardBase):
-    """One caller computes a value when it expires; the others wait for it, or take the old one."""
+    """When a value expires, one caller computes it; the others wait for it, or get the old one."""
 
     def _moved(self, ctx: Context) -> AsyncGuard:
-        """The same guard in the context of another loop."""
+        """Return the same guard for another loop."""
         return AsyncGuard(ctx, self._name, self._options)
 
     async def get(
@@ -57,10 +57,10 @@ class AsyncGuard(GuardBase):
     ) -> R:
         """Return the value of ``key``: the stored one, or the result of ``compute()``.
 
-        An exception of ``compute`` is raised for the caller that computes. With nothing to serve:
-        ``RefreshTimeout`` if another's value wasn't there within ``timeout`` seconds (None: no
-        limit), ``ComputeFailed`` if a failure is remembered. A value comes back equal and of the
-        same type; one that would not is ``ConfigError``, and isn't stored.
+        An exception of ``compute`` is raised for the caller that computes. With no value to serve:
+        ``RefreshTimeout`` if another caller's value didn't come within ``timeout`` seconds (None:
+        no limit), ``ComputeFailed`` if a failure is remembered. A value comes back equal and of the
+        same type; any other value raises ``ConfigError`` and isn't stored.
         """
         ours = self
         if self._ctx.runs._thread_id != get_ident():
@@ -71,7 +71,7 @@ class AsyncGuard(GuardBase):
                 found: R = ours._opened(near)
                 return found
             except Damaged:
-                pass  # it is asked for
+                pass  # the value is requested again
         return cast(R, await ours._get(key, _calling(compute), timeout))
 
     async def get_many(
@@ -91,11 +91,11 @@ class AsyncGuard(GuardBase):
         return await here(self)._get_many(keys, calling, timeout)
 
     async def invalidate(self, *keys: str) -> int:
-        """Forget the values of these keys (none named: of the key ``""``); how many there were.
+        """Forget the values of these keys (default: the key ``""``); return how many there were.
 
         A caller that asks after this returned gets a value whose computation began after this call,
-        in every client (except for what ``local`` allows there). A computation that is under way is
-        refused.
+        in every client (except for the time that ``local_ttl`` allows there). A computation that is
+        under way is refused.
         """
         return await here(self)._invalidate(keys or ("",))
 
@@ -116,7 +116,7 @@ class AsyncCached(CachedBase, Generic[P, R_co]):
     guard: AsyncGuard
 
     async def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Its value for these arguments, from the guard or computed."""
+        """Return the value for these arguments, from the guard or computed."""
         function = self._function
         found: R_co = await self.guard.get(
             lambda: function(*args, **kwargs), key=self._fill(*args, **kwargs)
@@ -124,8 +124,8 @@ class AsyncCached(CachedBase, Generic[P, R_co]):
         return found
 
     async def invalidate(self, /, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Forget its value for these arguments. Of a method that is called by its class, the
-        object is the first of them."""
+        """Forget the value for these arguments. For a method that is called on its class, the first
+        argument is the object."""
         return await self.guard.invalidate(self._key(args, kwargs))
 
     @overload
@@ -134,10 +134,10 @@ class AsyncCached(CachedBase, Generic[P, R_co]):
     def __get__(
         self: AsyncCached[Concatenate[S, Q], T], instance: S, owner: type | None = None
     ) -> AsyncCachedMethod[Q, T]: ...
-    @overload  # a static one
+    @overload  # a static method
     def __get__(self, instance: object, owner: type | None = None) -> Self: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method of an object, or of a class: its ``invalidate`` is bound as well."""
+        """A method of an object or of a class; its ``invalidate`` is bound as well."""
         to = self._bound_to(instance, owner)
         if to is None:
             return self
@@ -157,12 +157,12 @@ class AsyncCachedMethod(CachedMethodBase, Generic[P, R_co]):
         return found
 
     async def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Its value for the object and these arguments, from the guard or computed."""
+        """Return the value for the object and these arguments, from the guard or computed."""
         found: R_co = await self.__func__(self.__self__, *args, **kwargs)
         return found
 
     async def invalidate(self, /, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Forget its value for the object and these arguments."""
+        """Forget the value for the object and these arguments."""
         found: int = await self.__func__.invalidate(self.__self__, *args, **kwargs)
         return found
 
@@ -176,7 +176,7 @@ class AsyncCaching:
         self._vary = vary
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> AsyncCached[P, R]:
-        """The function, behind the guard."""
+        """Return the function, behind the guard."""
         found: AsyncCached[P, R] = AsyncCached(self._guard, self._template, function, self._vary)
         found.guard = self._guard
         _mark(found)
@@ -184,7 +184,7 @@ class AsyncCaching:
 
 
 def _mark(function: Any) -> None:
-    """Let others see that it is a coroutine function, though it is an object."""
+    """Mark the object as a coroutine function, for code that checks this."""
     mark = getattr(inspect, "markcoroutinefunction", None)
     if mark is not None:
         mark(function)

@@ -28,7 +28,7 @@ from .loops import bound, here, leave, leave_held, require_home, twin
 
 P = ParamSpec("P")
 R = TypeVar("R")
-#: Where something is taken: see `place.Spot`.
+#: The position of an acquire: see `place.Spot`.
 _At: TypeAlias = tuple[Any, ...]
 
 
@@ -38,10 +38,10 @@ def _task() -> ref[object] | None:
 
 
 class AsyncHold(HoldBase):
-    """A hold on a name: what ``acquire`` returns and ``with`` gives.
+    """A hold on a name: the result of ``acquire``, and of ``with ... as``.
 
-    It isn't bound to a thread. ``release()`` it, or use ``with``; forgotten, it warns when it is
-    collected and expires after its ttl.
+    It isn't bound to a thread. ``release()`` it, or use ``with``. A forgotten hold warns when it
+    is collected, and expires after its ttl.
 
     >>> async with AsyncClient("memory://").lock("x") as hold:
     ...     hold.check()
@@ -61,25 +61,25 @@ class AsyncHold(HoldBase):
         return await self._release()
 
     async def extend(self, ttl: float | None = None) -> float:
-        """Renew it now, from here on for ``ttl`` seconds; the seconds that it may be believed.
+        """Renew it now, for ``ttl`` seconds from now; return the seconds for which it is valid.
 
         Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``. A shorter lease
-        counts from the call on, also where the store's answer is lost.
+        counts from the call, even if the store's reply is lost.
         """
         require_home(self._ctx)
         return await self._extend(ttl)
 
     async def downgrade(self) -> None:
-        """Turn a write hold into a read hold; no writer gets in between, readers behind do."""
+        """Turn a write hold into a read hold; waiting readers are granted, but no writer before."""
         require_home(self._ctx)
         return await self._downgrade()
 
     async def detach(self, ttl: float | None = None) -> str:
         """Detach it from this process; return a token for ``client.adopt`` in another one.
 
-        Until then it is not renewed: it lives for its ttl, or for ``ttl`` seconds if that ends
-        later, and its owner shows this to others. ``holdfast renew``, ``check`` and ``release``
-        take the token, too. It is a secret, and adopted once.
+        Until then it is not renewed: it lasts for its ttl, or for ``ttl`` seconds from now if that
+        ends later. Its owner shows that it is detached. ``holdfast renew``, ``check`` and
+        ``release`` accept the token, too. The token is a secret and can be adopted once.
         """
         require_home(self._ctx)
         return await self._detach(ttl)
@@ -123,7 +123,7 @@ class AsyncMultiHold(MultiHoldBase):
         return tuple(self._holds)
 
     async def release(self) -> bool:
-        """Give all of them back, the last one first. True if none had been lost before."""
+        """Release all of them, the last one first. True if none had been lost before."""
         if self._holds:
             require_home(self._holds[0]._ctx)
         return await self._release()
@@ -178,14 +178,14 @@ class AsyncLock(LockBase):
         return await bound(self)._acquire(blocking, timeout, (*at[:2], _task()))
 
     async def release(self) -> bool:
-        """Release the hold that this lock object gave out last, from any thread.
+        """Release the hold that this lock object returned last, from any thread.
 
         ``NotHeld`` (a ``RuntimeError``) if there is none. Prefer ``hold.release()``.
         """
         return await here(self)._release_one()
 
     def locked(self) -> Pending[bool]:
-        """Does anybody hold it, in whatever process? True may be out of date at once."""
+        """True if any process holds it; this can be outdated immediately."""
         return Pending(self._locked_here(), "locked()")
 
     async def _locked_here(self) -> bool:
@@ -212,7 +212,7 @@ class AsyncLock(LockBase):
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Decorate a function: each call holds the lock; ``{fields}`` of the name are filled
-        from the call's arguments. Without any, all calls have one lock."""
+        from the call's arguments. Without fields, all calls use one lock."""
         fill = filler(self.name, function)
         require_coroutine(function)
 
@@ -227,7 +227,7 @@ class AsyncLock(LockBase):
 
 
 class _Acquiring(Pending[HoldBase | None]):
-    """An acquire that was called in the loop of its lock, and may be awaited in another one."""
+    """An acquire that was called in the loop of its lock, and can be awaited in another one."""
 
     __slots__ = ("_at", "_blocking", "_lock", "_timeout")
 
@@ -250,7 +250,7 @@ class _Acquiring(Pending[HoldBase | None]):
         return self._work.send(value)
 
     def _begin(self, lock: AsyncLock) -> None:
-        """Nothing of it has run yet: begin it in the loop that awaits it."""
+        """Begin it in the loop that awaits it: nothing of it has run yet."""
         self._work.close()
         self._work = lock._acquire_here(self._blocking, self._timeout, self._at)
 
@@ -270,12 +270,12 @@ class AsyncSemaphore(SemaphoreBase, AsyncLock):
         return await here(self)._resize(permits)
 
     async def available(self) -> int:
-        """Permits that are free now; it may be out of date at once."""
+        """The number of free permits; this can be outdated immediately."""
         return await here(self)._available()
 
 
 class AsyncRWSide(RWSideBase, AsyncLock):
-    """The read side or the write side of a read-write lock: a lock in its own right."""
+    """The read side or the write side of a read-write lock: a separate lock object."""
 
     __slots__ = ()
 
@@ -333,7 +333,7 @@ class AsyncMultiLock(MultiLockBase):
         return await bound(self)._acquire(blocking, timeout, (*at[:2], _task()))
 
     def _moved(self, ctx: Context) -> Self:
-        """The same request in the context of another loop."""
+        """Return the same lock for another loop."""
         return type(self)(ctx, [twin(one, ctx) for one in self._locks], self._timeout)
 
     async def __aenter__(self) -> AsyncMultiHold:
@@ -381,7 +381,7 @@ class AsyncElection(ElectionBase, AsyncLock):
             return await main(hold)
 
     async def leader(self) -> Leader | None:
-        """Return the present leader, as ``Leader(owner, fence)``, or None."""
+        """Return the current leader, as ``Leader(owner, fence)``, or None."""
         return await here(self)._leader()
 
     async def observe(self, every: float = OBSERVE_S) -> AsyncIterator[Leader | None]:

@@ -1,9 +1,9 @@
-"""The parts of one AsyncClient, one set for each event loop that uses it.
+"""The state of one AsyncClient, separate for each event loop that uses it.
 
 A connection, a renewer and a future belong to one event loop. So a client that is made at import
-time opens them in each loop that it is used in, and closes them with that loop. Objects that were
-made elsewhere (a lock of a decorator, a queue) have a twin in each loop: `here` finds it. In the
-loop that they were made in, that is one comparison.
+time opens them in each loop that uses it, and closes them with that loop. Objects that were made in
+another loop (a lock of a decorator, a queue) have a twin in each loop: `here` finds it. In the loop
+of the object, `here` is only one comparison.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ log = logging.getLogger("holdfast")
 
 T = TypeVar("T")
 
-#: Seconds in which the holders of a loop that ends may release.
+#: Seconds in which the holders of an ending loop can release.
 LEAVE_S, LEAVE_STEP_S = 0.2, 0.005
-#: Seconds that closing in the loop of another thread may take, beyond the usual ones.
+#: Additional seconds that closing in the loop of another thread can take.
 ELSEWHERE_S = CLOSE_S + 2.0
 
 
 class Loops:
-    """The contexts of one client, by event loop; the first loop gets the one made with it."""
+    """The client states of one client, by event loop; the first loop gets the one made with it."""
 
-    #: Is the context closed with its loop? (A test that looks for forgotten holds doesn't want it.)
+    #: Is the state closed with its loop? (Not in a test that looks for forgotten holds.)
     ends = True
 
     def __init__(self, first: Context, make: Callable[[], Context]) -> None:
@@ -51,7 +51,7 @@ class Loops:
         first.home = self
 
     def find(self, loop: asyncio.AbstractEventLoop) -> Context:
-        """The context of the running loop, made and bound to it at the first use there."""
+        """Return the client state of a loop, made and bound to it at the first use there."""
         ended = []
         with self._lock:
             found = self._of.get(loop)
@@ -70,17 +70,17 @@ class Loops:
         for context in contexts:
             left = _abandon(context)
             if left and hasattr(context.store, "inherit"):
-                found.runtime.follow(self._give_back(context, left), "giving back what is left")
+                found.runtime.follow(self._give_back(context, left), "releasing what is left")
                 continue
-            for undo in left:  # by our own renewer; after this loop, by the next one
+            for undo in left:  # by this loop's renewer; after this loop, by the next one's
                 found.keeper.later(undo, found.now() + undo.ttl)
         return found
 
     async def close(self) -> None:
-        """Close the client in all loops; an error of one is raised when it is closed in the others.
+        """Close the client in all loops; then raise the first error.
 
-        In a loop that runs elsewhere it is closed there. Holds of a loop that doesn't run are
-        released from here.
+        A loop that runs in another thread closes its own state. Holds of a loop that doesn't run
+        are released from here.
         """
         running = require_loop()
         with self._lock:
@@ -101,11 +101,11 @@ class Loops:
         _raise_first(failures)
 
     async def _give_back(self, ctx: Context, left: list[Undo]) -> None:
-        """Release the holds of a context whose loop doesn't run, over connections of this loop."""
+        """Release the holds of a loop that doesn't run, over connections of this loop."""
         if left:
             fresh = self._make()
             fresh.runtime.bind()
-            # Stores in whose format a hold is known by more than its id hand that on.
+            # Stores that identify a hold by more than its id pass that on.
             inherit: Any = getattr(fresh.store, "inherit", None)
             if inherit is not None:
                 inherit(ctx.store)
@@ -113,7 +113,7 @@ class Loops:
             await fresh.close()
 
     def left(self, one: Any, failure: BaseException | None, frame: FrameType) -> bool:
-        """Was this lock entered by the statement of this frame in another loop? Then that loop
+        """True if the statement of this frame entered this lock in another loop. That loop then
         releases it; ``LockLost`` if it was lost before."""
         with self._lock:
             contexts = {self._first, *self._of.values()}
@@ -135,7 +135,7 @@ class Loops:
             context.keeper.forgotten()
 
     def forked(self) -> None:
-        """We are the child of a fork: the loops are the parent's."""
+        """Reset in the child of a fork: the loops are the parent's."""
         self._lock = threading.Lock()
         contexts = {self._first, *self._of.values()}
         self._of = {}
@@ -147,7 +147,7 @@ class Loops:
 
 
 class _Foreign:
-    """A loop that doesn't say where it runs, as those of uvloop: asked each time."""
+    """A loop that doesn't show its thread, such as uvloop's: it is asked each time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -158,19 +158,19 @@ class _Foreign:
 
 
 def _runs(loop: asyncio.AbstractEventLoop) -> Any:
-    """What knows in which thread this loop runs, which runs here now. asyncio's own loops do; to
-    ask which loop runs here costs a call of the system each time."""
+    """Return the object that shows the thread of this loop, which runs here now. asyncio's own
+    loops do; asking for the running loop would cost a system call each time."""
     ours = isinstance(loop, asyncio.BaseEventLoop)
     tells = ours and getattr(loop, "_thread_id", None) == threading.get_ident()
     return loop if tells else _Foreign(loop)
 
 
-#: What a forked child has of its parent: kept, because its end would run in the child.
+#: The parent's objects in a forked child: kept, because their end would run in the child.
 _of_the_parent: list[object] = []
 
 
 def here(one: T) -> T:
-    """This object for the running event loop: itself, or its twin."""
+    """Return this object for the running event loop: itself, or its twin."""
     ctx: Context = one._ctx  # type: ignore[attr-defined]
     if ctx.runs._thread_id == threading.get_ident():
         return one
@@ -183,7 +183,7 @@ def here(one: T) -> T:
 
 
 def bound(one: T) -> T:
-    """The same for what begins something in a loop: so there must be one."""
+    """Like `here`, for a method that begins something in a loop: so there must be a loop."""
     found = here(one)
     ctx: Context = found._ctx  # type: ignore[attr-defined]
     if ctx.closed:
@@ -193,7 +193,7 @@ def bound(one: T) -> T:
 
 
 def twin(one: T, ctx: Context) -> T:
-    """This object in another context of its client; anything else is left alone."""
+    """Return this object in another state of its client; any other object unchanged."""
     own: Context | None = getattr(one, "_ctx", None)
     if own is None or own is ctx or own.home is not ctx.home:
         return one
@@ -204,26 +204,24 @@ def twin(one: T, ctx: Context) -> T:
 
 
 def away(ctx: Context) -> bool:
-    """Does this belong to another event loop than the running one?"""
+    """True if this belongs to another event loop than the running one."""
     return ctx.place is not _get_running_loop() and ctx.place is not NOWHERE
 
 
 def require_home(ctx: Context) -> None:
-    """Refuse to use a hold, several holds or a delivery in another event loop than the one that
-    took it."""
+    """Refuse to use a hold, several holds or a delivery outside of its event loop."""
     if away(ctx):
         raise another_loop()
 
 
 def _in_loop_of(ctx: Context, call: Callable[..., object], *args: Any) -> None:
-    """Have it called in the loop of this context."""
+    """Have the function called in the loop of this state."""
     loop: Any = ctx.place
     call_in(loop, call, *args)
 
 
 async def leave_held(ctx: Context, hold: Any, failure: BaseException | None) -> None:
-    """End a ``with`` over a hold; in another loop than that of the hold, its own loop releases
-    it."""
+    """End a ``with`` over a hold. In another loop than the hold's, the hold's loop releases it."""
     if not away(ctx):
         await hold._exit(failure)
         return
@@ -232,8 +230,7 @@ async def leave_held(ctx: Context, hold: Any, failure: BaseException | None) -> 
 
 
 async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> None:
-    """End a ``with`` over a delivery; in another loop than that of the delivery, it
-    is settled by its own loop."""
+    """End a ``with`` over a delivery. In another loop than the delivery's, that one settles it."""
     if not away(ctx):
         await job._leave(failure)
     elif job.lost is not None and failure is None:
@@ -244,13 +241,13 @@ async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> 
 
 
 async def leave(one: Any, failure: BaseException | None, frame: FrameType) -> None:
-    """End a ``with`` over a lock, maybe in another loop than it began in."""
+    """End a ``with`` over a lock, possibly in another loop than it began in."""
     if not one._elsewhere(failure, frame):
         await here(one)._exit(failure, frame)
 
 
 async def close_here(ctx: Context) -> None:
-    """Close one context, in its own loop."""
+    """Close one client state, in its own loop."""
     try:
         await ctx.close()
     finally:
@@ -260,12 +257,12 @@ async def close_here(ctx: Context) -> None:
 
 
 def _begin(ctx: Context, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None] | None:
-    """Have the context closed when the loop ends its generators, as ``asyncio.run`` has it do."""
+    """Have the state closed when the loop closes its async generators, as ``asyncio.run`` does."""
     if getattr(loop, "_asyncgens_shutdown_called", False):
         return None
     ending = _until_the_end(ref(ctx))
     with contextlib.suppress(StopIteration):
-        anext(ending).__await__().send(None)  # it suspends nowhere before its end
+        anext(ending).__await__().send(None)  # it doesn't suspend before its end
     return ending
 
 
@@ -290,7 +287,7 @@ Asked = dict[asyncio.Future[None], Context]
 def _ask_to_close(
     contexts: dict[asyncio.AbstractEventLoop, Context],
 ) -> tuple[Asked, list[Context]]:
-    """Begin to close them in their own loops; also those whose loop doesn't run."""
+    """Begin to close them in their own loops; also return those whose loop doesn't run."""
     asked: Asked = {}
     idle = []
     for loop, ctx in contexts.items():
@@ -300,7 +297,7 @@ def _ask_to_close(
                 done = asyncio.run_coroutine_threadsafe(work, loop)
                 asked[asyncio.wrap_future(done)] = ctx
                 continue
-        except RuntimeError:  # it has been closed just now
+        except RuntimeError:  # the loop was closed in between
             pass
         work.close()
         idle.append(ctx)
@@ -308,7 +305,7 @@ def _ask_to_close(
 
 
 async def _all_closed(asked: Asked, failures: list[BaseException]) -> None:
-    """Wait for them, with a bound. Slower ones continue."""
+    """Wait for them, with a time limit. Slower ones continue."""
     if not asked:
         return
     await ended(asked, ELSEWHERE_S)
@@ -322,18 +319,18 @@ async def _all_closed(asked: Asked, failures: list[BaseException]) -> None:
 
 
 def _failure(future: asyncio.Future[None]) -> BaseException | None:
-    """Why it was not closed. A cancellation in its own loop is not reported elsewhere."""
+    """Return the error of a close. A cancellation in its own loop isn't reported elsewhere."""
     return None if future.cancelled() else future.exception()
 
 
 def _stands(ctx: Context) -> bool:
-    """Is it still open, or closed half, in a loop that no longer runs?"""
+    """True if it is open, or half closed, in a loop that no longer runs."""
     loop: Any = ctx.place
     return not ctx.ended and loop is not NOWHERE and not loop.is_running()
 
 
 async def _gather(failures: list[BaseException], work: Awaitable[None]) -> None:
-    """Do it, and keep what it raises: the rest is done first."""
+    """Await the work and keep its error, so that the remaining work is done first."""
     try:
         await work
     except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
@@ -343,7 +340,7 @@ async def _gather(failures: list[BaseException], work: Awaitable[None]) -> None:
 
 
 def _raise_first(failures: list[BaseException]) -> None:
-    """Raise the first cancellation or Ctrl-C, else the first error; it names the others."""
+    """Raise the first cancellation or Ctrl-C, else the first error; the others are its notes."""
     if failures:
         ends = [one for one in failures if not isinstance(one, Exception)]
         first = (ends or failures)[0]
@@ -354,12 +351,12 @@ def _raise_first(failures: list[BaseException]) -> None:
 
 
 def _abandon(ctx: Context) -> list[Undo]:
-    """Close the connections of a loop that no longer runs; return its holds, to be released."""
+    """Close the connections of a loop that no longer runs; return the undos that are left."""
     if ctx.ended:
         return []
     ctx.closing.stop()
     ctx.ended = True
-    # A store in memory has nothing to close, and so can stores of others.
+    # A store in memory has nothing to close; a store of another package can lack the method.
     let_go: Any = getattr(getattr(ctx.store, "_port", None), "abandon", None)
     if let_go is not None:
         with contextlib.suppress(Exception):

@@ -33,22 +33,22 @@ class AsyncDelivery(DeliveryBase):
     __slots__ = ()
 
     async def ack(self) -> bool:
-        """Report the job as done. True if that counts; False if the delivery was lost before: the
-        job is delivered again, unless an earlier call that was not answered had settled it; or if
-        it was settled by another verb, such as ``retry()``. ``StoreUnavailable``: the result is
+        """Report the job as done; True if that counts. False if it was settled by another verb,
+        such as ``retry()``, or if the delivery was lost before: then the job is delivered again,
+        unless an earlier, unanswered call has settled it. ``StoreUnavailable``: the result is
         unknown; call it again."""
         require_home(self._ctx)
         return await self._settle(self._ack_request())
 
     async def retry(self, in_: float | None = None, reason: str = "") -> bool:
-        """Retry the job after ``in_`` seconds, by default after the queue's back-off; jobs behind
-        it in its group wait for it. After the last attempt it becomes a dead letter."""
+        """Retry the job after ``in_`` seconds, by default after the queue's back-off; later
+        jobs of its group wait for it. After the last attempt it becomes a dead letter."""
         require_home(self._ctx)
         return await self._settle(self._retry_request(in_, reason))
 
     async def dead_letter(self, reason: str = "") -> bool:
-        """Give the job up: it is kept aside with the reason, until it is retried or removed by
-        hand."""
+        """Make the job a dead letter: it is kept aside with the reason, until it is retried or
+        removed."""
         require_home(self._ctx)
         return await self._settle(self._dead_request(reason))
 
@@ -78,7 +78,7 @@ class AsyncWorker(WorkerBase):
 
     async def run(self) -> None:
         """Work until ``stop()`` is called, from another thread or a signal handler; with ``drain``
-        until nothing is due. What is being worked on is finished first."""
+        until no job is due. Running jobs are finished first."""
         self._start()
         try:
             await self._join(None)
@@ -126,10 +126,10 @@ class AsyncQueue(QueueBase):
         ``payload``: bytes, text, or a JSON value; a value that would not come back equal and of the
         same type is ``ConfigError``. ``group``: jobs of one group are executed in the order in
         which they were accepted, one at a time; without one it runs in parallel with all others.
-        ``id``: a job with the same id is dropped (``receipt.duplicate``) as long as the first one
-        is there, and within the queue's ``dedup_window``. ``delay``: seconds before which it isn't
-        executed, nor what is behind it in its group. A store that doesn't answer is tried again for
-        10 seconds; then this raises ``StoreUnavailable``.
+        ``id``: a job with the same id is dropped (``receipt.duplicate``) while the first one is in
+        the queue, and within the queue's ``dedup_window``. ``delay``: seconds before it is
+        executed; later jobs of its group wait for it. A store that doesn't answer is tried again
+        for 10 seconds; then this raises ``StoreUnavailable``.
         """
         return (await here(self)._put([self._job(payload, group, id, delay)]))[0]
 
@@ -147,8 +147,8 @@ class AsyncQueue(QueueBase):
     async def take(self, timeout: float | None) -> AsyncDelivery | None: ...
     async def take(self, timeout: float | None = None) -> AsyncDelivery | None:
         """Take the next job that is due; None if there was none for ``timeout`` seconds (0: ask
-        once; None: no limit). For ``with`` on a queue that may be empty there is ``taking()``, as
-        None has no ``with``."""
+        once; None: no limit). If the queue can be empty, use ``with`` on ``taking()``, because None
+        can't be used in ``with``."""
         found = await here(self)._take(1, checks.wait(True, timeout))
         return found[0] if found else None  # type: ignore[return-value]
 
@@ -173,24 +173,24 @@ class AsyncQueue(QueueBase):
 
     async def take_many(self, limit: int, timeout: float | None = None) -> list[AsyncDelivery]:
         """Take at most ``limit`` jobs that are due, each of another group, in one round trip; it
-        returns as soon as there is one."""
+        returns when there is at least one."""
         count = checks.count("limit", limit, BATCH_MAX)
         return await here(self)._take(count, checks.wait(True, timeout))  # type: ignore[return-value]
 
     async def ack_many(self, jobs: Iterable[AsyncDelivery]) -> list[bool]:
-        """Ack several deliveries in one round trip; for each: does it count? See ``ack()`` of a
-        delivery."""
+        """Ack several deliveries in one round trip; return for each if that counts. See ``ack()``
+        of a delivery."""
         some: list[Any] = checks.several("jobs", jobs)
         for ctx in {one._ctx for one in some if isinstance(one, AsyncDelivery)}:
             require_home(ctx)
         return await here(self)._ack(some)
 
     async def consume(self, timeout: float | None = None) -> AsyncIterator[AsyncDelivery]:
-        """Yield one job after the other, for a ``for`` loop; it ends when none came for ``timeout``
+        """Yield one job after the other, for a ``for`` loop; it ends if none comes for ``timeout``
         seconds.
 
         The next step of the loop acks the last job, unless it was settled. If the loop is left, by
-        an exception or by ``break``, a job that was not settled is tried again after a pause.
+        an exception or by ``break``, an unsettled job is retried after a pause.
         """
         loop = Consumption(here(self), checks.wait(True, timeout))
         try:
@@ -208,10 +208,10 @@ class AsyncQueue(QueueBase):
     ) -> AsyncWorker:
         """A worker that calls ``handler(job)``, up to ``concurrency`` at a time: ``worker.run()``.
 
-        When the handler returns, the job is acked, unless the handler settled it. When it raises
-        anything, the job is retried after a pause, until it is a dead letter. So is a job whose
-        handler returns work that is not done, such as a generator or a Future. ``drain``: end when
-        nothing is due.
+        When the handler returns, the job is acked, unless the handler settled it. When it
+        raises, the job is retried after a pause, until it is a dead letter. The same happens if the
+        handler returns unfinished work, such as a generator or a Future. ``drain``: end when no job
+        is due.
         """
         count = checks.count("concurrency", concurrency, 1000)
         handlers.check(handler, awaits=True)

@@ -1,11 +1,11 @@
 """A refresh guard before the cache that you have: the objects that ``cache=`` accepts.
 
-``client.guard("page", ttl=60, cache=django.core.cache.cache)`` keeps the refresh leases (who
-computes, who waits) in the store, and the values in that cache. The caches of Django, aiocache and
-cashews are known by themselves, as are mappings, such as those of cachetools; `django`, `aiocache`,
-`cashews` and `mapping` name them explicitly. Anything else needs to be a `Cache`.
+``client.guard("page", ttl=60, cache=django.core.cache.cache)`` keeps the refresh leases in the
+store, and the values in that cache. The caches of Django, aiocache and cashews are recognised, and
+so are mappings, such as those of cachetools; `django`, `aiocache`, `cashews` and `mapping` name
+them explicitly. Any other cache must be a `Cache`.
 
-`dogpile` is the other way round: it gives the regions of dogpile.cache a mutex of the cluster.
+`dogpile` works in the other direction: it gives regions of dogpile.cache a mutex of the cluster.
 
 No library is imported before one of its caches is used, and nothing is ever pickled here.
 """

@@ -1,4 +1,4 @@
-"""The caches of others, each as something with the same three calls."""
+"""Adapters that give the caches of other libraries the methods of `Cache`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..core.checks import shown
 from ..errors import ConfigError
 from .base import Adapter, Cache
 
-#: Where Django has its caches; imported when one is used.
+#: The module with Django's caches; imported when one is used.
 _DJANGO = "django.core.cache"
 
 
 def adapted(cache: Any) -> Any:
-    """A cache that was given, as one with the calls of `Cache`; ``ConfigError`` if it has none."""
+    """The given cache, with the methods of `Cache`; ``ConfigError`` if that is not possible."""
     if isinstance(cache, Adapter):
         return cache
     packages = {one.__module__.partition(".")[0] for one in type(cache).__mro__}
@@ -37,8 +37,8 @@ def adapted(cache: Any) -> Any:
 
 
 class _Django(Adapter):
-    """``django.core.cache``. By its alias it is looked up for each call, as Django has a
-    connection for each thread."""
+    """``django.core.cache``. A cache given by its alias is looked up for each call, because Django
+    has a connection for each thread."""
 
     def _found(self) -> Any:
         if not isinstance(self._cache, str):
@@ -73,7 +73,7 @@ class _Django(Adapter):
 def django(cache: Any = "default") -> Cache:
     """One of Django's caches, by its alias in ``CACHES`` or as an object.
 
-    Under asyncio it is asked by Django's own asynchronous calls, which go to a thread.
+    Under asyncio, Django's asynchronous methods are called, which use a thread.
     """
     try:
         importlib.import_module(_DJANGO)
@@ -84,11 +84,11 @@ def django(cache: Any = "default") -> Cache:
     return _Django(cache)
 
 
-# -- those of asyncio ------------------------------------------------------------------------------
+# -- for asyncio -----------------------------------------------------------------------------------
 
 
 class _Aiocache(Adapter):
-    """A cache of aiocache; as text, which each of its serializers brings back."""
+    """A cache of aiocache; values are stored as text, which each of its serializers preserves."""
 
     async def get(self, key: str) -> Any:
         return await self._cache.get(key)
@@ -104,7 +104,7 @@ class _Aiocache(Adapter):
 
 
 def aiocache(cache: Any) -> Cache:
-    """A cache of aiocache, whatever its serializer; for ``AsyncClient``."""
+    """A cache of aiocache, with any serializer; for ``AsyncClient``."""
     _check("caches.aiocache()", cache, "get", "set", "delete", "multi_get")
     return _Aiocache(cache)
 
@@ -126,7 +126,7 @@ class _Cashews(Adapter):
 
 
 def cashews(cache: Any) -> Cache:
-    """A cache of cashews, set up by its ``setup()``; for ``AsyncClient``."""
+    """A cache of cashews, configured by its ``setup()``; for ``AsyncClient``."""
     _check("caches.cashews()", cache, "get", "set", "delete", "get_many", "get_or_set")
     return _Cashews(cache)
 
@@ -137,9 +137,9 @@ def cashews(cache: Any) -> Cache:
 def mapping(values: MutableMapping[str, Any]) -> Cache:
     """A mapping in this process, such as ``cachetools.TTLCache``: locked while it is used.
 
-    Other processes don't see it: each computes for itself, though one after the other, and an
-    invalidation reaches those of its own process alone. Take one that is bounded: from a plain
-    ``dict`` a value goes only when it is asked for after its time.
+    Other processes don't see it: each computes its own values, though one after the other, and an
+    invalidation reaches only its own process. Use a bounded mapping: a plain ``dict`` drops a value
+    only when the value is requested after its expiry.
     """
     from .shelf.blocking import Shelf
 

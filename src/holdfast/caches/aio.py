@@ -15,7 +15,7 @@ from .base import given, told
 
 
 class Port:
-    """A cache whose calls are awaited, where they can be. What blocks holds up the loop."""
+    """A cache whose calls are awaited, if they can be. A blocking call blocks the loop."""
 
     wall = staticmethod(walltime)
 
@@ -55,5 +55,5 @@ class Port:
 
 
 def port(cache: object) -> CachePort | None:
-    """A cache that was given to a guard, for asyncio."""
+    """The port of a cache that was given to a guard, for asyncio."""
     return None if cache is None else Port(cache)

@@ -10,13 +10,13 @@ from ..errors import HoldfastError, StoreUnavailable
 
 
 class Cache(Protocol):
-    """What may be given as ``cache=``: an object with these, plain or as coroutine functions.
+    """An object for ``cache=``: it has these methods, plain or as coroutine functions.
 
-    ``get(key)`` gives the bytes that were set, or None; ``set(key, data, seconds)`` keeps them for
-    about so long (a whole number); ``delete(key)`` forgets them, if they are there. A key is ASCII
-    without blanks, of at most 200 characters. If there is ``get_all(keys)``, which gives a mapping
-    of what is there, ``get_many`` of a guard takes one round trip. Under asyncio ``aget``,
-    ``aset``, ``adelete`` and ``aget_all`` are asked, where there are such.
+    ``get(key)`` returns the bytes that were set, or None. ``set(key, data, seconds)`` keeps them
+    for about ``seconds`` (a whole number). ``delete(key)`` forgets them, if they exist. A key is
+    ASCII without blanks, at most 200 characters. With ``get_all(keys)``, which returns a mapping of
+    the existing values, ``get_many`` of a guard takes one round trip. Under asyncio ``aget``,
+    ``aset``, ``adelete`` and ``aget_all`` are used if they exist.
     """
 
     def get(self, key: str) -> Any:
@@ -24,7 +24,7 @@ class Cache(Protocol):
         ...
 
     def set(self, key: str, data: bytes, seconds: int) -> Any:
-        """Keep them for so long."""
+        """Keep the bytes for about ``seconds`` seconds."""
         ...
 
     def delete(self, key: str) -> Any:
@@ -34,8 +34,8 @@ class Cache(Protocol):
 
 @contextlib.contextmanager
 def told(cache: object) -> Generator[None]:
-    """Whatever goes wrong in there is told as a store that doesn't answer; but not what says that
-    it isn't used as it should be."""
+    """Report a failure inside as a store that doesn't answer, except errors that show a wrong
+    use."""
     try:
         yield
     except (HoldfastError, TypeError, AttributeError, NotImplementedError):
@@ -57,7 +57,7 @@ def _words(cache: object) -> str:
 
 
 class Adapter:
-    """A cache of a library that we know."""
+    """A cache of a known library."""
 
     def __init__(self, cache: Any) -> None:
         self._cache = cache

@@ -27,8 +27,8 @@ class Port:
         for call in (self._cache.get, self._cache.set, self._cache.delete):
             if inspect.iscoroutinefunction(call):
                 raise ConfigError(
-                    f"cache={shown(cache)} is one for asyncio; take it with AsyncClient, or "
-                    "another cache here"
+                    f"cache={shown(cache)} is for asyncio; use it with AsyncClient, or another "
+                    "cache here"
                 )
 
     async def read(self, keys: Sequence[str], within: float) -> Mapping[str, object]:
@@ -52,10 +52,10 @@ class Port:
 
 def _there(answer: object) -> object:
     if hasattr(answer, "__await__"):
-        raise ConfigError("this cache is one for asyncio: its answers must be awaited")
+        raise ConfigError("this cache is for asyncio: its replies must be awaited")
     return answer
 
 
 def port(cache: object) -> CachePort | None:
-    """A cache that was given to a guard, for threads."""
+    """The port of a cache that was given to a guard, for threads."""
     return None if cache is None else Port(cache)

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class Mutex:
-    """What dogpile.cache knows as a mutex: shared by the threads of a process that want one key.
+    """A mutex for dogpile.cache: shared by the threads of a process that want one key.
 
-    ``release`` may be called by another thread, as a creator that runs in the background does. It
-    ends the hold of its own thread, if there is one, else the oldest: so one whose hold was lost
-    doesn't release the one that another thread has got since.
+    ``release`` may be called by another thread, as a background creator does. It ends the hold of
+    its own thread, if there is one, else the oldest. So a thread whose hold was lost doesn't
+    release a hold that another thread has acquired since.
     """
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
-        #: Who has acquired and not released; each step on it is atomic, as threads share it.
+        #: The holds not released, each with its thread; each step is atomic, as threads share it.
         self._holds: list[tuple[object, Hold]] = []
 
     def acquire(self, wait: bool = True) -> bool:
-        """Take it; False if it is taken and ``wait`` is. ``NotAcquired`` when the time has
-        expired."""
+        """Acquire it; False if it is taken and ``wait`` is False. ``NotAcquired`` after the
+        time-out."""
         hold = self._lock.acquire() if wait else self._lock.acquire(blocking=False)
         if hold is None:
             return False
@@ -38,8 +38,8 @@ class Mutex:
         return True
 
     def release(self) -> None:
-        """Release it; one that was lost is nobody's any more, and that is no error. That the
-        store doesn't answer is none either, as the value is stored: it is logged, and the lock
+        """Release it. A lost hold is no error, because there is nothing to release. A store that
+        doesn't answer is none either, because the value is stored: it is logged, and the hold is
         withdrawn when the store answers."""
         here = BlockingRuntime.flow()
         held = list(self._holds)
@@ -47,13 +47,13 @@ class Mutex:
             try:
                 self._holds.remove(one)
             except ValueError:
-                continue  # another thread has released it just now
+                continue  # another thread has released it
             with contextlib.suppress(LockLost), one[1]:
-                pass  # the end of a `with` knows how to continue where the store doesn't answer
+                pass  # the end of this `with` handles a store that doesn't answer
             return
 
     def locked(self) -> bool:
-        """Has anybody got it?"""
+        """True if it is taken."""
         return self._lock.locked()
 
 
@@ -65,12 +65,13 @@ def dogpile(
     timeout: float | None = None,
     max_hold: float | None = None,
 ) -> Any:
-    """A proxy that makes the creators of a region of dogpile.cache one at a time in the cluster:
+    """A proxy that lets the creators of a region of dogpile.cache run one at a time in the cluster:
     ``region.configure(..., wrap=[caches.dogpile(client)])``.
 
     Its mutexes are locks of the client, named by ``prefix`` and the key; the other options are
     those of ``Client.lock``. They are renewed while the process lives, and free after ``ttl`` when
-    it has died; ``max_hold`` ends one whose creator never releases. Make one for each region.
+    it has died; ``max_hold`` ends the hold of a creator that never releases. Make one for each
+    region.
     """
     try:
         from dogpile.cache.proxy import ProxyBackend

@@ -26,11 +26,11 @@ __all__ = ["main", "parser"]
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status.
 
-    The garbage collector is off meanwhile: there is little garbage, and its rounds take 4 ms of
-    the start-up. Commands that run for a long time turn it on again.
+    The garbage collector is off: a command makes little garbage, and collections cost 4 ms of the
+    start-up. Commands that run for a long time turn it on again.
     """
     gc.disable()
-    # The commands print what matters; the library's warnings would only repeat it.
+    # The commands print their own messages; the library's warnings would only repeat them.
     logging.getLogger("holdfast").addHandler(logging.NullHandler())
     alone = words is None  # the process is the command; otherwise a caller shares its memory
     if alone:
@@ -47,10 +47,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return codes.SIGNALLED + getattr(end, "number", 2)
     except Exception as failure:
         if isinstance(failure, OSError) and not isinstance(failure, HoldfastError):
-            # Buffered output can't be written; the interpreter would try at exit, and complain.
+            # Buffered output can't be written; else the interpreter would try at exit, and complain
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(failure, BrokenPipeError):
-            return codes.SIGNALLED + 13  # the reader of our output has closed it
+            return codes.SIGNALLED + 13  # SIGPIPE: the reader of our output has closed it
         return codes.explain(failure)
 
 
@@ -90,7 +90,7 @@ def _main(words: list[str], alone: bool) -> int:
 def _stand_in() -> None:
     """Open a substitute for each standard stream that was closed when the process started.
 
-    Its use raises the system's error, and no file that we open later gets the stream's number.
+    Using the substitute raises the system's error. No file that we open later gets its number.
     """
     ways = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
     for name, way in ways:
@@ -101,17 +101,17 @@ def _stand_in() -> None:
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Refuse the commands that need POSIX because they start processes."""
+    """Refuse the commands that start processes, which needs POSIX."""
     words = f"{options.command} {options.verb}" if options.command == "queue" else options.command
     if words in ("run", "demo", "queue work"):
         raise ConfigError(
-            f"`holdfast {words}` needs a POSIX system, as it starts and stops processes (on macOS, "
-            "Python 3.13 or later); the other commands, and Client and AsyncClient, work here"
+            f"`holdfast {words}` needs a POSIX system, because it starts and stops processes (on "
+            "macOS, Python 3.13 or later); the other commands, Client and AsyncClient work here"
         )
 
 
 def _call(options: argparse.Namespace) -> int:
-    """Call the command, and import no other."""
+    """Import the command, and no other, and call it."""
     if not hasattr(os, "fork") or not hasattr(os, "waitid"):
         _refuse(options)
     if options.command == "demo":

@@ -1,4 +1,4 @@
-"""``holdfast break``: end the hold of another owner, exactly the one that was looked at."""
+"""``holdfast break``: end one hold of another owner, named by its fence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..sync import Client
 from . import codes, origin
 from .text import say, span, until, visible
 
-#: Nothing was broken: the claim was no longer there, or the user answered no.
+#: Nothing was broken: the claim no longer exists, or the user answered no.
 NOT_BROKEN = 1
 
 
@@ -25,13 +25,13 @@ def break_(options: argparse.Namespace) -> int:
         name = visible(options.name)
         if not options.yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                say(f"breaking {name!r} needs --yes where nobody can be asked")
+                say(f"breaking {name!r} needs --yes without a terminal")
                 return codes.USAGE
             if not _agreed(options.name, claim):
                 say("nothing was changed")
                 return NOT_BROKEN
         if not client.break_(options.name, claim.fence):
-            say(f"fence {claim.fence} of {name!r} is gone by now; nothing was changed")
+            say(f"fence {claim.fence} of {name!r} no longer exists; nothing was changed")
             return NOT_BROKEN
         _log(options, claim)
         print(_done(client, options.name, claim))
@@ -39,7 +39,7 @@ def break_(options: argparse.Namespace) -> int:
 
 
 def _choose(client: Client, options: argparse.Namespace) -> ClaimRecord | None:
-    """Return the claim that is meant: the one with this fence, or else the only holder."""
+    """Return the claim to break: the claim with this fence, or else the only holder."""
     name = visible(options.name)
     lines = client.inspect(options.name, exact=True)
     claims = lines[0].claims if lines else ()
@@ -50,7 +50,7 @@ def _choose(client: Client, options: argparse.Namespace) -> ClaimRecord | None:
         return found[0] if found else None
     holders = [claim for claim in claims if claim.held]
     if not holders:
-        say(f"nobody holds {name!r}: there is nothing to break")
+        say(f"{name!r} has no holder: there is nothing to break")
         return None
     if len(holders) > 1:
         fences = ", ".join(f"{claim.fence} ({visible(claim.owner)})" for claim in holders)
@@ -62,12 +62,12 @@ def _choose(client: Client, options: argparse.Namespace) -> ClaimRecord | None:
 def _agreed(name: str, claim: ClaimRecord) -> bool:
     verb = "holds" if claim.held else "has waited for"
     since = f" for {span(claim.age)}" if claim.age >= 0 else ""
-    told = "It is told at its next renewal; until then only the fence stops what it does."
+    told = "It notices at its next renewal; until then only the fence stops its writes."
     if claim.detached:
-        told = "Nobody renews it: who has its token is told when that is next used."
+        told = "No process renews it; the next command that uses its token reports the loss."
     if claim.kept:
         verb, since = "has released", ""
-        told = f"The name stays occupied {until(claim.expires_in)}, so that no job starts sooner."
+        told = f"The name stays taken {until(claim.expires_in)}, so that no job starts before that."
     print(
         f"{visible(claim.who)} {verb} {visible(name)!r}{since} (fence {claim.fence}).",
         told,
@@ -81,15 +81,15 @@ def _agreed(name: str, claim: ClaimRecord) -> bool:
 
 
 def _done(client: Client, name: str, claim: ClaimRecord) -> str:
-    """Return the result in words: what was broken, and the holder now."""
+    """Return the result in words: the broken claim, and the present holder."""
     owner = visible(claim.who)
-    text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} holds no more"
+    text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} is no longer valid"
     if claim.kept:
-        text = f"broke {visible(name)!r}: fence {claim.fence}, released by {owner}, is kept no more"
+        text = f"broke {visible(name)!r}: fence {claim.fence}, released by {owner}, is not kept now"
     elif claim.detached:
-        text += "\nnobody renews it: who has its token is told when that is next used"
+        text += "\nno process renewed it; the next command that uses its token reports the loss"
     elif claim.held:
-        text += f"\n{owner} is told at its next renewal"
+        text += f"\n{owner} notices at its next renewal"
     lines = client.inspect(name, exact=True)
     if lines and lines[0].holders:
         heir = lines[0].holders[-1]
@@ -99,7 +99,7 @@ def _done(client: Client, name: str, claim: ClaimRecord) -> str:
 
 
 def _log(options: argparse.Namespace, claim: ClaimRecord) -> None:
-    """Write the name, the user, the former holder and the reason to the system log, if any."""
+    """Write the name, the user, the former holder and the reason to the system log."""
     try:
         import syslog
     except ImportError:  # Windows

@@ -1,8 +1,8 @@
 """The guarded command as a child process: its group, its start, its terminal.
 
-The command gets a separate process group, so that all of it can be signalled at once. It starts
-only after ``go``: the process that must be able to end it has learned its number before that. If
-we die before ``go``, the command never starts.
+The command gets a separate process group, so that one signal reaches all of it. It starts only
+after ``go``: the process that must be able to end it has its process id before that. If we die
+before ``go``, the command never starts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from . import codes
 
-#: Descriptors for the command get numbers from here on, because scripts open 3 to 9.
+#: The lowest number of a descriptor for the command, because scripts open 3 to 9.
 HIGH_FD = 1000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 TTOU_AS_GIVEN = signal.getsignal(signal.SIGTTOU)
@@ -30,11 +30,11 @@ class Terminal:
 
     The command is in the foreground while it runs, as if it had been started alone. In a pipeline
     it gets there only when it needs the terminal (it is stopped for reading or writing), because
-    other commands of the pipeline, for example a pager, are in our group and may need it.
+    other commands of the pipeline, for example a pager, are in our group and can need it.
     """
 
     def __init__(self) -> None:
-        # From the background, we must be able to take the terminal and to print messages.
+        # A process in the background must be able to take the terminal and to print messages.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         self.ours = os.getpgrp()
         self.given = 0
@@ -53,7 +53,7 @@ class Terminal:
             return 0  # it was hung up
 
     def give(self, group: int) -> bool:
-        """Put the command in the foreground, if we are there; return whether it is there now."""
+        """Put the command in the foreground, if we are there; return True if it is there now."""
         holder = self.foreground()
         if holder == self.ours and self._set(group):
             self.given = group
@@ -99,7 +99,7 @@ class Plan(NamedTuple):
 
     argv: list[str]
     env: Mapping[str, str]
-    #: Descriptors that the command inherits in addition to what we inherited.
+    #: Descriptors that the command inherits in addition to our own ones.
     keep: list[int]
     #: The signals that were blocked when we were started.
     mask: set[int | signal.Signals]
@@ -133,7 +133,7 @@ class Child:
                 os._exit(codes.NOT_FOUND)
         os.close(go)
         os.close(report)
-        with contextlib.suppress(OSError):  # the child does so too, and may have ended
+        with contextlib.suppress(OSError):  # the child does so too, and can have ended
             os.setpgid(self.pid, self.pid)
 
     def go(self) -> None:
@@ -143,15 +143,15 @@ class Child:
         os.close(self._go)
 
     def failure(self) -> int:
-        """Return why it can't be executed, as an errno; 0 if it can. Waits until that is known."""
+        """Wait for the result of the execution; return its errno, or 0 after success."""
         text = os.read(self._failure, 16)
         os.close(self._failure)
         return int(text) if text else 0
 
     def look(self) -> int:
-        """Return what has happened: 0 nothing, N>0 it was stopped by signal N, -1 it has ended.
+        """Return 0 if it runs, N>0 if it was stopped by signal N, -1 if it has ended.
 
-        An ended command isn't reaped yet, so that no other process can get its number.
+        An ended command isn't reaped yet, so that no other process can get its process id.
         """
         flags = os.WNOHANG | os.WNOWAIT
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | flags)
@@ -161,7 +161,7 @@ class Child:
         try:
             stopped = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)
         except ChildProcessError:
-            return self.look()  # it has ended since, and can't be stopped
+            return self.look()  # it has ended in the meantime
         return stopped.si_status if stopped is not None else 0
 
     def reap(self) -> int:
@@ -180,19 +180,19 @@ def reap(pid: int) -> int:
 
 
 def signal_group(group: int, number: int) -> None:
-    """Send a signal to the members of a process group that exist and that we may signal."""
+    """Send a signal to the members of a process group; ignore missing rights and an empty group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 def living(group: int) -> bool:
-    """Return whether a process group has a member that runs; zombies don't count."""
+    """Return True if a process group has a member that runs; zombies don't count."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # of another user: the command has changed its user
+        return True  # the command has changed its user
     states = list(_states(group))
     return any(state not in "ZX" for state in states) if states else True
 
@@ -222,10 +222,10 @@ def _states(group: int) -> Iterator[str]:
 
 
 def _become(plan: Plan, go: int) -> None:
-    """In the child: wait for ``go``, then turn into the command. Returns only by raising.
+    """In the child: wait for ``go``, then execute the command. It ends only by raising.
 
     Signals get their default actions again, except signals that were ignored when our parent
-    started. SIGPIPE and SIGXFSZ get them too: Python ignores these from its start.
+    started. SIGPIPE and SIGXFSZ get them too, because Python ignores these from its start.
     """
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)

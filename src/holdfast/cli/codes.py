@@ -13,24 +13,24 @@ USAGE = 64
 DATA = 65
 #: The store did not answer.
 UNREACHABLE = 69
-#: Something that should never happen.
+#: An unexpected error: a fault in holdfast.
 SOFTWARE = 70
-#: Our output could not be written.
+#: The output can't be written.
 IO_ERROR = 74
 #: Another client holds the lock, and the time to wait has ended.
 BUSY = 75
-#: The lock is no longer held: it was lost, and the command stopped; or its token has ended.
+#: The lock was lost, and its command was stopped; or the hold of a token has ended.
 LOST = 76
 #: A URL, a file or an option of the store can't be used.
 CONFIG = 78
-#: The command can't be executed, or isn't there.
+#: The command can't be executed, or does not exist.
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 #: Plus the number of the signal that ended the command.
 SIGNALLED = 128
 
 
 def explain(failure: Exception) -> int:
-    """Print in one line what went wrong; return the exit status for it."""
+    """Print an error in one line; return the exit status for it."""
     if os.environ.get("HOLDFAST_TRACEBACK"):
         import traceback
 
@@ -46,7 +46,7 @@ def explain(failure: Exception) -> int:
     else:
         say(
             f"unexpected {type(failure).__name__}: {failure}. "
-            "Please report this, with what HOLDFAST_TRACEBACK=1 shows"
+            "Please report this, with the output under HOLDFAST_TRACEBACK=1"
         )
         return SOFTWARE
     say(str(failure))

@@ -80,8 +80,8 @@ def completion(options: argparse.Namespace) -> int:
 def complete(words: Sequence[str]) -> int:
     """Print the candidates for the last word: a kind on the first line, then words.
 
-    Each word has its meaning after a tab. The kinds are ``words``; ``files``; and ``command N``,
-    if word N and the words after it are a command that holdfast is to run. The shell completes it.
+    Each word has its meaning after a tab. The kinds are ``words``; ``files``; and ``command N``, if
+    word N and the words after it are the command to run. The shell completes that command.
     """
     *before, last = words or [""]
     of, at = parser(before[0] if before and before[0] in COMMANDS else ""), 0
@@ -118,10 +118,10 @@ def complete(words: Sequence[str]) -> int:
 def _due(
     words: Sequence[str], at: int, of: argparse.ArgumentParser
 ) -> tuple[argparse.Action | None, int, Sequence[str]]:
-    """Return the argument that follows these words, of which ``at`` are read already.
+    """Return the argument that follows these words, of which the first ``at`` are read already.
 
-    Also the index where a command begins, if the argument is one, and the words that name the
-    store.
+    Also return the index at which a command begins, if the argument is one, and the words that
+    name the store.
     """
     takes, dashes, url = value_flags(of), False, words[:0]
     wanted = [action for action in of._actions if not action.option_strings]

@@ -1,4 +1,4 @@
-"""``holdfast doctor``: the faults of a store, in words, and the remedies."""
+"""``holdfast doctor``: the faults of a store, and their remedies."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ..sync import Client, Hold
 from ..url import ENV, StoreURL, default_url, find
 from .text import Paint, count, visible
 
-#: The abilities that a store may lack, in words.
+#: The abilities that a store can lack, in words.
 LACKING = {
-    "fair": "serve in the order of arrival",
+    "fair": "grant in the order of arrival",
     "semaphore": "keep semaphores",
     "rwlock": "keep read-write locks",
     "election": "hold elections",
     "resize": "change the permits of a semaphore in use",
     "detach": "hand a hold to another process",
     "min_hold": "keep a name taken after its release",
-    "fences": "number its grants, so nothing can refuse the late write of a former holder",
-    "visible_line": "show who waits",
-    "owners": "say who a holder is",
-    "kinds": "tell a name that is used as one kind from another",
-    "permits_reset_when_idle": "forget the permits of a semaphore that nobody uses",
-    "wakes_waiters": "wake waiters at once (they ask again and again)",
+    "fences": "give fences, so no resource can refuse the late write of a former holder",
+    "visible_line": "show the waiters",
+    "owners": "show the owner of a hold",
+    "kinds": "detect that a name is used as another kind of lock",
+    "permits_reset_when_idle": "forget the permits of an unused semaphore",
+    "wakes_waiters": "wake waiters (they poll)",
     "across_processes": "lock between processes: it is for tests",
-    "durable_fences": "keep fences rising over a crash of the machine",
+    "durable_fences": "keep fences rising after a crash of the machine",
     "own_expiry": "end the claim of a dead process with its ttl (it ends with the session)",
 }
 #: A store that lacks more abilities than this is another kind of store: that is one warning.
@@ -73,16 +73,16 @@ def _words(finding: Finding, paint: Paint) -> Iterator[str]:
 def _verdict(findings: list[Finding]) -> str:
     number = {level: sum(f.level is level for f in findings) for level in Level}
     if number[Level.FAIL]:
-        return f"{count(number[Level.FAIL], 'check')} failed: the store can't be used as it is"
+        return f"{count(number[Level.FAIL], 'check')} failed: the store can't be used"
     if number[Level.WARN]:
-        return f"the store works; {count(number[Level.WARN], 'thing')} to look at"
+        return f"the store works; {count(number[Level.WARN], 'thing')} to check"
     return "all is well"
 
 
 def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
-    """Yield the finding of every check in turn, after the repair if ``mending``.
+    """Yield the findings of every check in turn, after the repair if ``mending``.
 
-    An error that is raised becomes a finding too, and the last one.
+    A raised error becomes the last finding.
     """
     subject, url = "store", None
     try:
@@ -112,7 +112,7 @@ def _mended(module: object, url: StoreURL) -> Iterator[Finding]:
     mend: Callable[[StoreURL], Iterator[Finding]] | None = getattr(module, "mend", None)
     if mend is None:
         raise errors.ConfigError(
-            f"{url} has nothing that --mend could mend: it is for the serial queues of sqlite://"
+            f"{url} has nothing to repair: `--mend` is for the serial queues of sqlite://"
         )
     return mend(url)
 
@@ -129,7 +129,7 @@ def _origin(given: str | None) -> str:
 
 
 def _trial(source: str) -> Iterator[Finding]:
-    """Lock a name that no other client uses, hand it off once, and measure both."""
+    """Lock a name that no other client uses, and measure an acquire and a hand-off."""
     name = f"holdfast-doctor-{os.getpid()}-{os.urandom(4).hex()}"
     with (
         Client(source, ttl=10, label="doctor") as one,
@@ -143,7 +143,7 @@ def _trial(source: str) -> Iterator[Finding]:
         yield ok(latency(boottime, take, "", "acquire and release take").text)
         with one.lock(name, timeout=5) as hold:
             if two.lock(name).acquire(blocking=False) is not None:
-                yield fail("two clients held one name", "don't use it")
+                yield fail("two clients held one name", "don't use this store")
                 return
         later = two.lock(name, timeout=5)
         hold = one.lock(name, timeout=5).acquire()
@@ -151,7 +151,7 @@ def _trial(source: str) -> Iterator[Finding]:
         if one.supports("fences") and not heir.fence > hold.fence:
             text = f"fence {heir.fence} came after {hold.fence}"
             yield fail(text, "don't use this store", "fences")
-        text = f"reaches the next in line after {seconds * 1000:.2f} ms"
+        text = f"the next waiter gets the lock after {seconds * 1000:.2f} ms"
         if seconds > SLOW_S:
             yield warn(text, "is the machine or the network very busy?", "hand-over")
         else:
@@ -169,12 +169,12 @@ def _hand_over(release: Callable[[], object], acquire: Callable[[], Hold]) -> tu
 
     waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
-    time.sleep(0.1)  # so that it does wait; if it starts later, it only looks slower
+    time.sleep(0.1)  # so that it waits; if it starts later, the result is only slower
     begun = boottime()
     release()
     waiter.join(5.0)
     if not got:
-        raise errors.StoreUnavailable("a lock that was given back never reached who waited for it")
+        raise errors.StoreUnavailable("a lock was released, but its waiter did not get it in 5 s")
     return got[0][0] - begun, got[0][1]
 
 
@@ -185,12 +185,14 @@ def _use(source: str) -> Finding:
     waiters = sum(len(line.waiters) for line in lines)
     alone = sum(claim.detached for line in lines for claim in line.holders)
     text = f"{count(len(lines), 'name')}, {count(holders, 'holder')}, {count(waiters, 'waiter')}"
-    text += f"; {alone} detached: nobody renews {'it' if alone == 1 else 'them'}" if alone else ""
+    text += (
+        f"; {alone} detached: no process renews {'it' if alone == 1 else 'them'}" if alone else ""
+    )
     return ok(text)
 
 
 def _abilities(can: Capabilities) -> Iterator[Finding]:
-    """Yield how the store notices a crash, and what it can't do."""
+    """Yield when the store notices a crash, and a warning for each missing ability."""
     yield ok(f"the end of a holder is noticed: {can.crash_noticed}", "crashes")
     implied = set() if can.fences else {"durable_fences"}
     lacking = [LACKING[one] for one in LACKING if not getattr(can, one) and one not in implied]

@@ -1,8 +1,8 @@
 """The holder process of ``holdfast run``: acquires, renews, and ends the command in time.
 
-It has a separate process group, so that nothing done at the terminal reaches it: while the command
-is stopped with Ctrl-Z the lock is renewed all the same. It forwards to the front the signals that
-are sent to its process id, which other clients see in the owner.
+It has a separate process group, so that no signal of the terminal reaches it: the lock is renewed
+also while the command is stopped with Ctrl-Z. Other clients see its process id in the owner;
+signals that are sent to this id are forwarded to the front.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .waiting import Waiting
 EARLY_S = 10.0
 #: ...and KILL when this part of that time is left: the kernel needs some milliseconds for it.
 LAST_PART = 0.1
-#: The most seconds between TERM and KILL when the lock is already lost.
+#: Maximum seconds between TERM and KILL when the lock is already lost.
 LOST_GRACE_S = 1.0
-#: A broken lock is noticed after this many seconds at most, however long its lease.
+#: Maximum seconds until a broken lock is noticed, also with a long lease.
 LOOK_S = 5.0
-#: The first look after a KILL, seconds: the kernel may be done with it this early.
+#: Seconds from a KILL to the first check that the processes have ended.
 FIRST_LOOK_S = 0.002
-#: A later deadline is sent to the front if it is later by this, seconds.
+#: A new deadline is sent to the front only if it is later by this, seconds.
 TOLD_S = 0.02
 PASSED_ON = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 
@@ -45,7 +45,7 @@ PASSED_ON = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
     """Acquire, notify the front, and hold until it reports the end of the command; return a status.
 
-    0: held all the time and released. 76: lost, and the command ended. Others: never held.
+    0: held until the end, and released. 76: lost, and the command ended. Others: never held.
     """
     _leave_the_terminal()
     default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
@@ -59,7 +59,7 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
             if not options.quiet:
                 say(waiting.busy())
             return int(options.busy)
-        gc.enable()  # it may run for days
+        gc.enable()  # it can run for days
         guard = Guard(holds[0], line, options)
         guard.pass_signals(front)
         _tell(guard, client)
@@ -87,14 +87,14 @@ def _tell(guard: Guard, client: Client) -> None:
     fds = [guard.tree] if session is None else [guard.tree, session()]
     deadline = min(boottime() + hold.remaining(), guard.end)
     fence = hold.fence if client.supports("fences") else ""
-    # A label may have spaces and line ends
+    # A label can have spaces and line ends
     owner = hold.owner.encode("utf-8", "surrogateescape").hex()
     socket.send_fds(guard.line, [f"{fence},{owner},{deadline:.3f}\n".encode()], fds)
     os.close(guard.tree)
 
 
 class Guard:
-    """The time in which the lock is held: the client renews it, this object watches it."""
+    """Watches the lock while it is held; the client renews it."""
 
     def __init__(self, hold: Hold, line: socket.socket, options: argparse.Namespace) -> None:
         self.hold = hold
@@ -113,7 +113,7 @@ class Guard:
         self.bell, ring = os.pipe()
         hold.on_lost(lambda *_: os.write(ring, b"!"))
         self.over = False
-        #: The deadline that the front knows.
+        #: The deadline that was sent to the front.
         self.told = 0.0
         #: Held by the thread that sends a request about the hold.
         self.talking = threading.Lock()
@@ -121,7 +121,7 @@ class Guard:
             threading.Thread(target=self._look, daemon=True).start()
 
     def pass_signals(self, front: int) -> None:
-        """Forward the signals that we get to the front, once there is a command for them."""
+        """Forward the signals that we get to the front, after the command has started."""
 
         def handler(number: int, frame: object) -> None:
             if self.group and os.getppid() == front:
@@ -131,7 +131,7 @@ class Guard:
             signal.signal(getattr(signal, "SIG" + name), handler)
 
     def _look(self) -> None:
-        """Renew a long lease more often, in a separate thread, to learn if it was broken."""
+        """In a thread: renew a long lease more often, to notice early if it was broken."""
         while not self.over:
             time.sleep(LOOK_S)
             with self.talking, contextlib.suppress(HoldfastError):
@@ -226,8 +226,8 @@ class Guard:
     def _over(self) -> int:
         """The command has ended: release the lock.
 
-        If it was held until here, the command's status stays, even if the store doesn't answer or
-        the lease ends meanwhile.
+        If it was held until here, the command's status stays, even if the store doesn't answer, or
+        if the lease ends during the release.
         """
         held = self.hold.lost is None
         if self.reason and self.group:
@@ -235,7 +235,7 @@ class Guard:
         try:
             kept = self._release()
         except StoreUnavailable as failure:
-            say(f"the command has ended, but its lock could not be given back: {failure}")
+            say(f"the command has ended, but its lock could not be released: {failure}")
             return codes.LOST if self.reason else 0
         late = held and self.hold.lost in LATE
         if self.reason or kept or late:
@@ -246,8 +246,8 @@ class Guard:
     def _deserted(self) -> int:
         """The front was killed: kill the command, and hold the lock until all of it has ended.
 
-        Processes that have left the command's group aren't killed. They are waited for as well, if
-        they have kept the descriptor that the command was given for that.
+        Processes that have left the command's group aren't killed. The lock is held until they have
+        ended too, if they have kept the descriptor that the command inherited for that.
         """
         if self.group:
             say(f"holdfast run was killed; killing the command that held {self.options.name!r}")

@@ -1,4 +1,4 @@
-"""``holdfast ls`` and ``show``: the holders and waiters of names; guards and queues in short."""
+"""``holdfast ls`` and ``show``: the holders and waiters of names; a line on guards and queues."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def show(options: argparse.Namespace) -> int:
         print(json.dumps(record(lines[0]) if lines else empty, indent=2))
     elif not lines:
         where = origin.beside(options, client.url)
-        print(f"{visible(options.name)} is free: nobody holds it, nobody waits for it{where}")
+        print(f"{visible(options.name)} is free: no holder, no waiter{where}")
     else:
         print("\n".join(_story(lines[0], Paint(sys.stdout))))
     for line in others:
@@ -68,7 +68,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def record(line: LineRecord) -> dict[str, Any]:
-    """Return a line as plain data for JSON: exact, times in seconds and in local time."""
+    """Return a line as plain data for JSON: times in seconds and in local time, not rounded."""
     now = datetime.now().astimezone()
     claims = []
     for claim in line.claims:
@@ -85,10 +85,10 @@ def record(line: LineRecord) -> dict[str, Any]:
 
 
 def _guards(client: Client, prefix: str) -> list[str]:
-    """Return a line with the number of refresh guards of such names, and how to list them.
+    """Return a line with the number of refresh guards with this prefix, and the command for them.
 
-    Nothing if there are none, or if they can't be read: the right to see locks needn't include the
-    right to see guards.
+    Empty if there are none, or if they can't be read: a user can have the right to read locks
+    without the right to read guards.
     """
     found = []
     if client.supports("guards"):
@@ -99,9 +99,9 @@ def _guards(client: Client, prefix: str) -> list[str]:
 
 
 def _queues(client: Client, prefix: str) -> list[str]:
-    """Return a line with the number of serial queues of such names, and of their jobs.
+    """Return a line with the number of serial queues with this prefix, and of their jobs.
 
-    Nothing in the same cases as for ``_guards``.
+    Empty in the same cases as ``_guards``.
     """
     found = []
     if client.supports("queues"):
@@ -114,9 +114,9 @@ def _queues(client: Client, prefix: str) -> list[str]:
 
 
 def _queue(client: Client, name: str) -> list[str]:
-    """Return how many jobs the queue of this name has in each state, below a blank line.
+    """Return the number of jobs in each state of the queue of this name, below a blank line.
 
-    Nothing in the same cases as for ``_guards``.
+    Empty in the same cases as ``_guards``.
     """
     if client.supports("queues"):
         from .queue.look import summary  # because few programs have queues
@@ -128,7 +128,7 @@ def _queue(client: Client, name: str) -> list[str]:
 
 
 def _guard(client: Client, name: str) -> list[str]:
-    """Return the counts of the refresh guard of this name, below a head; else as ``_guards``."""
+    """Return the counts of the refresh guard of this name; empty in the cases of ``_guards``."""
     if client.supports("guards"):
         from .guard.look import rows  # because few programs have guards
 
@@ -162,7 +162,7 @@ def _each(line: LineRecord) -> tuple[str, ...]:
     """Return one row for a name."""
     holders = line.holders
     if not holders:
-        return line.name, _kind(line), "nobody yet", "", "", str(len(line.waiters))
+        return line.name, _kind(line), "none yet", "", "", str(len(line.waiters))
     first = holders[0]
     more = f" and {count(len(holders) - 1, 'other')}" if len(holders) > 1 else ""
     owner = first.owner
@@ -184,12 +184,12 @@ def _claim(claim: ClaimRecord) -> tuple[str, ...]:
     if claim.kept:
         place, ends = "released", f"kept {until(claim.expires_in)}"
     elif claim.detached:
-        place, ends = "detached", f"{due(claim.expires_in)}: nobody renews it"
+        place, ends = "detached", f"{due(claim.expires_in)}: no process renews it"
     return place, claim.who, ago(claim.age), ends, str(claim.fence)
 
 
 def _kind(line: LineRecord) -> str:
-    """Return the kind of a name, and how much of it is taken."""
+    """Return the kind of a name, and its units in use."""
     used = sum(claim.weight for claim in line.holders)
     if line.kind == "semaphore":
         return f"semaphore {used}/{line.capacity}"
@@ -201,7 +201,7 @@ def _kind(line: LineRecord) -> str:
 
 
 def _draw(text: list[str], watch: float | None) -> None:
-    """Print; when watching at a terminal, replace the last output, and print no more than fits."""
+    """Print. When watching at a terminal, replace the last output, and cut to the terminal."""
     if watch is None or not sys.stdout.isatty():
         print("\n".join(text) + ("\n" if watch is not None else ""))
         return
@@ -229,7 +229,7 @@ def _story(line: LineRecord, paint: Paint) -> Iterator[str]:
     state = "held" if holders else "not held yet"
     if holders and all(claim.kept for claim in holders):
         last = max(claim.expires_in for claim in holders)
-        state = f"released, and kept occupied {until(last)}"
+        state = f"released, but kept {until(last)}"
     queue = f", {count(len(waiters), 'claim')} waiting" if waiters else ""
     yield f"{paint(visible(line.name), 'bold')}: {_kind(line)}, {state}{queue}"
     yield ""

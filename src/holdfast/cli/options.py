@@ -12,47 +12,47 @@ from . import codes
 from .text import seconds, span
 
 
-def name(parser: Any, what: str = "which name") -> None:
-    """Add the name that a command is about."""
+def name(parser: Any, what: str = "name of the lock") -> None:
+    """Add the argument ``NAME``."""
     parser.add_argument("name", metavar="NAME", type=checked(checks.name), help=what)
 
 
 def owner(group: Any, usual: str) -> None:
-    """Add the owner that others see; ``usual`` describes the default."""
+    """Add the option for the owner; ``usual`` describes the default."""
     group.add_argument(
         "--as", dest="owner", metavar="TEXT", type=checked(checks.owner),
-        help=f"the owner that others see ({usual})",
+        help=f"owner that others see (default {usual})",
     )  # fmt: skip
 
 
 def url(group: Any) -> None:
     """Add the option that names the store."""
     group.add_argument(
-        "--url", metavar="URL", help="the store ($HOLDFAST_URL, else the embedded one)"
+        "--url", metavar="URL", help="the store (default $HOLDFAST_URL, else the embedded store)"
     )
 
 
 def waiting(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the wait, the same for all commands that take a name."""
+    """Add the options of the wait, the same for all commands that wait for a name."""
     wait = parser.add_argument_group("waiting").add_mutually_exclusive_group()
     wait.add_argument(
         "-n", "--nb", "--nonblock", dest="nonblock", action="store_true", help="don't wait if busy"
     )
     wait.add_argument(
         "-w", "--wait", "--timeout", dest="wait", metavar="DUR", type=duration(0.0, 1e9),
-        help="wait at most this long (90, 1.5s, 10m, 2h); else for ever",
+        help="maximum time to wait, such as 90, 1.5s, 10m or 2h (default: no limit)",
     )  # fmt: skip
 
 
 def kinds(parser: argparse.ArgumentParser) -> None:
-    """Add the options for what to hold of a name."""
+    """Add the options for the kind of hold."""
     kind = parser.add_argument_group("what to hold").add_mutually_exclusive_group()
     kind.add_argument(
-        "-s", "--shared", "--read", action="store_true", help="share it with others who say -s"
+        "-s", "--shared", "--read", action="store_true", help="share it with others that use -s"
     )
     kind.add_argument(
         "-x", "-e", "--exclusive", "--write", action="store_true",
-        help="alone (that is the default), on a name that others share with -s",
+        help="hold it alone (the default), on a name that others share with -s",
     )  # fmt: skip
     kind.add_argument(
         "--semaphore", "--permits", metavar="N", type=checked(whole),
@@ -61,12 +61,14 @@ def kinds(parser: argparse.ArgumentParser) -> None:
 
 
 def busy(group: Any) -> None:
-    """Add the exit status and the silence for the case that the time to wait has ended."""
+    """Add the options for a name that stays busy: the exit status, and no messages."""
     group.add_argument(
         "-E", "--conflict-exit-code", dest="busy", metavar="N", type=checked(byte),
-        default=codes.BUSY, help="exit status when busy (75)",
+        default=codes.BUSY, help="exit status when busy (default 75)",
     )  # fmt: skip
-    group.add_argument("-q", "--quiet", action="store_true", help="say nothing of waiting and busy")
+    group.add_argument(
+        "-q", "--quiet", action="store_true", help="print no messages about waiting and busy"
+    )
 
 
 def required(group: Any) -> None:
@@ -74,12 +76,12 @@ def required(group: Any) -> None:
     group.add_argument(
         "--require-url",
         action="store_true",
-        help="fail if no store is named: a file is of one host",
+        help="fail if no store is named, instead of using a local file",
     )
 
 
 def checked(check: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return an argument type: text that a check of the library must accept."""
+    """Return an argument type: text that this check of the library accepts."""
 
     def read(text: str) -> Any:
         try:
@@ -99,7 +101,9 @@ def duration(least: float, most: float) -> Callable[[str], float]:
         except ValueError as wrong:
             raise argparse.ArgumentTypeError(str(wrong)) from None
         if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not from {span(least)} to {span(most)}")
+            raise argparse.ArgumentTypeError(
+                f"{text} is not between {span(least)} and {span(most)}"
+            )
         return value
 
     return read
@@ -108,7 +112,7 @@ def duration(least: float, most: float) -> Callable[[str], float]:
 def whole(text: str) -> int:
     """Return a whole number from 1."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise ValueError(f"{text!r} is no whole number from 1 on")
+        raise ValueError(f"{text!r} is not a whole number from 1")
     return int(text)
 
 
@@ -117,11 +121,11 @@ def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number") from None
+        raise ValueError(f"{text!r} is not a number") from None
 
 
 def byte(text: str) -> int:
     """Return an exit status."""
     if not (text.isascii() and text.isdigit() and int(text) < 256):
-        raise ValueError(f"{text!r} is no exit status from 0 to 255")
+        raise ValueError(f"{text!r} is not an exit status from 0 to 255")
     return int(text)

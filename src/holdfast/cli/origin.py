@@ -1,4 +1,4 @@
-"""The store of a command: its description, and the part of it that a started command may see."""
+"""The store of a command: warnings about it, and the URL that a started command gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..errors import ConfigError
 from ..url import BUILTIN, ENV, PASS, WITHHELD
 from .text import say
 
-#: A user name alone is no password.
+#: A user name alone is not a password.
 _LOGIN = re.compile(r"://[^/?#:]*:\S+@")
 _OPTION = re.compile(r"(?:^|[?&;\s])\w*(?:pass(?:word|wd)?|pwd)\s*=", re.IGNORECASE)
 #: Commands that start another one.
@@ -18,38 +18,38 @@ _STARTING = ("run", "work")
 
 
 def tell(options: argparse.Namespace, shown: str) -> None:
-    """Warn of what an operator may not have meant: a local file, or a password that all can read.
+    """Warn of a local file, or of a password that others can read: it can be a mistake.
 
-    Each command that excludes or changes something calls this. Commands that only look name the
-    file when they find nothing in it (``beside``): a line for each of their calls would be noise.
+    Each command that excludes or changes something calls this. Commands that only read name the
+    file when they find nothing in it (``beside``), because a line for each call would be noise.
     """
     if options.url and secret(options.url):
-        say("--url has a password, which every user of this machine sees in `ps`: use $" + ENV)
+        say("--url has a password, which `ps` shows to every user of this machine: use $" + ENV)
     starting = (getattr(options, "verb", None) or options.command) in _STARTING
     if starting and _withheld() and not getattr(options, "quiet", False):
         say(
             f"${ENV} has a password and is withheld from the command; "
-            f"set {PASS}=1 if the command is to use the store itself"
+            f"set {PASS}=1 if the command must use the store itself"
         )
     if unnamed(options) and not getattr(options, "quiet", False):
         say(
             f"no store is named (--url, ${ENV}): using this user's local file, {shown}, "
-            "which excludes nobody on other hosts"
+            "which excludes no process on other hosts"
         )
 
 
 def unnamed(options: argparse.Namespace) -> bool:
-    """Return whether no store was named, so that the default is used."""
+    """Return True if no store was named, so that the default is used."""
     return not options.url and not os.environ.get(ENV)
 
 
 def beside(options: argparse.Namespace, shown: str) -> str:
-    """Return what to add to "there is nothing": the local file, if no store was named."""
+    """Return the words for the local file, if no store was named, to follow "there is nothing"."""
     return f" in this user's local file, {shown}" if unnamed(options) else ""
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a command: ours, without a password of the store."""
+    """Return the environment of a command: ours, without a store's password."""
     found = dict(os.environ)
     if _withheld():
         del found[ENV]
@@ -64,13 +64,13 @@ def _withheld() -> bool:
 
 
 def secret(text: str) -> bool:
-    """Return whether a URL, or another text that names a store, has a password.
+    """Return True if a URL, or another text that names a store, has a password.
 
     >>> secret("postgresql://ann@db/app"), secret("postgresql://ann:pw@db/app")
     (False, True)
     """
     place, mark, query = text.partition("?")
-    if "%" in query:  # the names of options may be escaped
+    if "%" in query:  # the names of options can be escaped
         from urllib.parse import unquote
 
         query = unquote(query)
@@ -78,23 +78,23 @@ def secret(text: str) -> bool:
 
 
 def no_name(options: argparse.Namespace) -> None:
-    """Refuse the URL of a store where a name belongs: it would be shown and stored as typed."""
+    """Refuse the URL of a store in place of a name: it would be shown and stored unchanged."""
     given = [(what, getattr(options, what, None) or "") for what in ("name", "prefix")]
     for what, text in given + [("name", one) for one in getattr(options, "several", None) or ()]:
         scheme, sep, _ = text.partition("://")
         if secret(text) and (not sep or scheme.lower() in BUILTIN):
             raise ConfigError(
-                f"this {what.upper()} looks like a store with its password: name the store by "
-                f"--url or ${ENV}"
+                f"this {what.upper()} looks like the URL of a store with its password: name the "
+                f"store by --url or ${ENV}"
             )
 
 
 def required(options: argparse.Namespace) -> None:
-    """Refuse the local file if the user required that a store is named."""
+    """Refuse the local file if ``--require-url`` is given."""
     if getattr(options, "require_url", False) and unnamed(options):
         raise ConfigError(
-            f"no store is named (--url, ${ENV}), and --require-url says that this user's local "
-            "file, which excludes nobody on other hosts, isn't meant"
+            f"no store is named (--url, ${ENV}), and --require-url forbids this user's local file, "
+            "which excludes no process on other hosts"
         )
 
 
@@ -103,11 +103,11 @@ _TAKING = ("run", "acquire", "pick", "mcp", "put", "work")
 
 
 def shared(options: argparse.Namespace) -> None:
-    """Refuse a store in memory to such a command: that store ends with the command."""
+    """Refuse a store in memory for these commands, because the store ends with the command."""
     url = getattr(options, "url", None) or os.environ.get(ENV) or ""
     verb = getattr(options, "verb", None) or options.command
     if url.lower().startswith("memory://") and verb in _TAKING:
         raise ConfigError(
-            f"a store in memory ends with this command: `{verb}` would exclude or tell nobody. "
-            "Name a store that others can reach by --url"
+            f"a store in memory ends with this command, so `{verb}` has no effect on other "
+            "processes. Name a store that they can reach by --url"
         )

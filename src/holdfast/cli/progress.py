@@ -1,4 +1,4 @@
-"""Progress of a long operation: one line on stderr, for a person at the terminal."""
+"""Progress of a long operation: one line on stderr, for a user at a terminal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import sys
 
 from ..runtime.blocking import boottime
 
-#: A shorter operation prints nothing; a longer one prints at most once per the second number;
-#: seconds.
+#: Nothing is printed in the first ``AFTER_S`` seconds, then at most one line every ``EVERY_S``.
 AFTER_S = 1.0
 EVERY_S = 0.2
 
 
 class Progress:
-    """A line that is overwritten again and again, at a terminal only."""
+    """A line that is overwritten, at a terminal only."""
 
     def __init__(self, words: str) -> None:
         #: The text, with ``{}`` for the number.
@@ -23,14 +22,14 @@ class Progress:
         self.shown = False
 
     def tell(self, done: int) -> None:
-        """Show how many are done."""
+        """Show the number that is done."""
         now = boottime()
         if self.on and now >= self.next:
             self.next, self.shown = now + EVERY_S, True
             self._write(f"\r\033[Kholdfast: {self.words.format(f'{done:,}')}")
 
     def over(self) -> None:
-        """Remove the line: nothing more comes, and other output may follow."""
+        """Remove the line, so that other output can follow."""
         if self.shown:
             self.shown = False
             self._write("\r\033[K")

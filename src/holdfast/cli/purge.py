@@ -13,7 +13,7 @@ from .text import count
 
 
 def purge(options: argparse.Namespace) -> int:
-    """Remove the rows and print how many; return 0 if that was done."""
+    """Remove the rows and print their number; return 0 after success."""
     with closing(opened(options.database or default_url())) as connection:
         gone = remove(
             connection,

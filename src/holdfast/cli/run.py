@@ -1,8 +1,8 @@
 """``holdfast run``: a command that runs only while its lock is held.
 
-Two processes of ours serve one command, each a safeguard for the other::
+Two processes serve one command, and each watches the other::
 
-    shell ── front ─┬─ command            the front is the process that the shell knows: it starts
+    shell ── front ─┬─ command            the front is the process of the shell's job: it starts
                     │                     the command, forwards signals, lends it the terminal,
                     └─ holder process     stops with it at Ctrl-Z, and returns its status. The
                                           holder process acquires and renews; no terminal and no
@@ -17,9 +17,9 @@ Two processes of ours serve one command, each a safeguard for the other::
   (SIGSTOP) or hangs: the front knows the deadline of the lock, and ends the command before that.
 * Both die at once: the kernel kills the command (PR_SET_PDEATHSIG).
 
-All three processes have the descriptor of the lock's session. So with the embedded store the
-kernel reports the holder as alive until the last of them has ended, and the last process that the
-command has started: in all these cases the lock passes on after the command's end, and not before.
+All three processes, and the children of the command, have the descriptor of the lock's session. So
+with the embedded store the kernel reports the holder as alive until the last of them has ended: in
+all these cases the lock passes on only after the command's end.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ SILENT_PART, LAST_PART = 0.5, 0.1
 
 def run(options: argparse.Namespace) -> int:
     """Run the command under its lock, and exit with its status, or with one of ``codes``."""
-    # Standard descriptors that were closed at start stay closed for the command, but no descriptor
-    # of ours may get their numbers.
+    # Standard descriptors that were closed at start stay closed for the command, but no other
+    # descriptor may get their numbers.
     while (spare := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
         pass
     os.close(spare)
-    # Our parent may have left these as no shell would, and we depend on them.
+    # A parent that is not a shell can have changed these, and we depend on them.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     line, far = socket.socketpair()
     front = os.getpid()
-    childless = not bury()  # a shell may have started others before it became us
+    childless = not bury()  # a shell can have started processes before `exec holdfast`
     keeper = os.fork()
     if keeper == 0:
         line.close()
         _keep(options, far, front)
     far.close()
-    # At once, because the interpreter's own end would cost the caller another 8 ms.
+    # The interpreter's own exit would take another 8 ms.
     os._exit(Front(options, line, keeper, mask, childless).run())
 
 
@@ -97,7 +97,7 @@ def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> NoRet
 
 
 class Front:
-    """The process that the shell knows."""
+    """The process of the shell's job."""
 
     def __init__(
         self,
@@ -117,8 +117,8 @@ class Front:
         self.quit = 0
         #: When a command without a holder process gets its KILL.
         self.kill_at = float("inf")
-        #: The deadline of the lock, how long before it the holder process ends the command, and
-        #: the unread rest of a line.
+        #: The deadline of the lock; the seconds before it at which the holder process ends the
+        #: command; and the unread rest of a line.
         self.until, self.early, self.rest = float("inf"), 0.0, b""
         #: The descriptors that the command must have open, see the head of this file.
         self.inherited: list[int] = []
@@ -133,7 +133,7 @@ class Front:
                 signal.signal(number, _noted)
         #: Looked up now, because there is time while the holder process acquires.
         self.prctl = find_prctl()
-        #: We become the parent of the command's orphans, so that we see what it leaves.
+        #: We become the parent of the command's orphans, so that we notice them.
         self.adopts = childless and self.prctl is not None
         if self.prctl is not None and childless:
             self.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -186,7 +186,7 @@ class Front:
             self.until, self.early = float(words[1]), float(words[2])
 
     def _start(self, fence: str, owner: str, deadline: str) -> None:
-        """Start the command; the holder process knows its number before it does anything."""
+        """Start the command, after its process id was sent to the holder process."""
         options = self.options
         env = {
             **environment(),
@@ -210,11 +210,11 @@ class Front:
         os.close(self.inherited[0])
 
     def _never_ran(self, code: int) -> int:
-        """The holder process ended before the lock was held; it printed the reason if it could."""
+        """The holder process ended before the lock was held, and printed the reason if it could."""
         if self.quit:
             return codes.SIGNALLED + self.quit
         if code > codes.SIGNALLED:
-            say(f"the keeper of {self.options.name!r} was killed while it waited")
+            say(f"the holder process of {self.options.name!r} was killed while it waited")
         return code
 
     def _tell(self, words: str) -> None:
@@ -248,7 +248,7 @@ class Front:
         elif number == signal.SIGCONT:
             self._resume(child)
         elif number in (signal.SIGUSR1, signal.SIGUSR2):
-            os.kill(child.pid, number)  # not to its children, which may not expect them
+            os.kill(child.pid, number)  # its children may not expect them
         else:
             child.signal(number)
 
@@ -277,7 +277,7 @@ class Front:
     def _stop(self, stop: Callable[[], None]) -> None:
         """Stop by the default action of SIGTSTP.
 
-        Where no shell could continue us, the kernel ignores it, and we continue at once.
+        Where no shell can continue us, the kernel ignores the signal, and we continue immediately.
         """
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         stop()
@@ -313,7 +313,7 @@ class Front:
     def _silent(self, child: Child) -> None:
         """The holder process is stopped or hangs: end the command while the lock is held."""
         if self.kill_at == float("inf"):
-            say(f"the keeper of {self.options.name!r} doesn't answer: stopping the command")
+            say(f"the holder process of {self.options.name!r} hangs: stopping the command")
             child.signal(signal.SIGTERM)
             child.signal(signal.SIGCONT)
             left = self.until - self.early * LAST_PART - boottime()
@@ -322,7 +322,7 @@ class Front:
 
     def _alone(self, child: Child) -> None:
         """The holder process died, nothing renews the lock: end the command while it is held."""
-        say(f"the keeper of {self.options.name!r} was killed: stopping the command")
+        say(f"the holder process of {self.options.name!r} was killed: stopping the command")
         child.signal(signal.SIGTERM)
         child.signal(signal.SIGCONT)
         self.kill_at = boottime() + min(self.options.kill_after, ORPHAN_GRACE_S)
@@ -342,7 +342,7 @@ class Front:
             return self._not_executed()
         if not self.options.quiet and ((self.adopts and bury()) or living(child.pid)):
             say(
-                f"the command left processes in the background; they go on without "
+                f"the command left processes in the background; they continue without "
                 f"{self.options.name!r}, which is free now"
             )
         return status

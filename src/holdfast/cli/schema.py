@@ -17,9 +17,9 @@ def schema(options: argparse.Namespace) -> int:
     found, url = find(source)
     module: Any = found
     if not hasattr(module, "schema_script"):
-        raise ConfigError(f"{url.scheme}:// has no schema: nothing is to be made beforehand")
+        raise ConfigError(f"{url.scheme}:// needs no schema: there is nothing to create")
     if options.what and BUILTIN.get(url.scheme) != BUILTIN[_scheme(options.what)]:
-        raise ConfigError(f"{url} is not what you asked for: the schema for {options.what}")
+        raise ConfigError(f"{url} does not match the requested schema, {options.what}")
     if options.apply:
         say(module.apply_schema(url))
     else:

@@ -1,8 +1,8 @@
 """Human-readable text: durations, tables, colours, and text that is safe to show.
 
-Names, owners and metadata can be any text. Characters that could control a terminal, or make one
-line look like another (control bytes, escape sequences, characters that turn the direction of
-writing), are shown by their numbers instead and never reach the terminal.
+Names, owners and metadata can be any text. Characters that can control a terminal, or make one line
+look like another, are printed as their numbers: control bytes, escape sequences, and characters
+that change the direction of writing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TextIO
 
 from ..core import plain
 
-#: Return any name or text in a form that is safe to show.
+#: Return any name or text in a form that is safe to print.
 visible = plain.visible
 
 #: Seconds in each unit that a duration may have.
@@ -33,7 +33,9 @@ def seconds(text: str) -> float:
     unit = text[len(number) :] or "s"
     plain = number.isascii() and number.replace(".", "", 1).isdigit()
     if unit not in UNITS or not plain:
-        raise ValueError(f"{visible(text)!r} is no duration; write 90, 1.5s, 250ms, 10m, 2h or 1d")
+        raise ValueError(
+            f"{visible(text)!r} is not a duration; write 90, 1.5s, 250ms, 10m, 2h or 1d"
+        )
     return float(number) * UNITS[unit]
 
 
@@ -61,7 +63,7 @@ def span(length: float) -> str:
 
 
 def ago(age: float) -> str:
-    """Return how long ago something was, where that is known.
+    """Return an age as text; a negative age is unknown.
 
     >>> ago(4.26), ago(-1.0)
     ('4.3 s ago', 'unknown')
@@ -70,7 +72,7 @@ def ago(age: float) -> str:
 
 
 def due(left: float) -> str:
-    """Return when something is due.
+    """Return the seconds until something is due, as text.
 
     >>> due(30.0), due(float("inf"))
     ('in 30 s', 'never')
@@ -79,7 +81,7 @@ def due(left: float) -> str:
 
 
 def lapses(left: float) -> str:
-    """Return when a lease ends, unless it is renewed: the bare time reads as "free soon".
+    """Return the end of a lease as text; without "unless renewed" it would look free soon.
 
     >>> lapses(30.0), lapses(float("inf"))
     ('in 30 s unless renewed', 'never')
@@ -95,7 +97,7 @@ def until(left: float) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Return a number of things, in words.
+    """Return a number with its noun in the right form.
 
     >>> count(1, "waiter"), count(0, "waiter"), count(2, "process")
     ('1 waiter', '0 waiters', '2 processes')
@@ -117,10 +119,10 @@ class Paint:
 
 
 def table(rows: Sequence[Sequence[str]], paint: Paint, widest: int = 0) -> Iterable[str]:
-    """Yield lines with the columns under each other; the first row is the heading.
+    """Yield lines with aligned columns; the first row is the heading.
 
-    Every cell is made safe here, and only here is colour added. With ``widest`` no line is
-    longer than that.
+    Every cell is made safe here, and colour is added only here. ``widest`` is the maximum length
+    of a line.
     """
     safe = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(columns, cells)) for cells in zip(*safe, strict=True)]
@@ -135,7 +137,7 @@ def table(rows: Sequence[Sequence[str]], paint: Paint, widest: int = 0) -> Itera
 
 
 def columns(text: str) -> int:
-    r"""Return how many columns of a terminal the text takes.
+    r"""Return the number of terminal columns that the text takes.
 
     >>> columns("abc"), columns("日本"), columns("e\u0301")
     (3, 4, 1)

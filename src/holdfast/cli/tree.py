@@ -1,4 +1,4 @@
-"""The tree of commands and options. Help, completion and the check of docs/cli.md come from it."""
+"""The tree of commands and options. Help, completion and the check of docs/cli.md use it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Actions = Iterable[argparse.Action]
 
 EXITS = """\
 exit status:
-  the command's own; 128+N if signal N ended it
+  the status of the command; 128+N if signal N ended it
   75 busy (see -E)   76 lock lost, command stopped   69 store unreachable
   64 usage   78 configuration   126 can't be executed   127 not found
 """
@@ -30,15 +30,15 @@ RUN = """\
 examples:
   holdfast run backup -- ./backup.sh --full         wait for the lock, then run
   holdfast run -n -E 0 backup -- ./backup.sh        skip if it is running somewhere
-  holdfast run -n --min-hold 50m stat -- ./stat.sh     by cron each hour: 1h may skip one
+  holdfast run -n --min-hold 50m stat -- ./stat.sh  each hour by cron; 1h can skip a run
   holdfast run -w 10m report -c 'make report | mail team'
   holdfast run --semaphore 4 gpu -- python train.py
-  holdfast run -s catalog -- ./read.sh              with others who read, never beside
-  holdfast run -x catalog -- ./rebuild.sh           one who writes
+  holdfast run -s catalog -- ./read.sh              a reader, at the same time as others
+  holdfast run -x catalog -- ./rebuild.sh           a writer, alone
 """
 
 
-OTHERS = "Queues and refresh guards: `holdfast queue {0}`, `holdfast guard {0}`."
+OTHERS = "For queues and refresh guards: `holdfast queue {0}`, `holdfast guard {0}`."
 
 
 class Usage(Exception):
@@ -75,12 +75,12 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         plain = {"formatter_class": Formatter, "allow_abbrev": False}
         super().__init__(**{**plain, **options})
-        # `-5s` after an option is its value, as `-5` is, and not an option: the check of the value
-        # reports what is allowed.
+        # `-5s` after an option is its value, as `-5` is, and not an option. So the check of the
+        # value prints its own error.
         self._negative_number_matcher = re.compile(r"-[0-9.]+[a-z]*$")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print help or the version; argparse ignores errors of this."""
+        """Print help or the version; raise errors of the stream, which argparse ignores."""
         if message:
             (file or sys.stderr).write(message)
 
@@ -90,13 +90,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(only: str = "") -> argparse.ArgumentParser:
-    """Return the whole tree, or, to save time, ``holdfast`` with ``only`` one of its commands."""
+    """Return the whole tree, or, to save time, the tree with ``only`` this command."""
     from .. import __version__
 
     top = Parser(
         prog="holdfast",
         description="Locks that hold across processes and machines.",
-        epilog="`holdfast COMMAND --help` explains a command.",
+        epilog="`holdfast COMMAND --help` prints the options of a command.",
     )
     top.add_argument("--version", action="version", version=f"holdfast {__version__}")
     commands = top.add_subparsers(prog="holdfast", dest="command", metavar="COMMAND", required=True)
@@ -108,33 +108,34 @@ def parser(only: str = "") -> argparse.ArgumentParser:
 
 def _run(run: argparse.ArgumentParser) -> None:
     run.usage = "holdfast run [options] NAME [--] COMMAND [ARGUMENT ...]"
-    run.description = "Run a command only while the lock NAME is held, and stop it if it is lost."
+    run.description = "Run a command while holding the lock NAME. Stop it if the lock is lost."
     run.epilog = RUN + "\n" + EXITS
-    name(run, "what to lock")
-    run.add_argument("argv", metavar="COMMAND", nargs="*", help="the command; no shell is involved")
+    name(run, "name of the lock")
+    run.add_argument("argv", metavar="COMMAND", nargs="*", help="command to run, without a shell")
     waiting(run)
     kinds(run)
-    lease = run.add_argument_group("how long")
+    lease = run.add_argument_group("the lease")
     lease.add_argument(
         "--ttl", metavar="DUR", type=duration(0.01, 86_400.0),
-        help="length of the lease, renewed every third of it while the command runs",
+        help="lease length, renewed every third of it while the command runs (default 30s)",
     )  # fmt: skip
     lease.add_argument(
         "--min-hold", dest="min_hold", metavar="DUR", type=duration(0.0, 86_400.0),
-        default=0.0, help="keep the name taken at least this long, even if the command is quicker; "
-        "as long as the period of a cron job, it may skip one",
+        default=0.0, help="minimum time to keep the name taken, even if the command ends earlier; "
+        "for cron, less than the period, or a run can be skipped",
     )  # fmt: skip
     lease.add_argument(
-        "--max-hold", metavar="DUR", type=duration(0.1, 1e9), help="stop the command by then"
-    )
+        "--max-hold", metavar="DUR", type=duration(0.1, 1e9),
+        help="maximum time to hold the lock; the command is stopped within it",
+    )  # fmt: skip
     lease.add_argument(
         "--kill-after", metavar="DUR", type=duration(0.0, 3600.0), default=10.0,
-        help="KILL this long after TERM when the lock is lost, and always before another can "
-        "have it (10s)",
+        help="maximum time from TERM to KILL when the command must stop; less if the lease ends "
+        "earlier (default 10s)",
     )  # fmt: skip
-    other = run.add_argument_group("and")
+    other = run.add_argument_group("other options")
     other.add_argument(
-        "-c", "--command", dest="script", metavar="STRING", help="run STRING in $SHELL -c"
+        "-c", "--command", dest="script", metavar="STRING", help="run STRING with $SHELL -c"
     )
     busy(other)
     other.add_argument("--label", metavar="TEXT", type=checked(checks.owner), help=LABEL)
@@ -142,98 +143,100 @@ def _run(run: argparse.ArgumentParser) -> None:
     url(other)
 
 
-LABEL = "last part of the owner that others see (the command's name)"
+LABEL = "last part of the owner that others see (default: name of the command)"
 
 
 def _ls(ls: argparse.ArgumentParser) -> None:
     ls.description = "List the names that are held or waited for."
     ls.epilog = OTHERS.format("ls")
     ls.add_argument(
-        "prefix", metavar="PREFIX", nargs="?", default="", help="only names that begin so"
+        "prefix", metavar="PREFIX", nargs="?", default="", help="only names that begin with PREFIX"
     )
-    ls.add_argument(
-        "--all", action="store_true", help="every holder and waiter, not just the first"
-    )
+    ls.add_argument("--all", action="store_true", help="one line for each holder and waiter")
     ls.add_argument(
         "--watch", metavar="SECS", nargs="?", type=duration(0.1, 3600.0), const=1.0,
-        help="again every so often, until Ctrl-C (1s)",
+        help="repeat every SECS seconds until Ctrl-C (default 1)",
     )  # fmt: skip
     form = ls.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as JSON, with all there is")
-    form.add_argument("--names", action="store_true", help="the bare names, one per line")
+    form.add_argument("--json", action="store_true", help="print JSON with all fields")
+    form.add_argument("--names", action="store_true", help="print only the names, one per line")
     url(ls)
 
 
 def _show(show: argparse.ArgumentParser) -> None:
-    show.description = "Show who holds a name, and the line of those who wait."
+    show.description = "Show the holders and the waiters of a name."
     show.epilog = OTHERS.format("show NAME")
     name(show)
-    show.add_argument("--json", action="store_true", help="as JSON")
+    show.add_argument("--json", action="store_true", help="print JSON")
     url(show)
 
 
 def _break(breaker: argparse.ArgumentParser) -> None:
     breaker.description = (
-        "Take a lock away from its holder, if it still has the fence that was looked at. The next "
-        "in line gets it at once, with a greater fence; the former holder is told at its next "
-        "renewal, and until then only the fence stops it."
+        "End the hold of another owner, if its fence has not changed. The next waiter gets the "
+        "lock immediately, with a greater fence. The former holder notices at its next renewal; "
+        "until then only the fence stops its writes."
     )
     name(breaker)
     breaker.add_argument(
-        "--fence", metavar="N", type=checked(whole), help="whose: the number that `show` tells"
+        "--fence", metavar="N", type=checked(whole), help="fence of the hold, as `show` prints it"
     )
-    breaker.add_argument("-y", "--yes", action="store_true", help="don't ask")
-    breaker.add_argument("--reason", metavar="TEXT", default="", help="why, for the system log")
+    breaker.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
+    breaker.add_argument("--reason", metavar="TEXT", default="", help="reason for the system log")
     url(breaker)
 
 
 def _doctor(doctor: argparse.ArgumentParser) -> None:
-    doctor.description = "Check the store, and say in words what is wrong and how to mend it."
-    doctor.epilog = "exit status: 0 if it can be used, 1 if something fails."
-    doctor.add_argument("--json", action="store_true", help="as JSON")
+    doctor.description = "Check the store, and print the problems and their remedies."
+    doctor.epilog = "exit status: 0 if the store can be used, 1 if a check fails."
+    doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.add_argument(
-        "--mend", action="store_true", help="first get damaged queues of sqlite:// going again"
+        "--mend", action="store_true", help="first repair damaged queues of sqlite://"
     )
     url(doctor)
 
 
 def _purge(purge: argparse.ArgumentParser) -> None:
     purge.description = (
-        "Remove the rows that stand for names of row locks (holdfast.sql.row_lock) and weren't "
-        "used for so long. A name in use is never touched, nor waited for."
+        "Remove the rows of row locks (holdfast.sql.row_lock) that were not used for a time. "
+        "Locked rows are skipped."
     )
     purge.add_argument(
         "database", metavar="URL", nargs="?",
-        help="postgresql://, mysql:// or mariadb:// ($HOLDFAST_URL)",
+        help="postgresql://, mysql:// or mariadb:// (default $HOLDFAST_URL)",
     )  # fmt: skip
     purge.add_argument(
         "--older-than", metavar="DUR", required=True, type=duration(3600.0, 3.15e9),
-        help="not used for so long (1h at least; 30d)",
+        help="minimum time since the last use, such as 30d; at least 1h",
     )  # fmt: skip
-    purge.add_argument("--kind", metavar="KIND", help="only names that begin so, as bank: does")
-    purge.add_argument("--table", metavar="TABLE", default="holdfast_rows", help="(holdfast_rows)")
+    purge.add_argument("--kind", metavar="KIND", help="only names that begin with KIND: bank:")
     purge.add_argument(
-        "--batch", metavar="N", type=checked(whole), default=500, help="rows per transaction (500)"
-    )
-    purge.add_argument("-q", "--quiet", action="store_true", help="say nothing of what was removed")
+        "--table", metavar="TABLE", default="holdfast_rows",
+        help="table with the rows (default holdfast_rows)",
+    )  # fmt: skip
+    purge.add_argument(
+        "--batch", metavar="N", type=checked(whole), default=500,
+        help="rows per transaction (default 500)",
+    )  # fmt: skip
+    purge.add_argument("-q", "--quiet", action="store_true", help="don't print the number of rows")
 
 
 def _schema(schema: argparse.ArgumentParser) -> None:
     schema.description = (
-        "Print the statements that make the tables of a store in a database, or carry them out. "
-        "What is there already stays as it is."
+        "Print the statements that create the tables of a store, or execute them. Existing "
+        "objects stay unchanged."
     )
-    schema.epilog = "exit status: 0 if it was printed or made, else 1."
+    schema.epilog = "exit status: 0 if the statements were printed or executed."
     schema.add_argument(
         "what", metavar="postgres|mysql", nargs="?", choices=["mysql", "postgres"],
-        help="for which database",
+        help="database of the store",
     )  # fmt: skip
-    schema.add_argument("--apply", action="store_true", help="make it, as the user of the URL")
+    schema.add_argument("--apply", action="store_true", help="execute, as the user in the URL")
     url(schema)
 
 
 def _demo(demo: argparse.ArgumentParser) -> None:
-    demo.description = "Nine processes, one lock, a killed holder: watch it work."
+    demo.description = "Show nine processes that contend for one lock, and a killed holder."
     demo.add_argument(
         "--keep",
         action="store_true",
@@ -248,21 +251,21 @@ bash:  holdfast completion bash > ~/.local/share/bash-completion/completions/hol
 zsh:   holdfast completion zsh > ~/.zfunc/_holdfast     (with ~/.zfunc in fpath)
 fish:  holdfast completion fish > ~/.config/fish/completions/holdfast.fish
 """
-    completion.add_argument("shell", choices=["bash", "zsh", "fish"], help="for which shell")
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"], help="name of the shell")
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "run": (_run, "run a command while holding a lock"),
     **across.COMMANDS,
     "ls": (_ls, "list the names that are held or waited for"),
-    "show": (_show, "show who holds a name and who waits for it"),
-    "break": (_break, "take a lock away from its holder"),
-    "queue": (queue.commands, "put jobs into serial queues, work on them, look and mend"),
-    "guard": (guard.commands, "look at refresh guards, and have values computed anew"),
-    "mcp": (mcp.command, "serve a coding agent its locks, over the Model Context Protocol"),
-    "doctor": (_doctor, "say what is wrong with the store, and the remedy"),
-    "purge": (_purge, "remove the rows of row locks that nobody uses"),
-    "schema": (_schema, "print or make the tables of a store in a database"),
+    "show": (_show, "show the holders and the waiters of a name"),
+    "break": (_break, "end the hold of another owner"),
+    "queue": (queue.commands, "put jobs into serial queues, run them, inspect and repair them"),
+    "guard": (guard.commands, "inspect refresh guards, and invalidate values"),
+    "mcp": (mcp.command, "serve locks to a coding agent, over the Model Context Protocol"),
+    "doctor": (_doctor, "check the store, and print problems and remedies"),
+    "purge": (_purge, "remove unused rows of row locks"),
+    "schema": (_schema, "print or create the tables of a store in a database"),
     "demo": (_demo, "watch nine processes contend for one lock"),
     "completion": (_completion, "print a completion script for a shell"),
 }
@@ -286,7 +289,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         of, path = below[words[path]], path + 1
     if below and words[path:] and words[path].partition("=")[0] == "--url":
         what = "COMMAND" if of is top else "VERB"
-        raise Usage(f"--url goes behind the command: {of.prog} {what} --url URL", of.prog)
+        raise Usage(f"--url comes after the command: {of.prog} {what} --url URL", of.prog)
     command: list[str] = []
     runs = any(action.dest == "argv" for action in of._actions)
     if runs:
@@ -308,13 +311,13 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _check_run(options: argparse.Namespace, path: str) -> None:
-    """Check what argparse can't check in a command that runs another."""
+    """Check the rules of ``run`` and ``queue work`` that argparse can't check."""
     if bool(options.script) == bool(options.argv):
-        raise Usage("give a command after the name, or -c STRING, and not both", path)
+        raise Usage("give either a command after the name, or -c STRING", path)
     if options.command != "run":
         return
     if options.min_hold and (options.shared or options.exclusive or options.semaphore):
-        raise Usage("--min-hold goes with a plain lock alone", path)
+        raise Usage("--min-hold works only with a plain lock", path)
 
 
 def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -326,10 +329,10 @@ def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]
 
 
 def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
-    """Return the words of the command that runs another, and the other with its arguments.
+    """Return the words for holdfast, and the command to run with its arguments.
 
     The command begins after ``--``, or with the first word after the name that is no option;
-    its own options are never looked at.
+    its own options are never read.
 
     >>> split("run -nw 5 x -q ls -l -- y".split(), children(parser())["run"])
     (['run', '-nw', '5', 'x', '-q'], ['ls', '-l', '--', 'y'])
@@ -352,7 +355,7 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
 
 
 def _options_first(words: list[str], of: argparse.ArgumentParser) -> list[str]:
-    """Return the words with the options first, as argparse takes "any number" for "none" else."""
+    """Return the words with the options first: argparse can match ``*`` with no words otherwise."""
     takes, at = value_flags(of), 0
     front: list[str] = []
     rest: list[str] = []
@@ -369,7 +372,7 @@ def value_flags(of: argparse.ArgumentParser) -> set[str]:
 
 
 def words_of(word: str, takes: set[str]) -> int:
-    """Return how many words an option is: two if its value is the next one."""
+    """Return the number of words of an option: two if its value is the next word."""
     if word.startswith("--"):
         return 2 if word in takes else 1
     for place, letter in enumerate(word[1:], 1):
@@ -386,10 +389,10 @@ def _unknown(word: str, of: argparse.ArgumentParser) -> str:
     if not word.startswith("-"):
         from .origin import secret
 
-        what = "what looks like a store with its password" if secret(word) else repr(word)
+        what = "the URL of a store with its password" if secret(word) else repr(word)
         return f"{what} is one argument too many"
     flag = word.partition("=")[0]
     known = [name for action in of._actions for name in action.option_strings]
-    if flag in known:  # argparse takes all that follows -- as arguments
-        return f"{flag} is an option, and options go before --"
+    if flag in known:  # argparse reads everything after -- as arguments
+        return f"{flag} is an option, and options come before --"
     return f"there is no option {flag}; {did_you_mean(flag, known)}"

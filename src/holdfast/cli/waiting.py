@@ -20,12 +20,12 @@ from .text import count, say, span, until, visible
 
 #: A message names the holder after this many seconds of waiting.
 SAY_AFTER_S = 1.0
-#: The kind of a line changes only when it is empty, so this limit isn't reached by bad luck.
+#: Maximum attempts. The kind of a line changes only while it is empty, so this limit is rarely met.
 TRIES = 20
 
 
 class Waiting:
-    """The time until the lock is held, or all of several locks are."""
+    """The wait until one lock is held, or all of several locks."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class Waiting:
         self.over = False
 
     def acquire(self) -> list[Hold]:
-        """Return a hold on each name, or none if one is busy for longer than we may wait.
+        """Return a hold on each name, or none if one stays busy until the time-out.
 
         A name that others share with ``-s`` at this moment is a read-write lock: then ``run``
         without ``-s`` acquires it as a writer. A name that is in use as a plain lock is acquired
-        as a plain lock: then ``-s`` holds it alone. So all ways of running exclude each other as
+        as a plain lock: then ``-s`` holds it alone. So all these commands exclude each other as
         with flock(1), in one line.
         """
         options = self.options
@@ -74,10 +74,10 @@ class Waiting:
         finally:
             self.over = True
         which = ", ".join(map(repr, self.names))
-        raise StoreUnavailable(f"{which} could not be held in {TRIES} tries; try again")
+        raise StoreUnavailable(f"{which} could not be acquired in {TRIES} attempts; try again")
 
     def _all(self, ways: dict[str, list[Lock]], wait: float | None) -> list[Hold]:
-        """Return a hold on each name, by the first of its ways, in the order of the names."""
+        """Return a hold on each name, by the first of its locks, in the order of the names."""
         locks = self.client.all(*(ways[name][0] for name in self.names))
         found, busy, _ = run_sync(locks._try(wait))
         if found is None:
@@ -87,7 +87,7 @@ class Waiting:
         return [holds[name] for name in self.names]
 
     def _ways(self, name: str) -> list[Lock]:
-        """Return the locks to try: as asked for, then the same on a line of another kind."""
+        """Return the locks to try: as requested, then the same on a line of another kind."""
         options, client, terms = self.options, self.client, self.terms
         if options.semaphore:
             return [client.semaphore(name, options.semaphore, **terms)]
@@ -114,7 +114,7 @@ class Waiting:
             os.kill(os.getpid(), signal.SIGINT)
 
     def tell(self) -> None:
-        """Print the holder that we wait for."""
+        """Print the holder that this process waits for."""
         try:
             text = self._story()
         except HoldfastError:
@@ -126,7 +126,7 @@ class Waiting:
         return next(filter(None, map(self._about, self.names)), "")
 
     def _about(self, name: str) -> str:
-        """Return the holder that we wait for; of several names, only where we are in line."""
+        """Return a text about the holder; for several names, only where this process is in line."""
         lines = self.client.inspect(name, exact=True)
         if not lines or not lines[0].holders:
             return ""
@@ -138,11 +138,11 @@ class Waiting:
             text += "; next in line" if places[0] == 1 else f"; number {places[0]} in line"
         inside = os.environ.get("HOLDFAST_NAME") == name
         if inside and os.environ.get("HOLDFAST_FENCE") in [str(c.fence) for c in holders]:
-            text += ". That is the command that this one is part of: it waits for itself"
+            text += ". That is the command that runs this one: it waits for itself"
         return text
 
     def busy(self) -> str:
-        """Return that the name is busy, and its holder, in words."""
+        """Return the text for a busy name, with its holder."""
         text = f"{self.name!r} is busy"
         try:
             lines = self.client.inspect(self.name, exact=True)
@@ -151,16 +151,16 @@ class Waiting:
         if lines and lines[0].holders:
             text += f", {_held(lines[0].holders)}"
             if lines[0].waiters:
-                text += f", with {count(len(lines[0].waiters), 'waiter')} before us"
+                text += f", with {count(len(lines[0].waiters), 'waiter')} ahead"
         waited = self.options.wait
         return text + (f"; waited {span(waited)}" if waited else "")
 
 
 def _whole(hold: Hold) -> Hold:
-    """Return the hold with its whole lease.
+    """Return the hold, renewed if less than half of its lease is left.
 
-    A hold that was pushed to us begins with the rest of the waiter TTL, so it would seem to be near
-    its end.
+    A hold that began with a hand-off has only the rest of the waiter TTL, and would look as if its
+    renewals fail.
     """
     if hold.remaining() < hold.ttl / 2:
         try:

@@ -52,8 +52,8 @@ def length(store: Store, ttl: object) -> float:
     wanted = checks.ttl(ttl)
     if wanted > store.lease_max:
         raise ConfigError(
-            f"{store.label} gives no lease of more than {store.lease_max:g} s, and nobody renews a "
-            f"detached hold: a ttl of {wanted:g} s can't be had. Take a shorter one"
+            f"{store.label} gives no lease of more than {store.lease_max:g} s, and a detached hold "
+            f"is not renewed: a ttl of {wanted:g} s is not possible. Choose a shorter one"
         )
     return wanted
 
@@ -116,9 +116,9 @@ async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) ->
         raise await gone(ctx, passed, answer)
     if answer.fence != fence:
         raise ConfigError(
-            f"this token was altered: it says that its hold on {claim.spec.name!r} has the "
-            f"fence {fence}, but the store says {answer.fence}. Pass on what hold.detach() "
-            "returned, as it is"
+            f"this token was altered: its hold on {claim.spec.name!r} has the "
+            f"fence {fence}, but the store has {answer.fence}. Pass on what hold.detach() "
+            "returned, unchanged"
         )
     return answer.expires_in - (ctx.now() - sent)
 
@@ -128,7 +128,7 @@ async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
 
     An inspect doesn't prove the token's secret, so this renews as well: for less time than is left,
     which changes nothing. If the inspect finds no hold, it renews for the whole ttl, because the
-    inspect may have come in the middle of a change of the hold.
+    inspect can have come in the middle of a change of the hold.
     """
     spec = passed.claim.spec
     seen = await _look(ctx, passed)
@@ -161,7 +161,7 @@ def marked(owner: str) -> str:
 
 
 def what(claim: Claim, fence: int) -> str:
-    """Return the words for a detached hold in an error."""
+    """Return the name of a detached hold for an error."""
     return f"the detached hold on {claim.spec.name!r} (fence {fence})"
 
 
@@ -170,17 +170,17 @@ async def gone(ctx: Context, passed: token.Passed, answer: Standing) -> NotHeld 
     reason = answer.reason if isinstance(answer, Gone) else Loss.EXPIRED
     words = what(passed.claim, passed.fence)
     if reason is not Loss.EXPIRED:
-        return NotHeld(f"{words} is over: {reason}")
+        return NotHeld(f"{words} has ended: {reason}")
     seen = None
     with contextlib.suppress(HoldfastError):  # then nothing more is known
         seen = await _look(ctx, passed)
     if seen is not None and not seen.kept:
-        return NotHeld(f"{words} is over: adopted by {visible(seen.who)}")
+        return NotHeld(f"{words} has ended: adopted by {visible(seen.who)}")
     if seen is not None:
-        return NotHeld(f"{words} is over: {Loss.RELEASED}")
+        return NotHeld(f"{words} has ended: {Loss.RELEASED}")
     if passed.store != ctx.store.label:
         return ConfigError(
             f"{words} isn't in {ctx.store.label}: its token is of {passed.store}. Name that store "
-            "(--url, $HOLDFAST_URL); if both are the same one, the hold is over"
+            "(--url, $HOLDFAST_URL); if both are the same one, the hold has ended"
         )
-    return NotHeld(f"{words} is over: it has expired, or its adopter has ended it")
+    return NotHeld(f"{words} has ended: it has expired, or its adopter has ended it")

@@ -61,7 +61,7 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
     if hold is not None:  # its deadline passed before it could be returned
         hold._forgo()
         await ctx.put_back(undo)
-        raise NotHeld(f"{across.what(claim, fence)} was adopted too late: its lease is over")
+        raise NotHeld(f"{across.what(claim, fence)} was adopted too late: its lease has ended")
     raise await across.gone(ctx, passed, answer)
 
 

@@ -166,7 +166,7 @@ class Attempt:
                 self.withdrawn = not self.suspect
                 raise ConfigError(
                     f"{standing.waiters} claims wait for {self.spec.name!r} already: no more are "
-                    "taken in. Find out why its holder doesn't finish (holdfast show)"
+                    "accepted. Find out why its holder doesn't finish (holdfast show)"
                 )
         return None
 
@@ -185,7 +185,7 @@ class Attempt:
         if self.late >= LATE_MAX:
             raise StoreUnavailable(
                 f"{self.ctx.store.label} answered {self.late} times only after the lease of "
-                f"{self.spec.ttl:g} s on {self.spec.name!r} was over; take a longer ttl"
+                f"{self.spec.ttl:g} s on {self.spec.name!r} had ended; use a longer ttl"
             )
 
     def settle(self) -> None:
@@ -288,8 +288,8 @@ class Attempt:
     async def _silence(self, failure: StoreUnavailable) -> None:
         """Pause after a request that got no answer.
 
-        Raise if there is no time left (it isn't known then whether the name is busy), if the client
-        was closed meanwhile, or if waiting doesn't help.
+        Raise if there is no time left (it is unknown then whether the name is busy), if the client
+        was closed during the wait, or if waiting doesn't help.
         """
         ctx = self.ctx
         ctx.require_open()
@@ -300,8 +300,8 @@ class Attempt:
         if ctx.now() + pause >= min(self.end if self.wait else self.limit, self.heard + SILENCE_S):
             raise StoreUnavailable(
                 f"{ctx.store.label} did not answer for {ctx.now() - self.heard:.1f} s while "
-                f"{self.spec.name!r} was to be acquired; it isn't known whether it is free. "
-                f"Check the store with `holdfast doctor`. It said last: {failure}"
+                f"acquiring {self.spec.name!r}; it is unknown whether the name is free. "
+                f"Check the store with `holdfast doctor`. The last failure was: {failure}"
             ) from failure
         await ctx.runtime.sleep(pause)
 

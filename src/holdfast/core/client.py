@@ -119,7 +119,7 @@ class ClientBase:
         if kind is Kind.RWLOCK and not can.rwlock:
             raise NotSupported(f"{self.url} has no read-write locks")
         if kind is Kind.ELECTION and not can.election:
-            raise NotSupported(f"{self.url} has no elections; take a lock() for it")
+            raise NotSupported(f"{self.url} has no elections; use a lock() for it")
 
     def _require_terms(self, terms: Terms, lease: float, asked: bool) -> None:
         store = self._ctx.store
@@ -130,8 +130,8 @@ class ClientBase:
         if lease > store.lease_max and asked and not terms.auto_renew:
             raise ConfigError(
                 f"{self.url} gives no lease of more than {store.lease_max:g} s, so a ttl of "
-                f"{lease:g} s is only to be had with renewals. Take max_hold={lease:g} in place of "
-                "auto_renew=False, which ends the hold after that time, too; or a shorter ttl"
+                f"{lease:g} s needs renewals. Use max_hold={lease:g} instead of auto_renew=False, "
+                "which ends the hold after that time, too; or a shorter ttl"
             )
 
     def _open_here(self) -> Context:

@@ -102,7 +102,7 @@ class Closing:
             raise interrupt
 
     def stop(self) -> None:
-        """End all holding and renewing; what is to be released is in ``left`` afterwards."""
+        """End all holding and renewing; ``left`` then contains the undos to carry out."""
         ctx = self._ctx
         ctx.closed = True
         ctx.keeper.stop()

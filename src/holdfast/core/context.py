@@ -267,7 +267,7 @@ class Context:
     async def undo(self, undo: Undo, until: float = math.inf) -> None:
         """Withdraw an abandoned claim while an exception is on its way.
 
-        A failure of this replaces no exception. A cancellation or Ctrl-C that comes meanwhile
+        A failure of this replaces no exception. A cancellation or Ctrl-C that comes during this
         replaces an exception of another kind: it must not be hidden by the error of a store.
         """
         ends = not isinstance(sys.exception(), Exception)
@@ -280,8 +280,8 @@ class Context:
     async def put_back(self, undo: Undo, until: float = math.inf, longest: float = UNDO_S) -> None:
         """Withdraw an abandoned claim.
 
-        The renewer continues with it if the store doesn't answer at once or by ``until``, or if
-        this is interrupted.
+        The renewer continues with it if the store doesn't answer soon or by ``until``, or if this
+        is interrupted.
         """
         within = max(REQUEST_S_MIN, min(longest, until - self.now()))
         self.under_way[undo] = lambda: (undo,)

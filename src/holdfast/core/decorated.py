@@ -24,7 +24,7 @@ def require_body(function: Callable[..., Any], what: str, awaits: bool) -> None:
         late = "the function of a context manager"
     if late:
         raise ConfigError(
-            f"{shown(function)} is {late}: {what} by a decorator would be over before its body "
+            f"{shown(function)} is {late}: {what} by a decorator would end before its body "
             "runs. Take it in the body"
         )
     if not awaits and functions.awaited(function):
@@ -36,7 +36,7 @@ def require_body(function: Callable[..., Any], what: str, awaits: bool) -> None:
 def require_coroutine(function: Callable[..., Any]) -> None:
     """Refuse a plain function, which nothing could await.
 
-    For an object with ``__call__`` this isn't known before the call.
+    For an object with ``__call__`` this is unknown before the call.
     """
     inner = functions.bare(function)
     if hasattr(inner, "__code__") and not functions.awaited(inner):

@@ -1,10 +1,10 @@
 """The ``with`` statements that entered a lock: each releases exactly its own hold.
 
-A lock object may be inside several ``with`` statements at once, of several threads or tasks, and
-each must release its own hold: to release another one's hold is the very fault that this library
-prevents. An entry is found by its statement (``place.py``), or by the thread or task that entered.
-If neither identifies it, a hold that is lost is released, or the only one whose statement has
-certainly ended. Else leaving is refused, because each remaining entry may belong to another caller.
+A lock object can be inside several ``with`` statements at the same time, of several threads or
+tasks. Each must release its own hold: releasing another caller's hold is the fault that this
+library prevents. An entry is found by its statement (``place.py``), or by the thread or task that
+entered. If neither identifies it, a lost hold is released, or the only one whose statement has
+certainly ended. Else leaving is refused, because each remaining entry can belong to another caller.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Named(Protocol):
     """Has a name for errors: the lock or the locks that a statement leaves."""
 
     def _what(self) -> str:
-        """Return the words for it in an error."""
+        """Return the name for an error."""
         ...
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
@@ -89,7 +89,7 @@ class Door(list[Entry]):
                 self.forget(one)
 
     async def leave(self, what: Named, failure: BaseException | None, frame: FrameType) -> None:
-        """Release the hold of this entry; raise ``LockLost`` if it was lost meanwhile.
+        """Release the hold of this entry; raise ``LockLost`` if it was lost before.
 
         An exception of the body is never hidden: the loss is added to it as a note. Only the
         cancellation that this library caused, because of the loss, becomes ``LockLost``.
@@ -152,7 +152,7 @@ class Door(list[Entry]):
         return None
 
     def _find(self, frame: FrameType) -> Entry | None:
-        """Return the entry that is left from this frame; None if it isn't known."""
+        """Return the entry that is left from this frame; None if it is unknown."""
         entries = [one for one in self[:] if not one.leaving]
         flow = self._runtime.flow()
         if len(entries) == 1 and entries[0].flow == flow:
@@ -161,14 +161,15 @@ class Door(list[Entry]):
             return None
         here = Place(frame)
         ours = [one for one in entries if one.flow == flow]
-        # An entry of a generator, or of a function that called this one, is left from there.
+        # An entry of a generator, or of a caller of this frame, is left from its own frame.
         likely = [one for one in ours if not one.exact() and not one.around(frame)]
         exact = [one for one in entries if one.movable() and one.same(here)]
         if exact:
             found = next((one for one in reversed(exact) if one in ours), exact[-1])
             if found.exact() or found in ours:
                 return found
-            # If a coroutine entered by hand it may have ended, and another has its number now.
+            # `found` is another flow's. If its coroutine entered by hand, it can have ended, and
+            # this frame can have its number: an entry of this flow by the same code comes first.
             return next((one for one in reversed(likely) if one.code is here.code), found)
         same = [one for one in likely if one.same(here)]
         for some in (same, likely, [one for one in ours if not one.around(frame)], ours):
@@ -194,8 +195,8 @@ def _refuse(what: Named, failure: BaseException | None, others: bool) -> None:
     text = f"{what._what()} is left, but was not entered"
     if others:
         text += (
-            " by this statement, thread or task; what others hold by this lock object is left to "
-            "them. Where an end comes from elsewhere, keep the hold: hold = lock.acquire(), then "
+            " by this statement, thread or task; other holds of this lock object belong to other "
+            "callers. To release it in another place, keep the hold: hold = lock.acquire(), then "
             "hold.release()"
         )
     if failure is None:
@@ -223,8 +224,8 @@ def _silent(hold: Any, what: Callable[[], str], silence: StoreUnavailable) -> bo
     """Log a failed release if the body was protected; return False, as it may not be released."""
     if hold._before is None:
         log.warning(
-            "%s was held to the end of its body, but could not be given back (%s). It is "
-            "withdrawn when the store answers, or expires; until then others wait for it",
+            "%s was held to the end of its body, but could not be released (%s). It is withdrawn "
+            "when the store answers, or expires; until then others wait for it",
             what(),
             silence,
         )
@@ -269,6 +270,6 @@ LATE = frozenset({Loss.EXPIRED, Loss.UNREACHABLE, Loss.MAX_HOLD, Loss.CLOSED})
 
 def _story(what: str, reason: Loss) -> str:
     return (
-        f"{what} was lost before its body ended: {reason}. Another may hold it since; what the "
-        "body did last may have to be undone (fenced writes were refused)"
+        f"{what} was lost before its body ended: {reason}. Another client may hold it now; undo "
+        "the last side effects of the body (fenced writes were refused)"
     )

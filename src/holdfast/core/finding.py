@@ -20,7 +20,7 @@ FULL = 0.9
 
 
 class Level(enum.StrEnum):
-    """The state: as it should be, worth a look, or unusable."""
+    """The state: correct, worth attention, or unusable."""
 
     OK = "ok"
     WARN = "warn"
@@ -28,7 +28,7 @@ class Level(enum.StrEnum):
 
 
 class Finding(NamedTuple):
-    """One thing that was examined. ``remedy``: what to do, unless all is well."""
+    """One result. ``remedy``: what the user can do; empty if the state is correct."""
 
     level: Level
     subject: str
@@ -44,17 +44,17 @@ Table = Mapping[str, Callable[[V], Found]]
 
 
 def ok(text: str, subject: str = "") -> Finding:
-    """It is as it should be."""
+    """Return a finding for a correct state."""
     return Finding(Level.OK, subject, text)
 
 
 def warn(text: str, remedy: str = "", subject: str = "") -> Finding:
-    """It is worth a look."""
+    """Return a finding that is worth attention."""
     return Finding(Level.WARN, subject, text, remedy)
 
 
 def fail(text: str, remedy: str = "", subject: str = "") -> Finding:
-    """The store can't be used in this state."""
+    """Return a finding for a store that can't be used."""
     return Finding(Level.FAIL, subject, text, remedy)
 
 
@@ -93,21 +93,20 @@ def latency(
 def clock(ahead: float, by: float = 0.0) -> Finding:
     """Compare the server's clock, ``ahead`` seconds ahead of ours, plus or minus ``by``."""
     if abs(ahead) - by < APART_S:
-        return ok(f"{ahead * 1000:+.0f} ms beside ours")
+        return ok(f"{ahead * 1000:+.0f} ms from ours")
     way = "ahead of" if ahead > 0 else "behind"
     return warn(
         f"{abs(ahead):,.1f} s {way} ours. That alone does no harm, "
-        "but when it is put right by a jump, leases end sooner or later than their holders think",
-        "have both machines follow the time of the network (NTP), which moves clocks gently",
+        "but if a jump corrects it, leases end earlier or later than their holders expect",
+        "let both machines follow network time (NTP), which adjusts clocks gradually",
     )
 
 
 def lines(wrong: int) -> Finding:
     """Return the finding for names whose line contradicts their claims; ``wrong``: how many."""
     if not wrong:
-        return ok("each says what its claims say")
+        return ok("each agrees with its claims")
     return warn(
-        f"{wrong:,} names whose line says something else than their claims: somebody has "
-        "changed the tables by hand",
-        "nothing: whoever next wants the name puts its line right",
+        f"{wrong:,} names whose line contradicts their claims: the tables were changed by hand",
+        "nothing: the next claim on the name repairs its line",
     )

@@ -1,7 +1,7 @@
 """Kinds of functions: one that is awaited, or one whose body runs after its call.
 
-Partials, methods and objects that can be called are looked through. The flags of the code decide,
-because ``inspect`` is slow to import.
+Partials, methods and callable objects are resolved. The flags of the code decide, because
+``inspect`` is slow to import.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-#: Flags of code: of a coroutine function, also one of ``types.coroutine``; of a generator function,
+#: Flags of code: of a coroutine function (or one of ``types.coroutine``); of a generator function,
 #: with or without ``async``.
 _COROUTINE, _GENERATOR = 0x80 | 0x100, 0x20 | 0x200
 

@@ -55,7 +55,7 @@ class HoldBase:
         if not lease.renewing:
             ctx.unrenewed.add(self)
 
-    # -- looking ---------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -76,8 +76,8 @@ class HoldBase:
         """
         if not self._ctx.store.capabilities.fences:
             raise NotSupported(
-                f"{self._ctx.store.label} gives no fences, so nothing can tell a late write of "
-                f"{self.name!r} from a good one; use a store of holdfast's own where one is needed"
+                f"{self._ctx.store.label} gives no fences, so a late write of {self.name!r} can't "
+                "be recognised; use a native store of holdfast where a fence is needed"
             )
         return self._lease.fence
 
@@ -93,7 +93,7 @@ class HoldBase:
 
     @property
     def lost(self) -> Loss | None:
-        """The reason of the loss, or None if the hold isn't lost. Once lost it stays lost."""
+        """The reason of the loss, or None if the hold isn't lost. A loss is permanent."""
         lease = self._lease
         if lease.end is None:
             if self._epoch != self._ctx.epoch:
@@ -170,7 +170,7 @@ class HoldBase:
             if lease.reason is None and self._epoch == self._ctx.epoch:
                 self._ctx.orphans.append(lease)
 
-    # -- doing -----------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------
 
     async def _release(self) -> bool:
         level = self._count
@@ -232,7 +232,7 @@ class HoldBase:
         return self._lease.before
 
     def _forked(self) -> bool:
-        """It is lost before its release: does the parent process own it, so that none is sent?"""
+        """True if the parent process owns the lost hold, so that nothing is sent."""
         lease = self._lease
         lease.before = lease.reason
         if lease.reason is Loss.FORKED:
@@ -251,7 +251,7 @@ class HoldBase:
             raise
 
     def _what(self) -> str:
-        """Return the words for it in an error."""
+        """Return the name for an error."""
         return f"{self._lease.claim.spec.kind} {self.name!r}"
 
     def _cut(self, level: int) -> None:
@@ -386,7 +386,7 @@ class HoldBase:
         if isinstance(answer, Exception):
             raise answer
         raise StoreUnavailable(
-            f"{ctx.store.label} says that {self.name!r} waits, though we hold it"
+            f"{ctx.store.label} answers that {self.name!r} waits, though this client holds it"
         )
 
     def _story(self, reason: Loss) -> str:

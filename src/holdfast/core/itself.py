@@ -9,7 +9,7 @@ certain, and is only reported, if
 
 * a task waits inside a ``with`` of another task, or of the thread that runs its loop,
 * a generator or a stack entered the hold,
-* the hold ends without a release, or another part of the program has it and may release it,
+* the hold ends without a release, or another part of the program can release it,
 * a timer may end the wait.
 """
 
@@ -43,7 +43,7 @@ _AWAITING = frozenset({"CACHE", "EXTENDED_ARG", "GET_AWAITABLE", "LOAD_CONST", "
 
 
 class Own(NamedTuple):
-    """A hold of the very thread or task that waits."""
+    """A hold of the thread or task that waits."""
 
     hold: HoldBase
     #: The group of holds that it belongs to, if it was acquired together with others.
@@ -73,18 +73,18 @@ async def refuse(ctx: Context, spec: Spec) -> None:
     del own, around  # because an error that is kept would keep the holds
     if sum(weights) + spec.weight > lines[0].capacity:
         raise NotSupported(
-            f"{spec.kind} {spec.name!r} would wait for itself for ever: {what}. Release it "
-            "first, hand the hold on to what needs it, or give the wait an end (timeout=)"
+            f"{spec.kind} {spec.name!r} would wait for itself forever: {what}. Release it first, "
+            "pass the hold to the code that needs it, or limit the wait (timeout=)"
         )
 
 
 def words(ctx: Context, spec: Spec) -> str:
-    """Return words if the thread or task that waits for this name holds it; else nothing."""
+    """Return a text if the thread or task that waits for this name holds it; else nothing."""
     return told(find(ctx, spec))
 
 
 def told(own: list[Own]) -> str:
-    """Return the same words for these holds."""
+    """Return the text for these holds."""
     if not own:
         return ""
     return "this very thread or task holds it, by the hold taken at " + " and at ".join(
@@ -143,13 +143,13 @@ def _seen(hold: HoldBase) -> tuple[Spot, tuple[object, ...]] | None:
 
 
 def _endless(own: Own) -> bool:
-    """Does it last until its ``with`` releases it?"""
+    """Does the hold last until its ``with`` releases it?"""
     lease = own.hold._lease
     return lease.renewing and lease.stop_at == math.inf and not _handed_on(own)
 
 
 def _handed_on(own: Own) -> bool:
-    """Is it referenced from more than our own records and one variable of its ``with``?"""
+    """Does the hold have more references than our own records and one variable of its ``with``?"""
     lock = own.hold._lock() if own.hold._lock is not None else None
     given = int(lock is not None and own.hold in lock._given)
     # `own`; the lock; and the entry, the several, or what the statement calls at its end.

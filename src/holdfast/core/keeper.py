@@ -1,13 +1,13 @@
 """The renewer: one thread or task per client renews all its leases.
 
-Renewals go out in batches, one round trip each; which lease is due when stands in ``schedule``.
+Renewals go out in batches, one round trip each; ``schedule`` defines when a lease is due.
 
-What fails is tried again inside the lease, sooner and sooner apart than a third of it; an error
-never ends a renewal, only the deadline does. When that passes, or the store says that the claim
-is gone, the hold is lost: the reason is written down, every waiter is woken, the callbacks run.
+A failed renewal is repeated within the lease, with shorter pauses. An error never ends the renewing
+of a lease; only its deadline does. When that passes, or the store reports that the claim is gone,
+the hold is lost: the reason is recorded, waits are woken, callbacks run.
 
-The renewer never keeps a claim that waits. It starts when a hold needs it, and ends some seconds
-after the last one. Finalizers take no lock: they mark a lease as an orphan, and the renewer looks.
+The renewer never renews a waiting claim. It starts when a hold needs it, and ends some seconds
+after the last one. Finalizers take no lock: they only mark a lease as an orphan for the renewer.
 """
 
 from __future__ import annotations
@@ -31,44 +31,45 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: With nothing to do it lingers this long before it ends, so that a loop that takes and frees a
-#: lock neither wakes nor starts it each time.
+#: The idle time in seconds after which it ends. A loop that acquires and releases a lock then
+#: neither wakes nor starts it each time.
 LINGER_S = 5.0
-#: After a grant by push it sleeps no longer than this, for as long as it would linger.
+#: Maximum sleep after a grant by push, during `LINGER_S` seconds.
 BRISK_S = 0.4
-#: A first request is given no longer, lest one that is lost keeps others from being renewed; each
-#: repetition is given twice as long, for a store that is only slow.
+#: The time-out of a first request in seconds: a lost one must not keep other leases from being
+#: renewed. Each repetition gets twice the time, for a store that is only slow.
 FIRST_ASK_S = 1.0
-#: No request is given more of what is left of the nearest lease, so that some more can follow:
-#: who asks a silent store loses all that the last request took, and this is what has an end.
+#: Maximum part of the nearest lease for one request, so that others can follow it. Without this, a
+#: request to a silent store could take the whole rest of the lease.
 ASK_PART = 1 / 3
-#: A store that did not answer when it was looked at is looked at again this much later.
+#: The pause after which a store that did not answer a check for lost data is checked again.
 AGAIN_S = 0.25
-#: What an error of a callback is said of.
+#: The subject of a log line about an error of a callback.
 TOLD = "the on_lost callback of {!r}"
 
 
 class Keeper:
-    """Renews the leases of one client, and tells whoever must know when one is lost."""
+    """Renews the leases of one client, and reports a loss to its waits and callbacks."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        #: Those that could not be carried out at once.
+        #: The undos that could not be carried out immediately.
         self._undos = Undos()
-        #: When to look at the store next, while anything is kept.
+        #: When to check the store for lost data, while there is any lease.
         self._look_at = math.inf
         self._latch = ctx.runtime.latch()
         self._schedule = Schedule(self._latch.set)
         self._wake_at = math.inf
-        #: The turn of the one that runs, set by one atomic step. It gives True once: to the thread
-        #: or task that begins, or to the interrupted caller, after whom that one does nothing.
+        #: The turn of the running thread or task, set by one atomic step. It yields True once: to
+        #: the thread or task that begins, or to its interrupted caller; then that thread or task
+        #: ends.
         self._turns: dict[int, Iterator[bool]] = {}
         self._started = False
         self._stopped = self._forgotten = False
         self._idle_since = 0.0
-        #: Until then it sleeps only for short.
+        #: Until this time it sleeps at most `BRISK_S`.
         self._brisk_until = -math.inf
-        #: It is at work: what it has taken out of the schedule may be nowhere for a moment.
+        #: True while it works: a lease that it has taken out of the schedule can be in no list.
         self._awake = False
         #: The batch that is being renewed.
         self._asked: list[Lease] = []
@@ -76,26 +77,26 @@ class Keeper:
     # -- called by holds and claims, from any thread -----------------------------------------
 
     def add(self, lease: Lease, due: float) -> None:
-        """Renew this lease from ``due`` on, every third of its ttl."""
+        """Renew this lease from ``due`` on, each third of its ttl."""
         self._schedule.add(lease, due)
         if due < self._wake_at or not self._started:
             self._rouse_for(lease)
 
     def add_early(self, lease: Lease, due: float) -> None:
-        """Renew this lease, or look at it, sooner than others of its kind."""
+        """Renew or check this lease at ``due``, earlier than its length would make it due."""
         self._schedule.add_own(lease, due)
         if due < self._wake_at or not self._started:
             self._rouse_for(lease)
 
     def add_pushed(self, lease: Lease, due: float) -> None:
-        """The same for one that was granted by a push. More will come, each of them sooner due
-        than what there is: so that none of them has to wake the renewer, at the very moment at
-        which somebody waits for our caller to continue, it looks for itself, for a while."""
+        """Like `add_early`, for a hold that was granted by a push. More such holds will come, each
+        due earlier than the last planned wake-up. So that they don't have to wake the renewer while
+        their callers continue, it wakes by itself more often for a while."""
         self._brisk_until = due + LINGER_S
         self.add_early(lease, due)
 
     def pace(self, lease: Lease, sent: float) -> None:
-        """The length of this lease changed by a request that was sent at that time."""
+        """Schedule a lease again whose length was changed by a request sent at ``sent``."""
         self.drop(lease)
         if lease.renewing:
             lease.every = renew_every(lease.longest(sent))
@@ -104,28 +105,28 @@ class Keeper:
             self.add_early(lease, lease.deadline)
 
     def watch(self, lease: Lease) -> None:
-        """Look at this lease when its deadline passes, though it isn't renewed."""
+        """Check this lease when its deadline passes, although it isn't renewed."""
         if not lease.renewing and not lease.watched and lease.end is None:
             lease.watched = True
             self.add_early(lease, lease.deadline)
 
     def drop(self, lease: Lease) -> None:
-        """Renew it no more."""
+        """Stop renewing this lease."""
         self._schedule.drop(lease)
 
     def later(self, leave: Undo, until: float) -> None:
-        """Carry out this undo as soon as the store answers again; give up at ``until``. A
-        suspect one is gone on with as long as the join that it undoes may be under way."""
+        """Carry out this undo as soon as the store answers again; give up at ``until``. A suspect
+        undo is repeated while a copy of the join that it undoes can be under way."""
         until += TOMB_S if leave.suspect else 0.0
         self._undos.add(self._ctx.now(), leave, until)
         try:
             self._rouse()
         except RuntimeError as failure:
-            text = "no keeper can be started (%s): a claim on %r is withdrawn with the next hold"
+            text = "the renewer can't be started (%s): %r is withdrawn with the next hold"
             log.warning(text, failure, leave.name)
 
     def lose(self, lease: Lease, reason: Loss) -> None:
-        """The hold is lost: write it down, wake who waits for that, call who asked for it."""
+        """The hold is lost: record it, wake the waits for it, run its callbacks."""
         lease.reason = lease.reason or reason
         if lease.end is not None:
             return
@@ -139,7 +140,7 @@ class Keeper:
         self.tell(lease)
 
     def tell(self, lease: Lease) -> None:
-        """Call who asked to be told of the loss; each is called once, whoever comes first."""
+        """Run the callbacks for the loss. Each runs once, by the first thread that takes it."""
         hold = lease.hold_ref() if lease.hold_ref is not None else None
         while hold is not None and lease.reason is not None and lease.callbacks:
             try:
@@ -148,7 +149,7 @@ class Keeper:
                 return  # another thread took it
             try:
                 self._ctx.runtime.follow(call(hold, lease.reason), TOLD.format(lease.name))
-            except BaseException as stop:  # what it exits by isn't for whoever calls it here
+            except BaseException as stop:  # a SystemExit must not end the caller's thread or task
                 if self._ctx.runtime.interrupts(stop):
                     raise
                 log.exception("%s raised", TOLD.format(lease.name))
@@ -159,18 +160,19 @@ class Keeper:
         self._latch.set()
 
     def next_due(self) -> float:
-        """When there is something to do next; ``inf`` if there is nothing to do."""
+        """When the next work is due; ``inf`` if there is none."""
         if self._awake or self._asked:
             return -math.inf
         soonest = min(self._nexts(), default=math.inf)
         return soonest if soonest == math.inf else min(soonest, self._look_at)
 
     def pending(self) -> int:
-        """How many leases are kept, and undos outstanding."""
+        """The number of leases and outstanding undos."""
         return len(self._schedule) + len(self._undos)
 
     def give_up(self, reason: Loss) -> list[Undo]:
-        """The client closes: every lease is lost; the leaves that remain to be carried out."""
+        """The client closes: every lease is lost. Returns the undos that remain to be carried
+        out."""
         leaves = list(self._undos)
         leases = self._schedule.empty() + self._asked
         leases += [hold._lease for hold in self._ctx.all_unrenewed()]
@@ -192,45 +194,46 @@ class Keeper:
                 self._ctx.runtime.background(run, over, "holdfast-keeper")
             else:
                 self._latch.set()
-        except BaseException:  # the next hold tries again, unless it has begun all the same
+        except BaseException:  # the next hold tries again, unless the thread or task has begun
             if self._turns.get(0) is turn and next(turn, False):
                 self._started = False
                 del self._turns[0]
             raise
 
     def _rouse_for(self, lease: Lease) -> None:
-        """Rouse it to renew this lease; without a renewer nothing is held, as it would be lost."""
+        """Start or wake it for this lease. Raise if that fails: the lease would be lost
+        unnoticed."""
         try:
             self._rouse()
         except RuntimeError as failure:
-            if "shutdown" in str(failure):  # in an exit handler: its ttl must do
+            if "shutdown" in str(failure):  # in an exit handler: the hold lasts for its ttl
                 log.warning("%r isn't renewed, as the interpreter ends: %s", lease.name, failure)
                 return
-            lease.due = -math.inf  # an entry at its own time doesn't count any more
+            lease.due = -math.inf  # its own entry no longer counts
             self._schedule.drop(lease)
             raise HoldfastError(
-                f"{lease.name!r} can't be renewed, because its keeper can't be started: {failure}. "
-                f"Raise the limit of threads or tasks, or end some; then {lease.remedy}"
+                f"{lease.name!r} can't be renewed, because its renewer can't be started: "
+                f"{failure}. Raise the limit of threads or tasks, or end some; then {lease.remedy}"
             ) from failure
 
     def forgotten(self) -> None:
-        """Nobody has the client any more, though maybe its locks: sleep no longer than usual
-        lingering, and linger no more. Takes no lock, as a finalizer calls it."""
+        """No caller refers to the client; there can still be holds. Sleep at most `LINGER_S`, and
+        end without waiting when there is no work. Takes no lock, because a finalizer calls it."""
         self._forgotten = True
         self._latch.set()
 
     async def _run(self, turn: Iterator[bool]) -> None:
         if not next(turn, False):
-            return  # its start was interrupted, and counts as none
-        # It lingers even if the hold that it was started for has ended by now.
+            return  # its start was interrupted, and doesn't count
+            # It lingers even if the hold that it was started for has already ended.
         self._idle_since = self._ctx.now()
         self._look_at = self._idle_since + self._ctx.store.watch_every
         while not self._stopped and await self._round():
             pass
 
     def _over(self, turn: Iterator[bool]) -> None:
-        """It ended, for want of work or because somebody cancelled the task: the next hold starts
-        another. What came in while it ended is looked for after that, so nothing is overlooked."""
+        """It ended, because there was no work or because its task was cancelled. The next hold
+        starts another one. Work that was added during the end is found here, so none is missed."""
         if self._turns.get(0) is not turn:
             return
         for lease in self._asked:
@@ -241,17 +244,17 @@ class Keeper:
             try:
                 self._rouse()
             except RuntimeError:
-                log.exception("the keeper of %s can't go on now", self._ctx.store.label)
+                log.exception("the renewer of %s can't be started now", self._ctx.store.label)
 
     async def _round(self) -> bool:
-        """One round of work and sleep; False when there has been nothing to do for long."""
+        """One round of work and sleep; False after `LINGER_S` seconds without work."""
         ctx = self._ctx
         self._awake = True
         ctx.drain_orphans()
         if self._schedule.crowded:
             self._schedule.clear_away()
         if ctx.now() >= self._look_at and not self._schedule.in_trouble(ctx.now()):
-            await self._look()  # in trouble every moment counts, and a silent store tells nothing
+            await self._look()  # not if a retry is due soon: a check of a silent store takes time
         batch = self._asked = []
         self._schedule.take(ctx.now(), ctx.store.keep_batch, batch)
         if batch:
@@ -269,7 +272,7 @@ class Keeper:
         return True
 
     async def _look(self) -> None:
-        """Look whether the store has lost data; if so, renew everything at once."""
+        """Check if the store has lost data; if so, renew everything immediately."""
         ctx = self._ctx
         every = ctx.store.watch_every
         if next(self._nexts(), None) is None:
@@ -281,21 +284,21 @@ class Keeper:
             self._look_at = ctx.now() + min(AGAIN_S, every / 4)
             return
         except Exception:
-            log.exception("looking at %s failed; it will be tried again", ctx.store.label)
+            log.exception("%s: the check for lost data failed; it is repeated", ctx.store.label)
             changed = False
         now = ctx.now()
         self._look_at = now + every
         if changed:
-            log.warning("%s isn't what it was; all holds are renewed", ctx.store.label)
+            log.warning("%s has changed or lost data; all holds are renewed", ctx.store.label)
             self._schedule.hasten(now)
 
     def _plan(self, now: float) -> float | None:
-        """Seconds to sleep. The plan is announced before it is checked, so that of a lease that
-        comes in between either its caller sees the plan or we see the lease."""
+        """Seconds to sleep. The plan is published before it is checked: if a lease is added in
+        between, either its caller sees the plan or this method sees the lease."""
         brisk = now + BRISK_S if now < self._brisk_until else math.inf
         self._wake_at = min(self._soonest(now), brisk)
         target = min(self._wake_at, self._soonest(now))
-        # It also wakes for a look if it has nothing to keep, as something may come meanwhile.
+        # It also wakes to check the store without any lease: a lease can be added until then.
         if self._forgotten:
             target = min(target, now + LINGER_S) if target < math.inf else target
         return None if target == math.inf else max(0.0, min(target, self._look_at) - now)
@@ -314,7 +317,7 @@ class Keeper:
             yield self._undos.soonest()
 
     def _free(self) -> float:
-        """How many seconds remain until the next renewal is due."""
+        """Seconds until the next renewal is due."""
         return min(self._schedule.soonest(), default=math.inf) - self._ctx.now()
 
     async def _renew(self, batch: list[Lease]) -> None:
@@ -330,7 +333,7 @@ class Keeper:
             elif not lease.renewing:
                 self.watch(lease)
             elif lease.stop_at < math.inf and lease.capped():
-                self.add_early(lease, lease.deadline)  # max_hold: nothing left to ask for
+                self.add_early(lease, lease.deadline)  # max_hold allows no further renewal
             else:
                 asked.setdefault(lease.kind, []).append(lease)
         size = ctx.store.keep_batch
@@ -350,7 +353,7 @@ class Keeper:
         except StoreUnavailable as failure:
             answers = [failure] * len(leases)
         except Exception as failure:
-            log.exception("renewing at %s failed; it will be tried again", ctx.store.label)
+            log.exception("%s: renewing failed; it is repeated", ctx.store.label)
             answers = [failure] * len(leases)
         self._learn(leases, answers, sent)
 
@@ -364,7 +367,7 @@ class Keeper:
             if not isinstance(answer, Held):
                 self._trouble(lease, answer, now)
                 continue
-            if answer.fence != lease.fence:  # it was over; a late copy of its join entered again
+            if answer.fence != lease.fence:  # it had expired; a late copy of its join entered again
                 self._let_go(lease, lease.loss(now) or Loss.EXPIRED)
                 continue
             if answer.expires_in != length:
@@ -377,20 +380,21 @@ class Keeper:
         self._schedule.add_renewed(renewed, sent)
 
     def _trouble(self, lease: Lease, answer: object, now: float) -> None:
-        """It was not renewed: it is gone, or is tried again."""
+        """The lease was not renewed: it is lost, or the renewal is repeated."""
         if isinstance(answer, Gone):
             self._let_go(lease, lease.loss(now) or answer.reason)
             return
         lease.failures += 1
         if lease.failures == 1:
             left = lease.deadline - now
-            text = "renewing %r failed (%s); %.1f s left to succeed"
+            text = "renewing %r failed (%s); %.1f s left for a retry"
             log.warning(text, lease.name, answer, left)
         pause = back_off(lease.failures, self._ctx.runtime.jitter(), lease.every / 4)
         self.add_early(lease, min(now + pause, max(lease.deadline, now)))
 
     def _let_go(self, lease: Lease, reason: Loss) -> None:
-        """Lost: also withdraw the claim, so that nobody waits for what is left of its ttl."""
+        """The hold is lost: also withdraw its claim, so that no waiter waits for the rest of its
+        ttl."""
         self.lose(lease, reason)
         now, undo = self._ctx.now(), lease.undo(reason)
         self._undos.add(now, undo, now + undo.ttl)

@@ -1,10 +1,10 @@
-"""The record of a hold, and the terms on which it is held.
+"""The lease of a hold, and the terms of the hold.
 
-The renewer knows only leases, so that a hold that nobody refers to any more is collected, warns,
-and is no longer renewed. A lease ends once: released, detached or lost. A loss is final as soon
-as anybody has seen it: ``loss`` writes down what it saw, so a renewal that is answered late can't
-bring a hold back. Only an answered renewal moves the deadline forward, and only a request for a
-shorter lease moves it back: the answer to a renewal that was sent before moves it no further.
+The renewer refers to leases only, not to holds: a hold that has no other reference is collected,
+warns, and is no longer renewed. A lease ends once: released, detached or lost. A loss is final once
+it was seen: ``loss`` records it, so a late reply to a renewal can't bring the hold back. Only an
+answered renewal moves the deadline forward. Only a request for a shorter lease moves it back; the
+reply to a renewal that was sent before such a request can't move it beyond the shorter lease.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OnLost: TypeAlias = "Callable[[HoldBase, Loss], object]"
 
 
 class Terms(NamedTuple):
-    """How a hold is to be treated while it lasts: the options of a lock that stores don't see."""
+    """The terms of a hold: the options of a lock that stores don't see."""
 
     auto_renew: bool = True
     max_hold: float = math.inf
@@ -35,7 +35,7 @@ class Terms(NamedTuple):
 
 
 class Shorter:
-    """A request for a shorter lease: sent at ``at`` for ``length`` seconds. A store may handle it
+    """A request for a shorter lease, sent at ``at`` for ``length`` seconds. A store can handle it
     after any request that is sent before ``until``, and cut the lease to ``length`` then."""
 
     __slots__ = ("at", "length", "until")
@@ -44,46 +44,47 @@ class Shorter:
         self.at, self.length, self.until = at, length, at + TOMB_S
 
     def answered(self, now: float) -> None:
-        """No copy of it is under way any more."""
+        """No copy of the request is under way."""
         self.until = now
 
 
 class Lease:
-    """The state of one hold. Written by the renewer and by the caller, without a lock: every write
-    is final or monotonic, except the deadline, which moves back when a shorter lease is asked for.
-    That is written down first (``shorter``), and bounds what any other answer makes of it."""
+    """The state of one hold. The renewer and the caller write it without a lock: each write is
+    final or monotonic, except the deadline, which moves back when a shorter lease is requested.
+    Such a request is recorded first (``shorter``), and bounds the deadline that other replies
+    give."""
 
-    #: What it has as long as nothing happens to it; most leases never have anything else.
+    #: The usual values; most leases never get others.
     due = min_until = 0.0
     closing = orphan = watched = False
-    #: Was it put into the schedule at its own time?
+    #: Does the schedule have a separate entry for it?
     own = False
-    #: The number of its releases under way; and was one not answered?
+    #: The number of its releases under way; and was one of them not answered?
     leaving = 0
     unheard = False
-    #: What the last of them sends.
+    #: The request of the last of them.
     sent: Undo
-    #: Was less asked for than its ttl, because ``max_hold`` allows no more?
+    #: Was a renewal shorter than the ttl, because of ``max_hold``?
     cut = False
     failures = 0
     end: State | None = None
     reason: Loss | None = None
-    #: Why it was lost, if it was, when it began to be released.
+    #: The loss that was known when its release began.
     before: Loss | None = None
     hold_ref: Callable[[], HoldBase | None] | None = None
-    #: The requests for a shorter lease that bound the deadline; most leases never have any.
+    #: The requests for a shorter lease that bound the deadline; most leases have none.
     shorter: Sequence[Shorter] = ()
     _renewal: Renewal | None = None
-    #: What it is of: each kind has its own verb that renews it.
+    #: The kind of lease; each kind has its own verb to renew it.
     kind = "hold"
     #: Is it an error to lose it?
     grave = True
-    #: What to do when it could not be kept.
+    #: What a caller can do after a loss, for messages.
     remedy = "acquire it again"
-    #: What is said of one whose hold was forgotten.
+    #: The warning for a hold that was collected without a release.
     forgotten = (
         "a hold on {} was collected without release(); "
-        "it is renewed no more. Use `with`, or keep the hold and release it"
+        "it is no longer renewed. Use `with`, or keep the hold and release it"
     )
 
     def __init__(
@@ -93,7 +94,7 @@ class Lease:
         self.fence = fence
         self.deadline = until
         self.ttl = claim.spec.ttl
-        #: The longest that was asked for so far: the store may keep the claim for so long, unheard.
+        #: The longest ttl requested so far: the store can keep the claim this long without renewal.
         self.longest_asked = self.ttl
         self.weight = self._entered_with = claim.spec.weight
         self.every = self.ttl / RENEWALS
@@ -105,22 +106,22 @@ class Lease:
 
     @property
     def name(self) -> str:
-        """What is held."""
+        """The name that is held."""
         return self.claim.spec.name
 
     def undo(self, reason: Loss) -> Undo:
-        """What releases it when it is lost, for this reason, or when its client is closed."""
+        """The request that releases it: after a loss, or when its client is closed."""
         del reason
         return Leave(self.name, self.claim.id, self.fence, 0.0, self.suspect, self.longest_asked)
 
     def again(self) -> tuple[Undo]:
-        """What a close sends while a release is under way, because it ends the connections:
-        whichever comes second finds no claim, and that is no loss."""
+        """The request that a close sends while a release is under way, because it ends the
+        connections. The second of both finds no claim; that is no loss."""
         self.unheard = True
         return (self.sent,)
 
     def loss(self, now: float) -> Loss | None:
-        """Why it is lost, or None; what is seen here stays true."""
+        """The reason of the loss, or None. A loss that this has returned is final."""
         if self.reason is None and self.end is None and now >= self.deadline:
             if self.capped() or (self.cut and not self.failures):  # a store may grant a bit less
                 self.reason = Loss.MAX_HOLD
@@ -129,11 +130,11 @@ class Lease:
         return self.reason
 
     def renewed(self, sent: float, lease: float, now: float) -> bool:
-        """Move the deadline after an answered keep; False if it came too late to count."""
+        """Move the deadline after an answered keep; False if the reply came too late."""
         return self.prolonged(sent, deadline(sent, lease), now)
 
     def prolonged(self, sent: float, until: float, now: float) -> bool:
-        """The same, where the deadline of such a keep is known."""
+        """Like `renewed`, with the deadline that the keep gives."""
         if now >= self.deadline:
             self.loss(now)
         if self.reason is not None:
@@ -144,31 +145,31 @@ class Lease:
             until = self._bounded(sent, until)
         if until > self.deadline:
             self.deadline = until
-            if self.shorter:  # also where another thread asked for less just now
+            if self.shorter:  # another thread can have requested less just now
                 self.deadline = min(self.deadline, self._bounded(sent, until))
         self.failures = 0
         return self.reason is None
 
     def shorten(self, sent: float, length: float) -> Shorter:
-        """From ``sent`` on a shorter lease is asked for, also if that fails: some stores cut the
-        lease to what was asked for last, others do if their clock is set back. Called before it is
-        sent, because nobody may hear of the answer."""
+        """Record that a shorter lease is requested from ``sent`` on. It counts even if the request
+        fails: some stores cut the lease to the last requested length, others do so after their
+        clock is set back. Called before the request is sent, because its reply can be lost."""
         one = Shorter(sent, length)
-        # An answer is some seconds late at most, so what was over earlier bounds none.
+        # A reply is late by some seconds at most, so a request that ended before bounds none.
         self.shorter = [old for old in self.shorter if sent < old.until + TOMB_S] + [one]
         self.ttl = length
         self.deadline = min(self.deadline, deadline(sent, length))
         return one
 
     def _bounded(self, sent: float, until: float) -> float:
-        """How long an answer to a request of that time may be believed at most."""
+        """The latest deadline that a reply to a request sent at ``sent`` can give."""
         for one in self.shorter:
             if sent < one.until:
                 until = min(until, deadline(max(sent, one.at), one.length))
         return until
 
     def longest(self, now: float) -> float:
-        """The longest lease that may be believed if it is asked for now."""
+        """The longest lease that is valid if it is requested now."""
         return min([self.ttl, *(one.length for one in self.shorter if now < one.until)])
 
     def capped(self) -> bool:
@@ -176,7 +177,7 @@ class Lease:
         return self.deadline + margin(self.ttl) >= self.stop_at
 
     def length(self, wanted: float, now: float) -> float:
-        """For how many seconds it is renewed: never beyond ``max_hold``."""
+        """The seconds to renew it for: never beyond ``max_hold``."""
         left = self.stop_at - now
         if wanted <= left:
             return wanted
@@ -184,10 +185,9 @@ class Lease:
         return max(left, 0.001)
 
     def keep(self, now: float, length: float = 0.0) -> Keep:
-        """The request that renews it, for its ttl or another length: never beyond ``max_hold``. A
-        smaller weight than that of the claim goes with it each time, so that a downgrade whose
-        reply was lost is caught up. Where that isn't so, it is the same object as long as it asks
-        for the same."""
+        """The request that renews it, for its ttl or another length: never beyond ``max_hold``.
+        After a downgrade each request contains the smaller weight, because the reply to the
+        downgrade can be lost. Otherwise the same object is used for equal requests."""
         ttl = self.length(length or self.ttl, now)
         if self.weight < self._entered_with:
             return Keep(self.claim, self.fence, ttl, self.weight)

@@ -30,7 +30,7 @@ L = TypeVar("L", bound="LockBase")
 WHO_S = 0.1
 #: The capability of a store where a reentry renews a hold that isn't renewed otherwise.
 PROLONGS = "prolongs"
-#: Number of holds at which a lock object drops those that have ended.
+#: Number of holds at which a lock object drops ended holds.
 MANY = 16
 
 
@@ -138,8 +138,8 @@ class LockBase:
     async def _again(self, inside: HoldBase) -> tuple[HoldBase, str]:
         """Reentry: it is counted, costs no round trip, and never enters a lost hold.
 
-        At a store whose other clients expect it, a hold that isn't renewed is extended to our ttl
-        from now, never to less.
+        If reentry renews at this store (see `PROLONGS`), a hold that isn't renewed is extended to
+        our ttl from now, never to less.
         """
         inside.check()
         if not inside._lease.renewing and self._ctx.store.capabilities.reentry == PROLONGS:
@@ -195,7 +195,7 @@ class LockBase:
         )
 
     async def _blocker(self, holder: str) -> tuple[str, str]:
-        """Return the holder, and words for it, if the store names one; it is asked once more."""
+        """Return the holder, and a text for it, if the store names one; it is asked once more."""
         store = self._ctx.store
         who = f"held by {visible(holder)}" if holder else ""
         try:
@@ -216,7 +216,7 @@ class LockBase:
         return holder, f"{who or 'busy'}; {own}" if own else who
 
     def _is_own(self, holder: str) -> bool:
-        """Is the holder this very process?"""
+        """Is the holder this process?"""
         return holder == self._ctx.owner and not self._reentrant
 
     # -- with --------------------------------------------------------------------------------
@@ -252,10 +252,10 @@ class LockBase:
         return home is not None and home.left(self, failure, frame)
 
     def _what(self) -> str:
-        """Return the words for it in an error."""
+        """Return the name for an error."""
         return f"{self._spec.kind} {self._spec.name!r}"
 
-    # -- the habits of threading -------------------------------------------------------------
+    # -- as in threading ---------------------------------------------------------------------
 
     async def _release_one(self) -> bool:
         """Release the hold that this lock object returned last and that has not ended."""

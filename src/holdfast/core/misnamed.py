@@ -50,8 +50,8 @@ def usual(schemes: Iterable[str], builtin: Collection[str]) -> list[str]:
 def of_django(connection: Any, engines: Collection[str]) -> str:
     """Return the message for a connection of Django, with the URL of its database."""
     said = (
-        "a connection of Django's belongs to one thread and to its transactions, so no store uses "
-        "it; give a URL. (holdfast.sql.row_lock takes it, for a lock in its transaction.)"
+        "a connection of Django belongs to one thread and to its transactions, so no store uses "
+        "it; give a URL. (holdfast.sql.row_lock accepts it, for a lock in its transaction.)"
     )
     found = getattr(connection, "settings_dict", None)
     vendor = str(getattr(connection, "vendor", ""))
@@ -63,4 +63,4 @@ def of_django(connection: Any, engines: Collection[str]) -> str:
     port = f":{found['PORT']}" if found.get("PORT") else ""
     secret = ":PASSWORD" if found.get("PASSWORD") else ""
     login = f"{user}{secret}@" if user else ""
-    return f"{said} That of its database is {vendor}://{login}{host}{port}/{name}"
+    return f"{said} The URL of its database is {vendor}://{login}{host}{port}/{name}"

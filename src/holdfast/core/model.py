@@ -1,9 +1,9 @@
 """Data types: the claim, the replies of a store, and the records that listings show.
 
-Everything here is immutable and says nothing about how it is stored or sent. A claim's ``id``
-is a secret of 128 random bits, chosen before the first byte is sent: a process that knows it owns
-the claim. It therefore never shows in a ``repr``. The *fence* (the ticket of a claim that is held)
-is public: hand it to every resource that the lock guards.
+All types here are immutable and independent of how a store keeps or sends them. A claim's ``id`` is
+a secret of 128 random bits, chosen before the first byte is sent: a process that knows it owns the
+claim. So no ``repr`` contains it. The *fence* (the ticket of a held claim) is public: hand it to
+every resource that the lock protects.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from __future__ import annotations
 import enum
 from typing import Any, NamedTuple
 
-# Limits, with the unit in the name. A store refuses nothing within them.
+# Limits, with the unit in the name. A store accepts everything within them.
 NAME_BYTES_MAX = 512
 OWNER_BYTES_MAX = 256
 META_BYTES_MAX = 4096
 TTL_S_MIN = 0.010
 TTL_S_MAX = 86_400.0
 WAITERS_MAX = 10_000
-#: Capacity of a read-write lock: a reader weighs 1, a writer all of it.
+#: Capacity of a read-write lock: a reader weighs 1, a writer the whole capacity.
 RWLOCK_CAPACITY = 1 << 20
-#: The end of a detached hold's owner. Everybody who looks or waits is shown the owner.
+#: The end of a detached hold's owner, which listings and errors show.
 DETACHED = " (detached: nobody renews it)"
 PERMITS_MAX = RWLOCK_CAPACITY
 
 
 class Kind(enum.StrEnum):
-    """What a name is used as. One name is one kind at a time; mixing kinds is refused by name."""
+    """The kind of a name. A name has one kind at a time; another kind is refused with both
+    kinds."""
 
     LOCK = "lock"
     SEMAPHORE = "semaphore"
@@ -35,7 +36,7 @@ class Kind(enum.StrEnum):
 
 
 class Spec(NamedTuple):
-    """What somebody wants of a name: made once per lock object, shared by all its claims."""
+    """The request for a name: made once per lock object, shared by all its claims."""
 
     name: str
     kind: Kind
@@ -47,7 +48,7 @@ class Spec(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """One attempt to hold. The id is secret and is fixed before anything is sent."""
+    """One attempt to hold. The id is secret and is chosen before anything is sent."""
 
     id: str
     spec: Spec
@@ -58,12 +59,12 @@ class Claim(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """A request to keep one claim alive, or to change it while keeping it.
+    """A request to renew one claim, or to change it at the same time.
 
-    ``ttl`` is the lease wanted if it is (or now becomes) held, in seconds. ``weight`` shrinks
-    the claim (downgrade). ``new_id`` exchanges the secret and the owner: from then on only the new
-    ones count (adopt); where it is the old secret, the owner alone is exchanged (detach).
-    ``detach`` unties it from this process, so that it lives by its ttl alone.
+    ``ttl`` is the requested lease in seconds, if the claim is (or now becomes) held. ``weight``
+    shrinks the claim (downgrade). ``new_id`` replaces the secret and the owner: after that only the
+    new ones are valid (adopt); if it equals the old secret, only the owner is replaced (detach).
+    ``detach`` separates the claim from this process, so that it lasts for its ttl only.
     """
 
     claim: Claim
@@ -78,10 +79,10 @@ class Keep(NamedTuple):
 
 
 class Renewal(Keep):
-    """A keep that changes nothing, and is sent again and again, as the same object.
+    """A keep that changes nothing; the same object is sent repeatedly.
 
-    ``ready`` is for the store to which it is sent: what it has prepared once, so that it need not
-    do so each time. A copy comes without.
+    ``ready`` belongs to the store: data that it has prepared once, to save that work later. A copy
+    has none.
     """
 
     ready: Any = None
@@ -90,10 +91,10 @@ class Renewal(Keep):
 class Leave(NamedTuple):
     """A request to withdraw or release: by secret ``id``, or (break) by public ``ticket`` alone.
 
-    ``after`` keeps the name occupied for that many seconds more (min_hold). ``suspect`` says
-    that a join of this claim was retried or ended unknown, so a late copy of it may still
-    arrive: the store leaves a tombstone that the copy will find. It says for ``ttl`` and a while
-    that the claim was released (``Loss.RELEASED``), to whoever keeps it then.
+    ``after`` keeps the name occupied for that many more seconds (min_hold). ``suspect``: a join of
+    this claim was repeated or its outcome is unknown, so a late copy of it can still arrive. The
+    store then keeps a tombstone that refuses the copy. For ``ttl`` and a while, the tombstone
+    answers a keep of the claim with ``Loss.RELEASED``.
     """
 
     name: str
@@ -108,16 +109,17 @@ class Leave(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The claim is held: its fence, and how many seconds the store will keep it unasked."""
+    """The claim is held: its fence, and the seconds for which the store keeps it without
+    renewal."""
 
     fence: int
     expires_in: float
 
 
 class Waiting(NamedTuple):
-    """The claim stands in line behind at most ``position`` others; ask again in ``retry_in`` s.
+    """The claim is in the line behind at most ``position`` others; ask again in ``retry_in`` s.
 
-    ``watch`` is a note of the store to itself (whose death would matter); pass it to ``wait``.
+    ``watch`` is a note of the store for its own ``wait``: the claims whose death it must notice.
     """
 
     ticket: int
@@ -127,14 +129,15 @@ class Waiting(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A try that would have had to wait. ``holder`` is somebody ahead, for the message."""
+    """A try that would have had to wait. ``holder``: the owner of a claim ahead, for the
+    message."""
 
     retry_in: float
     holder: str
 
 
 class Gone(NamedTuple):
-    """The claim isn't in the line (any more): it expired, was broken, or never was there."""
+    """The claim is not in the line: it expired, was broken, or was never there."""
 
     reason: Loss
 
@@ -147,13 +150,13 @@ class Mismatch(NamedTuple):
 
 
 class Full(NamedTuple):
-    """The line is as long as a line may be."""
+    """The line has its maximum length."""
 
     waiters: int
 
 
 class Granted(NamedTuple):
-    """A push: the one who left made this claim a holder. It says nothing about a lease."""
+    """A push: a release made this claim a holder. It doesn't extend a lease."""
 
     fence: int
 
@@ -163,7 +166,7 @@ Joined = Held | Waiting | Refused | Mismatch | Full | Gone
 
 
 class Loss(enum.StrEnum):
-    """Why a hold ended without our release. ``RELEASED``: somebody else had its token."""
+    """Why a hold ended without our release. ``RELEASED``: by another process with its token."""
 
     EXPIRED = "expired"
     BROKEN = "broken"
@@ -176,7 +179,7 @@ class Loss(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """Where a hold stands. ``JEOPARDY``: renewals fail, and the deadline isn't reached yet."""
+    """The state of a hold. ``JEOPARDY``: renewals fail, and the deadline is not reached yet."""
 
     HELD = "held"
     JEOPARDY = "jeopardy"
@@ -186,12 +189,12 @@ class State(enum.StrEnum):
 
 
 class ClaimRecord(NamedTuple):
-    """One claim as people see it. ``age`` and ``expires_in`` are seconds, by the store's clock.
+    """One claim, for `inspect`. ``age`` and ``expires_in`` are seconds, by the store's clock.
 
-    ``fence`` names the claim to whoever wants to break it; on a store without fences it is a number
-    that only does that. An ``age`` below zero isn't known; what never expires has ``inf``.
-    ``kept`` is True for a claim that was released and keeps its name occupied until it expires, by
-    ``min_hold``: nobody renews it, and its process may have ended.
+    ``fence`` names the claim for a break; on a store without fences it is a number for that only. A
+    negative ``age`` is unknown; ``expires_in`` is ``inf`` if the claim never expires. ``kept``: the
+    claim was released and keeps its name occupied until it expires, by ``min_hold``; no client
+    renews it, and its process can have ended.
     """
 
     owner: str
@@ -206,17 +209,17 @@ class ClaimRecord(NamedTuple):
 
     @property
     def detached(self) -> bool:
-        """Is it a hold that was detached? Then nobody renews it, and its owner says so."""
+        """True for a detached hold: no client renews it, and its owner ends with `DETACHED`."""
         return self.held and not self.kept and self.owner.endswith(DETACHED)
 
     @property
     def who(self) -> str:
-        """The owner without the words that nobody renews its hold."""
+        """The owner without `DETACHED`."""
         return self.owner.removesuffix(DETACHED)
 
 
 class LineRecord(NamedTuple):
-    """One name as people see it: what it is used as, and its claims in the order of the line."""
+    """One name, for `inspect`: its kind, and its claims in the order of the line."""
 
     name: str
     kind: str
@@ -225,21 +228,21 @@ class LineRecord(NamedTuple):
 
     @property
     def holders(self) -> tuple[ClaimRecord, ...]:
-        """The claims that are held, first come first."""
+        """The held claims, in the order of their arrival."""
         return tuple(c for c in self.claims if c.held)
 
     @property
     def waiters(self) -> tuple[ClaimRecord, ...]:
-        """The claims that wait, in the order in which they will be served."""
+        """The waiting claims, in the order in which they will be granted."""
         return tuple(c for c in self.claims if not c.held)
 
 
 class Capabilities(NamedTuple):
-    """What a store can do, as data that callers may read before asking.
+    """The abilities of a store, as data that callers can read before they use it.
 
     ``semaphore``, ``rwlock``, ``election``, ``resize``, ``detach``, ``min_hold``, ``fences``,
-    ``queues`` and ``guards`` name operations: what is False raises :class:`NotSupported`. The other
-    booleans are properties, and the words say how well it is done, for people and for the kit.
+    ``queues`` and ``guards`` name operations: if one is False, it raises :class:`NotSupported`. The
+    other fields describe how well the store works, for users and for the conformance tests.
     """
 
     store: str
@@ -250,29 +253,29 @@ class Capabilities(NamedTuple):
     resize: bool = True
     detach: bool = True
     min_hold: bool = True
-    #: Has each grant a fence, ``hold.fence``?
+    #: Does each grant have a fence, ``hold.fence``?
     fences: bool = True
-    #: Has it serial queues, ``client.queue()``?
+    #: Does the store have serial queues, ``client.queue()``?
     queues: bool = False
     #: Does it keep the values of refresh guards, ``client.guard()``?
     guards: bool = False
-    #: Do the waiters stand in a line that people can see?
+    #: Is the line visible in `inspect`?
     visible_line: bool = True
-    #: Do people see the owner of a hold, and its note?
+    #: Are the owner of a hold and its note visible?
     owners: bool = True
-    #: Is a name one kind at a time, and another one refused?
+    #: Does a name have one kind at a time, and is another one refused?
     kinds: bool = True
-    #: Is the number of a semaphore's permits forgotten when nobody holds any?
+    #: Is the number of a semaphore's permits forgotten when no client holds any?
     permits_reset_when_idle: bool = True
     wakes_waiters: bool = True
-    #: Does a push make the waiter a holder? Else it only says that asking again is worth it.
+    #: Does a push make the waiter a holder? Else it is only a reason to ask again.
     wakeup_grants: bool = True
     across_processes: bool = True
     durable_fences: bool = True
-    #: Does the claim of a dead process end with its own ttl? Else with its session.
+    #: Does the claim of a dead process end with its ttl? Else with its session.
     own_expiry: bool = True
     crash_noticed: str = "ttl"
     clock: str = "store"
-    #: What entering again does to a hold that isn't renewed: ``"counted"``, or ``"prolongs"`` it to
-    #: the ttl of the lock that is entered, with a request.
+    #: The effect of reentry on a hold that isn't renewed: ``"counted"``, or ``"prolongs"``: a
+    #: request extends the hold to the ttl of the lock that is entered.
     reentry: str = "counted"

@@ -87,7 +87,7 @@ class MultiHoldBase:
             hold._at = here
 
     def _what(self) -> str:
-        """Return the words for them in an error."""
+        """Return the names for an error."""
         return f"all of {', '.join(map(repr, self.names))}"
 
     def _cut(self, level: int) -> None:
@@ -197,8 +197,8 @@ class MultiLockBase:
             names = ", ".join(map(repr, self.names))
             raise NotAcquired(
                 f"all of {names} not acquired: tried {waited}, {busy.name!r} "
-                f"{who or 'held by another'}; none is held now. Wait longer (timeout=) or come "
-                "back later",
+                f"{who or 'held by another client'}; none is held now. Wait longer (timeout=) or "
+                "try again later",
                 name=busy.name,
                 holder=holder.removesuffix(DETACHED),
                 waited=spent,
@@ -235,5 +235,5 @@ class MultiLockBase:
         return home is not None and home.left(self, failure, frame)
 
     def _what(self) -> str:
-        """Return the words for it in an error."""
+        """Return the names for an error."""
         return f"all of {', '.join(map(repr, self.names))}"

@@ -73,7 +73,7 @@ class Place:
         self._caller = caller.f_code, caller.f_lasti
 
     def spot(self, whose: ref[object] | None = None) -> Spot:
-        """Return the same for messages, and for the check that a call comes from inside it."""
+        """Return its position, for messages and for the check that a call comes from inside it."""
         code, at = getattr(self, "_caller", (self.code, self.at))
         return Spot(code, at, whose, 0 if self.stack else self.number)
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class NotYet(StoreUnavailable):
-    """The answer to a join that the store grants nothing for about ``retry_in`` seconds more."""
+    """The answer to a join while the store grants nothing for about ``retry_in`` more seconds."""
 
     def __init__(self, message: str, retry_in: float) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class NotYet(StoreUnavailable):
 class DiskFailed(StoreUnavailable):
     """The answer that the store's disk accepts no writes: it is full, broken or read-only.
 
-    Asking again doesn't help, so it is raised at once, whatever time is left.
+    Asking again doesn't help, so it is raised immediately, whatever time is left.
     """
 
 
@@ -159,10 +159,10 @@ class Store(Protocol):
         ...
 
     async def changed(self, within: float) -> bool:
-        """Since the last call, has the store lost acknowledged data, or may it have?
+        """True if the store has, or can have, lost acknowledged data since the last call.
 
-        If so, all holds must be renewed at once: a store with a finite ``watch_every`` grants
-        nothing for a while, and restores in a ``keep`` the claims that it has lost.
+        If so, all holds must be renewed immediately: a store with a finite ``watch_every`` grants
+        nothing for a while, and a ``keep`` restores the claims that it has lost.
         """
         ...
 
@@ -258,9 +258,9 @@ class Runtime(Protocol):
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work to its end that must not be left half done, whatever is cancelled meanwhile.
+        """Run work to its end that must not be left half done, even if the caller is cancelled.
 
-        The work is started at once, before anything else runs. It survives the caller's
+        The work starts immediately, before anything else runs. It survives the caller's
         cancellation, a second one, and the end of the event loop's main task.
         """
         ...

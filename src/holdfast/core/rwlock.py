@@ -1,9 +1,9 @@
 """The read-write lock: a reader weighs 1, a writer the whole of a large capacity.
 
-One line for both, so neither starves: a writer waits for the readers ahead of it and holds back
-those behind. Therefore a nested read of the same thread or task must not stand in line, it would
-wait for the writer that waits for it: it is counted in the client instead. A write inside a read
-would wait for itself, for ever: refused. A read inside a write is counted.
+Both have one line, so neither starves: a writer waits for the readers ahead of it and holds back
+later readers. So a nested read of the same thread or task must not enter the line: it would wait
+for the writer that waits for it. It is counted in the client instead. A write inside a read would
+wait for itself and is refused. A read inside a write is counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .model import RWLOCK_CAPACITY
 
 
 class RWSideBase(LockBase):
-    """One side of a read-write lock: a separate lock, on the line that both share."""
+    """One side of a read-write lock; both sides share one line."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class RWSideBase(LockBase):
             held = "writing" if inside.weight == RWLOCK_CAPACITY else "reading"
             raise NotSupported(
                 f"this thread or task is {held} {self.name!r} already; writing inside of that "
-                "would wait for itself for ever. Release first, then acquire the write side; "
+                "would wait for itself forever. Release first, then acquire the write side; "
                 "or begin with the write side and downgrade() when done writing"
             )
         return await super()._try(wait, begun)

@@ -1,5 +1,4 @@
-"""A comparison of functions: do two compute the same value? Asked before they share a stored
-one."""
+"""A comparison of functions, to share a stored value only between functions that compute it."""
 
 from __future__ import annotations
 
@@ -8,22 +7,22 @@ from itertools import chain
 from types import FunctionType
 from typing import Any
 
-#: Two functions that are being compared already, as one refers to itself.
+#: Pairs of functions under comparison, because a function can refer to itself.
 _Seen = frozenset[tuple[int, int]]
 
 
 def named(function: object) -> str:
-    """A function by its module and its name in it."""
+    """The name of a function, with its module."""
     module = getattr(function, "__module__", type(function).__module__)
     return f"{module}.{getattr(function, '__qualname__', function)}"
 
 
 def same(one: object, other: object, seen: _Seen = frozenset()) -> bool:
-    """Is one the other, or what a reload or a second import of its module made of it?
+    """Are both the same function, also after a reload or a second import of its module?
 
-    A function that stands in a module or a class is known by its name. One that was made by a
-    function, and a lambda, needs the same code and the same values around it: two of one factory
-    differ in nothing else.
+    A function of a module or a class is identified by its name. A function made by a function,
+    and a lambda, needs equal code and equal values around it: two functions of one factory differ
+    only there.
     """
     pair = id(one), id(other)
     if one is other or pair in seen:
@@ -49,7 +48,7 @@ def same(one: object, other: object, seen: _Seen = frozenset()) -> bool:
 
 
 def _around(function: FunctionType) -> list[Any]:
-    """What a function has besides its code: variables of the function that made it, defaults."""
+    """The values of a function apart from its code: variables of its factory, and defaults."""
     found: list[Any] = []
     for cell in function.__closure__ or ():
         try:
@@ -68,7 +67,7 @@ def _equal(some: Any, others: Any, seen: _Seen) -> bool:
 
 
 def _alike(one: Any, other: Any, seen: _Seen) -> bool:
-    """Is it the same value? What can't be compared isn't."""
+    """Are the values equal? Values that can't be compared are not."""
     if one is other:
         return True
     try:

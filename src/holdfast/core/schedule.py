@@ -1,12 +1,11 @@
 """The schedule: the moment at which each lease is renewed.
 
-Leases of one length are renewed in the order in which they came, so each length has a separate
-queue and the next one due is at the head of one of them: adding, dropping and finding the next are
-O(1). (An OrderedDict: a plain dict that is emptied from its front looks through every place that it
-has lost before it finds its head.) An entry with its own time, a retry or a deadline that is
-watched, stands in a heap.
+Leases of one length are renewed in the order in which they were added. So each length has a queue,
+and the next lease due is at the head of one of them: adding, dropping and finding the next are
+O(1). (An OrderedDict: a plain dict that is emptied from its front scans all removed places to find
+its head.) A lease with a separate time, for a retry or a watched deadline, is in a heap.
 
-The renewer alone takes out; any thread may add and drop meanwhile.
+Only the renewer takes entries out; any thread can add and drop at the same time.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from operator import attrgetter
 
 from .lease import Lease
 
-#: What is due within so much of its pause between two renewals goes into a batch that is sent
-#: anyway, or makes up a whole one while the renewer is awake. So renewals gather in full batches,
-#: stay together from then on, and the renewer is rarely woken.
+#: A lease that is due within this part of its renewal interval joins a batch that is sent anyway,
+#: or forms a full batch while the renewer is awake. So renewals gather in full batches, stay
+#: together, and the renewer is rarely woken.
 EARLY_PART = 0.05
-#: What is to be tried again so soon goes along with whatever is sent.
+#: A retry that is due within this time, in seconds, joins any batch that is sent.
 RETRY_SOON_S = 0.5
 
 #: At most this number of entries of ended leases wait for their time; then they are removed...
@@ -38,26 +37,26 @@ _deadline = attrgetter("deadline")
 
 
 def _nothing() -> None:
-    """Nobody is to be told that it is worth it to clear away."""
+    """The default of `crowd`: do nothing."""
 
 
 class Schedule:
-    """The leases of one client, each with the moment at which the renewer must look at it."""
+    """The leases of one client, each with the time at which the renewer must handle it."""
 
     __slots__ = ("_crowd", "_dead", "_new", "_own", "_queues", "_tie", "crowded")
 
     def __init__(self, crowd: Callable[[], object] = _nothing) -> None:
-        #: Called when it is worth it to clear away.
+        #: Called when a clean-up is worth its cost.
         self._crowd = crowd
         self._queues: dict[float, _Queue] = {}
-        #: (when, tie-break, lease): retries, watched deadlines. Only the renewer has the heap; what
-        #: others add comes in by the deque. An entry counts if its lease is due at just this time.
+        #: (when, tie-break, lease): retries, watched deadlines. Only the renewer uses the heap;
+        #: others add by the deque. An entry is valid if its lease is due at exactly this time.
         self._own: list[_Entry] = []
         self._new: deque[_Entry] = deque()
         self._tie = itertools.count()
-        #: How many were dropped that may be in the heap.
+        #: The number of dropped leases that can be in the heap.
         self._dead = 0
-        #: Is it worth it for the renewer to clear away what is left of leases that have ended?
+        #: Is a clean-up of the entries of ended leases worth its cost?
         self.crowded = False
 
     def __len__(self) -> int:
@@ -65,14 +64,14 @@ class Schedule:
         return queued + len(self._own) + len(self._new)
 
     def __iter__(self) -> Iterator[Lease]:
-        """All leases; RuntimeError if another thread adds or drops one meanwhile."""
+        """All leases; RuntimeError if another thread adds or drops one during the iteration."""
         for queue in list(self._queues.values()):
             yield from queue
         for entry in [*self._own, *self._new]:
             yield entry[2]
 
     def add(self, lease: Lease, due: float) -> None:
-        """Behind all others of its length; nothing may be due later than ``due`` there."""
+        """Add behind all others of its length; none of them is due later than ``due``."""
         lease.due = due
         every, queues = lease.every, self._queues
         try:
@@ -86,15 +85,15 @@ class Schedule:
             self.drop(lease)
 
     def _add_again(self, lease: Lease, every: float) -> None:
-        """There was no queue, or it was just cleared away as an empty one."""
+        """Add a lease whose queue was missing, or was just removed because it was empty."""
         queue = None
         while queue is None or self._queues.get(every) is not queue:
             queue = self._queue(every)
             queue[lease] = None
 
     def add_renewed(self, leases: list[Lease], sent: float) -> None:
-        """The same for all that were renewed by one request; for the renewer alone, which is the
-        one that clears queues away."""
+        """Add all leases that one request renewed. Only for the renewer, because it removes empty
+        queues."""
         every = due = -1.0
         queue: _Queue = OrderedDict()
         for lease in leases:
@@ -116,8 +115,8 @@ class Schedule:
         return queue
 
     def add_own(self, lease: Lease, due: float) -> None:
-        """At its own time, whatever its length is, and nowhere else: in the queue of its
-        length it would keep its place when it is renewed, and hide what is due behind it."""
+        """Add with a separate time, and only there: in the queue of its length it would keep its
+        place when it is renewed, and hide later leases that are due."""
         queue = self._queues.get(lease.every)
         if queue is not None:
             queue.pop(lease, None)
@@ -126,8 +125,8 @@ class Schedule:
         self._new.append((due, next(self._tie), lease))
 
     def drop(self, lease: Lease) -> None:
-        """Out of the queue of its length; in the heap an entry stays for a while that counts no
-        more."""
+        """Remove from the queue of its length. An entry in the heap stays for a while, but is not
+        valid."""
         queue = self._queues.get(lease.every)
         if queue is not None:
             queue.pop(lease, None)
@@ -151,7 +150,7 @@ class Schedule:
             yield entry[0]
 
     def clear_away(self) -> None:
-        """Forget what is left of leases that have ended; for the renewer alone."""
+        """Remove the entries of ended leases. Only for the renewer."""
         self.crowded, self._dead = False, 0
         self._sort_in()
         self._own = [entry for entry in self._own if _counts(entry)]
@@ -159,21 +158,21 @@ class Schedule:
         for every, queue in list(self._queues.items()):
             if not queue:
                 del self._queues[every]
-                for lease in list(queue):  # another thread had looked for its queue before that
+                for lease in list(queue):  # added by a thread that had found the queue before
                     self.add(lease, lease.due)
 
     def take(self, now: float, most: int, batch: list[Lease]) -> None:
-        """Move into this batch what is due, nearest deadline first.
+        """Move the leases that are due into this batch, nearest deadline first.
 
-        What will be due soon goes with it if the batch is sent anyway, or full by that: it is
-        filled up to ``most``, which only retries may exceed.
+        Leases that are due soon join if the batch is sent anyway, or if they fill it. The batch is
+        filled up to ``most``; only retries can exceed this.
         """
         self._take_own(now, batch)
         queues = list(self._queues.items())
         if batch or any(_worth_it(queue, now, every, most) for every, queue in queues):
             for every, queue in queues:
                 _fill(batch, queue, now + every * EARLY_PART, most)
-            # Else what only pauses would wait until this batch is answered, which may take long.
+            # Else a retry would wait until this batch is answered, which can take long.
             self._take_own(now + RETRY_SOON_S, batch)
         batch.sort(key=_deadline)
 
@@ -194,13 +193,13 @@ class Schedule:
                 batch.append(lease)
 
     def in_trouble(self, now: float) -> bool:
-        """Is a renewal that failed to be tried again soon?"""
+        """Is a retry of a failed renewal due soon?"""
         self._sort_in()
         own = self._own
         return bool(own) and own[0][2].failures > 0 and own[0][0] <= now + RETRY_SOON_S
 
     def hasten(self, now: float) -> None:
-        """Everything that is renewed is due now."""
+        """Make all renewed leases due now."""
         self._sort_in()
         for queue in list(self._queues.values()):
             for _ in range(len(queue)):
@@ -214,7 +213,7 @@ class Schedule:
                 self.add_own(entry[2], now)
 
     def empty(self) -> list[Lease]:
-        """Take out everything."""
+        """Remove and return all leases."""
         queues, own, new = self._queues, self._own, self._new
         self._queues, self._own, self._new = {}, [], deque()
         return [lease for queue in queues.values() for lease in list(queue)] + [
@@ -223,7 +222,7 @@ class Schedule:
 
 
 def _counts(entry: _Entry) -> bool:
-    """Is this what the lease waits for? It may be over, or be due at another time by now."""
+    """Is this entry valid? Its lease can have ended, or can be due at another time."""
     when, _, lease = entry
     return lease.due == when and lease.end is None and not lease.closing
 
@@ -233,12 +232,12 @@ def _head(queue: _Queue) -> Lease | None:
         try:
             return next(iter(queue))
         except (StopIteration, RuntimeError):
-            continue  # another thread changed it just then
+            continue  # another thread changed the queue
     return None
 
 
 def _worth_it(queue: _Queue, now: float, every: float, most: int) -> bool:
-    """Is its head due, or are there enough to fill a batch that are so soon?"""
+    """Is its head due, or are enough leases due soon to fill a batch?"""
     first = _head(queue)
     if first is None or first.due > now + every * EARLY_PART:
         return False
@@ -249,16 +248,16 @@ def _worth_it(queue: _Queue, now: float, every: float, most: int) -> bool:
     try:
         return next(itertools.islice(queue, most - 1, None)).due <= now + every * EARLY_PART
     except (StopIteration, RuntimeError):
-        return True  # another thread changed it just then
+        return True  # another thread changed the queue
 
 
 def _fill(batch: list[Lease], queue: _Queue, soon: float, most: int) -> None:
-    """Move what is due until then to the end of the batch, as far as it has room."""
+    """Move leases that are due until ``soon`` to the batch, while it has room."""
     while queue and len(batch) < most:
         try:
             first = list(itertools.islice(queue, most - len(batch)))
         except RuntimeError:
-            continue  # another thread changed it just then
+            continue  # another thread changed the queue
         for lease in first:
             if lease.due > soon:
                 return

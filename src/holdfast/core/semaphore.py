@@ -1,14 +1,14 @@
 """The semaphore: a line whose capacity is the number of permits, and whose claims weigh 1 to n.
 
-Strictly first come, first served: a claim of weight 3 that doesn't fit holds back a claim of
-weight 1 behind it, so big claims don't starve.
+Strictly first come, first served: a claim of weight 3 that doesn't fit holds back a later claim of
+weight 1, so that large claims don't starve.
 
-The permits are kept in the store while anybody holds or waits; another number is refused with an
-error that names both. A roll-out from 4 to 8 permits: the new nodes are started with
-``permits=8, on_conflict="resize"``. The first of them that meets a line of 4 changes it to 8 at
-once; old nodes that still come with 4 are taken in and follow the 8, as nobody who holds loses
-anything. When the line is empty it is forgotten, and the next claim declares it again. The way
-back (8 to 4) is the same: no permit is taken away, new ones are granted once at most 4 are out.
+The store keeps the number of permits while there is a holder or a waiter; another number is refused
+with an error that names both. For a roll-out from 4 to 8 permits, start the new nodes with
+``permits=8, on_conflict="resize"``. The first new claim that meets a line of 4 changes it to 8
+immediately. Old nodes that still declare 4 are accepted and use the 8. An empty line is forgotten,
+and the next claim declares the number. The way back (8 to 4) is the same: no permit is taken from a
+holder; new ones are granted when at most 4 are in use.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .lock import LockBase
 from .model import Kind, Mismatch, Spec
 from .policy import REQUEST_S, REQUEST_S_MIN
 
-#: What to do when the line has another number of permits.
+#: What a claim does if the line has another number of permits.
 OnConflict = Literal["error", "resize"]
 
 
 class SemaphoreBase(LockBase):
-    """Everything of a semaphore but the sync or async face."""
+    """A semaphore without its sync or async face."""
 
     __slots__ = ("_on_conflict",)
 
@@ -45,7 +45,7 @@ class SemaphoreBase(LockBase):
         super().__init__(ctx, spec, terms, timeout)
         if spec.weight > spec.capacity:
             raise ConfigError(
-                f"weight={spec.weight} can never be had from {spec.capacity} permits "
+                f"weight={spec.weight} can never be granted with {spec.capacity} permits "
                 f"of {spec.name!r}"
             )
         if on_conflict not in ("error", "resize"):
@@ -72,8 +72,8 @@ class SemaphoreBase(LockBase):
         left = times(wait, begun)[1] - now()
         if left <= 0:
             raise StoreUnavailable(
-                f"{self._ctx.store.label} answered only when the time for {self.name!r} was over, "
-                "and too late to change its permits; try again, or with a longer timeout"
+                f"{self._ctx.store.label} answered only after the time-out for {self.name!r}, too "
+                "late to change its permits; try again, or with a longer timeout"
             )
         await self._resize(self._spec.capacity, max(left, REQUEST_S_MIN))
         return await super()._try(wait, begun)
@@ -95,7 +95,7 @@ class SemaphoreBase(LockBase):
         return answer
 
     async def _available(self) -> int:
-        """Permits that are free now, by the line's own capacity."""
+        """The number of free permits, by the line's current capacity."""
         self._ctx.require_open()
         lines = await self._ctx.store.inspect(self.name, 5.0, exact=True)
         if not lines:

@@ -1,4 +1,4 @@
-"""Names from the arguments of a call: what ``@locks.lock("user:{user_id}")`` needs."""
+"""Names from the arguments of a call, for ``@locks.lock("user:{user_id}")``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ..errors import ConfigError
 from . import checks
 from .decorated import require_body, shown
 
-#: What the escape of a character consists of: ``%3A``.
+#: The characters of an escape: ``%3A``.
 _ESCAPES = frozenset("%0123456789ABCDEF")
 
-#: So does the text begin that an object has of its own: ``<Tenant object at 0x7f32...>``.
+#: The default text of an object contains this: ``<Tenant object at 0x7f32...>``.
 _ADDRESS = " at 0x"
 
 
 def filler(
     template: str, function: Callable[..., Any], what: str = "a lock", awaits: bool = True
 ) -> Callable[..., str]:
-    """A function of the call's arguments that gives the name; fields are checked here, once.
+    """A function that makes the name from the arguments of a call; fields are checked here, once.
 
-    A template without a field is a name as it stands. ``{{`` and ``}}`` stand for braces.
-    ``awaits``: does the decorator await what the function returns? Refused is a function whose
-    body would run after its call, when the lock has ended.
+    A template without a field is the name itself. ``{{`` and ``}}`` give braces. ``awaits``: does
+    the decorator await the function's result? A function whose body would run after its call, when
+    the lock is released, is refused.
     """
     import inspect  # because it is slow to import and only decorators need it
 
@@ -56,11 +56,11 @@ def filler(
 def keys(
     template: str, function: Callable[..., Any], vary: Iterable[str] | None, awaits: bool = True
 ) -> Callable[..., str]:
-    """The same for the values of a function, so that no call gets the value of another one.
+    """Like `filler`, for the values of a function: no call may get the value of another one.
 
-    Each parameter must be in the template, or those alone that ``vary`` names. Where there are
-    several fields, what is between two of them is escaped inside them, so that two calls have one
-    key only if all their fields are equal.
+    Each parameter must be in the template, or only the parameters that ``vary`` names. With several
+    fields, the text between two fields is escaped inside them, so that two calls have the same key
+    only if all their fields are equal.
     """
     import inspect
 
@@ -75,7 +75,7 @@ def keys(
     if not all(seams):
         raise ConfigError(
             f"name template {template!r} has two fields with nothing between them, so different "
-            "calls would have one key; put something there"
+            "calls would have the same key; put something there"
         )
     escaped = {ord("%"): "%25"}
     for seam in seams:
@@ -98,13 +98,13 @@ def keys(
 
 
 def _mark(template: str, seam: str) -> str:
-    """The character between two fields that shows where the first one ends. It is escaped inside
-    them, so it must be none of those that an escape consists of."""
+    """The character between two fields that marks the end of the first. It is escaped inside the
+    fields, so it must not occur in an escape."""
     able = [one for one in seam if one not in _ESCAPES]
     if not able:
         raise ConfigError(
             f"name template {template!r} has {seam!r} alone between two fields, so different calls "
-            "could have one key; put something else there, such as ':'"
+            "could have the same key; put something else there, such as ':'"
         )
     return next((one for one in able if not one.isalnum()), able[0])
 
@@ -114,7 +114,7 @@ def _root(field: str) -> str:
 
 
 def _field(field: str | None, spec: str | None, conversion: str | None) -> str:
-    """A field as it stood in the template."""
+    """A field in the notation of the template."""
     if field is None:
         return ""
     return "{" + field + (f"!{conversion}" if conversion else "") + f":{spec}" * bool(spec) + "}"
@@ -137,7 +137,7 @@ def _require(
     if not missing:
         return
     whole = template + "".join(":{" + _telling(name) + "}" for name in missing)
-    which = ", with the attribute that says which object it is" if "self" in missing else ""
+    which = ", with the attribute that identifies the object" if "self" in missing else ""
     rest = ", ".join(repr(name) for name in sorted(used))
     only = f"({rest},)" if used else "()"
     raise ConfigError(
@@ -149,7 +149,7 @@ def _require(
 
 
 def _telling(name: str) -> str:
-    """What to write in a template for this parameter: of an object an attribute."""
+    """The field to write in a template for this parameter: for `self`, an attribute."""
     return f"{name}.id" if name == "self" else name
 
 
@@ -167,8 +167,8 @@ def _filled(template: str, part: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _require_telling(template: str, part: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse a field whose text has an address in memory: two objects have the same one, one after
-    the other, and one object has another in each process."""
+    """Refuse a field whose text contains a memory address: two objects can have the same address
+    one after the other, and an object has another one in each process."""
     formatter = string.Formatter()
     for _, field, _, conversion in formatter.parse(part):
         if not field:
@@ -183,6 +183,6 @@ def _require_telling(template: str, part: str, arguments: Mapping[str, Any]) -> 
         given = next((one for one in ("id", "pk", "uuid", same) if hasattr(value, one)), "id")
         raise ConfigError(
             f"name template {template!r}: the text of {{{field}}}, a {kind.__qualname__}, has its "
-            "address in memory, which another object may have next and which is another one in "
-            f"each process. Write '{{{field}.{given}}}', an attribute that says which one"
+            "address in memory, which another object can get later and which differs in each "
+            f"process. Write '{{{field}.{given}}}', an attribute that identifies the object"
         )

@@ -1,14 +1,13 @@
 """Several names in one round trip: all of them in one step, if all are free.
 
-Letting in all or none is one step of the store, so nobody holds one name while he waits for
-another, and no dead-lock can come of it. Where anybody is in the way, the answer is None, and the
-names are acquired one after the other (``multi.py``). Only there a line is stood in, so every
-waiter is never overtaken.
+The store grants all or none in one step, so no client holds one name while it waits for another,
+and no dead-lock can arise from this. If any name is not free, the result is None, and the names are
+acquired one after the other (``multi.py``). Claims enter lines only there, so this overtakes no
+waiter.
 
-A request that isn't answered may have let in all of them, now or later. It is not sent again: a
-copy can't tell what the first one did from what others did. All of its claims are withdrawn with
-tombstones, any one of which refuses a late copy, and only then it continues one by one, with new
-ids.
+A request without a reply can have granted all of them, or can still do so. It is not repeated: a
+copy can't distinguish its own effect from that of others. All claims are withdrawn with tombstones,
+each of which refuses a late copy. Only then are the names acquired one by one, with new ids.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
 async def acquire(
     ctx: Context, locks: Sequence[LockBase], timeout: float | None, begun: float
 ) -> list[HoldBase] | None:
-    """Holds on all of them, or None: nothing is held, and they must be acquired one by one.
+    """Holds on all of them, or None: then nothing is held, and they must be acquired one by one.
 
-    ``timeout`` and ``begun`` as for ``claims.acquire``. The holds are made in here, so that from
-    the first moment either they or our ``except`` own the claims.
+    ``timeout`` and ``begun``: see ``claims.acquire``. The holds are made here, so that at each
+    moment either they or our ``except`` own the claims.
     """
     if not _possible(ctx, locks):
         return None
@@ -60,7 +59,7 @@ async def acquire(
         if ctx.now() >= min(ends):
             await _clear(
                 attempt, wanted, None
-            )  # too late to make leases, which the renewer would see
+            )  # too late to make leases, which the renewer would handle
             return None
         for lock, claim, one in zip(locks, wanted, held, strict=True):
             lease = _lease(ctx, claim, one, sent, lock._terms)
@@ -88,14 +87,14 @@ async def acquire(
 
 
 def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
-    """Is each of them to be joined? One that we are inside of already is only counted."""
+    """Does each of them need a claim? A name that we hold already is only counted."""
     if ctx.closed:
         ctx.require_open()
     if not 1 < len(locks) <= ctx.store.keep_batch:
         return False
     for lock in locks:
         spec = lock._spec
-        if spec.owner is not ctx.owner:  # we are the child of a fork
+        if spec.owner is not ctx.owner:  # this is the child of a fork
             spec = lock._spec = spec._replace(owner=ctx.owner)
         counted = lock._reentrant or spec.kind is Kind.RWLOCK
         if counted and ctx.flows.find(spec) is not None:
@@ -104,7 +103,7 @@ def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
 
 
 async def _join(attempt: Attempt, wanted: Sequence[Claim], sent: float) -> list[Held] | None:
-    """Ask once; what becomes of a request that isn't answered is settled before this returns."""
+    """Ask once. A request without a reply is undone before this returns."""
     within = min(REQUEST_S, max(attempt.limit - sent, REQUEST_S_MIN))
     try:
         return await attempt.ctx.store.join_free(wanted, within)
@@ -114,7 +113,8 @@ async def _join(attempt: Attempt, wanted: Sequence[Claim], sent: float) -> list[
 
 
 def _until(claim: Claim, held: Held, sent: float) -> float:
-    """As long as the store says, but never for longer than was asked: see `Attempt.grant`."""
+    """The deadline by the store's reply, but never longer than was asked for: see
+    `Attempt.grant`."""
     return deadline(sent, min(held.expires_in, claim.spec.ttl))
 
 
@@ -129,16 +129,16 @@ def _lease(ctx: Context, claim: Claim, held: Held, sent: float, terms: Terms) ->
 
 
 def _leaves(wanted: Sequence[Claim]) -> list[Leave]:
-    """What withdraws the claims of a request that may still be under way."""
+    """The requests that withdraw the claims of a request that can still be under way."""
     return [Leave(one.spec.name, one.id, 0, suspect=True, ttl=one.spec.ttl) for one in wanted]
 
 
 async def _clear(
     attempt: Attempt, wanted: Sequence[Claim], failure: StoreUnavailable | None
 ) -> None:
-    """Withdraw all of them, until the store has confirmed each; ``failure`` came just before.
+    """Withdraw all of them, until the store has confirmed each. ``failure``: the last failure.
 
-    Before that is done nothing else is joined: we would wait for ourselves.
+    No other claim is made before that: it would wait for these.
     """
     ctx, leaves = attempt.ctx, _leaves(wanted)
     while True:
@@ -158,16 +158,16 @@ async def _clear(
 
 
 def _forgo(ctx: Context, leases: list[Lease], holds: list[HoldBase]) -> None:
-    """What was made of the grants is not to be had; the claims are withdrawn elsewhere."""
+    """Discard what was made of the grants; the caller withdraws the claims."""
     for at, lease in enumerate(leases):
         claims._forgo(ctx, lease, holds[at] if at < len(holds) else None)
 
 
 async def release(ctx: Context, holds: Sequence[HoldBase], levels: Sequence[int]) -> bool:
-    """Give all of them back, in one round trip; True if none of them had been lost.
+    """Release all of them in one round trip; True if none of them had been lost.
 
-    The first failure is raised once all were tried. ``levels``: how often each was entered when
-    it was acquired. If we are interrupted, what is left is done all the same.
+    The first failure is raised after all were tried. ``levels``: the entry count of each when it
+    was acquired. An interruption doesn't prevent the remaining releases.
     """
     going: list[tuple[HoldBase, Leave]] = []
     failures: list[Exception] = []
@@ -205,7 +205,7 @@ async def release(ctx: Context, holds: Sequence[HoldBase], levels: Sequence[int]
 
 
 def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
-    """The request that gives this hold back, or None if nothing has to be sent for that."""
+    """The request that releases this hold, or None if no request is needed."""
     if hold._flow is not None and not ctx.flows.let_go(hold):
         return None
     lease = hold._lease
@@ -214,11 +214,11 @@ def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
             leave = hold._leave_of(lease)
             lease.sent = leave
             ctx.under_way[lease] = lease.again
-            lease.closing = True  # before anything is sent, so that there is no false loss
+            lease.closing = True  # before anything is sent, so that no false loss is reported
             lease.leaving += 1
             ctx.keeper.drop(lease)
             return leave
-        lease.closing, lease.end = True, State.LOST  # the parent's
+        lease.closing, lease.end = True, State.LOST  # it belongs to the parent process
     hold._step_back()
     return None
 
@@ -226,7 +226,7 @@ def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
 async def _give_back(
     ctx: Context, going: list[tuple[HoldBase, Leave]], failures: list[Exception]
 ) -> list[tuple[HoldBase, Leave]]:
-    """Send the leaves until each is answered; those that were not, within the time of a request."""
+    """Send the leaves until each is answered; return those unanswered within a request's time."""
     now = ctx.now()
     latest = max([hold._lease.deadline for hold, _ in going], default=now)
     until = min(max(latest, now + 0.05), now + REQUEST_S)
@@ -261,8 +261,8 @@ async def _give_back(
 
 
 def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> bool:
-    """A leave was answered; False: another release is under way, and decides. A repeated one that
-    finds nothing before our deadline means that the first one, whose reply was lost, did it."""
+    """A leave was answered. False: another release is under way, and decides. If a repeated leave
+    finds nothing before our deadline, the first one succeeded and its reply was lost."""
     lease = hold._lease
     lease.leaving -= 1
     there = there or (again and ctx.now() < lease.deadline)
@@ -274,7 +274,7 @@ def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> bool:
 
 
 async def _ask(ctx: Context, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-    """Send them all once; silence of the store is an answer, too."""
+    """Send each of them once; a missing reply gives a `StoreUnavailable` in its place."""
     answers: list[bool | Exception] = []
     most = ctx.store.keep_batch
     for start in range(0, len(leaves), most):
@@ -287,7 +287,7 @@ async def _ask(ctx: Context, leaves: Sequence[Leave], within: float) -> list[boo
 
 
 async def _undo(ctx: Context, leaves: Sequence[Leave], until: float = float("inf")) -> None:
-    """Withdraw abandoned claims, as ``Context.undo`` does with one."""
+    """Withdraw abandoned claims, as ``Context.undo`` does for one."""
     ends = not isinstance(sys.exception(), Exception)
     within = max(REQUEST_S_MIN, min(UNDO_S, until - ctx.now()))
     left = list(leaves)
@@ -296,7 +296,7 @@ async def _undo(ctx: Context, leaves: Sequence[Leave], until: float = float("inf
         answers = await ctx.runtime.finish(_ask(ctx, leaves, within))
         pairs = zip(leaves, answers, strict=True)
         left = [leave for leave, answer in pairs if isinstance(answer, Exception)]
-    except BaseException as failure:  # the renewer continues with what is left
+    except BaseException as failure:  # the renewer carries out the rest
         late = failure
     for leave in left:
         ctx.keeper.later(leave, ctx.now() + leave.ttl)

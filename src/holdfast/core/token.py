@@ -1,8 +1,8 @@
 """A detached hold as text: the token with which another process continues it.
 
-It contains the claim's secret, so it is worth as much as the hold: keep it out of logs. Adopting
-exchanges the secret, so a token is adopted once. A checksum tells a token that was cut or altered
-on its way from one whose hold has ended.
+It contains the claim's secret, so it is as valuable as the hold: keep it out of logs. Adopting
+replaces the secret, so a token can be adopted once. A checksum distinguishes a token that was cut
+or altered in transit from one whose hold has ended.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _SUM = 4
 
 
 class Left(NamedTuple):
-    """What is left of a hold's terms, in seconds from its detaching or its adoption on: clocks of
-    different machines have nothing in common, so a moment would mean nothing."""
+    """The rest of a hold's terms, in seconds from its detaching or adoption. Clocks of different
+    machines can differ, so points in time would have no meaning."""
 
     least: float = 0.0
     longest: float = math.inf
     renews: bool = True
 
 
-#: Of a hold without terms of its own.
+#: The rest of a hold without terms.
 WHOLE = Left()
 
 
 class Passed(NamedTuple):
-    """What a token says: the store in words, the claim of the process that detached it, its fence,
-    and what is left of its terms."""
+    """The content of a token: the store's label, the claim of the process that detached it, its
+    fence, and the rest of its terms."""
 
     store: str
     claim: Claim
@@ -58,7 +58,7 @@ def write(passed: Passed) -> str:
 
 
 def read(text: object) -> Passed:
-    """What a token stands for; ``ConfigError`` if it is none, or isn't whole."""
+    """The content of a token; ``ConfigError`` if it is no token, or is damaged."""
     import json
 
     if not isinstance(text, str) or not text.startswith(_PREFIX):
@@ -69,7 +69,7 @@ def read(text: object) -> Passed:
         raise ConfigError(f"this token was cut or altered on its way; {_REMEDY}") from None
 
 
-_REMEDY = "pass on what hold.detach() returned, or `holdfast acquire` printed, as it is"
+_REMEDY = "pass on what hold.detach() returned, or `holdfast acquire` printed, unchanged"
 
 
 def _sum(raw: bytes) -> bytes:
@@ -77,7 +77,7 @@ def _sum(raw: bytes) -> bytes:
 
 
 def _whole(text: str) -> bytes:
-    """The content of a token whose checksum is right, and that has nothing beside it."""
+    """The content of a token whose checksum is right and that contains nothing else."""
     import base64
 
     packed = text[len(_PREFIX) :]
@@ -101,7 +101,7 @@ def _passed(
     meta: Any,
     *terms: Any,
 ) -> Passed:
-    """The same, each part checked."""
+    """The content of a token from its parts, each checked."""
     checks.count("fence", fence, checks.FENCE_MAX)
     if len(bytes.fromhex(cid)) != 16:
         raise ValueError
@@ -119,7 +119,7 @@ def _passed(
 
 
 def _left(terms: tuple[Any, ...]) -> Left:
-    """What a token says of the terms; one without a word of them has none to keep."""
+    """The rest of the terms in a token; `WHOLE` if it has none."""
     if not terms:
         return WHOLE
     least, longest, renews = terms

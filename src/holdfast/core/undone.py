@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def undone(found: object) -> str | None:
-    """What it is called if it is work that nobody has done yet: a coroutine or generator, what is
-    awaited, the result of an executor, a context manager that was not entered."""
+    """The name of the work that is not done yet; None for a plain value. Such work is a coroutine,
+    a generator, another awaitable, a future, or a context manager that was not entered."""
     if found is None or isinstance(found, (bool, int, float, str, bytes, dict, list, tuple)):
         return None
     import inspect

@@ -1,7 +1,7 @@
-"""Releases that failed: each is tried again until it no longer matters.
+"""Releases that failed: each is repeated until it no longer matters.
 
-Any thread may add, also from a finalizer or a signal handler; the renewer alone takes out. So what
-comes in waits in a deque, whose ends are moved by single steps, and only the renewer has the heap.
+Any thread can add one, also from a finalizer or a signal handler; only the renewer takes one out.
+So new ones wait in a deque, whose operations are atomic; only the renewer uses the heap.
 """
 
 from __future__ import annotations
@@ -23,23 +23,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: The renewer is given no longer for one of them, lest a hold that is taken meanwhile isn't
-#: renewed.
+#: Longest try of one undo by the renewer, so that new holds are renewed in time.
 LONGEST_S = 1.6
-#: (when, tie-break, undo, until, how often it has failed)
+#: (when, tie-break, undo, until, number of failures)
 _Entry = tuple[float, int, Undo, float, int]
 
 
 def replaces(late: BaseException | None, ends: bool) -> bool:
-    """Is what an undo met to be raised in place of the exception that is on its way? A cancellation
-    and Ctrl-C are, unless that one is of their kind (``ends``); a failure is not."""
+    """Does an error of an undo replace the exception on its way? A cancellation or Ctrl-C does,
+    unless that exception is one itself (``ends``); another failure doesn't."""
     if isinstance(late, GeneratorExit):  # the coroutine is being closed
         return True
     return not (late is None or ends or isinstance(late, Exception))
 
 
 class Undos:
-    """The undos that are outstanding, soonest first."""
+    """The outstanding undos, soonest first."""
 
     __slots__ = ("_due", "_new", "_tie")
 
@@ -64,8 +63,8 @@ class Undos:
         return min(soonest, *(entry[0] for entry in self._new.copy()), math.inf)
 
     def next(self, now: float) -> tuple[Undo, float, int] | None:
-        """The next one that is due, with its end and its failures; None if none is. It is taken
-        out when it is done, because a close looks for it here meanwhile."""
+        """The next undo that is due, with its end and its failures; None if none is. It is removed
+        only when it is done, because a close looks for it here."""
         while self._new:
             heapq.heappush(self._due, self._new.popleft())
         if not self._due or self._due[0][0] > now:
@@ -75,8 +74,8 @@ class Undos:
     async def carry_out(self, ctx: Context, free: Callable[[], float]) -> None:
         """Carry out the undos that are due: at least one, and more until something else is due.
 
-        One that fails is tried again with twice the time, because a server may be far away, or a
-        connection must be made. ``free`` gives the seconds that remain until something else is due.
+        One that fails is repeated with twice the time, because a server can be far away, or a
+        connection must be made. ``free`` returns the seconds until something else is due.
         """
         while (taken := self.next(ctx.now())) is not None:
             undo, until, failures = taken
@@ -87,7 +86,7 @@ class Undos:
                 now = ctx.now()
                 if not isinstance(failure, HoldfastError):
                     log.exception("withdrawing from %r failed; trying again", undo.name)
-                # A ConfigError would be answered again and again, until somebody fixes something.
+                    # A ConfigError would come again and again until a user corrects its cause.
                 if now < until and not isinstance(failure, ConfigError):
                     again = now + back_off(failures, ctx.runtime.jitter(), 1.0)
                     self.add(again, undo, until, failures + 1)

@@ -16,6 +16,6 @@ def tell(label: str) -> None:
         _told = True
         log.warning(
             "no store is named (no URL, no $HOLDFAST_URL): using this user's local file, %s, which "
-            "excludes nobody on other hosts. HOLDFAST_URL=sqlite:// says that it is meant",
+            "other hosts don't share. Set HOLDFAST_URL=sqlite:// to confirm this choice",
             label,
         )

@@ -1,5 +1,5 @@
-"""Readers of the options of a URL: each returns the value, or raises
-``ValueError`` with what is allowed."""
+"""Readers of the options of a URL: each returns the value, or raises ``ValueError`` that names
+the allowed values."""
 
 from __future__ import annotations
 

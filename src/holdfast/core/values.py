@@ -1,7 +1,7 @@
-"""Allowed payloads and values of a guard: they come back equal and of the same type.
+"""Allowed payloads and guard values: they come back equal and of the same type.
 
-Anything else is refused before it is stored, with its place in the value. This is the one rule for
-queues and guards; their pages say it to users.
+Anything else is refused before it is stored, with its place in the value. Queues and guards share
+this rule; their pages document it.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Any, NoReturn
 from ..errors import ConfigError
 from .checks import shown
 
-#: Containers in each other. A reader has no deep stack to spare, and a cycle ends here, too.
+#: Maximum levels of containers. A reader can have little stack left; a cycle ends here, too.
 DEPTH_MAX = 100
-#: Digits of an integer: as many as Python reads unless it is told otherwise.
+#: Maximum digits of an integer: Python's default limit for reading one.
 DIGITS_MAX = 4300
 #: Maximum steps of a place that are shown.
 _STEPS_SHOWN = 8
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})
-#: Leaves that need no look inside.
+#: Leaf types that need no further check.
 _CERTAIN = frozenset({bool, type(None)})
 _TEXT = frozenset({str})
-#: One encoder for all calls, because to make it takes longer than to write a small payload.
+#: One encoder for all calls, because making it takes longer than writing a small payload.
 _written = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
 ).encode
 
 
 class _Changed(Exception):
-    """A part would come back changed: why, and the steps to it, the last one first."""
+    """A part would come back changed: the reason, and the steps to it, the last one first."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -39,7 +39,8 @@ class _Changed(Exception):
 
 
 def as_json(value: Any, what: str) -> bytes:
-    """The value as JSON; `ConfigError` if it would not come back equal. ``what`` it is called."""
+    """The value as JSON; `ConfigError` if it would not come back equal. ``what``: its name
+    there."""
     try:
         if type(value) not in _LEAVES:
             _require(value, _LEAVES, _TEXT, 0)
@@ -49,13 +50,13 @@ def as_json(value: Any, what: str) -> bytes:
     except _Changed as changed:
         _refuse(what, changed)
     except (TypeError, ValueError, RuntimeError) as wrong:
-        # A number or a text that JSON doesn't have. Where it is was not noted, to save time.
+        # A number or a text that JSON doesn't have. Its place was not noted, to save time.
         try:
             _require(value, _CERTAIN, frozenset(), 0)
         except _Changed as changed:
             _refuse(what, changed)
         except RuntimeError:
-            pass  # too little stack, or another thread changes it: ``wrong`` says so
+            pass  # too little stack, or another thread changes the value: see ``wrong``
         raise ConfigError(f"the {what} could not be written as JSON: {wrong}") from wrong
 
 
@@ -68,7 +69,7 @@ def as_text(value: str, what: str) -> bytes:
 
 
 def as_bytes(value: bytearray | memoryview, what: str) -> bytes:
-    """The bytes; `ConfigError` for a view of anything but bytes in a row."""
+    """The bytes; `ConfigError` for a view of anything but contiguous bytes."""
     try:
         if isinstance(value, memoryview) and (value.format != "B" or value.ndim != 1):
             _refuse(what, _Changed("is a view of other things than bytes: write bytes(...) of it"))
@@ -78,8 +79,8 @@ def as_bytes(value: bytearray | memoryview, what: str) -> bytes:
 
 
 def _require(value: Any, sure: frozenset[object], keys: frozenset[object], depth: int) -> None:
-    """Raise `_Changed` if a part would come back changed. Parts of the types ``sure``, and keys of
-    the types ``keys``, are not looked at: all leaves the first time, as the encoder looks too."""
+    """Raise `_Changed` if a part would come back changed. Values of the types ``sure`` and keys of
+    the types ``keys`` aren't checked: at first all leaves, because the encoder checks them too."""
     kind = type(value)
     if kind is not dict and kind is not list:
         return _require_leaf(value)
@@ -103,7 +104,7 @@ def _require(value: Any, sure: frozenset[object], keys: frozenset[object], depth
             if type(item) not in sure:
                 _require(item, sure, keys, depth + 1)
     except _Changed as changed:
-        # The first place of this object, because there it was found.
+        # The first place of this object, because it was found there.
         changed.steps.append(next((at for at, one in enumerate(value) if one is item), 0))
         raise
     return None
@@ -112,11 +113,11 @@ def _require(value: Any, sure: frozenset[object], keys: frozenset[object], depth
 def _require_key(key: Any) -> None:
     if type(key) is not str:
         raise _Changed(
-            f"stands under a key of the type {type(key).__qualname__}, which would come back as "
+            f"is under a key of the type {type(key).__qualname__}, which would come back as "
             "str, if at all: write text as the key"
         )
     if not _whole(key):
-        raise _Changed("stands under a key with half a surrogate pair: write other text as the key")
+        raise _Changed("is under a key with half a surrogate pair: write other text as the key")
 
 
 def _require_leaf(value: Any) -> None:
@@ -137,7 +138,7 @@ def _require_leaf(value: Any) -> None:
 _INF = float("inf")
 _BEYOND = 10**DIGITS_MAX
 _HALF = "has half a surrogate pair: write other text, or bytes as the whole"
-#: What each type would come back as, and what to write in its place.
+#: The type as which each type would come back.
 _BACK = {tuple: "list", dict: "dict", list: "list", str: "str", int: "int", float: "float"}
 
 
@@ -167,6 +168,6 @@ def _refuse(what: str, changed: _Changed) -> NoReturn:
         steps = [*steps[:_STEPS_SHOWN], "[...]"]
     more = " (or give the guard a codec)" if what == "value" else ""
     raise ConfigError(
-        f"a {what} is bytes, text, or what JSON has (dict with text as keys, list, str, int, "
-        f"float, bool, None), and comes back as it was; {what}{''.join(steps)} {changed}{more}"
+        f"a {what} is bytes, text, or JSON data (dict with text as keys, list, str, int, "
+        f"float, bool, None), and comes back unchanged; {what}{''.join(steps)} {changed}{more}"
     ) from None

@@ -1,4 +1,4 @@
-"""Log lines of a waiter: one as it begins, one when it has taken long."""
+"""Log lines of a waiter: one at its start, one after a long wait."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ log = logging.getLogger("holdfast")
 
 #: After this many seconds of waiting a claim checks whether it waits for itself.
 SOON_S = 1.0
-#: A wait of this length is logged, seconds.
+#: A wait of this many seconds is logged.
 LONG_S = 10.0
-#: To name the holder in it, the store is asked once more, but not for longer than this...
+#: The time-out of the request that finds the holder for the log line, in seconds...
 WHO_S = 0.1
-#: ...and by one client no more often than this, however many of it wait.
+#: ...and the least seconds between two such requests of one client, however many waiters it has.
 LOOK_EVERY_S = 1.0
 
 
 def begin(attempt: Attempt, waiting: Waiting) -> float:
-    """Log that a claim waits; when it is worth a line again."""
+    """Log that a claim waits; return when to log again."""
     if log.isEnabledFor(logging.DEBUG):
         log.debug("waiting for %r%s", attempt.spec.name, _place(waiting))
     return attempt.begun + min(SOON_S, LONG_S)
 
 
 async def tell(attempt: Attempt, waiting: Waiting) -> float:
-    """Log that a claim has waited for long; when it is worth a line again. Raises if it waits for
+    """Log that a claim has waited for long; return when to log again. Raise if it waits for
     itself."""
     ctx, name, begun = attempt.ctx, attempt.spec.name, attempt.begun
     if attempt.tell_at < begun + LONG_S:

@@ -37,7 +37,7 @@ class Sleeper:
 class WatchingWire(Wire):
     """A connection that passes notifications of changed keys to the port."""
 
-    #: Does the server send notifications here? None: it was not asked yet, or has refused.
+    #: Whether the server sends notifications here; None: it was not asked yet, or has refused.
     tracks: bool | None = None
     port: WatchingLoopPort
 
@@ -108,12 +108,12 @@ class WatchingLoopPort(LoopPort):
         return await wire.send(call, within)
 
     def hears(self, claim_id: str) -> bool:
-        """Will a notification of a change arrive? See the protocol."""
+        """True if a notification of a change will arrive; see the protocol."""
         wire = self._wire
         return claim_id in self._sleepers and isinstance(wire, WatchingWire) and bool(wire.tracks)
 
     def hopes(self, claim_id: str) -> bool:
-        """Will the next watch ask the server for notifications? See the protocol."""
+        """True if the next watch will ask the server for notifications; see the protocol."""
         wire = self._wire
         unknown = not isinstance(wire, WatchingWire) or wire.tracks is None
         return unknown and self._telling.due(boottime())

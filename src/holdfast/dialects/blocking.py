@@ -30,7 +30,7 @@ class WatchingLink(Link):
 
     def __init__(self, driver: Any) -> None:
         super().__init__(driver)
-        #: Does the server send notifications here? None: it was not asked yet, or has refused.
+        #: Whether the server sends notifications here; None: it was not asked yet, or has refused.
         self.tracks: bool | None = None
         self.watched = b""
 
@@ -150,13 +150,13 @@ class WatchingThreadPort(SeatedThreadPort):
         return reply
 
     def hears(self, claim_id: str) -> bool:
-        """Will a notification of a change arrive? See the protocol."""
+        """True if a notification of a change will arrive; see the protocol."""
         seat = self._seats.get(claim_id)
         link = seat.link if seat is not None else None
         return isinstance(link, WatchingLink) and link.tracks is True and not link.dead
 
     def hopes(self, claim_id: str) -> bool:
-        """Will the next watch ask the server for notifications? See the protocol."""
+        """True if the next watch will ask the server for notifications; see the protocol."""
         seat = self._seats.get(claim_id)
         link = seat.link if seat is not None else None
         unknown = not isinstance(link, WatchingLink) or link.tracks is None

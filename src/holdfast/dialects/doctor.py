@@ -15,7 +15,7 @@ from ..stores.redis.complaints import ServerSaid, rules
 from ..url import StoreURL
 from .opening import reach
 
-_POLLS = "who waits asks about once a second instead"
+_POLLS = "waiters ask about once a second"
 
 
 def examine(
@@ -24,7 +24,7 @@ def examine(
     """Examine the server of a dialect's URL.
 
     ``needed`` are the required commands; ``spare`` the optional ones, each with the effect of its
-    absence. ``tracks``: does the dialect use the server's notifications of changes?
+    absence. ``tracks``: whether the dialect uses the server's notifications of changes.
     """
     prefix = str(url.options.get("prefix", ""))
     checks: Table[Visit] = {
@@ -40,15 +40,15 @@ def _tracking(visit: Visit) -> Finding:
     """Test whether the server sends notifications of changes of a key."""
     if visit.protocol == 2:
         return warn(
-            f"the connection speaks RESP2, on which no changes are told: {_POLLS}",
-            "let it speak RESP3 (take protocol=2 out of the URL), if the server can",
+            f"the connection uses RESP2, without notifications of changes: {_POLLS}",
+            "use RESP3 (remove protocol=2 from the URL), if the server supports it",
         )
     with visit.connected() as link:
         said = visit.ask(b"CLIENT", b"TRACKING", b"ON", b"OPTIN", link=link)
     if isinstance(said, ServerSaid):
-        text = f"the server doesn't tell of changes ({said}): {_POLLS}"
+        text = f"the server refuses notifications of changes ({said}): {_POLLS}"
         return warn(text, rules(visit.user_name, "+client|tracking"))
-    return ok("the server tells who waits that a key has changed")
+    return ok("the server notifies waiters of changed keys")
 
 
 def _evicting(visit: Visit) -> Finding | None:
@@ -58,6 +58,6 @@ def _evicting(visit: Visit) -> Finding | None:
     if not policy or limit in (None, "", "0") or policy == "noeviction":
         return None
     return warn(
-        f"keys are dropped when the memory is used up ({policy}), locks among them",
-        "set maxmemory-policy to noeviction, or keep locks on a server of their own",
+        f"when memory is full the server evicts keys ({policy}), also locks",
+        "set maxmemory-policy to noeviction, or use a separate server for locks",
     )

@@ -34,16 +34,16 @@ FAMILIES = {
 
 
 def refusal(name: str, found: str, mine: str, label: str) -> ConfigError:
-    """The error for a name whose key is of the family ``found``, where we keep ``mine``."""
+    """The error for a name whose key is of the family ``found`` instead of ``mine``."""
     ours = FAMILIES[mine].words
     theirs = FAMILIES.get(found)
     if theirs is None:
         return ConfigError(
-            f"{name!r} can't be locked at {label}: its key is a {found} of Redis and no lock, and "
-            f"{ours} is to stand there. Use another name or another prefix"
+            f"{name!r} can't be locked at {label}: its key is a {found} of Redis and no lock, but "
+            f"it must be {ours}. Use another name or another prefix"
         )
     return ConfigError(
-        f"{name!r} can't be locked at {label}: at its key stands {theirs.words}, and we keep "
-        f"{ours} there. Two families on one key don't exclude each other: use {theirs.use}, or "
+        f"{name!r} can't be locked at {label}: its key is {theirs.words}, but must be "
+        f"{ours}. Two families on one key don't exclude each other: use {theirs.use}, or "
         "another name or prefix"
     )

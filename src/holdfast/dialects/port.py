@@ -12,7 +12,7 @@ from ..stores.redis.scripts import Call
 
 Reply = Any
 T = TypeVar("T")
-#: Called with the answer to a request, also if its sender was cancelled meanwhile.
+#: Called with the answer to a request, even if its sender has been cancelled.
 Heard = Callable[[Reply], None]
 
 
@@ -65,7 +65,7 @@ class Port(Protocol):
     def hopes(self, claim_id: str) -> bool:
         """True if the server's support of notifications is unknown, and ``watch`` will ask.
 
-        A server may refuse for a moment, or until an administrator gives the right.
+        A server can refuse for a moment, or until an administrator gives the right.
         """
         ...
 

@@ -12,11 +12,11 @@ from ..stores.redis.complaints import ServerSaid, complaint
 
 log = logging.getLogger("holdfast")
 
-#: Seconds from a refusal to the next request: an administrator may have given the right meanwhile.
+#: Seconds from a refusal to the next request: an administrator can have given the right since.
 DEAF_S = 30.0
 UNTOLD = (
-    "%s doesn't tell of changes of keys (%s): waiters ask about once a second; tried again every "
-    "%g s. Give the right to CLIENT TRACKING, or say protocol=2"
+    "%s refuses notifications of changed keys (%s): waiters ask about once a second; tried again "
+    "every %g s. Give the right to CLIENT TRACKING, or set protocol=2"
 )
 
 
@@ -35,7 +35,7 @@ class Telling:
         return now >= self._not_before
 
     def answered(self, said: object, now: float) -> bool | None:
-        """Does this answer allow notifications? None: the next try asks again, once that is due."""
+        """Record an answer: True if it allows notifications; None: ask again when that is due."""
         if not isinstance(said, ServerSaid):
             self._said = False
             return True

@@ -1,8 +1,8 @@
 """The time of the next try of a waiter without a line.
 
-A waiter with notifications tries at once after a change; otherwise it tries at intervals, so that a
-lost message costs little. A waiter without notifications tries again after a pause that doubles, up
-to a limit. No waiter pauses beyond the time at which the key expires.
+A waiter with notifications tries immediately after a change; otherwise it tries at intervals, so
+that a lost message costs little. A waiter without notifications tries again after a pause that
+doubles, up to a limit. No waiter pauses beyond the time at which the key expires.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Wait:
     def __init__(self, claim_id: str) -> None:
         #: Seconds until its next try.
         self.left = 0.0
-        #: Was a notification of the next change requested? Did it arrive?
+        #: Whether a notification of the next change was requested, and whether it arrived.
         self.armed = self.heard = False
         #: Seconds until the key expires, from the last read of the key.
         self._expires = 0.0

@@ -49,7 +49,7 @@ def number(fence: Fence) -> int:
             f"a fence must be a hold or a whole number, not {checks.shown(value)}{hint}"
         ) from None
     if not 1 <= count <= FENCE_MAX:
-        raise ConfigError(f"a fence is from 1 to 2**63 - 1, so {checks.shown(count)} is none")
+        raise ConfigError(f"a fence is from 1 to 2**63 - 1, not {checks.shown(count)}")
     return count
 
 
@@ -57,9 +57,9 @@ def refusal(what: str, fence: int, greatest: int | None) -> FenceRejected:
     """The error for a write with an old fence; ``greatest`` is None if it couldn't be read."""
     accepted = "a greater one" if greatest is None else f"fence {greatest}"
     return FenceRejected(
-        f"{what} refused fence {fence}: it has accepted {accepted}. Somebody took the lock "
-        "after you and has written here, so your hold was lost and nothing of this write was "
-        "kept. Stop the work that it guards, and acquire it again",
+        f"{what} refused fence {fence}: it has accepted {accepted}. A later holder has written "
+        "here, so your hold was lost and nothing of this write was kept. Stop the work that the "
+        "lock guards, and acquire it again",
         fence=fence,
         greatest=greatest,
     )

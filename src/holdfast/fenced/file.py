@@ -134,9 +134,9 @@ def _payload(data: object) -> bytes:
             return data.encode()
         except UnicodeEncodeError:
             raise ConfigError(
-                "the text that is to be written has a lone surrogate, which UTF-8 can't write; "
+                "the text has a lone surrogate, which UTF-8 can't encode; "
                 "give bytes (os.fsencode for a text of the system)"
             ) from None
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
-    raise ConfigError(f"what is written must be bytes or text, not {type(data).__name__}")
+    raise ConfigError(f"the data must be bytes or text, not {type(data).__name__}")

@@ -69,7 +69,7 @@ class Note(NamedTuple):
         return _page(b"settled=%d" % self.turn)
 
     def ends_within(self, length: int) -> bool:
-        """Can a file of this length end with a part of the append? If not, nothing is to do.
+        """True if a file of this length can end with a part of the append, which needs a repair.
 
         >>> note = Note(at=10, size=5)
         >>> [note.ends_within(length) for length in (9, 10, 11, 15, 16)]

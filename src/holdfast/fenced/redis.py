@@ -262,7 +262,7 @@ def _answer(request: _Request, reply: Any) -> Any:
             raise refusal(f"the key {_shown(request.keys[1])}", request.fence, int(seen))
         case [-1, _]:
             raise _foreign(request.keys[0])
-    raise HoldfastError(f"Redis answered what the guard's script doesn't answer: {reply!r:.80}")
+    raise HoldfastError(f"Redis sent a reply that the fence's script doesn't have: {reply!r:.80}")
 
 
 def _seen(found: Any, key: Text) -> int:
@@ -275,7 +275,7 @@ def _seen(found: Any, key: Text) -> int:
 def _foreign(key: bytes) -> ConfigError:
     return ConfigError(
         f"the key {_shown(key)} is kept for a fence, but another program has written to it; "
-        "it is left as it is"
+        "it is left unchanged"
     )
 
 

@@ -42,7 +42,7 @@ class Cursor(Protocol):
 
     @property
     def rowcount(self) -> int:
-        """Number of rows that the last statement changed; -1 if the driver doesn't know."""
+        """Number of rows that the last statement changed; -1 if the driver doesn't count."""
         ...
 
     def execute(self, sql: str, parameters: Any = ..., /) -> object:
@@ -137,7 +137,7 @@ class SqlFence:
         """
         mine = number(fence)
         outside = ConfigError(
-            f"{name!r:.80} is advanced outside a transaction, where it guards nothing; "
+            f"{name!r:.80} is advanced outside a transaction, where it protects nothing; "
             "begin one, or open the connection without autocommit"
         )
         begun, automatic = _in_transaction(connection), _automatic(connection)
@@ -147,8 +147,8 @@ class SqlFence:
             ask = self._ask(connection, cursor, name, mine)
             if begun is None and automatic and not ask.begun():
                 raise ConfigError(
-                    f"{name!r:.80} is advanced with autocommit, and it can't be known that a "
-                    "transaction was begun: neither the driver nor the server tells. Turn "
+                    f"{name!r:.80} is advanced with autocommit, and it is unknown whether a "
+                    "transaction was begun: neither the driver nor the server shows it. Turn "
                     "autocommit off for this transaction"
                 )
             _advance(ask, f"{name!r:.80}", mine)
@@ -171,7 +171,7 @@ class SqlFence:
             style = style or found
         if not style:
             raise ConfigError(
-                f"the driver of {type(given).__module__}.{type(given).__name__} doesn't tell its "
+                f"the driver of {type(given).__module__}.{type(given).__name__} doesn't show its "
                 f"paramstyle; give SqlFence(paramstyle=...): its module, or {', '.join(STYLES)}"
             )
         mysql = module.partition(".")[0] in _MYSQL
@@ -201,8 +201,8 @@ def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
     rows = _rows(cursor)
     if rows == 0:
         raise FenceRejected(
-            f"{name!r:.80} refused fence {mine}: no row was changed, so it has accepted a greater "
-            "fence (somebody took the lock after you, and your hold was lost) or it isn't there. "
+            f"{name!r:.80} refused fence {mine}: no row was changed. It has accepted a greater "
+            "fence (a later holder has written here, and your hold was lost), or it doesn't exist. "
             "Roll back and stop the work that the lock guards",
             fence=mine,
         )
@@ -354,7 +354,7 @@ def _automatic(given: Any) -> bool:
 def _rows(cursor: Cursor | int) -> int:
     rows = cursor if isinstance(cursor, int) else cursor.rowcount
     if rows < 0:
-        raise NotSupported("this driver doesn't count rows, so it can't tell a refused UPDATE")
+        raise NotSupported("this driver doesn't count rows, so it can't show a refused UPDATE")
     return rows
 
 

@@ -20,7 +20,7 @@ from . import fork
 from .blocking import boottime
 from .timers.aio import later, sleep
 
-#: A loop that still runs this long after its tasks were cancelled isn't ending, seconds.
+#: A loop that still runs this many seconds after its tasks were cancelled isn't ending.
 RUNS_ON_S = 0.02
 
 log = logging.getLogger("holdfast")
@@ -30,7 +30,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class AioLatch:
-    """A latch that a task waits on and anybody sets, from any thread."""
+    """A latch for a waiting task; any thread can set it."""
 
     __slots__ = ("_flag", "_loop", "_waiter")
 
@@ -40,14 +40,14 @@ class AioLatch:
         self._waiter: asyncio.Future[None] | None = None
 
     def set(self) -> None:
-        """Wake the waiter, now or when it comes."""
+        """Wake the waiter, now or when it begins to wait."""
         self._flag = True
         loop, waiter = self._loop, self._waiter
         if loop is not None and waiter is not None:
             call_in(loop, _wake, waiter)
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set or until the time has expired."""
+        """Sleep until set or until the time-out."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         self._loop, self._waiter = loop, waiter
@@ -64,8 +64,8 @@ class AioLatch:
 
 
 def call_in(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: Any) -> None:
-    """Have the loop call it; nothing happens where the loop has ended, or ends just now: whoever
-    wakes somebody must not fail because that one has gone."""
+    """Have the loop call it. If the loop has ended, or ends now, nothing happens: a wake-up must
+    not fail because its waiter has gone."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(call, *args)
 
@@ -76,11 +76,11 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class Errand(Generic[T]):
-    """A coroutine that runs to its end by callbacks alone: no task, so nothing cancels it.
+    """A coroutine that runs to its end by callbacks only: it is no task, so nothing cancels it.
 
-    Its first step is taken at once, so that what it has to send is on its way before anybody
-    else runs. It is among its ``fellows`` until it is done, also when ``asyncio.run`` ends and
-    cancels every task that it can find.
+    Its first step runs immediately, so that its request is sent before anything else runs. It is
+    among its ``fellows`` until it is done, even if ``asyncio.run`` ends and cancels every task that
+    it finds.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T], fellows: set[Errand[Any]]) -> None:
@@ -102,7 +102,7 @@ class Errand(Generic[T]):
             self._end()
             if not self.done.done():
                 self.done.set_exception(failure)
-                self.done.exception()  # seen: whoever still waits gets it, nobody else need to
+                self.done.exception()  # marks it as retrieved; a caller that still waits gets it
         else:
             if yielded is None:
                 self._loop.call_soon(self._step)
@@ -115,10 +115,10 @@ class Errand(Generic[T]):
 
 
 class Pending(Coroutine[Any, Any, T_co]):
-    """An answer that must be awaited: asked for its truth, it refuses.
+    """A reply that must be awaited: its truth value can't be used.
 
-    So ``if lock.acquire():`` without ``await`` doesn't enter the body, it raises. Otherwise it is
-    a coroutine, so that ``asyncio.create_task`` and its like take it.
+    So ``if lock.acquire():`` without ``await`` raises and doesn't enter the body. It is a
+    coroutine, so that ``asyncio.create_task`` and similar functions accept it.
     """
 
     __slots__ = ("_what", "_work")
@@ -148,7 +148,7 @@ class Pending(Coroutine[Any, Any, T_co]):
 
 
 class TaskGuard:
-    """Cancels the task that is inside a ``async with`` when its hold is lost."""
+    """Cancels the task that is inside an ``async with`` when its hold is lost."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -160,7 +160,7 @@ class TaskGuard:
         self._fired = False
 
     def lost(self, hold: object, reason: object) -> None:
-        """Cancel the task, unless it is the one that has just noticed."""
+        """Cancel the task, unless the current task is the one inside."""
         del hold, reason
         try:
             here = asyncio.current_task() is self._task
@@ -175,16 +175,16 @@ class TaskGuard:
             self._task.cancel("the lock was lost")
 
     def caused(self, failure: BaseException | None) -> bool:
-        """Was the end of the body our cancellation, and only ours?"""
+        """True if only our cancellation ended the body."""
         if not self._fired:
-            self._fired = True  # from now on it is too late to cancel
+            self._fired = True  # after this it is too late to cancel
             return False
         ours = self._task.uncancel() <= self._before
         return ours and isinstance(failure, asyncio.CancelledError)
 
 
 def sever(transport: Any) -> None:
-    """Close a transport whose event loop runs no more: no callback of it can do that."""
+    """Close a transport whose event loop has ended: the loop's callbacks can't do that."""
     tls = getattr(transport, "_ssl_protocol", None)
     with contextlib.suppress(Exception):
         transport.abort()
@@ -195,24 +195,24 @@ def sever(transport: Any) -> None:
 
 
 def require_loop() -> asyncio.AbstractEventLoop:
-    """The running event loop of asyncio; ``ConfigError`` where something else runs the coroutine,
-    such as trio, or nothing does."""
+    """The running event loop of asyncio; ``ConfigError`` if there is none, for example under
+    trio."""
     loop = _get_running_loop()
     if loop is None:
         raise ConfigError(
             "an AsyncClient needs a running event loop of asyncio, and here is none. Under trio, "
             "or anyio over trio, use a Client in a thread (trio.to_thread.run_sync), or run it "
-            "under asyncio (trio-asyncio, anyio's backend 'asyncio'); in plain code take a Client"
+            "under asyncio (trio-asyncio, anyio's backend 'asyncio'); in plain code use a Client"
         )
     return loop
 
 
 def require_readers(loop: asyncio.AbstractEventLoop, label: str) -> None:
-    """``ConfigError`` if this loop can't watch a socket that somebody else reads from."""
+    """``ConfigError`` if this loop can't watch a socket that other code reads from."""
     try:
         probe = socket.socket()
     except OSError:
-        return  # so it can't connect either, and says why
+        return  # then it can't connect either, and reports why
     with probe:
         try:
             loop.add_reader(probe, int)
@@ -227,16 +227,16 @@ def require_readers(loop: asyncio.AbstractEventLoop, label: str) -> None:
 
 
 def another_loop() -> ConfigError:
-    """What is taken in one event loop is used in another one."""
+    """The error for a hold or a delivery of one event loop that is used in another one."""
     return ConfigError(
-        "this hold or delivery belongs to the event loop that it was taken in, and this is another "
-        "one: release it there; detach() and adopt() hand a hold over"
+        "this hold or delivery belongs to the event loop in which it was taken, and this is "
+        "another one: release it there; detach() and adopt() hand a hold over"
     )
 
 
 def _cancels(handle: asyncio.Handle, task: asyncio.Task[Any] | None) -> bool:
-    """May this timer cancel the task? So do those of ``asyncio.timeout`` and ``anyio``, whose
-    objects know the task, and one that calls ``task.cancel``."""
+    """Can this timer cancel the task? The timers of ``asyncio.timeout`` and ``anyio`` can, whose
+    objects refer to the task, and a timer that calls ``task.cancel``."""
     one = getattr(getattr(handle, "_callback", None), "__self__", None)
     if one is None or handle.cancelled():
         return False
@@ -261,18 +261,18 @@ class AioRuntime:
     jitter = staticmethod(random.random)
     latch = AioLatch
     guard = TaskGuard
-    #: What a callback returns is awaited in a task.
+    #: The result of a callback is awaited in a task.
     awaits = True
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._followed: set[asyncio.Task[None]] = set()
-        #: Ours alone, as one whose loop is closed before its end must go with us.
+        #: Separate for each runtime: if the loop is closed early, these must end with the runtime.
         self._errands: set[Errand[Any]] = set()
 
     def bind(self) -> None:
-        """Belong to the running loop; refuse a second one, and none."""
+        """Bind to the running loop; refuse a second loop, and none."""
         loop = require_loop()
         if self._loop is not loop:
             if self._loop is not None:
@@ -280,23 +280,24 @@ class AioRuntime:
             self._loop = loop
 
     def forked(self) -> None:
-        """The child of a fork has its own loop."""
+        """Forget the parent's loop in the child of a fork."""
         self._loop, self._tasks, self._followed = None, set(), set()
 
     @staticmethod
     def new_id() -> str:
-        """128 random bits from the system: fresh after a fork too."""
+        """128 random bits from the system; they differ after a fork, too."""
         return os.urandom(16).hex()
 
     @staticmethod
     def flow() -> Hashable:
-        """The task object, which belongs to one thread; outside of tasks the thread object."""
+        """The task object, which belongs to one thread; outside of tasks, the thread object."""
         return asyncio.current_task() or threading.current_thread()
 
     @staticmethod
     def interrupts(failure: BaseException) -> bool:
-        """A cancellation is one if this task was cancelled, and not only what it awaits. Where an
-        ``asyncio.Runner`` catches Ctrl-C, it cancels; else it is raised in the main thread."""
+        """A cancellation counts if this task was cancelled, and not only the object that it awaits.
+        An ``asyncio.Runner`` turns Ctrl-C into a cancellation; else it is raised in the main
+        thread."""
         if isinstance(failure, asyncio.CancelledError):
             task = asyncio.current_task()
             return task is None or task.cancelling() > 0
@@ -308,8 +309,8 @@ class AioRuntime:
 
     @staticmethod
     def hurried() -> bool:
-        """Is there a timer of this task, or of what may cancel it? A loop that doesn't show its
-        timers, as that of uvloop, may have one."""
+        """True if a timer can cancel this task. A loop that doesn't show its timers, such as
+        uvloop's, can have one."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         timers = getattr(loop, "_scheduled", None)
         if timers is None:
@@ -318,16 +319,16 @@ class AioRuntime:
 
     @staticmethod
     async def sleep(seconds: float) -> None:
-        """Let time pass."""
+        """Suspend this task."""
         await sleep(max(seconds, 0.0))
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Start the work at once and wait for its end; cancelled, it continues without us."""
+        """Start the work immediately and wait for its end; after a cancellation it continues."""
         return await asyncio.shield(Errand(work, self._errands).done)
 
     def follow(self, made: object, what: str) -> None:
-        """Await it in a separate task, in our loop, from any thread; the loop's end cancels it.
-        Where our loop doesn't run, the loop of the caller awaits it."""
+        """Await it in a separate task of our loop, from any thread; the loop's end cancels it. If
+        our loop doesn't run, the caller's loop awaits it."""
         if not inspect.isawaitable(made):
             return
         running, loop = _get_running_loop(), self._loop
@@ -365,8 +366,9 @@ class AioRuntime:
 
     @staticmethod
     def _ended(task: asyncio.Task[None], over: Callable[[], None]) -> None:
-        """A task may be cancelled because the loop is about to end: what ``over`` starts then would
-        be destroyed with it. So it is called when the loop has run on for a moment."""
+        """A task can be cancelled because the loop is about to end: a task that ``over`` starts
+        would be destroyed with it. So ``over`` is called when the loop has continued for a
+        moment."""
         if task.cancelled():
             later(task.get_loop(), RUNS_ON_S, over)
         else:

@@ -29,11 +29,11 @@ _opening = threading.RLock()
 
 
 def opening() -> threading.RLock:
-    """Hold it while a store is looked for and opened, as both import. ``ConfigError`` where no
-    client could work, because only a part of what it blocks in is patched.
+    """Hold it while a store is found and opened, because both import. ``ConfigError`` if no client
+    can work, because blocking calls are only partly patched.
 
-    Two threads that begin to import a package and a part of it at once may wait for each other;
-    then the interpreter shows one of them a module that is not finished, or gives up.
+    Two threads that import a package and a part of it at the same time can wait for each other;
+    then the interpreter gives one of them an unfinished module, or raises.
     """
     greenlets()
     return _opening
@@ -41,7 +41,7 @@ def opening() -> threading.RLock:
 
 def _after_fork() -> None:
     global _opening
-    _opening = threading.RLock()  # another thread of our parent's may have held it
+    _opening = threading.RLock()  # another thread of the parent can have held it
 
 
 if sys.platform != "win32" and hasattr(os, "register_at_fork"):
@@ -53,16 +53,16 @@ _INSIDE: list[CodeType] = []
 
 
 def inside(function: F) -> F:
-    """Mark a function as one that runs verbs of a store: what interrupts it must not call one."""
+    """Mark a function that runs verbs of a store: code that interrupts it must not call one."""
     _INSIDE.append(function.__code__)
     return function
 
 
 @inside
 def run_sync(coro: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine whose ports block, to its end: one step, as none of them suspends.
+    """Run a coroutine over blocking ports to its end: one step, because no port suspends.
 
-    One that does suspend is closed and reported: it would be a store with an asyncio port.
+    If it suspends, it is closed and reported: the store then uses an asyncio port.
     """
     try:
         coro.send(None)
@@ -74,13 +74,13 @@ def run_sync(coro: Coroutine[Any, Any, T]) -> T:
 
 
 def outside(call: Callable[..., T], *args: Any) -> T:
-    """Call the caller's own code, such as a handler, from within a coroutine of ours."""
+    """Call the user's code, such as a handler, from a coroutine of holdfast."""
     return call(*args)
 
 
 def nested(frame: FrameType | None) -> bool:
-    """Is this frame called from inside of a store? A signal handler may be, or a generator that
-    the collector finds: it must not call the store, which may have a lock taken."""
+    """True if this frame was called from inside a store, such as a signal handler or a generator
+    that the garbage collector closes. It must not call the store, which can have a lock taken."""
     while frame is not None and (code := frame.f_code) is not _OUTSIDE:
         if any(code is one for one in _INSIDE):  # hashing a code object reads all of it
             return True
@@ -102,10 +102,10 @@ def _clock(*names: str, otherwise: Callable[[], float]) -> Callable[[], float]:
 
 
 #: Seconds that never jump and continue while the machine sleeps, where the system has such a clock.
-#: All of holdfast uses it, so that a test that freezes time keeps no hold and no wait alive.
-#: (Not a function of ours, because it is asked a dozen times for each lock.)
+#: All of holdfast uses it, so that a test that freezes time doesn't extend a hold or a wait.
+#: (A bare callable, because each lock calls it a dozen times.)
 boottime = _clock("CLOCK_BOOTTIME", "CLOCK_MONOTONIC", otherwise=time.monotonic)
-#: The time of day, only to compare it with the clocks of others. No wait uses it.
+#: The time of day, only for comparison with other clocks. No wait uses it.
 walltime = _clock("CLOCK_REALTIME", otherwise=time.time)
 
 
@@ -115,7 +115,7 @@ def clock_patched() -> bool:
 
 
 class BlockingLatch:
-    """A latch on a bare lock: set from anywhere, a signal handler included."""
+    """A latch on a bare lock: it can be set anywhere, also in a signal handler."""
 
     __slots__ = ("_lock",)
 
@@ -124,24 +124,24 @@ class BlockingLatch:
         self._lock.acquire()
 
     def set(self) -> None:
-        """Wake the waiter, now or when it comes."""
+        """Wake the waiter, now or when it begins to wait."""
         try:
             self._lock.release()
         except RuntimeError:
             return  # it was set already
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set or until the time has expired."""
+        """Sleep until set or until the time-out."""
         if seconds is None:
             return self._lock.acquire()
         return self._lock.acquire(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX))
 
 
 class Bell:
-    """An event for threads that no interrupt breaks.
+    """An event for threads that no interrupt damages.
 
-    The one of ``threading`` is written in Python around a lock: Ctrl-C amid its ``set`` or its
-    ``wait`` may leave that lock taken, and then every later call of any thread waits without a time
+    The event of ``threading`` is written in Python around a lock: Ctrl-C inside its ``set`` or
+    ``wait`` can leave that lock taken. Then each later call of any thread waits without a time
     limit.
     """
 
@@ -152,22 +152,22 @@ class Bell:
         self._waiters: set[threading.Lock] = set()
 
     def is_set(self) -> bool:
-        """Was it set, and not cleared since?"""
+        """True if it was set, and not cleared since."""
         return self._rung
 
     def set(self) -> None:
-        """Wake all who wait, now or when they come. A caller who is interrupted may wake a part."""
+        """Wake all waiters, present and later ones. An interrupt can leave some of them asleep."""
         self._rung = True
         for waiter in list(self._waiters):
             with contextlib.suppress(RuntimeError):  # it was woken already
                 waiter.release()
 
     def clear(self) -> None:
-        """Whoever comes now waits for the next time."""
+        """Unset it: later waiters wait for the next `set`."""
         self._rung = False
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until it is set; False when the time has expired first."""
+        """Sleep until it is set; False after the time-out."""
         mine = threading.Lock()
         mine.acquire()
         try:
@@ -181,8 +181,8 @@ class Bell:
 class Turn:
     """A lock for one thread at a time that no interrupt leaves locked.
 
-    Ctrl-C may come after ``acquire`` of a lock has returned, and before the ``try`` that releases
-    it. A turn is taken inside that ``try``, under a key that its ``finally`` knows beforehand.
+    Ctrl-C can come after ``acquire`` of a lock has returned, and before the ``try`` that releases
+    it. A turn is acquired inside that ``try``, under a key that its ``finally`` already has.
     """
 
     __slots__ = ("_taken",)
@@ -191,15 +191,15 @@ class Turn:
         self._taken: dict[None, object] = {}
 
     def taken(self) -> bool:
-        """Has anybody taken it?"""
+        """True if it is taken."""
         return bool(self._taken)
 
     def take(self, key: object) -> bool:
-        """Take it for this key, unless another key has it. It doesn't wait."""
+        """Take it for this key, unless it is taken for another one. It doesn't wait."""
         return self._taken.setdefault(None, key) is key
 
     def leave(self, key: object) -> None:
-        """Release it, if this key has it."""
+        """Release it, if it is taken for this key."""
         if self._taken.get(None) is key:
             del self._taken[None]
 
@@ -219,20 +219,20 @@ class BlockingRuntime:
 
     @staticmethod
     def bind() -> None:
-        """Threads may come from anywhere."""
+        """Do nothing: any thread may use it."""
 
     @staticmethod
     def forked() -> None:
-        """Nothing here belongs to a process."""
+        """Do nothing: no state belongs to a process."""
 
     @staticmethod
     def new_id() -> str:
-        """128 random bits from the system: fresh after a fork too."""
+        """128 random bits from the system; they differ after a fork, too."""
         return os.urandom(16).hex()
 
     @staticmethod
     def flow() -> Hashable:
-        """The thread object; and the task, should threads' locks be used inside of asyncio."""
+        """The thread object; also the task, if a lock for threads is used inside asyncio."""
         aio = sys.modules.get("asyncio")  # looked up, as importing it would cost 40 ms
         thread = threading.current_thread()
         if aio is None or aio._get_running_loop() is None:
@@ -241,19 +241,19 @@ class BlockingRuntime:
 
     @staticmethod
     def interrupts(failure: BaseException) -> bool:
-        """Ctrl-C comes to the main thread alone."""
+        """True for Ctrl-C, which is raised only in the main thread."""
         main = threading.current_thread() is threading.main_thread()
         return main and isinstance(failure, KeyboardInterrupt)
 
     @staticmethod
     def hurried() -> bool:
-        """A thread waits as long as it said. One that is patched may have a timer that ends it, as
-        that of ``gevent.Timeout``, and shows nobody."""
+        """A thread waits for the time that it requests. A patched thread (a greenlet) can have a
+        hidden timer that ends its wait, such as ``gevent.Timeout``."""
         return threading.get_ident.__module__ != "_thread"
 
     @staticmethod
     def guard() -> Guard:
-        """A thread can't be cancelled."""
+        """Refuse: a thread can't be cancelled."""
         raise ConfigError(
             "cancel_on_lost needs asyncio (AsyncClient): a thread can't be cancelled. "
             "Call hold.check() in the work, or pass on_lost="
@@ -261,17 +261,17 @@ class BlockingRuntime:
 
     @staticmethod
     async def sleep(seconds: float) -> None:
-        """Let time pass."""
+        """Block this thread."""
         time.sleep(max(seconds, 0.0))
 
     @staticmethod
     async def finish(work: Coroutine[Any, Any, T]) -> T:
-        """Nothing can be cancelled between two steps of a thread: just do it."""
+        """Run the work directly: a thread can't be cancelled between two steps."""
         return await work
 
     @staticmethod
     def follow(made: object, what: str) -> None:
-        """Nobody awaits a coroutine here."""
+        """Refuse a coroutine, because nothing awaits it here."""
         if isinstance(made, CoroutineType):
             made.close()
             raise ConfigError(
@@ -285,9 +285,9 @@ class BlockingRuntime:
         """Start a thread; it ends with the process, and can't be cancelled."""
         if greenlets() != self._greenlets:
             raise ConfigError(
-                "this client was made before gevent or eventlet patched the program, so its keeper "
-                "would hold up all greenlets. Patch before anything else is imported, or make the "
-                "client later"
+                "this client was made before gevent or eventlet patched the program, so its "
+                "renewer would block all greenlets. Patch before anything else is imported, or "
+                "make the client later"
             )
 
         def run() -> None:

@@ -1,4 +1,4 @@
-"""Text files that come with holdfast: what a server is told to make its tables and functions."""
+"""Text files of holdfast: the statements that make its tables and functions on a server."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from importlib.resources import files
 
 from ..errors import StoreUnavailable
 
-#: Errors of the system that mean that too many files are open.
+#: Errors of the operating system for too many open files.
 SCARCE = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def text(package: str, *path: str) -> str:
-    """The text of this file of a package; ``StoreUnavailable`` if no file can be opened now."""
+    """The text of a file in a package; ``StoreUnavailable`` if no file can be opened now."""
     try:
         return files(package).joinpath(*path).read_text(encoding="utf-8")
     except OSError as wrong:

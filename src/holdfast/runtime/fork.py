@@ -1,7 +1,7 @@
-"""Clean-up in the child of a fork: it drops all that belongs to the parent.
+"""Clean-up in the child of a fork: it drops everything that belongs to the parent.
 
-One hook for the process, registered with the first client. What is registered is the part that
-holds and locks refer to, as they may live longer than their client.
+There is one hook for the process, registered with the first client. The registered parts can
+outlive their client, because holds and locks refer to them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _hooked = False
 
 
 def epoch() -> int:
-    """A number that is another one in the child of a fork."""
+    """A number that differs in the child of a fork."""
     return _epoch
 
 
 def register(part: Any) -> None:
-    """Have ``part.forked()`` called in the child of a fork, as long as anybody has this part."""
+    """Have ``part.forked()`` called in the child of a fork, while the part is referenced."""
     global _hooked
     if not _hooked and sys.platform != "win32" and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after)

@@ -1,5 +1,5 @@
-"""Programs in which gevent or eventlet has replaced what a thread blocks in: there threads are
-greenlets, which all run in one thread and must never let the kernel wait."""
+"""Detection of gevent and eventlet, which replace blocking calls of threads. Threads are then
+greenlets: they all run in one thread and must never wait in the kernel."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 from ..errors import ConfigError
 
-#: Module that patches -> what it is asked whether it did, its names of what a client blocks in,
-#: and how all of that is patched.
+#: Module that patches -> its function that reports a patch, its names of the modules in which a
+#: client blocks, and the call that patches all of them.
 _PATCHERS = {
     "gevent.monkey": (
         "is_module_patched",
@@ -24,7 +24,7 @@ _PATCHERS = {
 
 
 def greenlets() -> bool:
-    """Is a thread that is started here a greenlet? ``ConfigError`` if only a part is patched."""
+    """True if a new thread is a greenlet here. ``ConfigError`` if only a part is patched."""
     return any(_patched(module) for module in _PATCHERS)
 
 
@@ -38,7 +38,7 @@ def _patched(module: str) -> bool:
         missing = ", ".join(name for name in names if name not in whole)
         raise ConfigError(
             f"{module.partition('.')[0]} has patched {', '.join(whole)}, but not {missing}: a "
-            "greenlet that waits would hold up all others, also the one that it waits for. Patch "
-            f"all of them before anything else is imported ({remedy}), or none"
+            "greenlet that waits would block all others, also the one that it waits for. Patch all "
+            f"of them before anything else is imported ({remedy}), or none"
         )
     return len(whole) == len(names)

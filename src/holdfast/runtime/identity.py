@@ -9,14 +9,14 @@ from ..core.model import OWNER_BYTES_MAX
 
 
 def hostname() -> str:
-    """The name of this machine, at most 63 characters of it."""
+    """The name of this machine, at most 63 characters."""
     if sys.platform != "win32" and hasattr(os, "uname"):
         return os.uname().nodename[:63] or "localhost"
     return os.environ.get("COMPUTERNAME", "")[:63] or "localhost"
 
 
 class Owner:
-    """Says ``host:pid:label`` when called; another pid after a fork."""
+    """Returns ``host:pid:label`` when called; after a fork with another pid."""
 
     __slots__ = ("label",)
 

@@ -1,5 +1,5 @@
-"""The TLS options of a URL, tried when the URL is read: a wrong file isn't a server that is
-away."""
+"""The TLS options of a URL, checked when the URL is read: a wrong file must not look like a server
+that can't be reached."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def context(scheme: str, names: Mapping[str, str], given: Mapping[str, Any]) -> ssl.SSLContext:
-    """A context that trusts and shows what these options say, or the ``ConfigError`` for them.
+    """A context with the certificates of these options; ``ConfigError`` if they are wrong.
 
-    ``names``: what the options of this store are called: of ``ca`` (a file), ``ca_path``,
-    ``ca_data``, ``cert``, ``key``, ``password`` (of the key) and ``ciphers`` those that it has.
+    ``names``: the store's names of the options ``ca`` (a file), ``ca_path``, ``ca_data``, ``cert``,
+    ``key``, ``password`` (of the key) and ``ciphers``, as far as they exist.
     """
     import ssl  # because few need it, and it is slow to import
 
@@ -52,7 +52,7 @@ def context(scheme: str, names: Mapping[str, str], given: Mapping[str, Any]) -> 
             "the certificate, its key, or the password of the key is wrong",
             certfile=said["cert"],
             keyfile=said.get("key"),
-            # Given no password, OpenSSL would ask for one on the terminal.
+            # Without a password, OpenSSL would ask for one on the terminal.
             password=said.get("password") or (lambda: ""),
         )
     if said.get("ciphers"):
@@ -62,7 +62,7 @@ def context(scheme: str, names: Mapping[str, str], given: Mapping[str, Any]) -> 
 
 
 def failure(wrong: BaseException) -> OSError | None:
-    """The failed handshake because of which this was raised, if there was one."""
+    """The failed handshake that caused this error, if there was one."""
     import ssl
 
     cause: BaseException | None = wrong

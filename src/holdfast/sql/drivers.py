@@ -39,7 +39,7 @@ _IN_TRANSACTION = 1  # a flag in the status that MySQL sends with every answer
 
 
 class Twin(NamedTuple):
-    """How to open another connection to the same database as the same user."""
+    """The way to open another connection to the same database as the same user."""
 
     #: Equal for connections that have the same twin.
     key: Hashable
@@ -128,7 +128,7 @@ def twin(raw: Any) -> Twin:
         return known[package](raw)
     except (KeyError, AttributeError):
         raise ConfigError(
-            f"a connection of {package} doesn't tell how to open another one to the same database, "
+            f"a connection of {package} doesn't show how to open another one to the same database, "
             "which row_lock needs: give side_connection=, a function without arguments that opens "
             "one"
         ) from None

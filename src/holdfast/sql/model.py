@@ -1,7 +1,7 @@
 """Data types of the row lock, and the two ports that it uses.
 
-The executor (`Teller`) carries out statements in the caller's own transaction. The side connection
-(`Beside`) is for statements that must commit at once; it is never in a transaction of a caller.
+The executor (`Teller`) runs statements in the caller's own transaction. The side connection
+(`Beside`) is for statements that must commit immediately; it is never in a caller's transaction.
 Blocking ports never suspend, so the same code serves threads and asyncio.
 """
 
@@ -96,7 +96,7 @@ class SeenRows(Protocol):
         ...
 
     def forget(self, row: Row) -> None:
-        """Forget the row, which may be gone."""
+        """Forget the row, which can be gone."""
         ...
 
 
@@ -123,7 +123,7 @@ class Dialect(Protocol):
     label: str
     #: The statement that creates the table, with a placeholder for its name.
     create: str
-    #: Error codes: there is no table; it was created meanwhile; a right is missing.
+    #: Error codes: there is no table; another client has just created it; a right is missing.
     no_table: frozenset[str | int]
     made_meanwhile: frozenset[str | int]
     no_right: frozenset[str | int]
@@ -145,7 +145,7 @@ class Dialect(Protocol):
         ...
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: did the row exist? False: no, but it can exist now.
+        """After a `take` without success: return whether the row existed. If not, it can exist now.
 
         ``limit`` is for the work over a side connection.
         """

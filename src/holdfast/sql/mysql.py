@@ -80,7 +80,7 @@ class MySql:
         await teller.ask(_LIMIT, {"limit": 1})
         if (await teller.ask(_DRASTIC, {})).number:
             raise NotSupported(
-                "row_lock can't be used with innodb_rollback_on_timeout: a try in vain would roll "
+                "row_lock can't be used with innodb_rollback_on_timeout: a failed try would roll "
                 "back your transaction. Start the server without it"
             )
 
@@ -110,7 +110,7 @@ class MySql:
         return await self._locked(teller, row, _TRY)
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: did the row exist? False: it didn't, but exists now."""
+        """After a `take` without success: return whether the row existed. If not, it does now."""
         made = await beside.do(lambda other: self.ensure(other, row), limit)
         if made is None:  # our own query has locked the place where it was
             raise StaleSnapshot(stale(row.shown, REMOVED))
@@ -126,7 +126,7 @@ class MySql:
         try:
             fence = await self._locked(teller, row, _LOCK)
         except BaseException:
-            with contextlib.suppress(Exception):  # the connection may be gone
+            with contextlib.suppress(Exception):  # the connection can be gone
                 await teller.ask(_LIMIT, {"limit": before})
             raise
         await teller.ask(_LIMIT, {"limit": before})
@@ -153,7 +153,7 @@ class MySql:
             held = int(found[0])
             plain = None if found[1] is None else int(found[1])
             if plain != held and not (plain is None and held < 0):
-                raise StaleSnapshot(stale(row.shown, f"fence {plain} there, {held} in truth"))
+                raise StaleSnapshot(stale(row.shown, f"it reads fence {plain}, the row has {held}"))
             fence = abs(held) + 1
             await teller.ask(_sql(_RAISE, row.table), {**row.values, "fence": fence})
         except StaleSnapshot:
@@ -188,7 +188,7 @@ class MySql:
                 keys = [one[1] for one in some]
                 count += await self._removed(teller, batch, kind, keys)
         except BaseException as wrong:
-            with contextlib.suppress(Exception):  # the connection may be gone
+            with contextlib.suppress(Exception):  # the connection can be gone
                 await teller.ask("ROLLBACK", {})
             if code(wrong) not in (_LOCK_TIMEOUT, _DEADLOCK):
                 raise
@@ -252,9 +252,9 @@ def _meant(wrong: Exception, row: Row) -> Exception:
     """Translate an error for the caller that wants the row."""
     found = code(wrong)
     if found in _CHANGED:
-        return StaleSnapshot(stale(row.shown, "somebody has had it since your snapshot"))
+        return StaleSnapshot(stale(row.shown, "the row has changed since your snapshot"))
     if found == _DEADLOCK:
         return Deadlock(deadlock(row.shown))
     if found == _SYNTAX:
-        return NotSupported("row_lock needs MySQL 8.0.1 or MariaDB 10.6, or a later one")
+        return NotSupported("row_lock needs MySQL 8.0.1 or MariaDB 10.6, or later")
     return wrong

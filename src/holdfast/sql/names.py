@@ -37,7 +37,7 @@ def kind(given: object) -> str:
     plain = checks.name(given)
     head, _, rest = plain.partition(":")
     if rest:
-        raise ConfigError(f"a kind ends with its first colon, as bank: does; not {plain!r:.80}")
+        raise ConfigError(f"a kind ends at its first colon, for example bank:, not {plain!r:.80}")
     return stored(head + ":")
 
 
@@ -46,7 +46,7 @@ def table(given: object) -> str:
     if type(given) is not str or not _TABLE.fullmatch(given):
         raise ConfigError(
             f"{given!r:.80} can't be a table: write a letter or _, then letters, digits and _, 48 "
-            "characters in all; a schema and a dot may stand before it"
+            "characters in all; a schema and a dot can come before it"
         )
     return given
 

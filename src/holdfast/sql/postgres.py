@@ -87,12 +87,12 @@ class Postgres:
             raise _meant(wrong, row) from wrong
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: does the row exist? False: it doesn't."""
+        """After a `take` without success: return whether the row exists."""
         seen = await teller.ask(_sql(_SEEN, row.table), row.values)
         assert seen.row is not None
         there, isolation = seen.row
         if there is None and isolation in ("repeatable read", "serializable"):
-            raise StaleSnapshot(stale(row.shown, "the row for it is younger than your snapshot"))
+            raise StaleSnapshot(stale(row.shown, "its row is younger than your snapshot"))
         return there is not None
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
@@ -103,7 +103,7 @@ class Postgres:
         try:
             fence = await self._waited(teller, row, seconds)
         except Exception as wrong:
-            with contextlib.suppress(Exception):  # the connection may be gone
+            with contextlib.suppress(Exception):  # the connection can be gone
                 await teller.ask(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}", {})
                 await teller.ask(f"RELEASE SAVEPOINT {_SAVEPOINT}", {})
             if seconds is not None and code(wrong) == _CANCELLED:
@@ -143,7 +143,7 @@ class Postgres:
         try:
             gone = await teller.rows(purge, values)
         except BaseException:
-            with contextlib.suppress(Exception):  # the connection may be gone
+            with contextlib.suppress(Exception):  # the connection can be gone
                 await teller.ask("ROLLBACK", {})
             raise
         await teller.ask("COMMIT", {})
@@ -162,7 +162,7 @@ def _meant(wrong: Exception, row: Row) -> Exception:
     """Translate an error for the caller that wants the row."""
     found = code(wrong)
     if found == _SERIALIZATION:
-        return StaleSnapshot(stale(row.shown, "somebody had it and committed after your snapshot"))
+        return StaleSnapshot(stale(row.shown, "another holder committed after your snapshot"))
     if found == _DEADLOCK:
         return Deadlock(deadlock(row.shown))
     if found == _LOCK_TIMEOUT:

@@ -26,7 +26,7 @@ class Spares(Generic[S]):
     def of(self, key: Hashable, make: Callable[[], S]) -> S:
         """Return the object of a key; make one if there is none.
 
-        Many threads may call it at once: then one object too many may be made, and is used once."""
+        Threads can call it at the same time: then an extra object is made, and used once."""
         found = self._known.pop(key, None)
         if found is None:
             found = make()
@@ -66,5 +66,5 @@ class Seen:
                 self._until.popitem(last=False)
 
     def forget(self, row: Row) -> None:
-        """Forget the row, which may be gone."""
+        """Forget the row, which can be gone."""
         self._until.pop(row, None)

@@ -49,7 +49,7 @@ def _refused(of: Dialect, wrong: Exception, row: Row) -> Exception:
     if code(wrong) not in of.no_right:
         return wrong
     return ConfigError(
-        f"{of.label} refuses what row_lock needs ({wrong}). Who uses it must have SELECT, INSERT "
-        f"and UPDATE on {row.table!r}; if it may not create the table, have it made with the "
-        "statement that holdfast.sql.create_sql gives"
+        f"{of.label} refuses a statement of row_lock ({wrong}). The user needs SELECT, INSERT and "
+        f"UPDATE on {row.table!r}; if it may not create the table, let an administrator run the "
+        "statement that holdfast.sql.create_sql returns"
     )

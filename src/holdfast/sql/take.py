@@ -10,10 +10,10 @@ from .model import Batch, Beside, Dialect, Ended, Late, Row, RowLock, Teller, co
 from .table import ensure
 from .words import REMOVED, busy, elsewhere, no_answer, no_right_to_purge, stale
 
-#: Maximum consecutive tries that find the row removed just before the lock; more isn't chance.
+#: Maximum consecutive tries that find the row removed just before the lock; more can't be chance.
 ROUNDS = 5
 #: Seconds for the side connection: the minimum, and the value if the caller has no time limit.
-#: Behind a pooler it may be waiting for a session that the caller's own transaction has.
+#: Behind a pooler it can be waiting for a session that the caller's own transaction has.
 BESIDE_S_MIN, BESIDE_S = 2.0, 10.0
 
 

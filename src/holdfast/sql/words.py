@@ -6,47 +6,47 @@ from ..core.checks import TIMEOUT_S_MAX
 from ..errors import StoreUnavailable
 
 OUTSIDE = (
-    "row_lock was called outside a transaction, where the lock would be gone at once: begin one, "
+    "row_lock was called outside a transaction, where the lock would end immediately: begin one, "
     "or open the connection without autocommit"
 )
 
-REMOVED = "the row for it was removed just now"
+REMOVED = "its row was just removed"
 
 
 def stale(name: str, why: str) -> str:
-    """The message for a snapshot that is older than another transaction's change."""
+    """The message for a snapshot that is older than a change of another transaction."""
     return (
-        f"{name!r:.80}: what this transaction reads is older than the lock ({why}), so the lock "
-        "would protect nothing that you have read or read now. Roll back and start a new "
-        "transaction: take the row lock first in it, or use READ COMMITTED"
+        f"{name!r:.80}: this transaction reads data from before the lock ({why}), so the lock "
+        "would not protect that data. Roll back and start a new transaction: take the row lock "
+        "first in it, or use READ COMMITTED"
     )
 
 
 def deadlock(name: str) -> str:
-    """The message when the database chose our transaction to end a deadlock."""
+    """The message when the database refused our transaction to end a deadlock."""
     return (
-        f"{name!r:.80}: you and another transaction waited for each other, and the database has "
-        "refused you. Your transaction is over (MySQL has rolled back all of it): roll back and "
-        "start a new one. Take names in one order everywhere, so that it doesn't happen"
+        f"{name!r:.80}: your transaction and another one waited for each other, and the database "
+        "refused yours. It can't continue (MySQL has rolled back all of it): roll back and start a "
+        "new one. Take names in the same order everywhere to prevent this"
     )
 
 
 def busy(name: str, waited: float) -> str:
     """The message when another transaction holds the lock."""
-    long = f"after {waited:.3g} s" if 0 < waited < TIMEOUT_S_MAX else "at once"
+    long = f"was not free within {waited:.3g} s" if 0 < waited < TIMEOUT_S_MAX else "is not free"
     return (
-        f"the row lock {name!r:.80} was not to be had {long}: another transaction has it, and "
-        "keeps it until it commits or rolls back. Your transaction is as it was: go on without, "
-        "try later, or give a longer timeout"
+        f"the row lock {name!r:.80} {long}: another transaction holds it until it commits or rolls "
+        "back. Your transaction is unchanged: continue without the lock, try later, or give a "
+        "longer timeout"
     )
 
 
 def elsewhere(name: str, table: str, label: str) -> str:
     """The message when the row that a side connection created is not visible."""
     return (
-        f"{name!r:.80}: the row made for it in {table!r} over a separate connection can't be seen "
-        f"by yours. Both must come to the same {label} database and schema: write the table as "
-        "schema.table, and check `beside`"
+        f"{name!r:.80}: your connection can't see the row that was made in {table!r} over a "
+        f"separate connection. Both must lead to the same {label} database and schema: write the "
+        "table as schema.table, and check side_connection="
     )
 
 
@@ -58,19 +58,19 @@ def not_opened(wrong: Exception) -> StoreUnavailable:
 
 
 def no_answer(name: str, waited: float) -> StoreUnavailable:
-    """The error when the side connection had to wait for too long."""
+    """The error when the side connection got no answer in time."""
     return StoreUnavailable(
-        f"{name!r:.80}: row_lock had no answer over its separate connection for {waited:.3g} s. It "
-        "makes the row of a new name there, beside your transaction, and needs a second session of "
-        "the server for that. Behind a pooler such as PgBouncer, raise default_pool_size above the "
-        "number of transactions at once, or give side_connection=, a function that connects to the "
-        "server directly. Your transaction is as it was"
+        f"{name!r:.80}: row_lock got no answer over its separate connection for {waited:.3g} s. It "
+        "makes the row of a new name there, and needs a second session of the server for that. "
+        "Behind a pooler such as PgBouncer, raise default_pool_size above the number of concurrent "
+        "transactions, or give side_connection=, a function that connects to the server directly. "
+        "Your transaction is unchanged"
     )
 
 
 def no_right_to_purge(table: str, wrong: Exception) -> str:
     """The message when the user may use row locks but may not remove their rows."""
     return (
-        f"the rows of {table!r} can't be removed ({wrong}): that needs SELECT, UPDATE and DELETE "
-        "on it. It may be left out; then the table keeps a row for every name"
+        f"the rows of {table!r} can't be removed ({wrong}): purge needs SELECT, UPDATE and DELETE "
+        "on it. Purging is optional: without it the table keeps a row for every name"
     )

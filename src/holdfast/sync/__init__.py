@@ -1,4 +1,4 @@
-"""The face for threads. It holds no logic: each method runs a coroutine of the core to its end."""
+"""The API for threads. It has no logic: each method runs a coroutine of the core to its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "lock",
 ]
 
-#: Where those are that few programs have.
+#: The modules of names that few programs use.
 _LATER = {
     "Caching": "guard",
     "Delivery": "queue",

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Client(ClientBase):
     """Locks in one store, for threads: ``Client("sqlite:///var/lib/app/locks.db")``.
 
-    Without a URL: ``$HOLDFAST_URL``, else the embedded store of this user on this machine. Cheap
-    to make, safe to share between threads; connects when first used. Use it as a context manager
-    or ``close()`` it; it pickles as its URL. After a fork the child starts with nothing held.
+    Without a URL: ``$HOLDFAST_URL``, else the embedded store of this user on this machine. It is
+    cheap to make, can be shared between threads, and connects at its first use. Use it as a context
+    manager or ``close()`` it; it pickles as its URL. After a fork, the child holds nothing.
     """
 
     __slots__ = ()
@@ -73,12 +73,12 @@ class Client(ClientBase):
     ) -> Lock:
         """A lock on ``name``.
 
-        ``ttl``: length of the lease in seconds, renewed every third of it while held
-        (``auto_renew=False``: a hard limit). ``timeout``: how long ``with`` waits before it
-        raises ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may
-        enter again, counted. ``max_hold``: renewed no longer than this. ``min_hold``: the name
-        stays occupied at least this long, even if released earlier. ``on_lost(hold, reason)`` is
-        called on the renewer's thread. ``meta``: text that listings show.
+        ``ttl``: length of the lease in seconds; it is renewed each third of that while held
+        (``auto_renew=False``: a hard limit). ``timeout``: seconds that ``with`` waits before it
+        raises ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may enter
+        again; this is counted. ``max_hold``: maximum seconds of renewal. ``min_hold``: minimum
+        seconds for which the name stays occupied, even if released earlier. ``on_lost(hold,
+        reason)`` is called on the renewer's thread. ``meta``: text that listings show.
         """
         wish = self._wish(
             Kind.LOCK,
@@ -106,10 +106,10 @@ class Client(ClientBase):
         on_lost: OnLost | None = None,
         meta: str = "",
     ) -> Semaphore:
-        """A semaphore: at most ``permits`` held at a time, each claim takes ``weight`` of them.
+        """A semaphore: at most ``permits`` are held at a time; each claim takes ``weight`` of them.
 
-        All must name the same number of permits; ``on_conflict="resize"`` changes a line that
-        has another number to this one, instead of an error. The rest is as for ``lock``.
+        All clients must give the same number of permits; with ``on_conflict="resize"``, a line with
+        another number is changed to this one, without an error. Other options: see ``lock``.
         """
         wish = self._wish(
             Kind.SEMAPHORE,
@@ -165,7 +165,7 @@ class Client(ClientBase):
         on_lost: OnLost | None = None,
         meta: str = "",
     ) -> Election:
-        """An election: one leader among all who campaign under this name."""
+        """An election: one leader among all candidates for this name."""
         wish = self._wish(Kind.ELECTION, name, ttl=ttl, timeout=timeout, on_lost=on_lost, meta=meta)
         return Election(*wish)
 
@@ -183,14 +183,14 @@ class Client(ClientBase):
         on_dead: Literal["skip", "block"] = "skip",
         dedup_window: float = 3600.0,
     ) -> Queue:
-        """A serial queue: work that is accepted now and executed in order, one at a time per group.
+        """A serial queue: jobs are accepted now and executed in order, one at a time per group.
 
         ``min_interval``: seconds between two executions in one group, over all workers, by the
         store's clock, from the end of the last one (``interval_from="ack"``) or from its start
         (``"take"``). ``rate``: maximum deliveries per second in the whole queue. ``ttl``: length of
-        a delivery's lease in seconds, renewed every third of it; a worker that dies loses its job
-        when the lease expires. ``max_attempts``: deliveries before a job that fails is a dead
-        letter; ``retry_delay``, ``retry_delay_max``: the pauses between them, doubling, in seconds.
+        a delivery's lease in seconds, renewed each third of it; a worker that dies loses its job
+        when the lease expires. ``max_attempts``: deliveries before a failing job is a dead letter;
+        ``retry_delay``, ``retry_delay_max``: the pauses between them, doubling, in seconds.
         ``on_dead``: after a dead letter its group continues (``"skip"``) or stops (``"block"``).
         ``dedup_window``: seconds for which the id of a job is remembered.
         """
@@ -213,7 +213,7 @@ class Client(ClientBase):
         )
 
     def queues(self, prefix: str = "") -> list[QueueRecord]:
-        """The queues whose name begins with ``prefix``: how many jobs stand where."""
+        """The queues whose name begins with ``prefix``, with the number of jobs in each state."""
         return run_sync(self._survey(prefix))
 
     def guard(
@@ -241,17 +241,17 @@ class Client(ClientBase):
 
         The value is fresh for ``ttl`` seconds, then served for ``stale`` more while one caller
         computes the next, in the ``"foreground"`` (it waits for its own result) or in the
-        ``"background"``. With nothing to serve the others wait up to ``timeout`` for it;
-        ``on_timeout``: then ``RefreshTimeout``, the ``"stale"`` value however old, or ``"compute"``
-        it without storing it. ``on_store_error``: what to do if the store doesn't answer.
-        ``lease``: what a computing process that dies costs the others, in seconds, renewed while it
-        lives. ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good value;
-        0: never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds for
-        which a failure is remembered, doubling up to ``failure_ttl_max``. ``local_ttl``: seconds
-        for which this process serves a value without asking the store, at most
-        ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``: how values
-        become bytes, if not as bytes, text or JSON. ``cache``: keep the values in this cache of
-        yours, and only the refresh leases in the store (see ``holdfast.caches``).
+        ``"background"``. With nothing to serve, the others wait for it for ``timeout`` seconds;
+        ``on_timeout``: then raise ``RefreshTimeout``, serve the ``"stale"`` value of any age, or
+        ``"compute"`` without storing. ``on_store_error``: the action if the store doesn't answer.
+        ``lease``: seconds for which the others wait after a computing process died; renewed while
+        it lives. ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good
+        value; 0: never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds
+        for which a failure is remembered, doubling up to ``failure_ttl_max``. ``local_ttl``:
+        seconds for which this process serves a value without asking the store, at most
+        ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``: converts values
+        that are not bytes, text or JSON. ``cache``: keep the values in this external cache, and
+        only the refresh leases in the store (see ``holdfast.caches``).
         """
         from ..caches.blocking import port  # because few programs have guards
         from .guard import Guard
@@ -281,10 +281,10 @@ class Client(ClientBase):
     ) -> Caching:
         """A decorator: calls of the function go through a guard, with ``guard``'s options.
 
-        ``template`` is the guard's name, and filled with the call's arguments the key of a value:
-        ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Each parameter of the function must
-        be in it, as calls with one key share one value; or ``vary`` names those on which the value
-        depends, ``()`` for none. The function then has
+        ``template`` is the guard's name; filled with the call's arguments, it is the key of a
+        value: ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Each parameter of the
+        function must be in it, because calls with one key share one value; or ``vary`` names the
+        parameters on which the value depends, ``()`` for none. The function then has
         ``invalidate(...)``, with the same arguments, and ``guard``.
         """
         from .guard import Caching
@@ -292,11 +292,11 @@ class Client(ClientBase):
         return Caching(self.guard(template, **options), template, vary)
 
     def guards(self, prefix: str = "") -> list[GuardRecord]:
-        """The guards whose name begins with ``prefix``, and what was counted of them."""
+        """The guards whose name begins with ``prefix``, with their counts."""
         return run_sync(self._guard_survey(prefix))
 
     def adopt(self, token: str, *, auto_renew: bool = True, on_lost: OnLost | None = None) -> Hold:
-        """Continue a hold that another process detached; ``NotHeld`` if it is gone or adopted."""
+        """Continue a hold that another process detached; ``NotHeld`` if it ended or was adopted."""
         return run_sync(self._adopt(token, auto_renew, on_lost))  # type: ignore[return-value]
 
     def inspect(self, prefix: str = "", *, exact: bool = False) -> list[LineRecord]:
@@ -304,7 +304,7 @@ class Client(ClientBase):
         return run_sync(self._inspect(prefix, exact))
 
     def break_(self, name: str, fence: int) -> bool:
-        """Take the hold or claim with this fence away from its owner; False if it isn't there.
+        """End the hold or claim of another owner, named by its fence; False if it isn't there.
 
         The owner notices at its next renewal, at the latest after a third of its ttl. Until then it
         can still act as the holder; the fence protects against that.
@@ -312,7 +312,7 @@ class Client(ClientBase):
         return run_sync(self._break(name, fence))
 
     def close(self) -> None:
-        """End the connection; holds that are left are released and reported as lost."""
+        """End the connection; remaining holds are released and reported as lost."""
         run_sync(self._close())
 
     def __enter__(self) -> Self:
@@ -333,12 +333,12 @@ _default: dict[str, Client] = {}
 
 
 def default_client() -> Client:
-    """The client that the bare ``lock()`` uses: made once, at its first use."""
+    """The client that the function ``lock()`` uses: made once, at its first use."""
     return _default.get("") or _default.setdefault("", Client())
 
 
 def lock(name: str, *, ttl: float | None = None, timeout: float | None = None) -> Lock:
-    """A lock with no set-up: on ``$HOLDFAST_URL``, else on this user's embedded store.
+    """A lock without set-up: on ``$HOLDFAST_URL``, else on this user's embedded store.
 
     >>> with lock("nightly-report"):
     ...     pass

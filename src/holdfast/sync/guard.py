@@ -34,15 +34,15 @@ def _calling(compute: Callable[[], object]) -> Compute:
 
 
 class Guard(GuardBase):
-    """One caller computes a value when it expires; the others wait for it, or take the old one."""
+    """When a value expires, one caller computes it; the others wait for it, or get the old one."""
 
     def get(self, compute: Callable[[], R], *, key: str = "", timeout: float | None = DEFAULT) -> R:
         """Return the value of ``key``: the stored one, or the result of ``compute()``.
 
-        An exception of ``compute`` is raised for the caller that computes. With nothing to serve:
-        ``RefreshTimeout`` if another's value wasn't there within ``timeout`` seconds (None: no
-        limit), ``ComputeFailed`` if a failure is remembered. A value comes back equal and of the
-        same type; one that would not is ``ConfigError``, and isn't stored.
+        An exception of ``compute`` is raised for the caller that computes. With no value to serve:
+        ``RefreshTimeout`` if another caller's value didn't come within ``timeout`` seconds (None:
+        no limit), ``ComputeFailed`` if a failure is remembered. A value comes back equal and of the
+        same type; any other value raises ``ConfigError`` and isn't stored.
         """
         near = self._nearby(key)
         if near is not None:
@@ -50,7 +50,7 @@ class Guard(GuardBase):
                 found: R = self._opened(near)
                 return found
             except Damaged:
-                pass  # it is asked for
+                pass  # the value is requested again
         return cast(R, run_sync(self._get(key, _calling(compute), timeout)))
 
     def get_many(
@@ -70,11 +70,11 @@ class Guard(GuardBase):
         return run_sync(self._get_many(keys, calling, timeout))
 
     def invalidate(self, *keys: str) -> int:
-        """Forget the values of these keys (none named: of the key ``""``); how many there were.
+        """Forget the values of these keys (default: the key ``""``); return how many there were.
 
         A caller that asks after this returned gets a value whose computation began after this call,
-        in every client (except for what ``local`` allows there). A computation that is under way is
-        refused.
+        in every client (except for the time that ``local_ttl`` allows there). A computation that is
+        under way is refused.
         """
         return run_sync(self._invalidate(keys or ("",)))
 
@@ -95,7 +95,7 @@ class Cached(CachedBase, Generic[P, R_co]):
     guard: Guard
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Its value for these arguments, from the guard or computed."""
+        """Return the value for these arguments, from the guard or computed."""
         function = self._function
         found: R_co = self.guard.get(
             lambda: function(*args, **kwargs), key=self._fill(*args, **kwargs)
@@ -103,8 +103,8 @@ class Cached(CachedBase, Generic[P, R_co]):
         return found
 
     def invalidate(self, /, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Forget its value for these arguments. Of a method that is called by its class, the
-        object is the first of them."""
+        """Forget the value for these arguments. For a method that is called on its class, the first
+        argument is the object."""
         return self.guard.invalidate(self._key(args, kwargs))
 
     @overload
@@ -113,10 +113,10 @@ class Cached(CachedBase, Generic[P, R_co]):
     def __get__(
         self: Cached[Concatenate[S, Q], T], instance: S, owner: type | None = None
     ) -> CachedMethod[Q, T]: ...
-    @overload  # a static one
+    @overload  # a static method
     def __get__(self, instance: object, owner: type | None = None) -> Self: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method of an object, or of a class: its ``invalidate`` is bound as well."""
+        """A method of an object or of a class; its ``invalidate`` is bound as well."""
         to = self._bound_to(instance, owner)
         if to is None:
             return self
@@ -136,12 +136,12 @@ class CachedMethod(CachedMethodBase, Generic[P, R_co]):
         return found
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Its value for the object and these arguments, from the guard or computed."""
+        """Return the value for the object and these arguments, from the guard or computed."""
         found: R_co = self.__func__(self.__self__, *args, **kwargs)
         return found
 
     def invalidate(self, /, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Forget its value for the object and these arguments."""
+        """Forget the value for the object and these arguments."""
         found: int = self.__func__.invalidate(self.__self__, *args, **kwargs)
         return found
 
@@ -155,7 +155,7 @@ class Caching:
         self._vary = vary
 
     def __call__(self, function: Callable[P, R]) -> Cached[P, R]:
-        """The function, behind the guard."""
+        """Return the function, behind the guard."""
         found: Cached[P, R] = Cached(self._guard, self._template, function, self._vary, False)
         found.guard = self._guard
         return found

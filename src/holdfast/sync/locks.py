@@ -27,10 +27,10 @@ R = TypeVar("R")
 
 
 class Hold(HoldBase):
-    """A hold on a name: what ``acquire`` returns and ``with`` gives.
+    """A hold on a name: the result of ``acquire``, and of ``with ... as``.
 
-    It isn't bound to a thread. ``release()`` it, or use ``with``; forgotten, it warns when it is
-    collected and expires after its ttl.
+    It isn't bound to a thread. ``release()`` it, or use ``with``. A forgotten hold warns when it
+    is collected, and expires after its ttl.
 
     >>> with Client("memory://").lock("x") as hold:
     ...     hold.check()
@@ -47,23 +47,23 @@ class Hold(HoldBase):
         return run_sync(self._release())
 
     def extend(self, ttl: float | None = None) -> float:
-        """Renew it now, from here on for ``ttl`` seconds; the seconds that it may be believed.
+        """Renew it now, for ``ttl`` seconds from now; return the seconds for which it is valid.
 
         Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``. A shorter lease
-        counts from the call on, also where the store's answer is lost.
+        counts from the call, even if the store's reply is lost.
         """
         return run_sync(self._extend(ttl))
 
     def downgrade(self) -> None:
-        """Turn a write hold into a read hold; no writer gets in between, readers behind do."""
+        """Turn a write hold into a read hold; waiting readers are granted, but no writer before."""
         return run_sync(self._downgrade())
 
     def detach(self, ttl: float | None = None) -> str:
         """Detach it from this process; return a token for ``client.adopt`` in another one.
 
-        Until then it is not renewed: it lives for its ttl, or for ``ttl`` seconds if that ends
-        later, and its owner shows this to others. ``holdfast renew``, ``check`` and ``release``
-        take the token, too. It is a secret, and adopted once.
+        Until then it is not renewed: it lasts for its ttl, or for ``ttl`` seconds from now if that
+        ends later. Its owner shows that it is detached. ``holdfast renew``, ``check`` and
+        ``release`` accept the token, too. The token is a secret and can be adopted once.
         """
         return run_sync(self._detach(ttl))
 
@@ -104,7 +104,7 @@ class MultiHold(MultiHoldBase):
         return tuple(self._holds)
 
     def release(self) -> bool:
-        """Give all of them back, the last one first. True if none had been lost before."""
+        """Release all of them, the last one first. True if none had been lost before."""
         return run_sync(self._release())
 
     def __enter__(self) -> Self:
@@ -149,14 +149,14 @@ class Lock(LockBase):
         return run_sync(self._acquire(blocking, timeout, at))  # type: ignore[return-value]
 
     def release(self) -> bool:
-        """Release the hold that this lock object gave out last, from any thread.
+        """Release the hold that this lock object returned last, from any thread.
 
         ``NotHeld`` (a ``RuntimeError``) if there is none. Prefer ``hold.release()``.
         """
         return run_sync(self._release_one())
 
     def locked(self) -> bool:
-        """Does anybody hold it, in whatever process? True may be out of date at once."""
+        """True if any process holds it; this can be outdated immediately."""
         return run_sync(self._locked())
 
     def __enter__(self) -> Hold:
@@ -181,7 +181,7 @@ class Lock(LockBase):
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function: each call holds the lock; ``{fields}`` of the name are filled
-        from the call's arguments. Without any, all calls have one lock."""
+        from the call's arguments. Without fields, all calls use one lock."""
         fill = filler(self.name, function, awaits=False)
 
         @functools.wraps(function)
@@ -209,12 +209,12 @@ class Semaphore(SemaphoreBase, Lock):
         return run_sync(self._resize(permits))
 
     def available(self) -> int:
-        """Permits that are free now; it may be out of date at once."""
+        """The number of free permits; this can be outdated immediately."""
         return run_sync(self._available())
 
 
 class RWSide(RWSideBase, Lock):
-    """The read side or the write side of a read-write lock: a lock in its own right."""
+    """The read side or the write side of a read-write lock: a separate lock object."""
 
     __slots__ = ()
 
@@ -315,7 +315,7 @@ class Election(ElectionBase, Lock):
             return main(hold)
 
     def leader(self) -> Leader | None:
-        """Return the present leader, as ``Leader(owner, fence)``, or None."""
+        """Return the current leader, as ``Leader(owner, fence)``, or None."""
         return run_sync(self._leader())
 
     def observe(self, every: float = OBSERVE_S) -> Iterator[Leader | None]:

@@ -327,4 +327,4 @@ def _begin(
 
 def _check(end: float) -> None:
     if boottime() > end:
-        raise RuntimeError(f"keepers or waiters didn't do what is due within {SETTLE_S:g} s")
+        raise RuntimeError(f"renewers or waiters did not act within {SETTLE_S:g} s")

@@ -235,7 +235,7 @@ class _Event:
 
     async def wait(self, within: float = 10.0) -> None:
         if not self._event.wait(within):
-            raise TimeoutError(f"nobody set the flag within {within:g} s")
+            raise TimeoutError(f"the flag was not set within {within:g} s")
 
 
 class Threads:

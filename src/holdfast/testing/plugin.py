@@ -39,7 +39,7 @@ def lock_clock() -> Iterator[TestClock]:
     if leaked:
         more = f" and {len(leaked) - 10} more" if len(leaked) > 10 else ""
         names = ", ".join(leaked[:10]) + more
-        pytest.fail(f"the test is over, but still holds {names}", pytrace=False)
+        pytest.fail(f"the test has ended, but still holds {names}", pytrace=False)
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX
         return Rival(spec.name, answer.fence, claim.id, clock)
     if isinstance(answer, Waiting):
         return Rival(spec.name, answer.ticket, claim.id, clock)
-    raise ConfigError(f"a rival can't stand in the line of {spec.name!r}: {answer}")
+    raise ConfigError(f"a rival can't enter the line of {spec.name!r}: {answer}")
 
 
 def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
@@ -93,7 +93,7 @@ def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
         raise ConfigError(f"lose() takes a hold, such as acquire() gives, not {shown(hold)}")
     lease, ctx = hold._lease, hold._ctx
     if hold.lost is not None or lease.end is not None:
-        raise NotHeld(f"{hold!r} can't be lost: it isn't held any more")
+        raise NotHeld(f"{hold!r} can't be lost: it is no longer held")
     run_sync(ctx.store.leave(Leave(hold.name, "", hold.fence), SETTLE_S))
     told = threading.Event()
     lease.callbacks.append(lambda hold, reason: told.set())  # the last one to be called

@@ -22,7 +22,7 @@ def stand(at: Scene, name: str, owner: str, left_s: float) -> None:
     at.redis.rpush(f"redisson_lock_queue:{{{name}}}", owner)
 
 
-def test_those_who_wait_are_served_in_order(play: Play) -> None:
+def test_waiters_are_served_in_order(play: Play) -> None:
     async def text(at: Scene) -> None:
         client, served = at.client("fair=true"), []
         assert client.supports("fair")
@@ -88,7 +88,7 @@ def test_a_try_that_may_not_wait_leaves_no_place_behind(play: Play) -> None:
     play(text)
 
 
-def test_who_gives_up_steps_out_and_those_behind_move_up(play: Play) -> None:
+def test_a_waiter_that_gives_up_leaves_and_later_waiters_move_up(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client("fair=true&fair_wait=7")
         times = f"redisson_lock_timeout:{{{at.name}}}"
@@ -105,7 +105,7 @@ def test_who_gives_up_steps_out_and_those_behind_move_up(play: Play) -> None:
     play(text)
 
 
-def test_a_peer_that_died_in_the_queue_is_passed_over_when_its_time_is_over(play: Play) -> None:
+def test_a_dead_peer_in_the_queue_is_skipped_when_its_time_has_expired(play: Play) -> None:
     async def text(at: Scene) -> None:
         begun = boottime()
         stand(at, at.name, at.peer.me, 0.4)
@@ -116,7 +116,7 @@ def test_a_peer_that_died_in_the_queue_is_passed_over_when_its_time_is_over(play
     play(text)
 
 
-def test_who_waits_longer_than_the_wait_constant_is_not_dropped(play: Play) -> None:
+def test_a_waiter_that_waits_longer_than_fair_wait_is_not_dropped(play: Play) -> None:
     async def text(at: Scene) -> None:
         # Given a place that is worth 3 s
         client = at.client("fair=true&fair_wait=3")
@@ -181,7 +181,7 @@ def test_a_place_is_worth_the_one_before_and_our_wait(play: Play) -> None:
     play(text)
 
 
-def test_a_waiter_of_ours_that_died_is_passed_over_after_the_wait_constant(play: Play) -> None:
+def test_a_dead_waiter_of_holdfast_is_skipped_after_fair_wait(play: Play) -> None:
     async def text(at: Scene) -> None:
         holder, dead = at.client("fair=true"), at.client("fair=true&fair_wait=0.5")
         hold = await holder.lock(at.name).acquire()

@@ -43,7 +43,7 @@ def test_another_family_is_refused_by_name_and_left_alone(play: Play) -> None:
     play(text)
 
 
-def test_redissons_own_families_are_told_apart(play: Play) -> None:
+def test_the_lock_families_of_redisson_are_distinguished(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client()
         lock, rw = client.lock(at.name), client.rwlock(at.name)

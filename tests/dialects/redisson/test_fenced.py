@@ -47,7 +47,7 @@ def test_a_fenced_hold_is_broken_by_its_token_alone(play: Play) -> None:
     play(text)
 
 
-def test_a_plain_lock_has_no_fence_and_says_what_has_one(play: Play) -> None:
+def test_a_plain_lock_refuses_a_fence(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client()
         assert not client.supports("fences")

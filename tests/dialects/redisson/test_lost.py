@@ -76,7 +76,7 @@ def test_a_join_that_is_cut_off_is_sent_again_and_counts_once(play: Play) -> Non
     play(text, kinds=KINDS, faults=RESETS)
 
 
-def test_a_release_that_is_cut_off_says_the_truth(play: Play) -> None:
+def test_a_release_that_is_cut_off_returns_the_truth(play: Play) -> None:
     async def text(at: Scene) -> None:
         _, words, make = KINDS[at.kind]
         client = at.client(words, at.proxy.port)
@@ -91,7 +91,7 @@ def test_a_release_that_is_cut_off_says_the_truth(play: Play) -> None:
     play(text, kinds=KINDS, faults=RESETS)
 
 
-def test_a_release_that_is_sent_again_takes_nothing_from_who_came_meanwhile(play: Play) -> None:
+def test_a_repeated_release_does_not_end_a_later_hold(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client("", at.proxy.port)
         hold = await client.lock(at.name).acquire()
@@ -147,7 +147,7 @@ def test_a_join_that_arrives_after_its_leave_finds_the_tombstone(play: Play) -> 
     play(text, kinds=KINDS)
 
 
-def test_a_waiter_whose_question_is_answered_to_nobody_has_it_once(play: Play) -> None:
+def test_a_waiter_whose_reply_is_lost_acquires_once(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client("", at.proxy.port)
         await (await client.lock(f"{at.name}:warm").acquire()).release()

@@ -85,7 +85,7 @@ def test_nothing_is_renewed_after_its_unlock(play: Play) -> None:
     play(text)
 
 
-def test_a_hold_that_was_given_back_is_asked_for_no_more(play: Play) -> None:
+def test_a_released_hold_is_no_longer_renewed(play: Play) -> None:
     async def text(at: Scene) -> None:
         # Given many holds, each renewed, that end at any moment of their renewal
         client = at.client("", at.proxy.port)
@@ -104,7 +104,7 @@ def test_a_hold_that_was_given_back_is_asked_for_no_more(play: Play) -> None:
     play(text)
 
 
-def test_a_renewal_never_prolongs_what_a_peer_has_taken_since(play: Play) -> None:
+def test_a_renewal_never_extends_the_later_hold_of_a_peer(play: Play) -> None:
     async def text(at: Scene) -> None:
         hold = await at.client().lock(at.name, ttl=0.6).acquire()
         at.redis.delete(at.name)
@@ -170,7 +170,7 @@ def test_an_end_between_the_refusal_and_the_subscription_is_seen(play: Play) -> 
     play(text)
 
 
-def test_who_waits_asks_no_more_than_twice_a_second(play: Play) -> None:
+def test_a_waiter_asks_at_most_twice_a_second(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client("", at.proxy.port)
         at.peer.lock(at.name)

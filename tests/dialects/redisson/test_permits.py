@@ -68,7 +68,7 @@ def test_permits_are_shared_with_the_peers(play: Play) -> None:
     play(text)
 
 
-def test_a_dead_peers_permit_comes_back_when_its_lease_is_over(play: Play) -> None:
+def test_a_dead_peers_permit_returns_when_its_lease_expires(play: Play) -> None:
     async def text(at: Scene) -> None:
         at.redis.set(at.name, 1)
         took = []
@@ -84,7 +84,7 @@ def test_a_dead_peers_permit_comes_back_when_its_lease_is_over(play: Play) -> No
     play(text)
 
 
-def test_a_permit_that_expired_is_lost_and_given_back_once(play: Play) -> None:
+def test_an_expired_permit_is_lost_and_returned_once(play: Play) -> None:
     async def text(at: Scene) -> None:
         semaphore = at.client().semaphore(at.name, 1, ttl=0.5, auto_renew=False)
         hold = await semaphore.acquire()
@@ -136,7 +136,7 @@ def test_counted_permits_are_taken_off_the_number_and_put_back(play: Play) -> No
     play(text)
 
 
-def test_who_waits_for_a_counted_permit_is_woken_by_a_peer(play: Play) -> None:
+def test_a_waiter_for_a_counted_permit_is_woken_by_a_peer(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client("permits=counted")
         at.redis.set(at.name, 0)
@@ -154,7 +154,7 @@ def test_who_waits_for_a_counted_permit_is_woken_by_a_peer(play: Play) -> None:
     play(text)
 
 
-def test_a_counted_permit_of_ours_that_expired_comes_back_once(play: Play) -> None:
+def test_an_expired_counted_permit_of_holdfast_returns_once(play: Play) -> None:
     async def text(at: Scene) -> None:
         semaphore = at.client("permits=counted").semaphore(at.name, 1, ttl=0.5, auto_renew=False)
         hold = await semaphore.acquire()

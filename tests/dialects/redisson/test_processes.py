@@ -58,7 +58,7 @@ def test_what_a_killed_holder_held_is_free_after_its_ttl(
             hold.release()
 
 
-def test_a_forked_child_is_another_client_and_gives_back_nothing(
+def test_a_forked_child_is_another_client_and_releases_nothing(
     shared_redis: RedisServer, own_name: str
 ) -> None:
     url = f"redis+redisson://127.0.0.1:{shared_redis.port}"

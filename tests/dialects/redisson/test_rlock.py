@@ -29,7 +29,7 @@ def test_a_hold_is_a_hash_with_one_owner_counted_once_and_a_lease(play: Play) ->
     play(text)
 
 
-def test_each_hold_is_an_owner_of_its_own_and_a_client_is_one_uuid(play: Play) -> None:
+def test_each_hold_is_a_separate_owner_with_the_uuid_of_its_client(play: Play) -> None:
     async def text(at: Scene) -> None:
         client, owners = at.client(), []
         for number in range(2):
@@ -157,7 +157,7 @@ def test_a_count_that_is_more_than_one_is_taken_down_by_one(play: Play) -> None:
     play(text)
 
 
-def test_a_release_tells_the_peers_and_wakes_them(play: Play) -> None:
+def test_a_release_wakes_the_peers(play: Play) -> None:
     async def text(at: Scene) -> None:
         at.peer.hear(f"redisson_lock__channel:{{{at.name}}}")
         hold = await at.client().lock(at.name).acquire()
@@ -168,7 +168,7 @@ def test_a_release_tells_the_peers_and_wakes_them(play: Play) -> None:
     play(text, versions=BOTH)
 
 
-def test_a_name_with_braces_is_left_as_it_is(play: Play) -> None:
+def test_a_name_with_braces_is_left_unchanged(play: Play) -> None:
     async def text(at: Scene) -> None:
         name = f"{{user}}:{at.name}"
         at.peer.hear(f"redisson_lock__channel:{name}")
@@ -179,7 +179,7 @@ def test_a_name_with_braces_is_left_as_it_is(play: Play) -> None:
     play(text)
 
 
-def test_a_peers_release_wakes_who_waits_here(play: Play) -> None:
+def test_a_peers_release_wakes_a_waiter_of_holdfast(play: Play) -> None:
     async def text(at: Scene) -> None:
         lock = at.client().lock(at.name)
         took = []
@@ -238,7 +238,7 @@ def test_unlocking_what_is_not_held_is_not_held_as_an_illegal_monitor_state(play
     play(text, versions=BOTH)
 
 
-def test_unlocking_what_was_lost_says_so_with_every_version(play: Play) -> None:
+def test_the_release_of_a_lost_hold_returns_false_with_every_version(play: Play) -> None:
     async def text(at: Scene) -> None:
         hold = await at.client().lock(at.name, ttl=0.5, auto_renew=False).acquire()
         await at.until(lambda: not at.redis.exists(at.name))
@@ -250,7 +250,7 @@ def test_unlocking_what_was_lost_says_so_with_every_version(play: Play) -> None:
     play(text, versions=BOTH)
 
 
-def test_forcing_a_peers_lock_open_frees_it_and_tells_who_waits(play: Play) -> None:
+def test_breaking_a_peers_lock_frees_it_and_wakes_waiters(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client()
         at.peer.lock(at.name)
@@ -268,7 +268,7 @@ def test_forcing_a_peers_lock_open_frees_it_and_tells_who_waits(play: Play) -> N
     play(text, versions=BOTH)
 
 
-def test_peers_are_seen_beside_our_own(play: Play) -> None:
+def test_inspect_lists_peers_and_own_holds(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client()
         at.peer.lock(f"{at.name}:theirs", 20_000)

@@ -9,7 +9,7 @@ from holdfast.testing import lag
 from .conftest import BOTH, Play, Scene
 
 
-def test_a_reader_is_a_field_and_a_lease_of_its_own(play: Play) -> None:
+def test_a_reader_is_a_field_with_a_separate_lease(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client()
         async with client.rwlock(at.name).read, at.client().rwlock(at.name).read:
@@ -142,7 +142,7 @@ def test_a_dead_readers_lease_ends_and_a_writer_comes_in(play: Play) -> None:
     play(text)
 
 
-def test_a_reader_whose_lease_is_over_is_told_though_others_hold(play: Play) -> None:
+def test_an_expired_reader_is_lost_although_other_readers_hold(play: Play) -> None:
     async def text(at: Scene) -> None:
         hold = await at.client().rwlock(at.name, ttl=4.5).read.acquire()
         assert at.peer.read(at.name) is None

@@ -11,7 +11,7 @@ from holdfast.testing import lag
 from .conftest import Play, Scene
 
 
-def test_lock_waits_without_end(play: Play) -> None:
+def test_lock_waits_without_a_time_limit(play: Play) -> None:
     """``lock()`` is ``acquire()``."""
 
     async def text(at: Scene) -> None:
@@ -61,7 +61,7 @@ def test_try_lock_is_one_try(play: Play) -> None:
     play(text)
 
 
-def test_try_lock_with_a_wait_gives_up_when_it_is_over(play: Play) -> None:
+def test_try_lock_with_a_wait_gives_up_at_its_time_out(play: Play) -> None:
     """``tryLock(wait, unit)`` is ``acquire(timeout=wait)``."""
 
     async def text(at: Scene) -> None:
@@ -75,7 +75,7 @@ def test_try_lock_with_a_wait_gives_up_when_it_is_over(play: Play) -> None:
     play(text)
 
 
-def test_try_lock_with_a_wait_has_it_when_the_peer_ends_in_time(play: Play) -> None:
+def test_try_lock_with_a_wait_acquires_when_the_peer_releases_in_time(play: Play) -> None:
     async def text(at: Scene) -> None:
         client = at.client()
         at.peer.lock(at.name)
@@ -107,7 +107,7 @@ def test_try_lock_with_a_lease_is_never_renewed(play: Play) -> None:
     play(text)
 
 
-def test_the_hold_is_over_here_before_it_is_over_there(play: Play) -> None:
+def test_a_hold_is_lost_at_the_client_before_it_expires_at_the_server(play: Play) -> None:
     async def text(at: Scene) -> None:
         hold = await at.client().lock(at.name, ttl=0.5, auto_renew=False).acquire()
         while hold.lost is None:

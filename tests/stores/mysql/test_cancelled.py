@@ -102,7 +102,7 @@ def test_more_tasks_than_connections_are_all_served(mariadb_url: str, own_name: 
     play(main)
 
 
-def test_a_connection_whose_time_is_over_as_its_answer_comes_is_used_no_more(
+def test_a_connection_that_timed_out_as_its_reply_came_is_not_reused(
     mariadb_url: str, own_name: str
 ) -> None:
     async def main() -> None:

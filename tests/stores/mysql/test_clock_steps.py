@@ -9,15 +9,15 @@ import pytest
 from tests.servers.clock import Clock
 from tests.servers.mariadb_server import MariadbServer
 from tests.stores.clock_steps import (
+    test_a_clock_step_blocks_no_client_and_never_makes_two_holders,
     test_a_clock_that_is_set_back,
-    test_a_clock_that_is_set_holds_nobody_up_and_lets_no_two_hold,
     test_leases_delays_and_pauses_end_as_they_should,
 )
 from tests.stores.stepped import ClockGround
 
 __all__ = [
+    "test_a_clock_step_blocks_no_client_and_never_makes_two_holders",
     "test_a_clock_that_is_set_back",
-    "test_a_clock_that_is_set_holds_nobody_up_and_lets_no_two_hold",
     "test_leases_delays_and_pauses_end_as_they_should",
 ]
 

@@ -97,7 +97,7 @@ def test_many_holds_are_renewed_by_one_statement(
             hold.release()
 
 
-def test_who_waits_asks_less_than_ten_times_a_second(
+def test_a_waiter_asks_less_than_ten_times_a_second(
     server: MariadbServer, count: Callable[[], list[str]]
 ) -> None:
     # Given a holder, and others who wait behind it, some of them as tasks

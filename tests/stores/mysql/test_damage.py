@@ -53,7 +53,7 @@ def contended(locks: Client, name: str) -> Iterator[threading.Event]:
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_several_names_are_not_taken_beside_claims_whose_line_was_damaged(
+def test_several_names_are_not_granted_over_claims_of_a_damaged_line(
     shared_mariadb: MariadbServer, mariadb_url: str, own_name: str, damage: str
 ) -> None:
     with Client(mariadb_url) as locks, Client(mariadb_url) as other:
@@ -83,7 +83,7 @@ def test_a_removed_claim_frees_its_name_at_once(
             assert served.wait(20)
 
 
-def test_nobody_is_refused_by_a_claim_that_was_removed(
+def test_a_removed_claim_refuses_no_other_claim(
     shared_mariadb: MariadbServer, mariadb_url: str, own_name: str
 ) -> None:
     with Client(mariadb_url) as locks:

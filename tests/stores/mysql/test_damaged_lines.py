@@ -12,7 +12,7 @@ from tests.stores.rows import RowsGround
 from tests.torture.scale import seed_of, times
 
 
-def test_those_who_come_after_damage_exclude_each_other(
+def test_clients_that_come_after_damage_exclude_each_other(
     new_mariadb: Callable[..., MariadbServer], server_clock: Clock
 ) -> None:
     with server_clock.worn():

@@ -86,7 +86,7 @@ def test_settings_that_endanger_it_are_named(new_mariadb: NewMariadb) -> None:
     assert worst(server.url)["engine"].level is Level.FAIL
 
 
-def test_a_binary_log_of_statements_is_an_error_that_says_what_to_do(
+def test_a_statement_binary_log_is_an_error_that_names_the_remedy(
     new_mariadb: NewMariadb,
 ) -> None:
     server = new_mariadb("log_bin=on", "binlog_format=STATEMENT")

@@ -51,7 +51,7 @@ def _insisted(send: Callable[[], R]) -> R:
     raise AssertionError(f"{RETRIES} answers were broken off")
 
 
-def test_of_two_nodes_that_are_written_at_once_one_lets_in(cluster: Galera) -> None:
+def test_of_two_nodes_written_at_the_same_time_one_grants(cluster: Galera) -> None:
     nodes = [Direct(url) for url in cluster.urls[:2]]
     for turn in range(ROUNDS):
         claims = [one.claim(f"race:{turn}", 2 * turn + at + 1) for at, one in enumerate(nodes)]
@@ -137,7 +137,7 @@ def _begun(client: Client, mine: Wish) -> Begun:
     return begun
 
 
-def test_of_those_who_begin_on_all_nodes_one_computes(cluster: Galera, own_name: str) -> None:
+def test_of_callers_that_begin_on_all_nodes_one_computes(cluster: Galera, own_name: str) -> None:
     clients = [Client(url) for url in cluster.urls]
     for turn in range(ROUNDS):
         wishes = [wish(own_name, f"{turn % 3}") for _ in clients]

@@ -63,7 +63,7 @@ def test_an_engine_for_asyncio_is_taken(mariadb_url: str, own_name: str, locks: 
     play(main)
 
 
-def test_its_isolation_and_its_transactions_are_not_ours(mariadb_url: str, own_name: str) -> None:
+def test_holdfast_uses_its_own_isolation_and_transactions(mariadb_url: str, own_name: str) -> None:
     engine = sqlalchemy.create_engine(of(mariadb_url), **HARM)
     with Client(engine) as client:
         client.lock(own_name).acquire().release()
@@ -101,7 +101,7 @@ def test_it_connects_as_the_engine_does(shared_mariadb: MariadbServer, own_name:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["there", "lost"])
-def test_a_connection_that_is_made_anew_says_nothing_of_the_hold(
+def test_a_new_connection_decides_nothing_about_the_hold(
     lost: bool, shared_mariadb: MariadbServer, proxy: Proxy, own_name: str, locks: Client
 ) -> None:
     # Given a hold of a client whose engine connects again by itself
@@ -165,7 +165,7 @@ def test_a_creator_of_other_connections_is_refused(shared_mariadb: MariadbServer
         client.lock("x").acquire()
 
 
-def test_whatever_an_engine_fails_with_is_told_as_what_it_means(own_name: str) -> None:
+def test_an_error_of_an_engine_is_raised_as_store_unavailable(own_name: str) -> None:
     def creator() -> Any:
         raise LookupError("no secret today")
 

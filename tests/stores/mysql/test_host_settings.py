@@ -162,13 +162,13 @@ def test_holdfast_works_however_the_server_was_started(
 
 
 @pytest.mark.parametrize("settings", part(NOT_STARTED, usual=1))
-def test_one_that_was_started_so_that_nothing_works_says_so(
+def test_a_server_started_with_unusable_settings_is_reported(
     new_mariadb: Callable[..., MariadbServer], settings: tuple[str, ...]
 ) -> None:
     refused(new_mariadb("server-id=1", *settings).url, NOT_STARTED[settings])
 
 
-def test_tables_that_are_there_but_can_only_be_read_are_told_so(
+def test_read_only_tables_are_reported(
     new_mariadb: Callable[..., MariadbServer],
 ) -> None:
     first = new_mariadb()

@@ -45,10 +45,10 @@ def test_any_text_is_a_password(shared_mariadb: MariadbServer, password: str) ->
 
 
 @pytest.mark.parametrize("mode", ["required", "verify_ca", "verify_identity"])
-def test_a_server_that_knows_no_tls_is_told_from_one_that_is_away(
+def test_a_server_without_tls_is_distinguished_from_an_absent_one(
     mariadb_url: str, mode: str
 ) -> None:
-    with pytest.raises(ConfigError, match=r"doesn't speak TLS.*ssl_mode="):
+    with pytest.raises(ConfigError, match=r"doesn't use TLS.*ssl_mode="):
         acquire(f"{mariadb_url}?ssl_mode={mode}")
 
     async def by_task() -> None:

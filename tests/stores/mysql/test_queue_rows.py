@@ -42,7 +42,7 @@ def new_verbs(mariadb_url: str, own_name: str) -> Iterator[Make]:
         one.close()
 
 
-def test_many_who_take_at_once_keep_each_group_in_order(new_verbs: Make) -> None:
+def test_many_simultaneous_takes_keep_each_group_in_order(new_verbs: Make) -> None:
     # Given groups, into which several put while several take
     groups = [f"g{at}" for at in range(5)]
     lock = threading.Lock()
@@ -195,7 +195,7 @@ def test_the_interval_is_kept_after_a_lost_lease_and_a_return(new_verbs: Make) -
         assert len(eventually(verbs.drain)) == 1
 
 
-def test_a_row_that_somebody_removed_by_hand_holds_nothing_back(
+def test_a_job_row_removed_by_hand_blocks_no_other_job(
     new_verbs: Make, shared_mariadb: MariadbServer
 ) -> None:
     verbs = new_verbs()
@@ -265,7 +265,7 @@ def waits(server: MariadbServer) -> int:
     return int(found)
 
 
-def test_so_much_at_once_that_the_server_takes_no_more(new_verbs: Make) -> None:
+def test_a_put_larger_than_the_packet_limit_is_refused(new_verbs: Make) -> None:
     verbs = new_verbs()
     big = "x" * 250_000
     assert verbs.put(*(job(big) for _ in range(20))) == [True] * 20
@@ -299,7 +299,7 @@ def test_a_server_that_takes_shorter_packets_gets_the_jobs_in_more_requests(
         assert queue.stats().waiting == 25
 
 
-def test_a_connection_that_was_cut_for_a_long_request_serves_nobody_else(
+def test_a_connection_cut_for_a_long_request_is_not_reused(
     new_mariadb: Callable[..., MariadbServer],
 ) -> None:
     verbs = Verbs(new_mariadb("max-allowed-packet=1M").url, "a")

@@ -92,7 +92,7 @@ def sweep(client: Client, server: MariadbServer, ahead: float) -> None:
 # -- transactions that meet -----------------------------------------------------------------------
 
 
-def test_two_who_begin_at_once_dont_both_get_a_new_entry(
+def test_two_simultaneous_begins_do_not_both_get_a_new_entry(
     shared_mariadb: MariadbServer, locks: Client, own_name: str
 ) -> None:
     insert = f"INSERT INTO holdfast_refresh_duties SET guard = NAME, entry = '', {TAKEN}"
@@ -100,7 +100,7 @@ def test_two_who_begin_at_once_dont_both_get_a_new_entry(
     assert isinstance(found, Busy)
 
 
-def test_two_who_begin_at_once_dont_both_get_an_old_entry(
+def test_two_simultaneous_begins_do_not_both_get_an_old_entry(
     shared_mariadb: MariadbServer, locks: Client, own_name: str
 ) -> None:
     before = wish(own_name)
@@ -111,7 +111,7 @@ def test_two_who_begin_at_once_dont_both_get_an_old_entry(
     assert isinstance(found, Busy)
 
 
-def test_of_many_who_begin_at_once_one_computes(new_client: MakeClient, own_name: str) -> None:
+def test_of_many_simultaneous_begins_one_computes(new_client: MakeClient, own_name: str) -> None:
     clients = [new_client() for _ in range(4)]
     assert [read(client, own_name) for client in clients] == [None] * 4
     for turn in range(25):
@@ -143,7 +143,9 @@ def test_a_value_that_meets_an_invalidation_is_not_stored(
     assert read(locks, own_name) is None
 
 
-def test_an_invalidation_ends_the_duty_and_what_it_computes(locks: Client, own_name: str) -> None:
+def test_an_invalidation_ends_the_refresh_lease_and_its_computation(
+    locks: Client, own_name: str
+) -> None:
     for known in (True, False):
         mine = wish(own_name, f"{known}")
         if known:
@@ -214,7 +216,7 @@ def test_batches_in_any_order_are_all_carried_out(new_client: MakeClient, own_na
 # -- the verbs ------------------------------------------------------------------------------------
 
 
-def test_each_verb_said_twice_is_as_said_once(locks: Client, own_name: str) -> None:
+def test_each_verb_sent_twice_has_the_effect_of_one(locks: Client, own_name: str) -> None:
     guards, mine = guards_of(locks), wish(own_name)
     first, again = begin(locks, mine), begin(locks, mine)
     assert isinstance(first, Duty)
@@ -237,7 +239,7 @@ def test_each_verb_said_twice_is_as_said_once(locks: Client, own_name: str) -> N
     assert run_sync(guards.invalidate([mine.entry] * 2, 10.0)) == [True, False]
 
 
-def test_a_duty_whose_lease_is_over_stores_nothing(locks: Client, own_name: str) -> None:
+def test_an_expired_refresh_lease_stores_nothing(locks: Client, own_name: str) -> None:
     mine, other = wish(own_name, lease=0.1), wish(own_name)
     fence = begin(locks, mine).fence
     time.sleep(0.12)
@@ -248,7 +250,7 @@ def test_a_duty_whose_lease_is_over_stores_nothing(locks: Client, own_name: str)
     assert begin(locks, other).fence > fence
 
 
-def test_a_wish_that_was_given_up_gets_no_duty_when_it_arrives_after_all(
+def test_an_abandoned_request_that_arrives_late_gets_no_refresh_lease(
     locks: Client, own_name: str
 ) -> None:
     late = wish(own_name)
@@ -280,7 +282,7 @@ def test_many_are_invalidated_in_a_few_transactions(locks: Client, own_name: str
 # -- who waits ------------------------------------------------------------------------------------
 
 
-def test_who_waits_sees_soon_that_the_duty_has_ended(locks: Client, own_name: str) -> None:
+def test_a_waiter_soon_notices_the_end_of_the_refresh_lease(locks: Client, own_name: str) -> None:
     for end in ("finish", "abandon", "invalidate"):
         mine, other = wish(own_name, end), wish(own_name, end, wait=True)
         fence, guards = begin(locks, mine).fence, guards_of(locks)
@@ -299,7 +301,7 @@ def test_who_waits_sees_soon_that_the_duty_has_ended(locks: Client, own_name: st
         assert guards._waiting == {}
 
 
-def test_who_waits_asks_again_when_the_lease_of_a_dead_one_is_over(
+def test_a_waiter_asks_again_when_a_dead_callers_lease_expires(
     locks: Client, own_name: str
 ) -> None:
     assert isinstance(begin(locks, wish(own_name, lease=1.0)), Duty)
@@ -311,7 +313,7 @@ def test_who_waits_asks_again_when_the_lease_of_a_dead_one_is_over(
 # -- what stays behind ----------------------------------------------------------------------------
 
 
-def test_what_is_over_is_removed_and_what_is_not_stays(
+def test_expired_rows_are_removed_and_live_rows_stay(
     shared_mariadb: MariadbServer, locks: Client, own_name: str
 ) -> None:
     for key, ttl in (("short", 30.0), ("long", 600.0)):
@@ -334,7 +336,7 @@ def test_what_is_over_is_removed_and_what_is_not_stays(
     assert shared_mariadb.ask(tombs, bytes.fromhex(failed.id)) == [(0,)]
 
 
-def test_clients_remove_what_is_over_while_they_work(
+def test_clients_remove_expired_rows_while_they_work(
     shared_mariadb: MariadbServer, locks: Client, new_client: MakeClient, own_name: str
 ) -> None:
     old = f"{own_name}:old"
@@ -361,7 +363,7 @@ def test_the_numbers_of_a_guard_are_forgotten_after_a_week(
 # -- the server -----------------------------------------------------------------------------------
 
 
-def test_a_server_that_is_killed_keeps_values_and_duties(
+def test_a_killed_server_keeps_values_and_refresh_leases(
     new_mariadb: Callable[..., MariadbServer], own_name: str
 ) -> None:
     server = new_mariadb()

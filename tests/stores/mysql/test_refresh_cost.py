@@ -53,7 +53,7 @@ def test_under_asyncio_too(server: MariadbServer, count: Count) -> None:
     play(main)
 
 
-def test_who_waits_asks_less_than_ten_times_a_second(server: MariadbServer, count: Count) -> None:
+def test_a_waiter_asks_less_than_ten_times_a_second(server: MariadbServer, count: Count) -> None:
     inside, counting = threading.Event(), threading.Event()
 
     def compute() -> int:

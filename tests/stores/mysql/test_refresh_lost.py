@@ -53,7 +53,7 @@ def test_each_verb_that_is_cut_off_counts_once(
 
 
 @BOTH
-def test_who_fails_leaves_no_duty_though_it_is_cut_off(
+def test_a_failed_computation_leaves_no_refresh_lease_though_cut_off(
     fault: Fault, by_proxy: Client, proxy: Proxy, locks: Client, own_name: str
 ) -> None:
     guard = by_proxy.guard(own_name, ttl=60, lease=60)
@@ -73,7 +73,7 @@ def _connections(client: Client, proxy: Proxy) -> int:
     return proxy.connections
 
 
-def test_a_wish_that_is_given_up_on_its_way_gets_no_duty(
+def test_a_request_abandoned_on_its_way_gets_no_refresh_lease(
     by_proxy: Client, proxy: Proxy, locks: Client, own_name: str
 ) -> None:
     guards = guards_of(by_proxy)

@@ -37,7 +37,7 @@ def at_once(crew: int, act: Callable[[int], Any]) -> list[Any]:
     return found
 
 
-def test_of_those_who_try_at_once_one_enters(direct: Direct, own_name: str) -> None:
+def test_of_simultaneous_tries_exactly_one_enters(direct: Direct, own_name: str) -> None:
     for turn in range(ROUNDS):
         # Given a name that is new half of the time
         name = f"{own_name}:{turn // 2}"
@@ -123,7 +123,7 @@ def test_a_row_that_stays_locked_is_no_answer_and_leaves_nothing(
     locks.lock(own_name).acquire().release()
     with shared_mariadb.connect() as other, other.cursor() as cursor:
         cursor.execute("SELECT last FROM holdfast_lines WHERE name = %s FOR UPDATE", (own_name,))
-        with pytest.raises(ConnectionError, match="isn't known whether it is free"):
+        with pytest.raises(ConnectionError, match="is unknown whether the name is free"):
             locks.lock(own_name).acquire(timeout=0.3)
         other.rollback()
     end = time.monotonic() + WITHIN_S

@@ -23,9 +23,9 @@ from tests.stores.mysql.conftest import play
 
 NewMariadb = Callable[..., MariadbServer]
 #: A change of what the procedures do needs another VERSION, and then another number here.
-FINGERPRINTS = {3: "91c935b213f7dba4"}
-QUEUE_FINGERPRINTS = {2: "9dbcbf0b5eed00ae"}
-REFRESH_FINGERPRINTS = {2: "cd93bf0fd30bf14f"}
+FINGERPRINTS = {3: "d7ffd9cb4ae5e55e"}
+QUEUE_FINGERPRINTS = {2: "fc4fa8b47f2b9164"}
+REFRESH_FINGERPRINTS = {2: "ca191c32913c61fa"}
 #: The least rights of those who use it, in the words of docs/stores/mysql.md.
 LEAST = (
     "CREATE USER IF NOT EXISTS least@'%' IDENTIFIED BY 'least'",
@@ -49,7 +49,7 @@ def use(client: Any) -> None:
         assert len(client.inspect()) == 3
 
 
-def test_the_procedures_are_what_their_version_says() -> None:
+def test_the_procedures_match_the_fingerprint_of_their_version() -> None:
     assert fingerprint(schema.FILES) == FINGERPRINTS[schema.VERSION]
     assert fingerprint(schema.QUEUE_FILES) == QUEUE_FINGERPRINTS[schema.QUEUE_VERSION]
     assert fingerprint(schema.REFRESH_FILES) == REFRESH_FINGERPRINTS[schema.REFRESH_VERSION]
@@ -118,7 +118,7 @@ def use_queue(client: Any) -> None:
     assert queue.purge() == 2
 
 
-def test_many_who_come_first_at_once_make_it_together(new_mariadb: NewMariadb) -> None:
+def test_many_first_clients_make_the_schema_together(new_mariadb: NewMariadb) -> None:
     server = new_mariadb()
     wrong: list[BaseException] = []
 
@@ -171,7 +171,7 @@ def test_the_least_rights_suffice_once_it_is_made(
             looker.lock("x").acquire()
 
 
-def test_a_prefix_is_a_world_of_its_own(
+def test_a_prefix_separates_all_names(
     mariadb_url: str, own_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"{mariadb_url}?prefix=other"
@@ -189,7 +189,7 @@ def test_a_prefix_is_a_world_of_its_own(
     assert text.startswith("DELIMITER //\n")
 
 
-def test_the_script_says_the_same_as_the_clients_do(
+def test_the_schema_script_has_the_statements_of_the_clients(
     shared_mariadb: MariadbServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["schema", "mysql"]) == 0
@@ -214,7 +214,9 @@ def test_the_script_says_the_same_as_the_clients_do(
         ("mysql://127.0.0.1/holdfast?ssl_mode=on", "known: disabled"),
     ],
 )
-def test_a_url_that_is_wrong_says_so(url: str, words: str, shared_mariadb: MariadbServer) -> None:
+def test_a_wrong_url_is_an_error_with_its_reason(
+    url: str, words: str, shared_mariadb: MariadbServer
+) -> None:
     wrong = pytest.raises(ConfigError, match=words)
     with wrong as told, Client(url.format(port=shared_mariadb.port)) as client:
         client.lock("x").acquire()

@@ -61,7 +61,7 @@ def test_what_is_idle_goes_and_what_is_used_stays(client: tuple[Client, MariadbS
         assert again.fence > held.fence
 
 
-def test_who_has_the_row_locked_is_passed_over(client: tuple[Client, MariadbServer]) -> None:
+def test_a_sweep_skips_a_locked_row(client: tuple[Client, MariadbServer]) -> None:
     locks, server = client
     for name in ("a", "b"):
         locks.lock(name).acquire().release()

@@ -37,7 +37,7 @@ def seeded(what: str) -> int:
 
 
 @pytest.mark.usual(0)
-def test_processes_under_torture_and_weather_break_no_promise(mariadb_url: str) -> None:
+def test_processes_under_torture_and_network_faults_break_no_promise(mariadb_url: str) -> None:
     # Given processes of both faces that lock, are struck, and whose messages are lost and late
     outcome = run(USUAL._replace(store=mariadb_url, seed=seeded("torture on MariaDB")))
     print(outcome)
@@ -46,7 +46,7 @@ def test_processes_under_torture_and_weather_break_no_promise(mariadb_url: str) 
     assert outcome.verdict.figures["held"] > times(SECONDS, 0)
 
 
-def test_a_server_that_is_killed_under_load_lets_nobody_overlap(
+def test_a_server_killed_under_load_causes_no_overlap(
     new_mariadb: Callable[..., MariadbServer],
 ) -> None:
     # Given workers that are killed and stopped, on a server that is killed now and then

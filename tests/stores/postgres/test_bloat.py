@@ -47,7 +47,7 @@ def cost(server: PostgresServer, client: Client, name: str) -> tuple[float, floa
 
 
 @pytest.mark.usual(0)
-def test_claims_that_came_and_went_under_an_open_snapshot_slow_nobody_down(
+def test_claims_made_and_removed_under_an_open_snapshot_cost_little(
     new_postgres: Callable[..., PostgresServer],
 ) -> None:
     server = new_postgres("shared_preload_libraries = pg_stat_statements")

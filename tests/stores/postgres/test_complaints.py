@@ -10,7 +10,7 @@ from holdfast.stores.postgres.config import Settings, settings
 from holdfast.url import find
 
 
-def test_a_full_queue_of_messages_is_told_with_its_remedy() -> None:
+def test_a_full_notify_queue_is_an_error_with_its_remedy() -> None:
     # Given what a server says that can't commit a NOTIFY any more
     said = ServerSaid("54000", "too many notifications in the NOTIFY queue")
     # Then it is an outage, and the error says who keeps the queue full

@@ -139,7 +139,7 @@ def test_a_removed_row_of_a_queue_stalls_nothing(
     assert sorted(map(str, found)) == sorted(map(str, wanted))
 
 
-def test_a_schema_that_somebody_else_has_made_is_refused(new_postgres: NewServer) -> None:
+def test_a_schema_made_by_another_user_is_refused(new_postgres: NewServer) -> None:
     server = new_postgres()
     server.ask("CREATE ROLE mallory LOGIN")
     server.ask("GRANT CREATE ON DATABASE postgres TO mallory")
@@ -154,7 +154,7 @@ def test_a_schema_that_somebody_else_has_made_is_refused(new_postgres: NewServer
         client.lock("x").acquire().release()
 
 
-def test_what_somebody_else_makes_while_the_schema_is_made_is_refused(
+def test_objects_another_user_makes_during_the_setup_are_refused(
     new_postgres: NewServer,
 ) -> None:
     server = new_postgres()
@@ -183,7 +183,7 @@ END $$
 
 
 @pytest.mark.parametrize("face", ["sync", "aio"])
-def test_a_superuser_calls_no_function_that_somebody_else_has_made(
+def test_a_superuser_calls_no_function_made_by_another_user(
     new_postgres: NewServer, face: str
 ) -> None:
     server = new_postgres()
@@ -215,7 +215,7 @@ def test_a_strict_guard_opens_its_window_after_any_crash(new_postgres: NewServer
     with Client(url) as client:
         client.lock("x").acquire().release()
     server.crash()
-    with Client(url) as client, pytest.raises(HoldfastError, match="lets nobody in"):
+    with Client(url) as client, pytest.raises(HoldfastError, match="grants nothing"):
         client.lock("x").acquire(timeout=0.3)
 
 

@@ -17,7 +17,7 @@ from tests.torture.scale import seed_of, times
 NEVER = (1 << 63) - 1
 
 
-def test_those_who_come_after_damage_exclude_each_other(
+def test_clients_that_come_after_damage_exclude_each_other(
     new_postgres: Callable[..., PostgresServer], server_clock: Clock
 ) -> None:
     with server_clock.worn():
@@ -27,7 +27,7 @@ def test_those_who_come_after_damage_exclude_each_other(
     nobody_holds_beside_another(lines, iter(range(seed, seed + times(5000, 50))))
 
 
-def test_a_holder_outside_the_line_takes_nobody_else_along(
+def test_a_holder_outside_the_line_takes_no_other_hold_along(
     locks: Client, shared_postgres: PostgresServer, own_name: str
 ) -> None:
     # Given a holder that the line doesn't know, as its ticket was changed from outside

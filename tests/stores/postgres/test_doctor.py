@@ -20,7 +20,7 @@ from tests.stores.examined import worst
 NewServer = Callable[..., PostgresServer]
 
 
-def test_the_command_speaks_of_every_part(postgres_url: str) -> None:
+def test_the_doctor_command_reports_on_every_part(postgres_url: str) -> None:
     with Client(postgres_url) as client:
         client.lock("doctor").acquire().release()
     done = subprocess.run(
@@ -61,7 +61,7 @@ def test_lines_that_say_something_else_than_their_claims_are_counted(
             assert (finding.level, finding.text[0]) == (Level.WARN, str(number)), finding
 
 
-def test_a_queue_of_messages_that_fills_is_told_to_whoever_may_not_read_the_tables(
+def test_a_filling_notify_queue_is_reported_without_rights_on_the_tables(
     new_postgres: NewServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a user with the least rights
@@ -82,7 +82,7 @@ def test_a_queue_of_messages_that_fills_is_told_to_whoever_may_not_read_the_tabl
     assert "pg_stat_activity" in found["notifications"].remedy
 
 
-def test_what_is_set_against_us_is_told(new_postgres: NewServer) -> None:
+def test_unsuitable_settings_of_the_server_are_reported(new_postgres: NewServer) -> None:
     server = new_postgres("statement_timeout = 700", "autovacuum = off", "max_connections = 12")
     with Client(server.url) as client:
         client.lock("x").acquire().release()
@@ -105,7 +105,9 @@ def test_a_forgotten_transaction_is_found(new_postgres: NewServer) -> None:
 
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("synchronous", [False, True])
-def test_standbys_are_told_apart(synchronous: bool, new_postgres: NewServer) -> None:
+def test_synchronous_and_asynchronous_standbys_are_distinguished(
+    synchronous: bool, new_postgres: NewServer
+) -> None:
     server = new_postgres(*(["synchronous_standby_names = '*'"] if synchronous else []))
     new_postgres(standby_of=server)
     until(lambda: server.ask("SELECT 1 FROM pg_stat_replication"), "it follows")
@@ -122,7 +124,7 @@ def test_a_standby_can_not_be_used(new_postgres: NewServer) -> None:
         worst(standby.url)
 
 
-def test_without_a_schema_it_says_who_makes_it(new_postgres: NewServer) -> None:
+def test_a_missing_schema_is_a_failure_only_if_it_is_not_created(new_postgres: NewServer) -> None:
     server = new_postgres()
     assert worst(server.url)["schema"].level is Level.OK
     assert worst(server.url_for(options="create_schema=off"))["schema"].level is Level.FAIL

@@ -13,13 +13,13 @@ from tests.stores.exhausted import (
     Crowded,
     test_after_there_was_none_at_any_step_of_a_lock_all_works_again,
     test_after_there_was_none_at_any_verb_of_queues_and_guards_all_works_again,
-    test_the_error_says_what_is_lacking,
+    test_the_error_names_the_exhausted_limit,
 )
 
 __all__ = [
     "test_after_there_was_none_at_any_step_of_a_lock_all_works_again",
     "test_after_there_was_none_at_any_verb_of_queues_and_guards_all_works_again",
-    "test_the_error_says_what_is_lacking",
+    "test_the_error_names_the_exhausted_limit",
 ]
 
 

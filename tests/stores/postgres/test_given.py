@@ -55,7 +55,7 @@ def test_what_an_engine_adds_to_its_url_counts_as_well() -> None:
     assert "prepare_threshold" not in place
 
 
-def test_an_engine_that_connects_in_a_way_of_its_own_is_refused() -> None:
+def test_an_engine_that_connects_in_a_custom_way_is_refused() -> None:
     listened = _engine()
     sqlalchemy.event.listen(listened, "do_connect", lambda *_: None)
     for engine in (_engine(creator=lambda: None), listened):

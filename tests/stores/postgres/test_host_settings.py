@@ -53,7 +53,7 @@ def test_holdfast_works_whatever_a_session_is_set_to(
     use(with_setting(postgres_url, setting, own_name.replace("-", "_")))
 
 
-def test_one_that_is_read_only_by_its_settings_is_told_from_a_standby(
+def test_a_server_set_to_read_only_is_distinguished_from_a_standby(
     postgres_url: str, own_name: str
 ) -> None:
     url = with_setting(postgres_url, "default_transaction_read_only=on", own_name.replace("-", "_"))

@@ -18,7 +18,7 @@ from tests.torture.scale import times
 ROUNDS = times(300, 40)
 
 
-def test_two_who_come_at_once_dont_both_hold(new_client: MakeClient, own_name: str) -> None:
+def test_two_simultaneous_acquires_do_not_both_hold(new_client: MakeClient, own_name: str) -> None:
     clients = [new_client() for _ in range(2)]
     start = threading.Barrier(2)
 
@@ -68,7 +68,7 @@ def meanwhile(url: str, client: Client, name: str, server: PostgresServer) -> li
     return found
 
 
-def test_one_who_waited_for_the_row_sees_what_was_done_meanwhile(
+def test_a_claim_that_waited_for_the_row_sees_the_intermediate_changes(
     postgres_url: str, new_client: MakeClient, own_name: str, shared_postgres: PostgresServer
 ) -> None:
     """The window of a single statement: its snapshot is older than what it waited for."""
@@ -78,7 +78,7 @@ def test_one_who_waited_for_the_row_sees_what_was_done_meanwhile(
     assert meanwhile(postgres_url, client, own_name, shared_postgres) == [None]
 
 
-def test_one_who_waited_for_a_row_that_is_new_sees_it(
+def test_a_claim_that_waited_for_a_new_row_sees_it(
     postgres_url: str, new_client: MakeClient, own_name: str, shared_postgres: PostgresServer
 ) -> None:
     client = new_client()
@@ -147,7 +147,7 @@ def test_a_lock_whose_last_use_is_long_ago_leaves_no_row(
         assert "held" in names
 
 
-def test_who_waits_asks_less_than_once_a_second_and_is_woken_at_once(
+def test_a_waiter_asks_less_than_once_a_second_and_is_woken_at_once(
     new_postgres: Callable[..., PostgresServer],
 ) -> None:
     server = new_postgres("shared_preload_libraries = pg_stat_statements")
@@ -183,7 +183,7 @@ def test_who_waits_asks_less_than_once_a_second_and_is_woken_at_once(
     assert each <= 1.0
 
 
-def test_who_waits_is_woken_when_its_turn_comes(new_client: MakeClient, own_name: str) -> None:
+def test_a_waiter_is_woken_when_its_turn_comes(new_client: MakeClient, own_name: str) -> None:
     one, two = new_client(), new_client()
     # Given one who has just begun to wait, and would ask again in a second
     asked = [asked_when_woken(one, two, own_name) for _ in range(5)]

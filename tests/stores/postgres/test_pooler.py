@@ -87,11 +87,11 @@ def test_no_session_of_the_pool_is_changed(pooler: PgBouncer, own_name: str) -> 
         assert found == (0,)
 
 
-def test_doctor_says_so(pooler: PgBouncer) -> None:
+def test_doctor_reports_the_pooler(pooler: PgBouncer) -> None:
     _, url = find(pooler.url)
     found = {one.subject: one for one in examine(url)}
     assert found["pooler"].level is Level.WARN
-    assert "nobody can be woken" in found["pooler"].text
+    assert "no waiter can be woken" in found["pooler"].text
     assert not any(one.level is Level.FAIL for one in found.values())
 
 

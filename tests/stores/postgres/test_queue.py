@@ -99,7 +99,7 @@ def _until_woken(server: PostgresServer, queue: Any, number: int) -> float:
     return got[0][0] - begun - lag.since(since)
 
 
-def test_one_put_wakes_one_of_those_who_sleep(
+def test_one_put_wakes_one_sleeping_waiter(
     shared_postgres: PostgresServer, new_client: MakeClient, own_name: str
 ) -> None:
     def asleep() -> int:
@@ -140,7 +140,7 @@ def test_one_put_wakes_one_of_those_who_sleep(
     until(lambda: left(shared_postgres, own_name).keys() <= {"counts"}, "nothing is left")
 
 
-def test_whose_time_is_over_is_told_of_nothing_more(
+def test_a_timed_out_take_leaves_no_row(
     shared_postgres: PostgresServer, locks: Client, own_name: str
 ) -> None:
     for _ in range(2):
@@ -148,7 +148,7 @@ def test_whose_time_is_over_is_told_of_nothing_more(
         assert left(shared_postgres, own_name) == {}
 
 
-def test_who_puts_into_a_group_waits_for_who_came_before(
+def test_a_put_into_a_group_waits_for_the_uncommitted_put_before_it(
     shared_postgres: PostgresServer, locks: Client, own_name: str
 ) -> None:
     queue = locks.queue(own_name)
@@ -283,7 +283,9 @@ def test_ids_and_order_hold_in_a_large_batch(locks: Client, own_name: str) -> No
     assert all(one == sorted(one) for one in seen.values())
 
 
-def test_why_a_job_came_again_is_said(new_client: MakeClient, own_name: str) -> None:
+def test_the_reason_for_a_repeated_delivery_is_recorded(
+    new_client: MakeClient, own_name: str
+) -> None:
     dying = new_client(label="dying")
     dying.queue(own_name, ttl=0.3).put("x", group="g")
     job = dying.queue(own_name, ttl=0.3).take(timeout=5)
@@ -297,7 +299,7 @@ def test_why_a_job_came_again_is_said(new_client: MakeClient, own_name: str) -> 
     assert again.ack()
 
 
-def test_hundreds_of_leases_that_end_at_once_are_all_taken_back(
+def test_hundreds_of_leases_that_end_together_are_all_recovered(
     shared_postgres: PostgresServer, locks: Client, new_client: MakeClient, own_name: str
 ) -> None:
     dying = new_client().queue(own_name, ttl=2)
@@ -320,7 +322,7 @@ def test_hundreds_of_leases_that_end_at_once_are_all_taken_back(
     assert not left_over
 
 
-def test_what_is_over_leaves_no_row_behind(
+def test_done_jobs_leave_no_row(
     new_postgres: Callable[..., PostgresServer],
 ) -> None:
     server = new_postgres()
@@ -346,7 +348,7 @@ def test_what_is_over_leaves_no_row_behind(
         assert queue.stats().accepted == 0
 
 
-def test_after_a_crash_of_a_relaxed_server_nothing_is_delivered_before_its_window_is_over(
+def test_after_a_relaxed_crash_no_job_is_delivered_in_the_grace_period(
     new_postgres: Callable[..., PostgresServer],
 ) -> None:
     server = new_postgres(fsync=True)

@@ -106,7 +106,7 @@ def look_at_a_few(server: PostgresServer, client: Client, name: str, groups: int
 
 
 @GROUPED
-def test_jobs_that_came_and_went_under_an_open_snapshot_slow_nobody_down(
+def test_jobs_made_and_removed_under_an_open_snapshot_cost_little(
     server: PostgresServer, groups: int
 ) -> None:
     name = f"churn:{groups}"

@@ -109,7 +109,7 @@ def sweep(server: PostgresServer, ahead: float) -> None:
 # -- transactions that meet -----------------------------------------------------------------------
 
 
-def test_two_who_begin_at_once_dont_both_get_a_new_entry(
+def test_two_simultaneous_begins_do_not_both_get_a_new_entry(
     shared_postgres: PostgresServer, locks: Client, own_name: str
 ) -> None:
     assert read(locks, own_name) is None
@@ -121,7 +121,7 @@ def test_two_who_begin_at_once_dont_both_get_a_new_entry(
     assert isinstance(begin(locks, first), Duty)
 
 
-def test_two_who_begin_at_once_dont_both_get_an_old_entry(
+def test_two_simultaneous_begins_do_not_both_get_an_old_entry(
     shared_postgres: PostgresServer, locks: Client, own_name: str
 ) -> None:
     before = wish(own_name)
@@ -162,7 +162,7 @@ def test_an_invalidation_that_meets_a_value_takes_it_away(
     assert read(locks, own_name) is None
 
 
-def test_who_begins_while_a_value_is_being_stored_gets_it(
+def test_a_begin_while_a_value_is_being_stored_gets_the_value(
     shared_postgres: PostgresServer, locks: Client, own_name: str
 ) -> None:
     mine = wish(own_name)
@@ -176,9 +176,7 @@ def test_who_begins_while_a_value_is_being_stored_gets_it(
     assert (found.data, found.version) == (b"bx", fence)
 
 
-def test_batches_in_any_order_dont_wait_for_each_other_for_ever(
-    new_client: MakeClient, own_name: str
-) -> None:
+def test_batches_in_any_order_do_not_deadlock(new_client: MakeClient, own_name: str) -> None:
     entries = [Entry(own_name, f"{at}") for at in range(40)]
     wrong: list[BaseException] = []
 
@@ -205,7 +203,7 @@ def test_batches_in_any_order_dont_wait_for_each_other_for_ever(
 # -- the verbs ------------------------------------------------------------------------------------
 
 
-def test_each_verb_said_twice_is_as_said_once(locks: Client, own_name: str) -> None:
+def test_each_verb_sent_twice_has_the_effect_of_one(locks: Client, own_name: str) -> None:
     guards, mine = guards_of(locks), wish(own_name)
     first, again = begin(locks, mine), begin(locks, mine)
     assert isinstance(first, Duty)
@@ -228,7 +226,7 @@ def test_each_verb_said_twice_is_as_said_once(locks: Client, own_name: str) -> N
     assert run_sync(guards.invalidate([mine.entry] * 2, 10.0)) == [True, False]
 
 
-def test_a_duty_whose_lease_is_over_stores_nothing(locks: Client, own_name: str) -> None:
+def test_an_expired_refresh_lease_stores_nothing(locks: Client, own_name: str) -> None:
     mine, other = wish(own_name, lease=0.1), wish(own_name)
     fence = begin(locks, mine).fence
     time.sleep(0.12)
@@ -239,7 +237,7 @@ def test_a_duty_whose_lease_is_over_stores_nothing(locks: Client, own_name: str)
     assert begin(locks, other).fence > fence
 
 
-def test_a_wish_that_was_given_up_gets_no_duty_when_it_arrives_after_all(
+def test_an_abandoned_request_that_arrives_late_gets_no_refresh_lease(
     locks: Client, own_name: str
 ) -> None:
     late = wish(own_name)
@@ -262,7 +260,7 @@ def test_names_keys_and_values_of_any_size_and_kind(locks: Client, own_name: str
 # -- who waits ------------------------------------------------------------------------------------
 
 
-def test_all_who_wait_are_woken_at_once_and_nobody_else_is_told(
+def test_all_waiters_are_woken_at_once(
     shared_postgres: PostgresServer, new_client: MakeClient, own_name: str
 ) -> None:
     clients = [new_client() for _ in range(4)]
@@ -303,7 +301,7 @@ def _until_all_have_it(server: PostgresServer, clients: list[Client], name: str)
     return max(when for _, when in done) - begun - lag.since(since)
 
 
-def test_who_waits_asks_again_when_the_lease_of_a_dead_one_is_over(
+def test_a_waiter_asks_again_when_a_dead_callers_lease_expires(
     locks: Client, own_name: str
 ) -> None:
     assert isinstance(begin(locks, wish(own_name, lease=1.0)), Duty)
@@ -315,7 +313,7 @@ def test_who_waits_asks_again_when_the_lease_of_a_dead_one_is_over(
 # -- what stays behind ----------------------------------------------------------------------------
 
 
-def test_what_is_over_is_removed_and_what_is_not_stays(
+def test_expired_rows_are_removed_and_live_rows_stay(
     shared_postgres: PostgresServer, locks: Client, own_name: str
 ) -> None:
     for key, ttl in (("short", 30.0), ("long", 600.0)):
@@ -336,7 +334,7 @@ def test_what_is_over_is_removed_and_what_is_not_stays(
     assert rows(shared_postgres, own_name) == {}
 
 
-def test_clients_remove_what_is_over_while_they_work(
+def test_clients_remove_expired_rows_while_they_work(
     shared_postgres: PostgresServer, locks: Client, new_client: MakeClient, own_name: str
 ) -> None:
     old = f"{own_name}:old"

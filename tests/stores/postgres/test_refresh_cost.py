@@ -107,7 +107,7 @@ def cost(server: PostgresServer, client: Client) -> tuple[float, float]:
     return hit / SAMPLES, computed / SAMPLES
 
 
-def test_values_that_came_and_went_under_an_open_snapshot_slow_nobody_down(
+def test_values_made_and_removed_under_an_open_snapshot_cost_little(
     server: PostgresServer,
 ) -> None:
     with Client(server.url) as client, server.connect() as old:
@@ -132,7 +132,7 @@ def test_values_that_came_and_went_under_an_open_snapshot_slow_nobody_down(
         old.execute("ROLLBACK")
 
 
-def test_who_tidies_up_looks_only_where_something_may_be(server: PostgresServer) -> None:
+def test_a_sweep_reads_only_where_expired_rows_can_be(server: PostgresServer) -> None:
     with Client(server.url) as client, server.connect() as old:
         guard, guards = client.guard("tidied", ttl=60), guards_of(client)
         guard.get(lambda: 1)

@@ -27,7 +27,7 @@ def test_an_undo_that_meets_what_it_undoes_waits_for_it(
     assert isinstance(begin(locks, wish(own_name)), Duty)
 
 
-def test_an_undo_of_what_never_came_leaves_nothing_for_good(
+def test_an_undo_of_a_request_that_never_came_leaves_nothing_after_a_sweep(
     shared_postgres: PostgresServer, locks: Client, own_name: str
 ) -> None:
     never = wish(own_name)

@@ -35,7 +35,7 @@ def holdfast(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_many_who_come_first_make_it_once(server: PostgresServer) -> None:
+def test_many_first_clients_make_the_schema_once(server: PostgresServer) -> None:
     url = server.url_for(options="schema=at_once")
     failures: list[BaseException] = []
     start = threading.Barrier(8)
@@ -112,10 +112,10 @@ def test_every_function_carries_a_version_in_its_name(server: PostgresServer) ->
 def test_other_stores_have_no_schema() -> None:
     done = holdfast("schema", "--url", "memory://")
     assert done.returncode == 78
-    assert "has no schema" in done.stderr
+    assert "needs no schema" in done.stderr
 
 
-def test_it_may_share_a_schema_with_others_and_touches_nothing_of_theirs(
+def test_a_shared_schema_keeps_the_objects_of_others_unchanged(
     server: PostgresServer,
 ) -> None:
     # Given somebody else's function, whose name ends as ours do, in a schema that we are given
@@ -215,7 +215,7 @@ def test_the_least_rights_suffice_for_everything(
     assert not [one for one in examine(url) if one.level is Level.FAIL]
 
 
-def test_nobody_can_read_the_secrets_with_these_rights(
+def test_the_minimal_rights_do_not_allow_reading_the_secrets(
     restricted: str, server: PostgresServer
 ) -> None:
     with psycopg.connect(restricted) as plain, pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -224,7 +224,9 @@ def test_nobody_can_read_the_secrets_with_these_rights(
         plain.execute("SELECT id FROM holdfast.refresh_duties")
 
 
-def test_who_may_not_read_values_is_told_so(restricted: str, server: PostgresServer) -> None:
+def test_a_missing_right_to_read_values_is_reported(
+    restricted: str, server: PostgresServer
+) -> None:
     server.ask("REVOKE SELECT ON holdfast.refresh_values FROM app")
     with Client(restricted) as client, pytest.raises(ConfigError, match="lacks a right"):
         client.guard("x", ttl=1).get(lambda: 1)
@@ -232,7 +234,9 @@ def test_who_may_not_read_values_is_told_so(restricted: str, server: PostgresSer
     assert [(one.level, "GRANT SELECT" in one.remedy) for one in found] == [(Level.WARN, True)]
 
 
-def test_who_has_no_rights_is_told_so(restricted: str, server: PostgresServer) -> None:
+def test_a_user_without_rights_gets_an_error_with_the_grant(
+    restricted: str, server: PostgresServer
+) -> None:
     server.ask(
         "DO $$ BEGIN IF to_regrole('nobody') IS NULL THEN CREATE ROLE nobody LOGIN; END IF; END $$"
     )
@@ -244,7 +248,9 @@ def test_who_has_no_rights_is_told_so(restricted: str, server: PostgresServer) -
     assert "GRANT" in found[0].remedy
 
 
-def test_a_server_of_another_isolation_is_used_with_ours(server: PostgresServer) -> None:
+def test_a_server_with_another_isolation_is_used_with_read_committed(
+    server: PostgresServer,
+) -> None:
     server.ask("DROP ROLE IF EXISTS strict")
     server.ask("CREATE ROLE strict LOGIN SUPERUSER")
     server.ask("ALTER ROLE strict SET default_transaction_isolation = 'serializable'")

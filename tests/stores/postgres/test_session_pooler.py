@@ -70,14 +70,14 @@ async def _served(one: AsyncClient, two: AsyncClient, name: str) -> None:
     assert await (await waiter).release()
 
 
-def test_without_a_word_nobody_listens(pooler: PgBouncer, own_name: str) -> None:
+def test_without_the_option_pooler_no_client_listens(pooler: PgBouncer, own_name: str) -> None:
     with Client(pooler.url) as one, Client(pooler.url) as two:
         assert asked_when_woken(one, two, own_name) > 0
         assert not two.capabilities.wakes_waiters
 
 
 @pytest.mark.parametrize("face", ["threads", "tasks"])
-def test_a_wrong_word_is_noticed_before_anybody_listens(
+def test_a_wrong_pooler_option_is_noticed_before_any_client_listens(
     face: str,
     sharing: PgBouncer,
     own_name: str,
@@ -107,7 +107,7 @@ async def _wait_as_tasks(direct: str, pooled: str, name: str) -> None:
         assert not two.capabilities.wakes_waiters
 
 
-def test_doctor_tells_which_is_which(pooler: PgBouncer, sharing: PgBouncer) -> None:
+def test_doctor_distinguishes_the_kinds_of_poolers(pooler: PgBouncer, sharing: PgBouncer) -> None:
     said = worst(pooler.url + SAID)
     assert said["pooler"].level is Level.OK
     assert "arrives" in said["pokes"].text
@@ -119,7 +119,7 @@ def test_doctor_tells_which_is_which(pooler: PgBouncer, sharing: PgBouncer) -> N
     assert "pokes" not in wrong
 
 
-def test_a_session_that_is_given_back_hears_nothing(
+def test_a_session_returned_to_the_pooler_listens_to_no_channel(
     pooler: PgBouncer, own_name: str, shared_postgres: PostgresServer
 ) -> None:
     # Given a client that has listened, and is gone

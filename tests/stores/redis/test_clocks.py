@@ -47,9 +47,9 @@ def test_a_server_without_replicas_is_compared_with_none(new_redis: NewRedis) ->
     assert "clocks" not in examined(new_redis().url)
 
 
-def test_a_young_server_is_said_to_let_nobody_in_whatever_the_window(new_redis: NewRedis) -> None:
+def test_doctor_reports_the_grace_period_of_a_new_server(new_redis: NewRedis) -> None:
     server = new_redis(known=False)
     until(lambda: server.info("server")["uptime_in_seconds"] > 1, "it is older than the window")
     finding = one(f"{server.url}?grace=0.5", "guard")
     assert finding.level is Level.WARN
-    assert "let in 0.5 s after that" in finding.text
+    assert "granted 0.5 s after that" in finding.text

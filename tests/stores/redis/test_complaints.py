@@ -37,7 +37,7 @@ def test_a_server_that_wants_a_password(new_redis: NewRedis) -> None:
         _, wrong = told(verbs, "AUTH", "hunter3")
         # It closes the connection after the second; with or without a name for that error.
         for ask in (lambda: told(verbs, "PING")[1], lambda: verbs.join(claim())):
-            with pytest.raises(ConfigError, match="asks for a password"):
+            with pytest.raises(ConfigError, match="requires a password"):
                 raise ask()
     assert isinstance(wrong, ConfigError)
     assert "the user or the password is wrong" in str(wrong)
@@ -68,7 +68,7 @@ def test_a_user_without_a_right(rights: str, missing: str, new_redis: NewRedis) 
         ("", "user +"),
     ],
 )
-def test_a_right_is_given_to_who_lacks_it_and_to_nobody_else(user: str, remedy: str) -> None:
+def test_the_remedy_grants_the_right_only_to_the_user_that_lacks_it(user: str, remedy: str) -> None:
     who = f"User {user} has" if user else "this user has"
     told = str(complaint(said(f"NOPERM {who} no permissions to run the 'time' command"), LABEL))
     assert remedy in told
@@ -113,7 +113,9 @@ def _loading(verbs: Verbs) -> ServerSaid | None:
     return reply if isinstance(reply, ServerSaid) and reply.code == "LOADING" else None
 
 
-def test_a_script_of_somebody_else_that_does_not_end(new_redis: NewRedis) -> None:
+def test_an_endless_script_of_another_client_is_an_error_with_its_remedy(
+    new_redis: NewRedis,
+) -> None:
     server = new_redis("busy-reply-threshold 20")
     with Verbs(server) as verbs:
         script = threading.Thread(target=_for_ever, args=(server,))
@@ -151,7 +153,7 @@ def test_a_node_of_a_cluster(new_redis: NewRedis) -> None:
         server.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
         assert "the cluster lacks a node" in joining(verbs)
         _, wrong = told(verbs, "SELECT", "1")
-        assert "database 0 alone" in str(wrong)
+        assert "only database 0" in str(wrong)
 
 
 @pytest.mark.parametrize("gone", ["EVALSHA", "SCRIPT"])
@@ -167,7 +169,7 @@ def test_too_many_connections_and_a_database_that_is_not_there(new_redis: NewRed
     server = new_redis()
     with Verbs(server, load=False) as verbs:
         _, wrong = told(verbs, "SELECT", "99")
-        assert "no database of that number" in str(wrong)
+        assert "no database with that number" in str(wrong)
         server.ask("CONFIG", "SET", "maxclients", 1)
         with Verbs(server, load=False) as many:
             _, wrong = told(many, "PING")
@@ -278,7 +280,7 @@ def test_waiters_that_were_overwritten_cost_the_holders_nothing(
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
-def test_without_memory_holds_are_kept_and_released_and_nobody_is_let_in(
+def test_without_memory_holds_are_renewed_and_new_claims_are_refused(
     old: bool, new_redis: NewRedis
 ) -> None:
     server = new_redis(server=old_program()) if old else new_redis()

@@ -138,7 +138,7 @@ def test_no_verb_costs_more_behind_ten_thousand_waiters(
     assert max(sum(one.values()) for one in few.values()) <= 11, few
 
 
-def test_no_verb_costs_more_beside_a_thousand_holders(server: RedisServer, verbs: Verbs) -> None:
+def test_no_verb_costs_more_with_a_thousand_holders(server: RedisServer, verbs: Verbs) -> None:
     def heavy() -> dict[str, int]:
         """It tells of one of two at random, one of which may be no holder but the line's own."""
         return counted(server, lambda: verbs.join(permit(2000, 2000), wait=False))

@@ -31,7 +31,7 @@ def test_a_holder_whose_row_is_gone_bars_the_name_until_its_lease_ends_and_no_lo
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_state_that_was_cut_to_any_length_lets_nobody_in_beside_the_holder(
+def test_a_state_cut_to_any_length_grants_nothing_next_to_the_holder(
     verbs: Verbs, alone: bool
 ) -> None:
     verbs.at(START)
@@ -49,7 +49,7 @@ def test_a_state_that_was_cut_to_any_length_lets_nobody_in_beside_the_holder(
 
 
 @pytest.mark.parametrize("damage", ["truncated", "extreme", "emptied"])
-def test_a_state_that_can_not_be_ours_is_refused_with_its_key(verbs: Verbs, damage: str) -> None:
+def test_an_impossible_state_is_refused_and_its_key_is_named(verbs: Verbs, damage: str) -> None:
     verbs.at(START)
     holder, waits = claim(), claim()
     fence(verbs.join(holder))

@@ -13,7 +13,7 @@ from tests.torture.scale import seed_of, times
 KNOWN = (314, 941, 1073, 9406)
 
 
-def test_those_who_come_after_damage_exclude_each_other(
+def test_clients_that_come_after_damage_exclude_each_other(
     new_redis: NewRedis, server_clock: Clock
 ) -> None:
     with server_clock.worn():

@@ -49,7 +49,7 @@ def served(locks: Client, name: str) -> tuple[threading.Thread, list[float]]:
     return thread, at
 
 
-def test_the_next_holds_when_the_lease_of_a_killed_holder_is_over(
+def test_the_next_waiter_holds_when_a_killed_holders_lease_expires(
     locks: Client, redis_url: str, own_name: str, line: Look
 ) -> None:
     # Given
@@ -95,7 +95,7 @@ def test_a_killed_waiter_costs_those_behind_it_milliseconds(
     assert max(late) <= PATIENCE_S / 2
 
 
-def test_a_frozen_waiter_costs_its_patience(
+def test_a_frozen_waiter_delays_the_next_by_its_waiter_ttl(
     locks: Client, redis_url: str, own_name: str, line: Look
 ) -> None:
     # Given

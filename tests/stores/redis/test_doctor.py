@@ -97,7 +97,9 @@ def test_a_node_of_a_cluster_has_a_part_of_the_names(new_cluster: Callable[..., 
     "told, level",
     [("5.0.14", "fail"), ("6.0.16", "fail"), ("6.2.0", "ok"), ("7.4.1", "ok"), ("10.0", "ok")],
 )
-def test_a_server_that_is_too_old_is_told_which_is_needed(told: str, level: str) -> None:
+def test_a_server_that_is_too_old_is_reported_with_the_needed_version(
+    told: str, level: str
+) -> None:
     for hello, info in (({"version": told.encode()}, {}), ({}, {"redis_version": told})):
         finding = version(hello, info, 3)
         assert finding.level == level
@@ -114,14 +116,14 @@ def balanced(new_redis: NewRedis) -> Iterator[str]:
         yield balancer.url
 
 
-def test_an_address_that_stands_for_two_servers_is_none_for_locks(balanced: str) -> None:
+def test_an_address_of_two_servers_is_reported_as_unusable(balanced: str) -> None:
     finding = one(balanced, "identity")
     assert finding.level is Level.FAIL
     assert "2 different servers" in finding.text
     assert "proxy" in finding.remedy
 
 
-def test_a_poke_that_ends_at_another_server_never_arrives(
+def test_a_wake_up_published_at_another_server_never_arrives(
     balanced: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor.server, "CHECKS", {})

@@ -48,7 +48,7 @@ def test_every_command_that_is_called_can_be_tried() -> None:
     )
 
 
-def test_what_queues_need_besides_is_no_failure_without(new_redis: NewRedis) -> None:
+def test_missing_rights_for_queues_are_no_failure_for_locks(new_redis: NewRedis) -> None:
     text = PAGE.read_text(encoding="utf-8")
     found = re.search(r"<!-- rights for queues -->\n```\n(.*?)```", text, re.DOTALL)
     assert found, "the page shows no rights"
@@ -74,7 +74,7 @@ def test_what_queues_need_besides_is_no_failure_without(new_redis: NewRedis) -> 
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
-def test_with_the_least_rights_it_says_what_it_could_not_see(
+def test_with_minimal_rights_doctor_lists_the_missing_checks(
     new_redis: NewRedis, old: bool
 ) -> None:
     found = examined(with_rights(new_redis, "+info", "+get", "+set", old=old))
@@ -82,7 +82,7 @@ def test_with_the_least_rights_it_says_what_it_could_not_see(
     assert unseen.level is Level.WARN
     assert "+info" in unseen.remedy
     (no_guard,) = found["rights"]
-    assert (no_guard.level, "guard" in no_guard.text) == (Level.WARN, True)
+    assert (no_guard.level, "recovery" in no_guard.text) == (Level.WARN, True)
     assert not {"memory", "persistence", "identity"} & set(found)
     assert Level.FAIL not in {each.level for list_ in found.values() for each in list_}
 
@@ -113,7 +113,7 @@ def test_keys_that_may_not_be_touched(new_redis: NewRedis, old: bool) -> None:
 
 @pytest.mark.parametrize("gone", ["&holdfast:*", "+publish", "+subscribe"])
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_without_the_right_to_a_channel_pokes_are_missed(
+def test_without_the_right_to_a_channel_wake_ups_are_missed(
     new_redis: NewRedis, gone: str, protocol: int
 ) -> None:
     finding = one(with_rights(new_redis, gone) + f"protocol={protocol}", "pokes")
@@ -226,10 +226,10 @@ def test_a_replica_that_does_not_follow(
     stopped.go_on()
 
 
-def test_the_guard_tells_whom_it_lets_in(new_redis: NewRedis) -> None:
+def test_doctor_reports_the_state_of_recovery(new_redis: NewRedis) -> None:
     # Given a server that has just been started, and that nobody has used
     server = new_redis(*KEPT, known=False)
-    assert "lets nobody in" in one(server.url, "guard").text
+    assert "grants nothing" in one(server.url, "guard").text
     assert one(f"{server.url}?recovery=off", "guard").level is Level.OK
     # When it is used, then it waits for those who may hold
     with Client(f"{server.url}?grace=2") as locks:
@@ -243,7 +243,7 @@ def test_the_guard_tells_whom_it_lets_in(new_redis: NewRedis) -> None:
     with Client(f"{server.url}?grace=20") as locks:
         with pytest.raises(StoreUnavailable):
             locks.lock("y").acquire(timeout=0.2)
-        assert "started again" in one(f"{server.url}?grace=20", "guard").text
+        assert "just restarted" in one(f"{server.url}?grace=20", "guard").text
 
 
 def test_fewer_replicas_than_must_confirm(redis_url: str) -> None:
@@ -260,7 +260,7 @@ def test_too_few_replicas(new_redis: NewRedis) -> None:
     assert "min-replicas-to-write" in finding.text
 
 
-def test_a_script_of_somebody_that_does_not_end(new_redis: NewRedis) -> None:
+def test_an_endless_script_of_another_client_is_a_failed_finding(new_redis: NewRedis) -> None:
     server = new_redis("lua-time-limit 20", *KEPT)
     with server.client() as other, ThreadPoolExecutor(1) as pool:
         endless = pool.submit(other.eval, "while true do end", 0)
@@ -296,7 +296,7 @@ def test_few_connections_are_left(new_redis: NewRedis) -> None:
 # -- whose keys there are --------------------------------------------------------------------
 
 
-def test_somebody_else_writes_under_the_prefix(new_redis: NewRedis) -> None:
+def test_foreign_keys_under_the_prefix_are_reported(new_redis: NewRedis) -> None:
     server = new_redis(*KEPT)
     for key in ("holdfast:config", "holdfast:{1}:wrong-bucket", "holdfast:{3}#other", "other:x"):
         server.ask("SET", key, "theirs")
@@ -309,7 +309,7 @@ def test_somebody_else_writes_under_the_prefix(new_redis: NewRedis) -> None:
     assert one(f"{server.url}?prefix=mine", "keys").level is Level.OK
 
 
-def test_a_foreign_type_in_the_place_of_ours(new_redis: NewRedis) -> None:
+def test_a_key_of_a_foreign_type_is_reported_and_refused(new_redis: NewRedis) -> None:
     server = new_redis(*KEPT)
     key = keys_of("holdfast", b"taken")[0].decode()
     server.ask("SET", key, "theirs")
@@ -330,14 +330,14 @@ def test_a_key_whose_end_was_taken_away(new_redis: NewRedis) -> None:
     assert "PERSIST" in finding.remedy
 
 
-def test_a_large_database_is_not_looked_through_for_ever(
+def test_the_scan_of_a_large_database_is_bounded(
     new_redis: NewRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = new_redis(*KEPT)
     server.ask("DEBUG", "POPULATE", 50_000)
     monkeypatch.setattr(keys_part, "LOOK_S", 0.0)
     findings = examined(server.url)["keys"]
-    assert "wasn't seen whole" in findings[-1].text
+    assert "too large to search" in findings[-1].text
 
 
 def test_the_last_ticket_is_read_from_any_state_but_a_crowd(redis_url: str, own_name: str) -> None:

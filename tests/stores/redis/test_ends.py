@@ -48,7 +48,7 @@ def test_the_last_ticket_is_remembered_for_an_hour_and_more(verbs: Verbs) -> Non
         assert verbs.client.pttl(state) - 600_000 > HOUR_MS
 
 
-def test_tickets_rise_though_the_clock_steps_back_and_nobody_ever_waits(verbs: Verbs) -> None:
+def test_tickets_rise_without_waiters_although_the_clock_steps_back(verbs: Verbs) -> None:
     tickets = []
     for number in range(60):
         verbs.at(START - 61.0 * number)
@@ -105,7 +105,7 @@ def test_a_hold_that_is_renewed_for_days_keeps_its_keys(verbs: Verbs) -> None:
     assert min(renewed.values()) >= 1400
 
 
-def test_the_second_key_exists_only_while_somebody_waits(verbs: Verbs) -> None:
+def test_the_second_key_exists_only_while_a_claim_waits(verbs: Verbs) -> None:
     waiters = verbs.keys()[1]
     one, two = claim(), claim()
     verbs.join(one)
@@ -136,7 +136,7 @@ def test_a_second_key_of_a_line_that_was_lost_does_no_harm(verbs: Verbs) -> None
     assert len(line.claims) == 1
 
 
-def test_a_line_that_lost_its_second_key_goes_on(verbs: Verbs) -> None:
+def test_a_line_that_lost_its_second_key_continues(verbs: Verbs) -> None:
     one, two, three = claim(), claim(), claim()
     verbs.join(one)
     verbs.join(two)

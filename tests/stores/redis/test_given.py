@@ -79,7 +79,7 @@ def test_a_long_wait_is_longer_than_the_time_out_of_the_given_client(
             assert 0.6 <= boottime() - begun < 0.6 + 0.25 + lag.since(begun)
 
 
-def test_the_retries_of_a_given_client_are_not_added_to_ours(
+def test_the_retries_of_a_given_client_are_not_used(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     server = new_redis()
@@ -140,7 +140,7 @@ def test_a_connect_function_of_ones_own_is_called(
     assert seen
 
 
-def test_a_subscriber_of_the_given_client_hears_nothing_of_ours(
+def test_a_subscriber_of_the_given_client_receives_no_message_of_holdfast(
     shared_redis: RedisServer, own_name: str
 ) -> None:
     with redis.Redis(port=shared_redis.port) as given, Client(given) as locks:
@@ -168,6 +168,6 @@ def test_without_hiredis_all_is_the_same(
     for protocol in (2, 3):
         desk = waiting.Desk(f"{redis_url}?protocol={protocol}")
         name = f"{own_name}:{protocol}"
-        waiting.test_who_leaves_tells_the_next_that_it_holds(desk, name)
-        waiting.test_a_poke_that_nobody_waited_for_is_not_taken_for_a_reply(desk, name + ":late")
+        waiting.test_a_leave_notifies_the_next_waiter_of_its_grant(desk, name)
+        waiting.test_an_unexpected_wake_up_is_not_taken_for_a_reply(desk, name + ":late")
         run_sync(desk.store.close())

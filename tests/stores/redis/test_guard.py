@@ -35,7 +35,7 @@ def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
 # -- the records -------------------------------------------------------------------------------
 
 
-def test_a_server_that_is_up_for_long_is_taken_as_it_is(verbs: Guarded) -> None:
+def test_a_long_running_server_has_no_grace_period(verbs: Guarded) -> None:
     verbs.up(30.0)
     run_id = verbs.know()
     assert verbs.judged() == (run_id, 0.0, b"", run_id)
@@ -44,7 +44,7 @@ def test_a_server_that_is_up_for_long_is_taken_as_it_is(verbs: Guarded) -> None:
 
 
 @pytest.mark.parametrize("up", [2.0, 29.0])
-def test_a_young_server_lets_nobody_in_for_the_window_from_the_first_question(
+def test_a_new_server_grants_nothing_until_its_grace_period_has_passed(
     verbs: Guarded, up: float
 ) -> None:
     # Given a server that nobody could reach until now, as behind a readiness delay
@@ -140,9 +140,7 @@ def test_a_window_lasts_until_no_fence_can_fall(verbs: Guarded) -> None:
 
 
 @pytest.mark.parametrize("cause", ["promoted", "restarted"])
-def test_whoever_knows_a_later_fence_lengthens_the_window_that_another_one_opened(
-    verbs: Guarded, cause: str
-) -> None:
+def test_a_client_with_a_later_fence_extends_the_grace_period(verbs: Guarded, cause: str) -> None:
     # Given a server whose clock is 20 s behind, and a fresh client that asks first
     latest = int((START + 20) * 1e6)
     if cause == "promoted":
@@ -164,7 +162,7 @@ def test_whoever_knows_a_later_fence_lengthens_the_window_that_another_one_opene
         assert fence(verbs.join(claim())) > latest
 
 
-def test_a_window_that_is_over_is_not_opened_again_by_a_later_fence(verbs: Guarded) -> None:
+def test_an_ended_grace_period_is_not_reopened_by_a_later_fence(verbs: Guarded) -> None:
     # Or each client that was given a fence elsewhere would bar all the others
     promoted(verbs)
     verbs.at(START + WINDOW_S)
@@ -182,7 +180,7 @@ def test_a_fence_that_is_an_hour_ahead_is_not_waited_for(verbs: Guarded) -> None
     assert verbs.judged(latest=int((START + 3600) * 1e6)).seconds == WINDOW_S
 
 
-def test_a_window_is_over_in_time_though_the_clock_was_set_back(verbs: Guarded) -> None:
+def test_a_grace_period_ends_in_time_although_the_clock_was_set_back(verbs: Guarded) -> None:
     promoted(verbs)
     verbs.at(START - 10 * 365 * 86400)
     barred(verbs, claim())
@@ -205,7 +203,7 @@ def test_the_data_of_another_server_are_not_to_be_trusted(verbs: Guarded, up: fl
     assert fence(verbs.join(claim()))
 
 
-def test_a_connection_that_takes_the_server_for_another_one_lets_nobody_in(
+def test_a_connection_that_knows_another_server_grants_nothing(
     verbs: Guarded,
 ) -> None:
     # Given a promotion that ended no connection: the server has the records of the new primary
@@ -217,7 +215,7 @@ def test_a_connection_that_takes_the_server_for_another_one_lets_nobody_in(
     assert verbs.judged().run_id == verbs.know()
 
 
-def test_who_became_a_replica_and_then_a_primary_again_is_another_server(
+def test_a_primary_that_was_a_replica_meanwhile_is_another_server(
     verbs: Guarded,
 ) -> None:
     # Given a primary, and a time in which it wasn't one
@@ -286,7 +284,7 @@ def evict_all(client: redis.Redis) -> None:
     client.config_set("maxmemory", "0")
 
 
-def test_a_guard_that_is_not_to_be_asked_bars_nobody(verbs: Guarded) -> None:
+def test_recovery_that_is_switched_off_bars_no_claim(verbs: Guarded) -> None:
     verbs.remember(b"0" * 40)
     assert fence(verbs.join(claim()))
 
@@ -317,7 +315,9 @@ def stale_line(verbs: Guarded) -> tuple[Claim, Claim]:
 
 
 @pytest.mark.parametrize("release", ["short", "long", "expiry"])
-def test_who_waits_is_not_served_until_the_window_is_over(verbs: Guarded, release: str) -> None:
+def test_a_waiter_is_not_granted_until_the_grace_period_has_passed(
+    verbs: Guarded, release: str
+) -> None:
     holds, waits = stale_line(verbs)
     with verbs.client.pubsub() as ear:
         ear.subscribe("there")

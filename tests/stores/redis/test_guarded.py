@@ -46,7 +46,7 @@ async def loop_holds_over_a_restart(server: RedisServer, address: str) -> None:
         holds = [await locks.lock(f"x{n}", ttl=30).acquire() for n in range(300)]
         permits = [await locks.semaphore("some", 5, ttl=30).acquire() for _ in range(5)]
         server.restart(data=False)
-        with pytest.raises(StoreUnavailable, match="started again lately"):
+        with pytest.raises(StoreUnavailable, match="has just restarted"):
             await other.lock("x7").acquire(blocking=False)
         assert await other.lock("x7").acquire(timeout=LONG_S + 1) is None
         assert await other.semaphore("some", 5).acquire(blocking=False) is None
@@ -102,7 +102,7 @@ def test_many_holds_are_all_back_within_the_window(
         hold.check()
 
 
-def test_who_waited_over_a_restart_is_served_when_the_holder_leaves(
+def test_a_waiter_during_a_restart_is_granted_when_the_holder_leaves(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     server = new_redis()
@@ -138,7 +138,7 @@ def test_a_waiter_outlasts_a_window_that_is_longer_than_a_silence_may_be(
 
 
 @pytest.mark.parametrize("face", ["threads", "asyncio"])
-def test_who_has_no_time_is_told_in_time(new_redis: NewRedis, face: str) -> None:
+def test_a_short_time_out_in_the_grace_period_is_kept(new_redis: NewRedis, face: str) -> None:
     _, address = young(new_redis)
     address = address.replace("grace=1.0", "grace=30")
 
@@ -151,7 +151,7 @@ def test_who_has_no_time_is_told_in_time(new_redis: NewRedis, face: str) -> None
             locks.lock("x").acquire(timeout=0.5)
 
     begun = boottime()
-    with pytest.raises(StoreUnavailable, match="lets nobody in for"):
+    with pytest.raises(StoreUnavailable, match="grants nothing for"):
         asyncio.run(on_a_loop()) if face == "asyncio" else with_threads()
     assert boottime() - begun < 5.0 + lag.since(begun)
 
@@ -159,7 +159,9 @@ def test_who_has_no_time_is_told_in_time(new_redis: NewRedis, face: str) -> None
 # -- options -----------------------------------------------------------------------------------
 
 
-def test_without_a_guard_nobody_waits(new_redis: NewRedis, new_client: MakeClient) -> None:
+def test_without_recovery_no_client_waits_after_a_crash(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
     server = new_redis(known=False)
     client = new_client(url(server, "recovery=off"))
     hold = client.lock("x").acquire(blocking=False)
@@ -196,7 +198,7 @@ def test_a_strict_guard_gives_no_lease_that_is_longer_than_its_window(
 
 
 @pytest.mark.parametrize("face", ["threads", "asyncio"])
-def test_where_info_is_not_allowed_there_is_no_guard_and_a_warning_says_so(
+def test_without_the_right_to_info_recovery_is_off_with_a_warning(
     new_redis: NewRedis, face: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     left = " ".join(word for word in rights() if word != "+info")
@@ -213,7 +215,7 @@ def test_where_info_is_not_allowed_there_is_no_guard_and_a_warning_says_so(
         else:
             with Client(address) as locks, locks.lock("x"), locks.lock("y"):
                 pass
-    said = [one.getMessage() for one in caplog.records if "guard" in one.getMessage()]
+    said = [one.getMessage() for one in caplog.records if "recovery" in one.getMessage()]
     assert len(said) == 1
     assert "give the right to INFO" in said[0]
 
@@ -263,7 +265,7 @@ def test_a_renewal_that_no_replica_confirms_lengthens_nothing(
         assert hold.lost
 
 
-def test_with_replicas_a_push_only_says_ask_again(
+def test_with_replicas_a_push_only_makes_the_waiter_ask_again(
     new_watched: NewWatched, new_client: MakeClient
 ) -> None:
     with new_watched(replicas=1, sentinels=0) as watched:

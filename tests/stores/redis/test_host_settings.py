@@ -69,23 +69,27 @@ def test_holdfast_works_whatever_the_server_is_set_to(
 
 
 @pytest.mark.parametrize("gone", part(GONE, usual=2))
-def test_a_command_that_was_taken_away_is_told_at_once(new_redis: NewRedis, gone: str) -> None:
-    refused(new_redis(f'rename-command {gone} ""', known=gone != "SET").url, "taken away")
+def test_a_renamed_command_is_reported_at_once(new_redis: NewRedis, gone: str) -> None:
+    refused(new_redis(f'rename-command {gone} ""', known=gone != "SET").url, "was removed")
 
 
 @pytest.mark.parametrize("gone", part(GONE_ELSE, usual=1))
-def test_one_that_a_part_needs_is_told_where_that_is_used(new_redis: NewRedis, gone: str) -> None:
-    with pytest.raises(ConfigError, match="taken away"):
+def test_a_renamed_command_of_one_part_is_reported_where_it_is_used(
+    new_redis: NewRedis, gone: str
+) -> None:
+    with pytest.raises(ConfigError, match="was removed"):
         use(new_redis(f'rename-command {gone} ""').url)
 
 
-def test_what_can_never_work_is_one_error_that_says_what_to_write(
+def test_a_setting_that_can_never_work_is_one_error_with_its_remedy(
     new_redis: NewRedis,
 ) -> None:
     # A password that nobody names, a database that isn't there
     server = new_redis("requirepass sesame", "databases 1", known=False)
-    refused(server.url, "it wants a password: put it into the URL, as in redis://:password@host/0")
-    refused(f"redis://:sesame@127.0.0.1:{server.port}/3", "no database of that number")
+    refused(
+        server.url, "it requires a password: put it into the URL, as in redis://:password@host/0"
+    )
+    refused(f"redis://:sesame@127.0.0.1:{server.port}/3", "no database with that number")
     # A user without scripts, and one without our keys
     users = ("user a on >sesame ~* &* +@all -@scripting", "user b on >sesame ~b* &* +@all")
     server = new_redis(users=users)
@@ -93,7 +97,7 @@ def test_what_can_never_work_is_one_error_that_says_what_to_write(
     refused(server.url_for("b", "sesame"), "~holdfast:")
 
 
-def test_a_node_of_a_cluster_is_told_from_a_server_that_is_away(tmp_path: Path) -> None:
+def test_a_node_of_a_cluster_is_distinguished_from_an_absent_server(tmp_path: Path) -> None:
     with Cluster(tmp_path, replicas=0) as cluster:
         owner = cluster.owner(slot_for("x"))
         other = next(one for one in cluster.servers if one is not owner)

@@ -84,7 +84,7 @@ def test_buckets_are_used_evenly() -> None:
         b"holdfast:{3}:\xff",
     ],
 )
-def test_a_key_of_somebody_else_is_no_name(key: bytes) -> None:
+def test_a_foreign_key_is_no_name(key: bytes) -> None:
     assert name_of("holdfast", key) is None
 
 

@@ -63,7 +63,7 @@ def test_a_release_that_is_sure_of_its_join_leaves_nothing_behind(verbs: Verbs) 
     assert verbs.client.hlen(verbs.keys()[0]) == 1
 
 
-def test_a_leave_that_is_repeated_says_that_it_was_not_there(verbs: Verbs) -> None:
+def test_a_repeated_leave_finds_no_claim(verbs: Verbs) -> None:
     one = claim()
     verbs.join(one)
     assert verbs.gone(one)
@@ -71,7 +71,7 @@ def test_a_leave_that_is_repeated_says_that_it_was_not_there(verbs: Verbs) -> No
     assert not verbs.gone(one, suspect=True)
 
 
-def test_a_join_that_is_repeated_enters_once_and_says_what_is_left(verbs: Verbs) -> None:
+def test_a_repeated_join_enters_once_and_returns_the_rest_of_the_lease(verbs: Verbs) -> None:
     # Given one who holds and one who waits
     one, two = claim(ttl=10.0), claim()
     held, waits = verbs.join(one), verbs.join(two)
@@ -117,7 +117,7 @@ def test_a_broken_claim_stays_out_and_the_next_is_served(behind: int, verbs: Ver
     assert fence(verbs.join(claim()))
 
 
-def test_one_who_waits_can_be_broken_too(verbs: Verbs) -> None:
+def test_a_waiter_can_be_broken_too(verbs: Verbs) -> None:
     one, two, three = claim(), claim(), claim()
     verbs.join(one)
     middle = ticket(verbs.join(two))
@@ -167,7 +167,7 @@ def test_a_roll_out_of_more_permits_takes_both_numbers_in(verbs: Verbs) -> None:
     assert verbs.stand(Keep(heavy, 0, 30.0)) == Gone(Loss.EXPIRED)
 
 
-def test_of_two_who_adopt_one_claim_one_gets_it(verbs: Verbs) -> None:
+def test_of_two_adoptions_of_one_claim_one_succeeds(verbs: Verbs) -> None:
     one = claim(meta="note", owner="first")
     held = fence(verbs.join(one))
     mine, theirs = secrets.token_hex(16), secrets.token_hex(16)
@@ -221,7 +221,7 @@ def test_a_batch_of_a_hundred_with_a_broken_key_in_its_middle(verbs: Verbs) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name_owner_and_note_come_back_as_they_were(name: str, verbs: Verbs) -> None:
+def test_any_name_owner_and_note_are_returned_unchanged(name: str, verbs: Verbs) -> None:
     strange = "new\nline\r\n nul\0 %s 日本 {1} 17 "
     one = permit(3, 2, name, owner=strange, meta=strange * 2)
     two = permit(3, 2, name, owner=name[:80], meta="")

@@ -118,7 +118,7 @@ def test_a_late_copy_of_a_join_that_was_repeated_and_released_finds_a_tombstone(
     assert line(own_name) is None
 
 
-def test_a_poke_in_the_same_read_as_the_reply_before_it_is_heard(
+def test_a_wake_up_in_the_same_read_as_the_reply_before_it_is_received(
     by_proxy: Client, proxy: Proxy, own_name: str, locks: Client, line: Look
 ) -> None:
     # Given a waiter that has asked again, and whose answer is on its way

@@ -87,7 +87,7 @@ def test_so_they_are_by_the_oldest_redis(new_redis: NewRedis) -> None:
             RedisTwins(verbs, SEED + 100 + turn).walk()
 
 
-def test_who_comes_behind_waiters_whose_time_is_over_is_the_first(
+def test_a_claim_behind_expired_waiters_is_the_first(
     shared_redis: RedisServer,
 ) -> None:
     with Verbs(shared_redis, clock=True, patience=1.0) as verbs:

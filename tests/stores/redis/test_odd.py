@@ -278,7 +278,7 @@ def by_task(url: str) -> None:
 
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize("face", [by_thread, by_task])
-def test_a_reply_that_becomes_too_long_is_refused_before_its_time_is_over(
+def test_a_reply_that_becomes_too_long_is_refused_before_its_time_out(
     face: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a bound for one reply, and a peer that says more than that and then falls silent

@@ -39,7 +39,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_a_silent_server_holds_nobody_up_where_the_time_of_a_call_is_another_type(
+def test_a_silent_server_blocks_no_call_with_patched_sockets(
     windows: None, proxy: Proxy, own_name: str, protocol: int
 ) -> None:
     client = Client(f"redis://127.0.0.1:{proxy.port}?protocol={protocol}")
@@ -106,7 +106,7 @@ class Driver:
         self._sock = sock
 
 
-def test_a_socket_that_waits_by_itself_is_told_for_how_long() -> None:
+def test_a_socket_that_waits_by_itself_gets_a_time_out() -> None:
     theirs, ours = socket.socketpair()
     with theirs, Green(fileno=ours.detach()) as green:
         link = Link(Driver(green))

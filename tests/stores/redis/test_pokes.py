@@ -40,7 +40,7 @@ class Ear:
         self._pushes.close()
 
 
-def test_a_grant_is_poked_once_whoever_joins_meanwhile(verbs: Verbs) -> None:
+def test_a_grant_is_published_once_although_others_join(verbs: Verbs) -> None:
     # Given two who wait where somebody listens
     ear = Ear(verbs)
     one, two, three = claim(), claim(), claim()
@@ -59,7 +59,7 @@ def test_a_grant_is_poked_once_whoever_joins_meanwhile(verbs: Verbs) -> None:
     ear.close()
 
 
-def test_nothing_is_published_where_nobody_waits(verbs: Verbs) -> None:
+def test_nothing_is_published_without_waiters(verbs: Verbs) -> None:
     server_calls = verbs.client.info("commandstats")
     for _ in range(10):
         one = claim()
@@ -84,7 +84,7 @@ def test_a_push_grants_no_lease(verbs: Verbs) -> None:
     assert verbs.stand(Keep(two, 0, 30.0)) == Gone(Loss.EXPIRED)
 
 
-def test_one_leave_passes_over_one_whom_nobody_hears(verbs: Verbs) -> None:
+def test_one_leave_skips_one_waiter_without_a_listener(verbs: Verbs) -> None:
     # Given four who wait; the connections of the first three are just being made anew
     ear = Ear(verbs)
     first = claim()
@@ -107,7 +107,7 @@ def test_one_leave_passes_over_one_whom_nobody_hears(verbs: Verbs) -> None:
     ear.close()
 
 
-def test_of_several_whom_nobody_hears_one_is_passed_over(verbs: Verbs) -> None:
+def test_of_several_waiters_without_a_listener_one_is_skipped(verbs: Verbs) -> None:
     # Given two permits, both held by one, and three who wait for one each; nobody hears two of them
     ear = Ear(verbs)
     first = permit(2, 2)
@@ -126,7 +126,7 @@ def test_of_several_whom_nobody_hears_one_is_passed_over(verbs: Verbs) -> None:
 
 
 @pytest.mark.parametrize("dead", [1, 3])
-def test_those_who_died_waiting_are_neither_served_nor_poked(dead: int, verbs: Verbs) -> None:
+def test_dead_waiters_are_neither_granted_nor_woken(dead: int, verbs: Verbs) -> None:
     # Given some who wait and have died, and one behind them who lives
     ear = Ear(verbs)
     first, alive = claim(), claim()
@@ -144,7 +144,7 @@ def test_those_who_died_waiting_are_neither_served_nor_poked(dead: int, verbs: V
     ear.close()
 
 
-def test_who_gave_no_address_is_never_passed_over(verbs: Verbs) -> None:
+def test_a_waiter_without_an_address_is_never_skipped(verbs: Verbs) -> None:
     one, two = claim(), claim()
     verbs.join(one)
     verbs.join(two)
@@ -164,7 +164,7 @@ def test_an_address_that_comes_later_is_used(verbs: Verbs) -> None:
     ear.close()
 
 
-def test_a_server_that_lets_nobody_publish_serves_all_the_same(new_redis: NewRedis) -> None:
+def test_a_server_without_the_right_to_publish_still_grants(new_redis: NewRedis) -> None:
     server = new_redis(users=("user mute on >secret ~* resetchannels +@all",))
     with Verbs(server) as verbs:
         verbs.raw(b"AUTH mute secret\r\n")
@@ -175,7 +175,7 @@ def test_a_server_that_lets_nobody_publish_serves_all_the_same(new_redis: NewRed
         assert fence(verbs.stand(Keep(two, 0, 30.0)))
 
 
-def test_an_address_that_is_sharded_is_poked_there(new_redis: NewRedis) -> None:
+def test_a_waiter_with_a_sharded_address_is_woken_there(new_redis: NewRedis) -> None:
     server = new_redis()
     address = b"{17}ear"
     with Verbs(server) as verbs, Verbs(server, load=False) as ear:

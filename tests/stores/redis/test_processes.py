@@ -144,7 +144,7 @@ def empty() -> LineRecord:
 
 @pytest.mark.parametrize("protocol", [3, 2], ids=["resp3", "resp2"])
 @pytest.mark.parametrize("names", [1, 8], ids=["one name", "many names"])
-def test_threads_share_a_client_and_nobody_overlaps(
+def test_threads_that_share_a_client_do_not_overlap(
     names: int, protocol: int, new_client: MakeClient, redis_url: str, own_name: str
 ) -> None:
     locks = new_client(f"{redis_url}?protocol={protocol}")

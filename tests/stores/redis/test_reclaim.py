@@ -47,7 +47,7 @@ def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded)
     assert fence(verbs.stand(Keep(other, later, 30.0))) == later
 
 
-def test_tickets_go_on_behind_who_was_put_back_though_the_clock_went_back(
+def test_tickets_continue_after_a_restored_holder_despite_the_clock(
     verbs: Guarded,
 ) -> None:
     one, other = claim(), claim()
@@ -60,7 +60,7 @@ def test_tickets_go_on_behind_who_was_put_back_though_the_clock_went_back(
     assert ticket(verbs.join(other)) == held + 1
 
 
-def test_nobody_is_put_back_but_in_the_window(verbs: Guarded) -> None:
+def test_a_holder_is_restored_only_in_the_grace_period(verbs: Guarded) -> None:
     one = claim()
     held = fence(verbs.join(one))
     verbs.gone(one)
@@ -84,7 +84,7 @@ def test_nobody_is_put_back_but_in_the_window(verbs: Guarded) -> None:
 
 
 @pytest.mark.parametrize("used", [False, True])
-def test_a_holder_enters_a_line_that_nobody_used_on_a_server_without_a_window(
+def test_a_holder_is_restored_to_an_unused_line_without_a_grace_period(
     verbs: Guarded, used: bool
 ) -> None:
     # Given a holder, and an empty server that others took as it is: so there is no window
@@ -113,7 +113,7 @@ def test_a_holder_does_not_come_back_if_its_keys_were_deleted(verbs: Guarded) ->
     assert verbs.reclaim(Keep(one, held, 30.0)) == Gone(Loss.EXPIRED)
 
 
-def test_who_was_broken_is_not_put_back(verbs: Guarded) -> None:
+def test_a_broken_hold_is_not_restored(verbs: Guarded) -> None:
     one = claim()
     held = fence(verbs.join(one))
     verbs.leave(Leave("refund", "", held))
@@ -121,7 +121,7 @@ def test_who_was_broken_is_not_put_back(verbs: Guarded) -> None:
     assert verbs.reclaim(Keep(one, held, 30.0)) == Gone(Loss.BROKEN)
 
 
-def test_who_is_known_as_one_who_waits_is_put_back_as_a_holder(verbs: Guarded) -> None:
+def test_a_claim_recorded_as_a_waiter_is_restored_as_a_holder(verbs: Guarded) -> None:
     # Given a replica that missed that the first one left and the second one was served
     first, second, third = claim(ttl=30.0), claim(), claim()
     fence(verbs.join(first))
@@ -139,7 +139,7 @@ def test_who_is_known_as_one_who_waits_is_put_back_as_a_holder(verbs: Guarded) -
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_of_two_who_say_that_they_hold_the_later_one_does(verbs: Guarded, first: int) -> None:
+def test_of_two_claimed_holds_the_later_one_is_restored(verbs: Guarded, first: int) -> None:
     # Given one who was broken, doesn't know it, and of whom the server has forgotten it
     broken, holds = claim(), claim()
     keeps = [Keep(broken, fence(verbs.join(broken)), 30.0)]
@@ -156,7 +156,7 @@ def test_of_two_who_say_that_they_hold_the_later_one_does(verbs: Guarded, first:
     assert [row.fence for row in verbs.look().holders] == [keeps[1].ticket]  # type: ignore[union-attr]
 
 
-def test_those_who_live_are_not_displaced_by_who_is_only_remembered(verbs: Guarded) -> None:
+def test_live_claims_are_not_displaced_by_remembered_ones(verbs: Guarded) -> None:
     # Given three permits; a replica that knows three holders, two of whom have left since
     live, gone, left, late = (permit(3, ttl=30.0) for _ in range(4))
     keep = {one: Keep(one, fence(verbs.join(one)), 30.0) for one in (live, gone, left)}
@@ -177,7 +177,7 @@ def test_those_who_live_are_not_displaced_by_who_is_only_remembered(verbs: Guard
     assert verbs.reclaim(fourth) == Gone(Loss.EXPIRED)
 
 
-def test_many_who_share_are_all_put_back(verbs: Guarded) -> None:
+def test_many_readers_are_all_restored(verbs: Guarded) -> None:
     readers = [claim("book", kind=Kind.RWLOCK, capacity=RWLOCK_CAPACITY) for _ in range(40)]
     keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in readers]
     verbs.client.flushall()

@@ -70,7 +70,7 @@ def test_a_server_that_refuses(host: str, new_client: MakeClient) -> None:
 
 
 @pytest.mark.parametrize("tls", ["", "s"])
-def test_a_server_that_takes_the_connection_and_says_nothing(
+def test_a_server_that_accepts_and_never_answers_is_an_error(
     tls: str, silent: int, new_client: MakeClient
 ) -> None:
     text = unavailable(new_client(f"redis{tls}://127.0.0.1:{silent}"))
@@ -110,7 +110,7 @@ def test_a_server_that_stands_still(new_redis: NewRedis, new_client: MakeClient)
         pass
 
 
-def test_a_server_that_was_restarted_meanwhile_costs_nobody_an_error(
+def test_a_restart_of_the_server_between_two_calls_causes_no_error(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     server = new_redis()

@@ -250,7 +250,7 @@ PARTS: dict[str, Callable[[str], bool]] = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_missing_right_is_an_error_that_says_so(new_redis: NewRedis, part: str) -> None:
+def test_a_missing_right_is_an_error_that_names_it(new_redis: NewRedis, part: str) -> None:
     left = " ".join(word for word in rights() if not PARTS[part](word))
     server = new_redis(users=(left,))
     with (
@@ -281,7 +281,7 @@ def test_a_name_for_the_connection_is_not_insisted_on(new_redis: NewRedis) -> No
     asyncio.run(everything_with_a_loop(url(server)))
 
 
-def test_nobody_else_gets_in(server: RedisServer) -> None:
+def test_a_wrong_user_or_password_is_refused(server: RedisServer) -> None:
     other: Any
     for other in (server.url_for("holdfast", "wrong"), server.url_for("nobody", "secret")):
         with Client(other) as locks, pytest.raises(ConfigError, match="password is wrong"):

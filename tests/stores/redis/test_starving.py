@@ -110,7 +110,7 @@ def test_a_thousand_waiting_threads_have_a_few_connections(
 
 
 @pytest.mark.parametrize("protocol", [3, 2])
-def test_if_the_connection_that_listens_dies_all_who_wait_hear_again(
+def test_all_waiters_are_woken_again_after_their_listener_died(
     protocol: int, new_redis: NewRedis
 ) -> None:
     # Given twenty threads that wait for a lock each
@@ -142,7 +142,7 @@ def test_if_the_connection_that_listens_dies_all_who_wait_hear_again(
         assert len(served) == 20
 
 
-def test_who_may_not_subscribe_is_asked_again_and_told_of(
+def test_a_client_without_the_right_to_subscribe_polls_and_warns(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A right that is given later is of use without a new client."""
@@ -158,7 +158,7 @@ def test_who_may_not_subscribe_is_asked_again_and_told_of(
 
         thread = threading.Thread(target=work)
         thread.start()
-        eventually(lambda: "doesn't let us subscribe" in caplog.text)
+        eventually(lambda: "refused the subscription" in caplog.text)
         port = client._ctx.store._port  # type: ignore[attr-defined]
         assert port._ear.link is None
         server.ask("ACL", "SETUSER", "app", "&holdfast:*")

@@ -77,7 +77,7 @@ def test_what_is_written_is_what_single_joins_write(verbs: Verbs) -> None:
             assert abs(verbs.client.pttl(key) - left) < 5000
 
 
-def test_tickets_rise_whatever_the_clock_says(verbs: Verbs) -> None:
+def test_tickets_rise_whatever_the_clock_shows(verbs: Verbs) -> None:
     before = [0, 0]
     for now in (START, START, START - 3600, START + 1):
         verbs.at(now)
@@ -119,7 +119,7 @@ def _all(verbs: Verbs) -> dict[bytes, bytes]:
     return {key: verbs.client.dump(key) for key in keys}
 
 
-def test_only_who_stands_alone_is_released_by_the_short_way(verbs: Verbs) -> None:
+def test_only_a_claim_without_others_in_line_is_released_by_the_short_path(verbs: Verbs) -> None:
     # Given one alone, one with somebody behind, one that isn't there, and one who has expired
     alone, crowded, nobody, dead = (claim(name) for name in "abcd")
     for one in (alone, crowded, dead._replace(spec=dead.spec._replace(ttl=1.0))):
@@ -156,7 +156,7 @@ def test_the_guard_of_each_name_is_asked(new_redis: NewRedis) -> None:
 # -- a client ----------------------------------------------------------------------------------
 
 
-def test_one_round_trip_to_take_them_and_one_to_give_them_back(
+def test_all_names_take_one_round_trip_to_acquire_and_one_to_release(
     shared_redis: RedisServer, new_client: MakeClient, own_name: str
 ) -> None:
     names = names_of(own_name, 10)
@@ -219,7 +219,7 @@ def test_without_an_answer_it_is_not_called_busy_and_nothing_is_left(
 
 
 @RESETS
-def test_what_is_cut_off_is_acquired_all_the_same_and_given_back(
+def test_all_names_are_acquired_and_released_although_cut_off(
     fault: Fault, by_proxy: Client, proxy: Proxy, own_name: str, line: Look
 ) -> None:
     for number in range(times(100, 5)):

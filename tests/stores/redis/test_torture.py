@@ -35,7 +35,7 @@ def seeded(what: str) -> int:
     return dice(what).randrange(1 << 32)
 
 
-def test_processes_under_torture_and_weather_break_no_promise(redis_url: str) -> None:
+def test_processes_under_torture_and_network_faults_break_no_promise(redis_url: str) -> None:
     # Given processes of both faces that lock, are struck, and whose messages are lost and late
     outcome = run(USUAL._replace(store=redis_url, seed=seeded("torture on Redis")))
     print(outcome)
@@ -65,7 +65,7 @@ def test_a_client_that_does_not_look_at_its_deadline_is_found_out(redis_url: str
 
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("loss", ["FLUSHDB", "restart"])
-def test_data_that_are_lost_under_load_let_nobody_overlap_with_a_strict_guard(
+def test_data_lost_under_load_cause_no_overlap_with_strict_recovery(
     loss: str, new_redis: NewRedis
 ) -> None:
     # Given workers that are killed and stopped, on a server that loses all its data now and then
@@ -111,6 +111,6 @@ def _run_beside(
     return losses, outcomes[0]
 
 
-def test_there_is_weather_only_where_the_messages_are_known() -> None:
-    with pytest.raises(ConfigError, match="no weather for sqlite"):
+def test_network_faults_need_a_store_with_a_known_protocol() -> None:
+    with pytest.raises(ConfigError, match="not supported for sqlite"):
         run(Options(seconds=0, weather=True))

@@ -153,7 +153,7 @@ def test_a_client_of_a_url_is_pickled_and_one_of_a_driver_is_not() -> None:
         pickle.dumps(Client(redis.Redis()))
 
 
-def test_without_the_driver_the_way_to_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_driver_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given
     for name in [name for name in sys.modules if name.startswith("holdfast.stores.redis.blocking")]:
         monkeypatch.delitem(sys.modules, name)

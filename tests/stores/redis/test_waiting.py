@@ -80,7 +80,7 @@ def desk(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Desk]:
     run_sync(one.store.close())
 
 
-def test_who_leaves_tells_the_next_that_it_holds(desk: Desk, own_name: str) -> None:
+def test_a_leave_notifies_the_next_waiter_of_its_grant(desk: Desk, own_name: str) -> None:
     first, second = claim(own_name), claim(own_name)
     desk.join(first)
     waiting = desk.join(second)
@@ -91,7 +91,7 @@ def test_who_leaves_tells_the_next_that_it_holds(desk: Desk, own_name: str) -> N
     assert boottime() - begun < 1.0 + lag.since(begun)
 
 
-def test_a_wait_of_no_time_hears_what_has_come(desk: Desk, own_name: str) -> None:
+def test_a_wait_of_zero_seconds_returns_a_received_push(desk: Desk, own_name: str) -> None:
     first, second = claim(own_name), claim(own_name)
     desk.join(first)
     waiting = desk.join(second)
@@ -101,7 +101,7 @@ def test_a_wait_of_no_time_hears_what_has_come(desk: Desk, own_name: str) -> Non
     eventually(lambda: desk.wait(second, waiting, 0.0) == Granted(waiting.ticket))
 
 
-def test_a_poke_for_another_ticket_or_claim_is_not_ours(
+def test_a_wake_up_for_another_ticket_or_claim_is_ignored(
     desk: Desk, shared_redis: RedisServer, own_name: str
 ) -> None:
     # Given
@@ -122,7 +122,7 @@ def test_a_poke_for_another_ticket_or_claim_is_not_ours(
     assert heard(desk, second, waiting) == Granted(waiting.ticket)
 
 
-def test_a_poke_that_nobody_waited_for_is_not_taken_for_a_reply(desk: Desk, own_name: str) -> None:
+def test_an_unexpected_wake_up_is_not_taken_for_a_reply(desk: Desk, own_name: str) -> None:
     # Given a waiter who is served, and is gone before it hears of it
     first, second = claim(own_name), claim(own_name)
     desk.join(first)
@@ -185,7 +185,7 @@ def test_one_connection_is_enough_for_one_after_the_other(
     assert after["subscribe"] == before["subscribe"]
 
 
-def test_whoever_may_not_subscribe_asks_again_instead(new_redis: NewRedis, own_name: str) -> None:
+def test_a_waiter_without_the_right_to_subscribe_polls(new_redis: NewRedis, own_name: str) -> None:
     # Given a user without any channel
     server = new_redis(users=("user app on >secret ~* resetchannels +@all",))
     desk = Desk(server.url_for("app", "secret"))
@@ -202,7 +202,7 @@ def test_whoever_may_not_subscribe_asks_again_instead(new_redis: NewRedis, own_n
     run_sync(desk.store.close())
 
 
-def test_a_writer_that_leaves_lets_in_all_readers_at_once(desk: Desk, own_name: str) -> None:
+def test_a_writer_that_leaves_grants_all_readers_at_once(desk: Desk, own_name: str) -> None:
     # Given a writer and six readers behind it
     def of_weight(weight: int) -> Claim:
         spec = Spec(own_name, Kind.RWLOCK, RWLOCK_CAPACITY, weight, 30.0, "me")

@@ -102,7 +102,7 @@ def drain(path: Path) -> int:
 # -- one after the other -------------------------------------------------------------------------
 
 
-def test_a_take_says_what_is_damaged_and_how_it_is_mended_and_then_it_goes_on(path: Path) -> None:
+def test_a_take_names_the_damage_and_its_repair_and_works_afterwards(path: Path) -> None:
     url = f"sqlite://{path}"
     with Client(url) as client:
         queue = client.queue("q")
@@ -214,7 +214,7 @@ def judged(path: Path, before: set[str]) -> Iterator[str]:
         try:
             said = told(path, "mend")
         except HoldfastError as refused:
-            if not re.search("damaged|can't be mended|is not a SQLite|another appl", str(refused)):
+            if not re.search("damaged|be repaired|is not a SQLite|another appl", str(refused)):
                 yield f"refused without a word: {refused}"
             if Path(f"{path}-queues").read_bytes() != content:
                 yield "refused, and changed"
@@ -231,9 +231,7 @@ def judged(path: Path, before: set[str]) -> Iterator[str]:
     audit(path)
 
 
-def test_whatever_is_damaged_is_found_and_mended_or_refused(
-    versions: list[bytes], tmp_path: Path
-) -> None:
+def test_any_damage_is_found_and_repaired_or_refused(versions: list[bytes], tmp_path: Path) -> None:
     chance = random.Random(seed_of("books"))
     wrong, kinds = [], []
     for number in range(times(4000, 25)):

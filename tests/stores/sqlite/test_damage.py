@@ -79,7 +79,7 @@ def _refused(path: Path) -> str:
 @pytest.mark.usual(10)
 @pytest.mark.parametrize("value", EXTREMES)
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_of_the_gate_that_was_damaged_lets_nobody_in_beside_the_holder(
+def test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder(
     word: str, value: str, path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a holder, and another client that has the files open
@@ -109,7 +109,7 @@ def test_a_word_of_the_gate_that_was_damaged_lets_nobody_in_beside_the_holder(
 
 @pytest.mark.parametrize("field", ["ticket", "expires", "name", "ttl", "since"])
 @pytest.mark.parametrize("bit", [0, 5, 52, 62, 63])
-def test_a_bit_of_a_lone_claim_that_was_flipped_lets_nobody_in_beside_its_holder(
+def test_a_flipped_bit_of_a_single_claim_grants_nothing_next_to_its_holder(
     field: str, bit: int, path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a holder that nobody waits behind
@@ -211,7 +211,7 @@ def test_statements_mean_the_same_without_the_numbers_of_their_parameters(
 
 
 @pytest.mark.parametrize("state", [None, "", "lock", "lock one 0 0 0 0 0 0"])
-def test_a_line_that_says_what_cannot_be_is_a_clear_error(state: str | None, path: Path) -> None:
+def test_an_impossible_line_header_is_a_clear_error(state: str | None, path: Path) -> None:
     # Given a holder and a waiter, whose line the database has
     with Desk(path) as here, Desk(path) as there, Desk(path) as late:
         here.hold(claim())

@@ -108,7 +108,7 @@ def test_the_next_in_line_holds_some_milliseconds_after_the_holder_was_killed(
     judge(late)
 
 
-def test_several_who_die_in_a_row_hold_up_nobody(path: Path) -> None:
+def test_several_deaths_in_a_row_delay_no_waiter(path: Path) -> None:
     late = []
     for _ in range(10):
         # Given a holder and four in line
@@ -128,9 +128,7 @@ def test_several_who_die_in_a_row_hold_up_nobody(path: Path) -> None:
     judge(late, 2 * MEDIAN_S)
 
 
-def test_a_waiter_who_was_poked_and_is_dead_is_passed_over(
-    path: Path, desk: Callable[..., Desk]
-) -> None:
+def test_a_dead_waiter_that_was_woken_is_skipped(path: Path, desk: Callable[..., Desk]) -> None:
     here, late = desk(), []
     for _ in range(5):
         # Given a holder here, a waiter that was killed, and one behind it
@@ -275,7 +273,7 @@ def test_a_detached_claim_outlives_its_process(path: Path, desk: Callable[..., D
     assert here.free()
 
 
-def test_a_push_that_nobody_reads_costs_nothing_but_time(desk: Callable[..., Desk]) -> None:
+def test_an_unread_push_costs_only_time(desk: Callable[..., Desk]) -> None:
     # Given a holder and a waiter of one process, whose socket is closed under it
     here, there = desk(), desk()
     held, wanted = claim(), claim()
@@ -289,7 +287,7 @@ def test_a_push_that_nobody_reads_costs_nothing_but_time(desk: Callable[..., Des
     assert isinstance(there.keep(wanted, waiting.ticket), Held)
 
 
-def test_a_poke_wakes_its_claim_and_no_other(desk: Callable[..., Desk]) -> None:
+def test_a_wake_up_wakes_only_its_claim(desk: Callable[..., Desk]) -> None:
     # Given two who wait one behind the other, on sockets that were used before
     here, there, other = desk(), desk(), desk()
     for _ in range(3):
@@ -311,7 +309,7 @@ def test_a_poke_wakes_its_claim_and_no_other(desk: Callable[..., Desk]) -> None:
         other.store.unlisten(second)
 
 
-def test_a_poke_for_somebody_else_grants_nothing(desk: Callable[..., Desk]) -> None:
+def test_a_wake_up_for_another_claim_grants_nothing(desk: Callable[..., Desk]) -> None:
     # Given a waiter, and a late poke for the claim that had its socket before
     here, there = desk(), desk()
     here.hold(claim())

@@ -62,7 +62,7 @@ face.run(main, 90.0)
 
 
 @pytest.mark.parametrize("face", ["sync", "aio"])
-def test_whoever_comes_with_too_few_descriptors_takes_nothing(face: str, tmp_path: Path) -> None:
+def test_a_client_with_too_few_descriptors_takes_nothing(face: str, tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path}/locks.db"
     with Client(url) as client:
         # Given a lock, a delivery and a value of ours
@@ -92,7 +92,7 @@ def test_whoever_comes_with_too_few_descriptors_takes_nothing(face: str, tmp_pat
         assert guard.get(lambda: "again") == "ours"
 
 
-def test_whoever_sees_no_boot_is_refused_where_others_see_one(
+def test_a_client_without_a_boot_id_is_refused_where_others_have_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(tmp_path / "locks.db") as client, client.lock("job", timeout=5) as hold:

@@ -13,7 +13,7 @@ from holdfast.stores.sqlite.blocking.folder import Folder, folder
 from holdfast.stores.sqlite.blocking.paths import Place
 
 
-def test_a_folder_that_is_just_closed_is_given_to_nobody(
+def test_a_folder_being_closed_is_not_returned_to_another_thread(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a folder that one has open

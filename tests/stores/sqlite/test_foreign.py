@@ -62,7 +62,7 @@ def told(path: Path) -> list[Finding]:
 
 @pytest.mark.parametrize("name", STORE)
 @pytest.mark.usefixtures("client")
-def test_a_program_that_may_write_past_the_gate_is_named(path: Path, name: str) -> None:
+def test_a_program_that_can_write_without_the_file_mutex_is_named(path: Path, name: str) -> None:
     file = path.with_name(name)
     with another(f"file:{file}") as pid:
         (found,) = told(path)
@@ -79,7 +79,7 @@ def test_a_program_that_only_reads_is_not_warned_of(path: Path) -> None:
         assert told(path) == []
 
 
-def test_those_who_know_the_gate_are_not_warned_of(path: Path, client: Client) -> None:
+def test_programs_that_use_the_file_mutex_cause_no_warning(path: Path, client: Client) -> None:
     # Given a process with a client of its own, and a child of our fork that uses none
     def has_its_own(child: Child) -> None:
         with Client(f"sqlite://{path}") as mine:
@@ -101,7 +101,7 @@ def test_those_who_know_the_gate_are_not_warned_of(path: Path, client: Client) -
         assert told(path) == []
 
 
-def test_the_version_is_said_and_whether_it_has_the_bug(
+def test_the_sqlite_version_and_its_known_bug_are_reported(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, url = find(f"sqlite://{path}")
@@ -110,7 +110,7 @@ def test_the_version_is_said_and_whether_it_has_the_bug(
         (found,) = [one for one in store.examine(url) if one.subject == "sqlite"]
         assert found.level is Level.OK
         assert found.text.startswith(f"version {sqlite3.sqlite_version}")
-        assert ("which has SQLite's WAL-reset bug; the gate keeps it out" in found.text) is has_it
+        assert ("has SQLite's WAL-reset bug; the file mutex prevents it" in found.text) is has_it
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def put_and_take(path: Path, child: Child) -> None:
     child.say(json.dumps([accepted, acked, told]))
 
 
-def test_a_program_that_checkpoints_is_named_and_what_it_damages_is_mended(path: Path) -> None:
+def test_a_program_that_checkpoints_is_named_and_its_damage_is_repaired(path: Path) -> None:
     seconds = times(300, 2)
     with Client(f"sqlite://{path}") as client:
         client.queue("q").put("the first")

@@ -15,7 +15,7 @@ from tests.stores.sqlite.desk import Desk, claim
 from tests.stores.sqlite.test_gate import gate_is_free
 
 
-def test_a_child_uses_the_store_as_a_process_of_its_own(
+def test_a_forked_child_uses_the_store_as_a_separate_process(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a client that holds one name and waits for another
@@ -74,7 +74,7 @@ def test_a_living_child_does_not_keep_its_dead_parents_claims_alive(
         os.kill(orphan, signal.SIGKILL)
 
 
-def test_a_living_child_does_not_keep_the_gate_of_its_dead_parent_locked(
+def test_a_living_child_does_not_keep_its_dead_parents_file_mutex(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a process that forked, and was killed while it sat in the gate
@@ -141,7 +141,7 @@ def test_forks_among_busy_threads_harm_neither_side(path: Path, desk: Callable[.
     assert gate_is_free(path)
 
 
-def test_a_child_that_ends_in_the_ordinary_way_disturbs_nobody(
+def test_a_child_that_ends_normally_disturbs_no_client(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a client in use, and children that end with the interpreter's whole farewell

@@ -124,7 +124,7 @@ USES = [_locks, _several, _queues, _locks_of_a_loop, _queues_of_a_loop]
     [_locks, _several, _queues, _locks_of_a_loop, _queues_of_a_loop],
     ids=lambda use: use.__name__,
 )
-def test_a_full_disk_is_told_at_once_and_all_goes_on_when_there_is_room(
+def test_a_full_disk_is_an_error_at_once_and_all_works_with_room_again(
     use: Callable[[str], None], disk: SmallDisk
 ) -> None:
     # Given a store in use
@@ -154,7 +154,7 @@ def test_a_guard_on_a_full_disk_computes_without_waiting(disk: SmallDisk) -> Non
         assert guard.get(lambda: "b", key="after") == "b"
 
 
-def test_a_newcomer_on_a_full_disk_is_told_at_once(disk: SmallDisk) -> None:
+def test_a_new_client_on_a_full_disk_gets_an_error_at_once(disk: SmallDisk) -> None:
     disk.fill()
     with Client(_url(disk)) as client:
         with Told() as told:
@@ -162,7 +162,7 @@ def test_a_newcomer_on_a_full_disk_is_told_at_once(disk: SmallDisk) -> None:
         assert "No space left" in told.text or "is full" in told.text
 
 
-def test_one_who_waits_is_told_at_once_when_the_disk_fails(tmp_path: Path) -> None:
+def test_a_waiter_gets_an_error_at_once_when_the_disk_fails(tmp_path: Path) -> None:
     # Given one who waits, and whose next request the disk doesn't take
     url = f"sqlite://{tmp_path}/locks.db"
     with Client(url) as holder, Client(url) as other:
@@ -191,7 +191,7 @@ def test_one_who_waits_is_told_at_once_when_the_disk_fails(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-def test_what_the_system_says_of_the_disk_is_told_as_such(number: int) -> None:
+def test_a_disk_error_of_the_system_is_raised_as_disk_failed(number: int) -> None:
     wrong = explain(OSError(number, "said"), "/there", opening=False)
     assert isinstance(wrong, DiskFailed)
     assert "/there" in str(wrong)

@@ -62,7 +62,7 @@ def gate_is_free(path: Path) -> bool:
         return True
 
 
-def test_where_no_thread_starts_any_more_a_shut_gate_is_waited_for(
+def test_without_new_threads_a_locked_file_mutex_is_awaited(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a process that starts no thread, as CPython 3.12 while it ends
@@ -82,7 +82,7 @@ def test_where_no_thread_starts_any_more_a_shut_gate_is_waited_for(
         opens.join()
 
 
-def test_a_process_stopped_inside_is_named_and_holds_nobody_up_for_longer_than_said(
+def test_a_process_stopped_inside_is_named_and_waits_end_in_time(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a store that is open, and a process stopped in its gate
@@ -105,7 +105,7 @@ def test_a_process_stopped_inside_is_named_and_holds_nobody_up_for_longer_than_s
         assert here.free()
 
 
-def test_a_newcomer_is_told_the_same(path: Path, desk: Callable[..., Desk]) -> None:
+def test_a_new_client_gets_the_same_error(path: Path, desk: Callable[..., Desk]) -> None:
     with sitting(path) as pid:
         # When somebody opens the store while a stopped process sits in its gate
         with pytest.raises(StoreUnavailable, match=f"process {pid} .*stopped"):
@@ -115,7 +115,7 @@ def test_a_newcomer_is_told_the_same(path: Path, desk: Callable[..., Desk]) -> N
     assert desk().free()
 
 
-def test_who_gave_up_waiting_leaves_the_gate_to_the_others(
+def test_a_waiter_that_gave_up_leaves_the_file_mutex_to_others(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a caller whose porter stands in the kernel's queue, and who gives up
@@ -318,7 +318,9 @@ def test_an_interrupt_anywhere_in_a_verb_leaves_nothing_locked_and_nothing_held(
         gc.collect()
 
 
-def test_killed_inside_the_gate_it_is_free_again(path: Path, desk: Callable[..., Desk]) -> None:
+def test_the_file_mutex_of_a_killed_process_is_free_again(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
     here = desk()
     assert here.free()
     # Given a process that is stopped inside

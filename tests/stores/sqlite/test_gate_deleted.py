@@ -54,7 +54,7 @@ ANSWERS: dict[str, tuple[Callable[[Queue], Any], Callable[[Queue, Any], object],
 
 
 @pytest.mark.parametrize("verb", ANSWERS)
-def test_what_was_committed_as_the_gate_was_deleted_is_told(path: Path, verb: str) -> None:
+def test_a_commit_while_the_file_mutex_was_deleted_is_reported(path: Path, verb: str) -> None:
     before, act, expected = ANSWERS[verb]
     with Client(f"sqlite://{path}") as client:
         queue = client.queue("q")
@@ -68,7 +68,7 @@ def test_what_was_committed_as_the_gate_was_deleted_is_told(path: Path, verb: st
     audit(path)
 
 
-def test_acks_are_true_while_the_gate_is_deleted_again_and_again(path: Path) -> None:
+def test_acks_are_true_while_the_file_mutex_is_deleted_repeatedly(path: Path) -> None:
     # Given workers, and somebody who deletes their gate
     jobs, acked, over = times(4000, 60), [], threading.Event()
     gate = Path(f"{path}-queues.d/gate")
@@ -139,7 +139,7 @@ def test_permits_are_those_of_the_files_that_took_their_place(
     assert there.lines("pool")[0].capacity == 5
 
 
-def test_what_was_invalidated_as_the_gate_was_deleted_was_there(path: Path) -> None:
+def test_an_invalidation_while_the_file_mutex_was_deleted_takes_effect(path: Path) -> None:
     with Client(f"sqlite://{path}") as client:
         guard = client.guard("g", ttl=60)
         guard.get(lambda: "old")

@@ -14,7 +14,7 @@ from tests.stores.sqlite.test_gate import sitting
 from tests.stores.sqlite.test_loop import leaving, opened
 
 
-def test_what_nobody_waits_for_any_more_is_left_out_unless_it_gives_back(path: Path) -> None:
+def test_abandoned_requests_are_skipped_unless_they_release(path: Path) -> None:
     async def main() -> None:
         here = opened(path)
         held = await here.join(first := claim(), True, WITHIN_S)

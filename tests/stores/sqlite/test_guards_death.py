@@ -100,7 +100,7 @@ def test_kill_9_at_any_point_of_a_verb_leaves_it_whole_or_undone(
             once(dice.randint(1, int(points)))
 
 
-def test_an_interrupt_at_any_point_leaves_nothing_locked_and_no_duty(path: Path) -> None:
+def test_an_interrupt_at_any_point_leaves_no_lock_and_no_refresh_lease(path: Path) -> None:
     dice = random.Random(seed := random.randrange(1 << 32))
     print(f"seed {seed}")
     with Client(f"sqlite://{path}") as client, Client(f"sqlite://{path}") as other:
@@ -137,7 +137,7 @@ def test_an_interrupt_at_any_point_leaves_nothing_locked_and_no_duty(path: Path)
         whole(path)
 
 
-def test_an_interrupt_as_the_waiting_is_over_gives_the_duty_back(path: Path) -> None:
+def test_an_interrupt_at_the_end_of_a_wait_releases_the_refresh_lease(path: Path) -> None:
     where = "holdfast.stores.sqlite.blocking.values.port:ThreadValues.unlisten"
     with Client(f"sqlite://{path}") as client, Client(f"sqlite://{path}") as other:
         guard = client.guard("g", ttl=600, lease=600)
@@ -157,7 +157,7 @@ def slow(child: Child, path: Path) -> None:
     Client(f"sqlite://{path}").guard("g", ttl=60, lease=600).get(work)
 
 
-def test_when_the_one_who_computes_is_killed_another_does_at_once(path: Path) -> None:
+def test_when_the_computing_process_is_killed_another_computes_at_once(path: Path) -> None:
     computed: list[float] = []
     ended: list[tuple[object, float]] = []
 
@@ -215,7 +215,7 @@ def test_on_a_loop_it_is_noticed_as_soon(path: Path) -> None:
     assert computed == 1
 
 
-def test_a_stopped_one_keeps_its_duty_until_its_lease_is_over(path: Path) -> None:
+def test_a_stopped_process_keeps_its_refresh_lease_until_it_expires(path: Path) -> None:
     def stops(child: Child) -> None:
         def work() -> str:
             child.say("computes")
@@ -239,7 +239,7 @@ def test_a_stopped_one_keeps_its_duty_until_its_lease_is_over(path: Path) -> Non
         assert child.end() == 0
 
 
-def test_a_living_child_does_not_keep_its_dead_parents_duty(path: Path) -> None:
+def test_a_living_child_does_not_keep_its_dead_parents_refresh_lease(path: Path) -> None:
     def holds(child: Child) -> None:
         def work() -> str:
             if not os.fork():
@@ -259,7 +259,7 @@ def test_a_living_child_does_not_keep_its_dead_parents_duty(path: Path) -> None:
             os.kill(orphan, signal.SIGKILL)
 
 
-def test_a_fork_amid_reads_finds_everything_free(path: Path) -> None:
+def test_a_fork_during_reads_finds_all_mutexes_free(path: Path) -> None:
     with Client(f"sqlite://{path}") as client:
         guard = client.guard("g", ttl=60)
         keys = [str(number) for number in range(40)]
@@ -292,7 +292,7 @@ def test_a_fork_amid_reads_finds_everything_free(path: Path) -> None:
                 one.join(30)
 
 
-def test_a_cancelled_task_leaves_no_duty(path: Path) -> None:
+def test_a_cancelled_task_leaves_no_refresh_lease(path: Path) -> None:
     dice = random.Random(seed := random.randrange(1 << 32))
     print(f"seed {seed}")
 
@@ -316,7 +316,7 @@ def test_a_cancelled_task_leaves_no_duty(path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_writer_killed_amid_a_change_leaves_readers_right(path: Path) -> None:
+def test_a_writer_killed_during_a_change_leaves_reads_correct(path: Path) -> None:
     with Client(f"sqlite://{path}") as client:
         guard: Any = client.guard("g", ttl=60)
         for number in range(3):

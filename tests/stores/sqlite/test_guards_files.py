@@ -69,7 +69,7 @@ def test_after_a_boot_no_value_comes_back_and_a_torn_file_is_no_trouble(
         assert guard.inspect().version > before
 
 
-def test_where_the_system_names_no_boot_its_beginning_tells(
+def test_without_a_boot_id_the_boot_time_identifies_the_boot(
     path: Path, boot: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boot(0)
@@ -91,9 +91,7 @@ def test_where_the_system_names_no_boot_its_beginning_tells(
 
 
 @pytest.mark.parametrize("what", ["database", "gate", "all"])
-def test_files_that_are_deleted_are_made_anew_empty_and_all_find_the_same(
-    path: Path, what: str
-) -> None:
+def test_deleted_files_are_made_again_empty_and_shared_by_all(path: Path, what: str) -> None:
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
         ours, theirs = here.guard("g", ttl=600), there.guard("g", ttl=600)
         assert ours.get(lambda: "old") == theirs.get(never) == "old"
@@ -112,7 +110,7 @@ def test_files_that_are_deleted_are_made_anew_empty_and_all_find_the_same(
         assert theirs.get(lambda: "again") == ours.get(never) == "again"
 
 
-def test_the_database_of_another_program_or_a_damaged_one_is_left_as_it_is(path: Path) -> None:
+def test_the_values_database_of_another_program_is_left_unchanged(path: Path) -> None:
     foreign = sqlite3.connect(f"{path}-values")
     foreign.execute("CREATE TABLE theirs (x)")
     foreign.commit()
@@ -123,7 +121,7 @@ def test_the_database_of_another_program_or_a_damaged_one_is_left_as_it_is(path:
     assert Path(f"{path}-values").read_bytes() == before
 
 
-def test_a_value_that_is_none_of_ours_is_computed_again(path: Path) -> None:
+def test_a_foreign_value_is_computed_again(path: Path) -> None:
     with Client(f"sqlite://{path}") as client:
         guard = client.guard("g", ttl=60)
         guard.get(lambda: "x" * 20_000)
@@ -154,7 +152,7 @@ def test_the_doctor_looks_at_the_values_too(path: Path) -> None:
 # -- how much room they take -----------------------------------------------------------------------
 
 
-def test_values_that_are_over_are_removed_by_those_who_write(path: Path) -> None:
+def test_expired_values_are_removed_by_later_writes(path: Path) -> None:
     with Client(f"sqlite://{path}") as client:
         short, other = client.guard("short", ttl=0.05), client.guard("long", ttl=600)
         short.get_many([str(number) for number in range(100)], lambda key: key)

@@ -47,7 +47,7 @@ def shut(path: Path) -> Generator[None]:
 
 
 @pytest.mark.parametrize("bytes_of_it", [10, 100_000], ids=["small", "large"])
-def test_a_read_waits_for_no_gate_and_for_no_writer(path: Path, bytes_of_it: int) -> None:
+def test_a_read_waits_for_no_file_mutex_and_for_no_writer(path: Path, bytes_of_it: int) -> None:
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
         value = "x" * bytes_of_it
         ours, theirs = here.guard("g", ttl=600), there.guard("g", ttl=600)
@@ -63,7 +63,7 @@ def test_a_read_waits_for_no_gate_and_for_no_writer(path: Path, bytes_of_it: int
             writes.close()
 
 
-def test_on_a_loop_a_read_waits_for_no_gate_and_for_no_thread(path: Path) -> None:
+def test_on_a_loop_a_read_waits_for_no_file_mutex_and_for_no_thread(path: Path) -> None:
     async def main() -> None:
         async with AsyncClient(f"sqlite://{path}") as client:
             guard = client.guard("g", ttl=600)
@@ -228,7 +228,7 @@ def test_what_is_known_ends_with_its_time_and_early_refreshes_have_their_chance(
         assert count == 4
 
 
-def test_another_loop_reads_what_is_there_through_files_of_its_own(path: Path) -> None:
+def test_another_loop_reads_the_values_through_separate_files(path: Path) -> None:
     client = AsyncClient(f"sqlite://{path}")
     guard = client.guard("g", ttl=600)
 
@@ -246,7 +246,7 @@ def test_another_loop_reads_what_is_there_through_files_of_its_own(path: Path) -
         first.run(client.close())
 
 
-def test_while_somebody_is_about_to_fork_nobody_is_inside_sqlite(
+def test_no_thread_is_inside_sqlite_during_a_fork(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = Entry("g", "")
@@ -271,7 +271,7 @@ def idle(path: Path) -> list[str]:
     return os.listdir(f"{path}-values.d/idle")
 
 
-def test_who_waits_is_woken_by_the_value(path: Path) -> None:
+def test_a_waiter_is_woken_by_the_value(path: Path) -> None:
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
         inside, go = threading.Event(), threading.Event()
 
@@ -305,7 +305,7 @@ def test_who_waits_is_woken_by_the_value(path: Path) -> None:
         assert spans[0] < 0.6 + lag.since(done)
 
 
-def test_nothing_is_left_of_who_waited(path: Path) -> None:
+def test_a_wait_for_a_value_leaves_no_file(path: Path) -> None:
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
         ours, theirs = here.guard("g", ttl=600), there.guard("g", ttl=600)
         inside, go = threading.Event(), threading.Event()
@@ -337,7 +337,7 @@ def test_nothing_is_left_of_who_waited(path: Path) -> None:
 
 
 @pytest.mark.parametrize("face", ["threads", "loop"])
-def test_without_sockets_who_waits_looks_again_and_again(path: Path, face: str) -> None:
+def test_without_sockets_a_waiter_for_a_value_polls(path: Path, face: str) -> None:
     url = f"sqlite://{path}?wake=poll"
 
     async def slow() -> str:
@@ -371,7 +371,7 @@ def test_without_sockets_who_waits_looks_again_and_again(path: Path, face: str) 
     assert idle(path) == []
 
 
-def test_an_invalidation_of_a_thousand_wakes_who_waits_for_one(path: Path) -> None:
+def test_an_invalidation_of_a_thousand_keys_wakes_a_waiter_for_one(path: Path) -> None:
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
         ours, theirs = here.guard("g", ttl=600), there.guard("g", ttl=600, lease=60)
         keys = [str(number) for number in range(1000)]

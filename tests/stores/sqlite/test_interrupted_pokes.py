@@ -19,7 +19,7 @@ def take(number: int, wait: bool = True) -> Take:
     return Take("q", f"take-{number}", 1, 60.0, "me", Pace(), Patience(), wait)
 
 
-def test_whoever_waits_is_woken_at_whatever_point_a_poke_is_interrupted(tmp_path: Path) -> None:
+def test_a_waiter_is_woken_although_its_wake_up_is_interrupted(tmp_path: Path) -> None:
     ours, theirs = (ThreadJobs(find(f"sqlite://{tmp_path}/locks.db?sync=none")[1]) for _ in "12")
     ours.engine.put(Put("q", "lane", 1, (Job("one", "", b"1"),), 0.0), WITHIN_S)
     for number in itertools.count(1):

@@ -42,7 +42,7 @@ def leaving(left: Claim, ticket: int = 0, suspect: bool = False) -> Leave:
     return Leave(left.spec.name, left.id, ticket, 0.0, suspect)
 
 
-def test_verbs_and_pokes_on_a_loop(path: Path) -> None:
+def test_verbs_and_wake_ups_work_on_a_loop(path: Path) -> None:
     async def main() -> None:
         # Given two clients on one loop
         here, there = opened(path), opened(path)
@@ -228,7 +228,7 @@ def test_a_second_loop_is_refused(path: Path) -> None:
         asyncio.run(use())
 
 
-def test_a_stopped_process_in_the_gate_stops_the_request_but_not_the_loop(path: Path) -> None:
+def test_a_locked_file_mutex_blocks_the_requests_but_not_the_loop(path: Path) -> None:
     async def main() -> None:
         here = opened(path)
         assert isinstance(await here.join(first := claim(), True, WITHIN_S), Held)
@@ -369,7 +369,7 @@ def test_a_closed_client_leaves_no_claim_no_thread_and_no_descriptor(path: Path)
         assert time.monotonic() < end, (before, os.listdir("/proc/self/fd"), thread_count())
 
 
-def test_a_child_of_a_fork_makes_a_worker_of_its_own(path: Path) -> None:
+def test_a_forked_child_makes_a_separate_worker(path: Path) -> None:
     # Given a client that holds on its loop
     store = opened(path)
     held = claim()

@@ -242,7 +242,7 @@ def test_a_session_is_no_path(top: Path) -> None:
         assert first.leave(held, fence)
 
 
-def test_a_socket_that_was_swapped_for_a_link_gives_nobody_any_rights(top: Path) -> None:
+def test_a_socket_replaced_by_a_link_changes_no_file_mode(top: Path) -> None:
     # Given a neighbour that turns each new socket into a link to a file that isn't its own
     path, victim = top / "shared" / "locks.db", top / "victims" / "secret"
     victim.chmod(0o600)
@@ -276,7 +276,7 @@ def test_a_socket_that_was_swapped_for_a_link_gives_nobody_any_rights(top: Path)
                 assert stat.S_IMODE(victim.stat().st_mode) == 0o600
 
 
-def test_a_poke_follows_no_link(top: Path) -> None:
+def test_a_wake_up_follows_no_link(top: Path) -> None:
     # Given a socket of somebody else's, and a link to it where a waiter's socket belongs
     path = top / "shared" / "locks.db"
     outside = str(top / "victims" / "outside")
@@ -297,7 +297,7 @@ def test_a_poke_follows_no_link(top: Path) -> None:
 
 @pytest.mark.skipif(not ROOT, reason="only root can become somebody else who may only read")
 @pytest.mark.parametrize("what", ["folder", "every file"])
-def test_who_may_only_read_the_folder_keeps_nobody_out(what: str, top: Path) -> None:
+def test_a_user_who_can_only_read_the_folder_blocks_no_client(what: str, top: Path) -> None:
     # Given a folder that everybody may list, and a stranger who locks all that can be opened
     folder = top / "shared"
     os.chown(folder, 0, 0)
@@ -352,7 +352,7 @@ def test_another_name_of_the_database_is_no_second_store(top: Path) -> None:
                 Desk(top / "shared" / one).join(claim())
 
 
-def test_a_journal_that_somebody_left_is_not_believed(top: Path) -> None:
+def test_a_foreign_rollback_journal_is_refused(top: Path) -> None:
     # Given a neighbour's journal, which names a file that SQLite would delete as its superior
     path = top / "shared" / "locks.db"
     with Desk(path) as first:
@@ -365,7 +365,7 @@ def test_a_journal_that_somebody_left_is_not_believed(top: Path) -> None:
     assert victim.exists()
 
 
-def test_a_folder_that_goes_on_to_be_replaced_is_an_error_that_passes(top: Path) -> None:
+def test_a_folder_that_is_repeatedly_replaced_is_a_temporary_error(top: Path) -> None:
     path = top / "shared" / "locks.db"
     with Desk(path) as desk:
         assert desk.free()

@@ -49,7 +49,7 @@ CASES = [
 ]
 
 
-def test_whatever_a_row_says_a_reader_and_a_writer_that_come_later_do_not_both_hold(
+def test_after_a_damaged_row_a_reader_and_a_writer_never_both_hold(
     tmp_path: Path, desk: Callable[..., Desk]
 ) -> None:
     chance = random.Random(seed_of("odd counts"))

@@ -158,7 +158,7 @@ def is_database(file: Path) -> bool:
     return file.read_bytes()[:15] == b"SQLite format 3"
 
 
-def test_what_a_value_was_replaced_by_is_no_raw_error_and_nobody_is_let_in_beside_the_holder(
+def test_a_replaced_value_causes_no_raw_error_and_no_second_holder(
     everything: list[tuple[str, str, str, int]], tmp_path: Path
 ) -> None:
     # Given every value of every table, and what it may be replaced by
@@ -193,13 +193,13 @@ ODD_LINES += [("ticket", 0, 7), ("expires", 1, "odd"), ("since", 1, None)]
 
 
 @pytest.mark.parametrize("column, at, value", ODD_LINES)
-def test_a_line_that_says_what_cannot_be_is_named_to_those_who_look(
+def test_inspect_names_a_line_with_an_impossible_state(
     column: str, at: int, value: Any, tmp_path: Path
 ) -> None:
     folder = Path(tempfile.mkdtemp(dir=tmp_path))
     scene = Scene(folder / "locks.db")
     (file,) = (one for one in files(folder / "locks.db") if ("claims", "state", 0) in rows(one))
     assert replaced(file, "claims", column, at, value)
-    with pytest.raises(ConfigError, match="the line 'x' says what can't be"):
+    with pytest.raises(ConfigError, match="the line 'x' has impossible values"):
         scene.third.inspect()
     scene.end()

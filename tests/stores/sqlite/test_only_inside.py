@@ -63,7 +63,7 @@ def looked(path: str) -> bool | None:
         return bool(kind != fcntl.F_UNLCK)
 
 
-def test_nobody_commits_or_checkpoints_outside_the_gate(path: Path) -> None:
+def test_no_commit_or_checkpoint_happens_outside_the_file_mutex(path: Path) -> None:
     # Given clients of all three databases, of which some are killed amid their work
     samples: Counter[str] = Counter()
     outside: Counter[str] = Counter()

@@ -80,7 +80,7 @@ def test_a_path_that_cannot_be_meant_is_refused(url: str, says: str) -> None:
         Desk(url.removeprefix("sqlite://")).join(claim())
 
 
-def test_a_folder_that_everybody_may_write_to_is_refused(
+def test_a_folder_that_any_user_can_write_to_is_refused(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a folder like /tmp, sticky or not
@@ -173,7 +173,7 @@ def test_links_in_the_place_of_our_own_files_are_not_followed(
         (b"SQLite format 3\0" + b"\xff" * 4096, "another application"),
     ],
 )
-def test_a_foreign_file_is_left_as_it_is(
+def test_a_foreign_file_is_left_unchanged(
     content: bytes, says: str, path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given a file of somebody else's
@@ -188,7 +188,7 @@ def test_a_foreign_file_is_left_as_it_is(
 
 
 @pytest.mark.parametrize("wal", [False, True])
-def test_a_database_of_another_application_is_left_as_it_is(
+def test_a_database_of_another_application_is_left_unchanged(
     wal: bool, path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given the database of another application
@@ -207,7 +207,7 @@ def test_a_database_of_another_application_is_left_as_it_is(
     theirs.close()
 
 
-def test_a_newer_format_is_left_as_it_is(path: Path, desk: Callable[..., Desk]) -> None:
+def test_a_newer_format_is_refused(path: Path, desk: Callable[..., Desk]) -> None:
     # Given a database that a later version has made
     first = desk()
     assert first.free()
@@ -236,13 +236,15 @@ def test_a_damaged_database_is_named_and_not_written(path: Path, desk: Callable[
     assert path.read_bytes() == damaged
 
 
-def test_a_gate_that_is_none_is_refused(path: Path, desk: Callable[..., Desk]) -> None:
+def test_a_foreign_file_in_place_of_the_file_mutex_is_refused(
+    path: Path, desk: Callable[..., Desk]
+) -> None:
     # Given another file in the place of the gate
     folder = path.with_name("locks.db.d")
     folder.mkdir(0o700)
     (folder / "gate").write_bytes(b"notes to myself" * 400)
     # When the store is opened, then it is named and left alone
-    with pytest.raises(ConfigError, match="not the gate"):
+    with pytest.raises(ConfigError, match="not the file mutex"):
         desk().join(claim())
     assert (folder / "gate").read_bytes() == b"notes to myself" * 400
 
@@ -318,7 +320,7 @@ def test_a_folder_that_is_removed_while_we_open_is_an_error_that_passes(
         assert isinstance(desk.join(claim()), Held)
 
 
-def test_the_kernels_list_of_mounts_is_read_as_it_is_written(tmp_path: Path) -> None:
+def test_the_kernels_list_of_mounts_is_parsed_with_its_escapes(tmp_path: Path) -> None:
     # Given mounts one inside the other, one over the other, and one with a blank in its name
     mounts = tmp_path / "mountinfo"
     mounts.write_text(

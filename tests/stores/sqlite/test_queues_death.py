@@ -99,7 +99,7 @@ def test_kill_9_at_any_point_of_a_verb_leaves_it_whole_or_undone(
             once(dice.randint(1, int(points)))
 
 
-def test_an_interrupt_at_any_point_leaves_nothing_locked_and_nothing_on_loan(path: Path) -> None:
+def test_an_interrupt_at_any_point_leaves_no_lock_and_no_delivery(path: Path) -> None:
     dice = random.Random(seed := random.randrange(1 << 32))
     print(f"seed {seed}")
     with Client(f"sqlite://{path}") as client, Client(f"sqlite://{path}") as other:
@@ -130,7 +130,7 @@ def test_an_interrupt_at_any_point_leaves_nothing_locked_and_nothing_on_loan(pat
         assert theirs.stats().accepted == theirs.stats().done
 
 
-def test_a_worker_that_dies_is_noticed_by_who_waits_long_before_its_lease_ends(path: Path) -> None:
+def test_a_dead_worker_is_noticed_long_before_its_lease_ends(path: Path) -> None:
     def holds(child: Child) -> None:
         job = Client(f"sqlite://{path}").queue("q", ttl=600).take(timeout=5)
         assert job is not None

@@ -39,7 +39,7 @@ def told(client: Client) -> list[str]:
 
 
 @pytest.mark.parametrize("sync, of_put, of_ack", [("puts", 2, 1), ("all", 2, 2), ("none", 1, 1)])
-def test_what_is_accepted_is_on_the_disk_before_it_is_said_to_be(
+def test_a_job_is_on_the_disk_before_it_is_reported_as_accepted(
     path: Path, sync: str, of_put: int, of_ack: int
 ) -> None:
     with Client(f"sqlite://{path}?sync={sync}") as client:
@@ -120,7 +120,7 @@ def test_a_take_costs_the_same_at_any_depth(path: Path) -> None:
 # -- time --------------------------------------------------------------------------------------
 
 
-def test_delays_go_on_over_a_boot_and_no_clock_goes_back(
+def test_delays_continue_over_a_reboot_and_no_clock_goes_back(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times_of = {"boot": 5000.0, "wall": 1_800_000_000.0, "id": 77}
@@ -200,7 +200,7 @@ def test_a_log_that_was_deleted_under_others_keeps_newcomers_out(path: Path) -> 
             assert there.queue("q").stats().waiting == 1
 
 
-def test_a_deleted_gate_or_folder_costs_nothing(path: Path) -> None:
+def test_a_deleted_folder_of_the_queues_loses_nothing(path: Path) -> None:
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
         here.queue("q").put("x", group="g")
         there.queue("q").stats()
@@ -216,7 +216,7 @@ def test_a_deleted_gate_or_folder_costs_nothing(path: Path) -> None:
     assert audit(path) == {"q": (0, 0, 0)}
 
 
-def test_the_database_of_another_program_is_left_as_it_is(path: Path) -> None:
+def test_the_database_of_another_program_is_left_unchanged(path: Path) -> None:
     foreign = sqlite3.connect(f"{path}-queues")
     foreign.execute("CREATE TABLE theirs (x)")
     foreign.commit()

@@ -260,7 +260,7 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     bench.engine.close(WITHIN)
 
 
-def test_a_late_copy_of_a_take_that_was_given_back_gets_nothing(
+def test_a_late_copy_of_an_undone_take_gets_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(path, random.Random(1), monkeypatch)
@@ -272,7 +272,7 @@ def test_a_late_copy_of_a_take_that_was_given_back_gets_nothing(
     bench.engine.close(WITHIN)
 
 
-def test_a_group_is_not_served_while_its_first_job_is_on_loan_whatever_is_removed(
+def test_a_group_waits_for_its_first_delivery_whatever_is_removed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(path, random.Random(1), monkeypatch)

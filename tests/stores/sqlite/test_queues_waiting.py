@@ -54,7 +54,7 @@ def test_an_idle_worker_in_another_process_begins_at_once(path: Path) -> None:
         assert statistics.median(spans) < 0.1
 
 
-def test_a_job_wakes_one_who_waits_and_each_of_several_another(path: Path) -> None:
+def test_one_job_wakes_one_waiter_and_several_jobs_wake_several(path: Path) -> None:
     with Client(f"sqlite://{path}") as client:
         queue = client.queue("q")
         queue.stats()
@@ -116,7 +116,7 @@ def test_a_waiter_that_died_costs_the_next_one_nothing(path: Path) -> None:
         assert payload[0].ack()
 
 
-def test_who_waits_is_woken_also_when_his_session_was_deleted(path: Path) -> None:
+def test_a_waiter_is_woken_although_its_session_file_was_deleted(path: Path) -> None:
     with Client(f"sqlite://{path}") as client, Client(f"sqlite://{path}") as other:
         queue = client.queue("q")
         got: list[Any] = []
@@ -140,7 +140,7 @@ def test_who_waits_is_woken_also_when_his_session_was_deleted(path: Path) -> Non
         assert got[0].ack()
 
 
-def test_nothing_is_left_of_who_waited_in_vain(path: Path) -> None:
+def test_a_timed_out_or_cancelled_wait_leaves_no_file(path: Path) -> None:
     async def main() -> None:
         async with AsyncClient(f"sqlite://{path}") as client:
             queue = client.queue("q")
@@ -164,7 +164,7 @@ def test_nothing_is_left_of_who_waited_in_vain(path: Path) -> None:
 
 
 @pytest.mark.parametrize("face", ["sync", "aio"])
-def test_without_sockets_those_who_wait_look_again(path: Path, face: str) -> None:
+def test_without_sockets_waiters_poll(path: Path, face: str) -> None:
     url = f"sqlite://{path}?wake=poll"
 
     async def waits() -> Any:
@@ -189,7 +189,7 @@ def test_without_sockets_those_who_wait_look_again(path: Path, face: str) -> Non
         assert job.ack()
 
 
-def test_who_is_interrupted_anywhere_while_it_begins_to_wait_is_woken_no_more(path: Path) -> None:
+def test_a_wait_interrupted_at_its_beginning_leaves_no_waiter(path: Path) -> None:
     begins = tuple(f"holdfast.stores.sqlite.blocking.{one}" for one in ("annex", "ears"))
     with Client(f"sqlite://{path}") as client:
         queue = client.queue("q")

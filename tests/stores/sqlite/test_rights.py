@@ -95,7 +95,7 @@ PLACES: dict[str, Callable[[Path], None]] = {
 
 @root_only
 @pytest.mark.parametrize("where", PLACES)
-def test_the_remedy_for_a_folder_of_others_leaves_nothing_to_mend(path: Path, where: str) -> None:
+def test_the_remedy_for_a_folder_of_another_user_works(path: Path, where: str) -> None:
     def tries(place: str, made: str = "true") -> Callable[[Child], None]:
         def run(child: Child) -> None:
             os.setgid(NOBODY)
@@ -190,7 +190,7 @@ def test_what_cannot_be_written_is_one_clear_error(what: str, path: Path) -> Non
     with Child(works) as child:
         told = child.hear()
         assert "Permission denied" in told
-        assert "mend the permissions" in told
+        assert "correct the permissions" in told
         assert str(path) in told
 
 

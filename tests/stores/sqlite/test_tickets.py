@@ -75,7 +75,7 @@ def test_a_limit_counts_only_when_it_is_on_the_disk(
     assert synced == [limit]
 
 
-def test_nobody_waits_while_the_next_tickets_are_put_on_the_disk(
+def test_no_verb_waits_while_the_next_tickets_are_written_to_disk(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a store that has given half of its block, and somebody else who holds
@@ -107,7 +107,7 @@ def test_nobody_waits_while_the_next_tickets_are_put_on_the_disk(
     assert words[header.LIMIT] == limit + 2 * header.BLOCK
 
 
-def test_tickets_that_nobody_could_put_on_the_disk_are_not_given(
+def test_tickets_that_could_not_be_written_to_disk_are_not_used(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given somebody who has promised the next block, but whose disk fails

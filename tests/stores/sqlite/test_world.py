@@ -161,7 +161,7 @@ def test_a_second_deletion_does_not_let_the_old_holders_be_forgotten(
     assert answer.fence > fence
 
 
-def test_files_are_opened_by_one_at_a_time_whichever_gate_he_came_through(
+def test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or one empties what another has just adopted, as no gate keeps both out."""
@@ -201,7 +201,7 @@ def test_files_are_opened_by_one_at_a_time_whichever_gate_he_came_through(
 
 
 @pytest.mark.parametrize("what", ["gate", ""])
-def test_a_claim_that_nobody_watches_outlives_the_gate(
+def test_a_detached_claim_outlives_the_file_mutex(
     what: str, path: Path, desk: Callable[..., Desk]
 ) -> None:
     # Given claims that live by their ttl alone, no client, and the gate or its folder deleted
@@ -229,7 +229,7 @@ def test_a_claim_that_nobody_watches_outlives_the_gate(
     assert new.leave(later)
 
 
-def test_a_deleted_session_is_made_anew_and_death_is_noticed_again(
+def test_a_deleted_session_is_made_again_and_death_is_noticed(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a holder whose session's file was deleted
@@ -295,7 +295,7 @@ def test_after_a_power_cut_the_database_may_be_garbage(
     assert answer.fence >= limit > fence
 
 
-def test_after_a_boot_everything_is_dead_and_nobody_waits(
+def test_after_a_reboot_all_claims_are_dead_and_a_new_claim_holds(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given claims of all sorts, detached ones too, and the machine started anew

@@ -56,7 +56,7 @@ def curator(shared_zookeeper: ZooKeeperServer, own_name: str) -> Iterator[Curato
     process.close()
 
 
-def test_curators_own_mutex_and_ours_keep_each_other_out(
+def test_the_real_mutex_of_curator_and_holdfast_exclude_each_other(
     curator: Curator, new_client: MakeClient, zookeeper_url: str, own_name: str
 ) -> None:
     client: Client = new_client(f"{zookeeper_url}?recipe=curator")

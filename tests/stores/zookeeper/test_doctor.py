@@ -15,19 +15,19 @@ from tests.stores.examined import examined, one
 from tests.stores.zookeeper.conftest import eventually
 
 
-def test_a_server_alone_works_and_is_said_to_be_alone(zookeeper_url: str) -> None:
+def test_a_single_server_works_and_is_reported_as_standalone(zookeeper_url: str) -> None:
     found = examined(zookeeper_url)
     assert found["server"][0].level is Level.OK
     assert "standalone" in found["server"][0].text
     assert found["ensemble"][0].level is Level.WARN
     assert found["session"][0].text.startswith("30 s")
     assert found["writing"][0].level is not Level.FAIL
-    assert "may do anything" in found["rights"][0].text
+    assert "has all rights" in found["rights"][0].text
     assert found["nodes"][0].level is Level.OK
     assert "secrecy" not in found
 
 
-def test_the_command_says_it_in_words(
+def test_the_doctor_command_prints_its_findings(
     zookeeper_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["doctor", "--url", zookeeper_url]) == 0
@@ -36,7 +36,7 @@ def test_the_command_says_it_in_words(
         assert words in said
 
 
-def test_limits_of_the_session_are_told(zookeeper_url: str) -> None:
+def test_limits_of_the_session_are_reported(zookeeper_url: str) -> None:
     # Given a server that gives no less than two ticks of 200 ms, and no more than a minute
     # (which is little for a busy machine to connect in)
     eventually(lambda: one(f"{zookeeper_url}?session=0.4", "session").level is Level.OK)

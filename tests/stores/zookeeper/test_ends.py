@@ -26,7 +26,7 @@ TICKS_S = 2.0
 
 @pytest.mark.parametrize("act", ["holds", "holds_in_a_loop"])
 @pytest.mark.parametrize("end", ["killed", "stopped"])
-def test_whoever_comes_next_has_waited_no_longer_than_a_session(
+def test_the_next_waiter_waits_no_longer_than_a_session(
     end: str, act: str, short_url: str, own_name: str, other: Client
 ) -> None:
     lag.watch()
@@ -55,7 +55,7 @@ def test_whoever_comes_next_has_waited_no_longer_than_a_session(
     print(figures(f"after the holder was {end}", waited))
 
 
-def test_a_waiter_that_is_killed_blocks_nobody_longer_than_a_session(
+def test_a_killed_waiter_blocks_others_no_longer_than_a_session(
     short_url: str, own_name: str, other: Client
 ) -> None:
     lag.watch()

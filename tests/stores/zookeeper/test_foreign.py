@@ -22,7 +22,7 @@ def path(own_name: str) -> str:
     return f"/holdfast/{own_name}"
 
 
-def test_kazoos_lock_and_ours_keep_each_other_out(
+def test_kazoos_lock_and_holdfast_exclude_each_other(
     kazoo: KazooClient, other: Client, own_name: str, path: str
 ) -> None:
     theirs = kazoo.Lock(path, "theirs")
@@ -43,7 +43,7 @@ def test_kazoos_lock_and_ours_keep_each_other_out(
     assert other.inspect(own_name) == []
 
 
-def test_those_of_both_who_wait_are_served_in_one_order(
+def test_waiters_of_kazoo_and_holdfast_are_served_in_one_order(
     kazoo: KazooClient, other: Client, own_name: str, path: str
 ) -> None:
     served: list[str] = []
@@ -90,7 +90,7 @@ def test_never_two_are_inside_be_they_ours_or_kazoos(
     assert most == [1] * 60
 
 
-def test_kazoos_readers_and_writers_and_ours_share_as_they_should(
+def test_readers_and_writers_of_kazoo_and_holdfast_share_correctly(
     kazoo: KazooClient, other: Client, own_name: str, path: str
 ) -> None:
     rw = other.rwlock(own_name)
@@ -146,7 +146,7 @@ class CuratorsMutex:
         self._client.delete(self.node)
 
 
-def test_curators_mutex_and_ours_keep_each_other_out(
+def test_curators_mutex_and_holdfast_exclude_each_other(
     kazoo: KazooClient, new_client: MakeClient, zookeeper_url: str, own_name: str, path: str
 ) -> None:
     client = new_client(f"{zookeeper_url}?recipe=curator")

@@ -32,7 +32,7 @@ def spec_of(kind: Kind, capacity: int, weight: int) -> Spec:
 @pytest.mark.parametrize(
     "kind, capacity", [(Kind.LOCK, 1), (Kind.SEMAPHORE, 3), (Kind.RWLOCK, 1 << 20)]
 )
-def test_whoever_the_names_say_holds_holds_in_the_model(
+def test_the_holders_by_node_names_are_the_holders_of_the_model(
     kind: Kind, capacity: int, first: int
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
@@ -97,7 +97,7 @@ def test_a_lock_watches_its_predecessor_and_a_reader_the_last_writer() -> None:
     assert watched == [[0], [0], [2], [2]]
 
 
-def test_names_are_encoded_so_that_each_is_a_part_of_a_path_of_its_own() -> None:
+def test_each_name_is_encoded_as_a_unique_part_of_a_path() -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -133,7 +133,7 @@ def test_numbers_are_compared_across_their_wrap() -> None:
     assert entry.number == least
 
 
-def test_a_refused_recipe_says_whose_nodes_they_are() -> None:
+def test_the_error_for_a_foreign_recipe_names_its_library() -> None:
     with pytest.raises(ConfigError, match="Curator's"):
         entries(["_c_0-lock-0000000001"], KAZOO, "x")
     with pytest.raises(ConfigError, match="kazoo's"):
@@ -141,7 +141,7 @@ def test_a_refused_recipe_says_whose_nodes_they_are() -> None:
     assert entries(["something", "else-7"], KAZOO, "x") == []
 
 
-def test_a_downgraded_writer_weighs_what_its_note_says() -> None:
+def test_a_downgraded_writer_has_the_weight_of_its_note() -> None:
     writer = spec_of(Kind.RWLOCK, 1 << 20, 1 << 20)
     reader = spec_of(Kind.RWLOCK, 1 << 20, 1)
     nodes = [

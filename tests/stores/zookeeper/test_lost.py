@@ -62,7 +62,7 @@ def test_what_is_lost_on_the_way_leaves_no_node_behind(
     assert other.inspect(own_name) == []
 
 
-def test_a_create_whose_answer_is_lost_and_whose_caller_gave_up_blocks_nobody(
+def test_an_abandoned_create_with_a_lost_reply_blocks_no_client(
     proxy: Proxy, other: Client, own_name: str
 ) -> None:
     lag.watch()
@@ -153,7 +153,7 @@ def test_a_renewal_whose_answer_is_lost_is_sent_again_in_time(
     face.run(play, 200.0)
 
 
-def test_a_release_that_nobody_answers_is_carried_out_whoever_gives_up(
+def test_a_release_without_a_reply_is_carried_out_later(
     face: Face, proxy: Proxy, own_name: str, other: Client
 ) -> None:
     async def play() -> None:
@@ -175,7 +175,7 @@ def test_a_release_that_nobody_answers_is_carried_out_whoever_gives_up(
     face.run(play, 60.0)
 
 
-def test_reads_and_pings_that_are_answered_prolong_nothing(
+def test_answered_reads_and_pings_extend_no_lease(
     face: Face, short_url: str, own_name: str
 ) -> None:
     async def play() -> None:

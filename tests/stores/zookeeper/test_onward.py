@@ -150,7 +150,7 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
 
 
 @GROUPS
-def test_a_loop_whose_job_is_anothers_by_now_says_so_and_keeps_none(
+def test_a_loop_whose_job_went_to_another_worker_raises_and_keeps_none(
     groups: int, new_client: MakeClient, other: Client, kazoo: KazooClient, own_name: str
 ) -> None:
     queue = other.queue(own_name)
@@ -163,7 +163,7 @@ def test_a_loop_whose_job_is_anothers_by_now_says_so_and_keeps_none(
     again = queue.take(timeout=5)
     assert again
     assert (again.payload, again.attempt) == (lost.payload, 2)
-    with pytest.raises(LockLost, match="comes again"):
+    with pytest.raises(LockLost, match="delivered again"):
         next(loop)
     # Then nobody else's is harmed, and what was taken meanwhile is given back
     record = queue.stats()
@@ -218,7 +218,7 @@ def test_an_ack_that_may_have_ended_with_its_session_does_not_count(
     assert queue.stats().done == 3
 
 
-def test_a_loop_whose_task_is_cancelled_settles_and_gives_back(
+def test_a_loop_whose_task_is_cancelled_settles_and_releases(
     proxy: Proxy, other: Client, own_name: str
 ) -> None:
     async def main() -> None:

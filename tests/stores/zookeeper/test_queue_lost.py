@@ -137,7 +137,7 @@ def test_a_renewal_that_is_cut_off_costs_no_delivery(
 
 
 @pytest.mark.parametrize("group", ["g", None], ids=["group", "plain"])
-def test_what_a_lost_session_had_on_loan_comes_first_again_and_its_ack_is_refused(
+def test_the_delivery_of_a_lost_session_comes_again_and_its_ack_is_refused(
     group: str | None, new_client: MakeClient, other: Client, short_url: str, own_name: str
 ) -> None:
     dying = new_client(short_url)
@@ -228,7 +228,7 @@ def test_the_interval_counts_from_when_a_death_is_noticed(
     assert again.ack()
 
 
-def test_many_who_take_at_once_keep_each_group_in_order(
+def test_many_simultaneous_takes_keep_each_group_in_order(
     new_client: MakeClient, other: Client, own_name: str
 ) -> None:
     groups, each = 6, times(200, 8)

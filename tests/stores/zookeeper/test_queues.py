@@ -127,7 +127,7 @@ def test_dead_letters_of_many_groups_are_revived_in_few_round_trips_and_in_order
     }
 
 
-def test_a_job_wakes_one_of_those_who_wait_and_no_other(
+def test_a_job_wakes_exactly_one_waiter(
     new_client: MakeClient, other: Client, kazoo: KazooClient, own_name: str
 ) -> None:
     # Given ten who wait, two clients of five each
@@ -181,7 +181,7 @@ def test_what_is_empty_leaves_nothing_but_its_folders(
     assert (record.accepted, record.done, record.waiting) == (14, 12, 0)
 
 
-def test_an_id_whose_window_is_over_is_removed_by_those_who_put(
+def test_an_id_past_its_dedup_window_is_removed_by_later_puts(
     other: Client, kazoo: KazooClient, own_name: str
 ) -> None:
     # Given ids that are remembered in one folder
@@ -212,7 +212,7 @@ def test_a_request_that_no_server_takes_is_put_in_parts(other: Client, own_name:
     assert queue.stats().waiting == 3000
 
 
-def test_a_queue_that_is_full_says_so_and_takes_more_when_there_is_room(
+def test_a_full_queue_refuses_puts_until_there_is_room(
     new_client: MakeClient, other: Client, own_name: str
 ) -> None:
     full = new_client()
@@ -256,7 +256,7 @@ def test_the_simple_recipe_has_no_queues(ours: Client) -> None:
 # -- hints that are wrong ----------------------------------------------------------------------
 
 
-def test_a_group_that_begins_anew_is_not_taken_for_what_it_was(
+def test_a_group_that_begins_again_is_not_confused_with_its_past(
     new_client: MakeClient, other: Client, own_name: str
 ) -> None:
     # Given one who has seen the jobs of a group that has ended since
@@ -316,7 +316,7 @@ def test_a_client_that_has_a_wrong_idea_of_the_time_delivers_nothing_too_early(
         assert late.ack()
 
 
-def test_a_taker_that_is_poked_before_it_watches_its_node_misses_no_other_poke(
+def test_a_taker_woken_before_its_watch_misses_no_other_wake_up(
     proxy: Proxy, new_client: MakeClient, kazoo: KazooClient, own_name: str
 ) -> None:
     # Given one that waits, and whose node is there, but not watched yet

@@ -42,7 +42,7 @@ def test_by_tls_with_a_certificate_that_is_trusted_and_in_no_other_way(
     place = f"zookeeper://127.0.0.1:{port}?"
     with Client(f"{place}ca={certificate.certificate}") as client, client.lock("x") as hold:
         assert hold.extend() > 0
-    _is_refused(place + "tls=on", r"is not to be trusted.*ca=")
+    _is_refused(place + "tls=on", r"is not trusted.*ca=")
     with Client(place) as client, pytest.raises(StoreUnavailable):
         client.lock("x").acquire(timeout=0.5)
     gc.collect()
@@ -67,12 +67,12 @@ def _is_refused(url: str, words: str) -> None:
 @pytest.mark.parametrize(
     "login, options, words",
     [
-        ("", "tls=on", "doesn't speak TLS.*secureClientPort"),
-        ("ann:secret@", "sasl=digest-md5", "knows no login by SASL: leave sasl= out"),
+        ("", "tls=on", "doesn't use TLS.*secureClientPort"),
+        ("ann:secret@", "sasl=digest-md5", "supports no login by SASL: leave sasl= out"),
         ("", "sasl=gssapi", "needs the package kerberos"),
     ],
 )
-def test_a_server_that_does_without_what_is_asked_for_is_told_so_at_once(
+def test_a_server_without_the_requested_security_is_refused_at_once(
     zookeeper_url: str,
     login: str,
     options: str,

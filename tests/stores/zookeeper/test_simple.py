@@ -27,7 +27,7 @@ from tests.stores.zookeeper.conftest import (
 )
 
 
-def test_one_who_merely_creates_the_node_and_we_keep_each_other_out(
+def test_plain_creates_of_the_node_and_holdfast_exclude_each_other(
     kazoo: KazooClient, ours: Client, own_name: str, path: str
 ) -> None:
     lock = ours.lock(own_name)
@@ -91,7 +91,7 @@ def test_we_are_served_as_soon_as_the_others_node_is_gone(
         assert sorted(took)[1] < 0.25, took  # the server may be late once
 
 
-def test_never_two_are_inside_be_they_ours_or_somebody_elses(
+def test_holdfast_and_other_clients_never_hold_at_the_same_time(
     kazoo: KazooClient, ours: Client, rival: Client, own_name: str, path: str
 ) -> None:
     inside: list[str] = []
@@ -153,7 +153,7 @@ def test_a_try_is_one_round_trip_whatever_comes_of_it(
     assert len(asked) == 3
 
 
-def test_a_release_spares_whoever_has_come_after_us(
+def test_a_late_release_does_not_end_a_later_hold(
     kazoo: KazooClient, ours: Client, rival: Client, own_name: str, path: str
 ) -> None:
     # Given a hold that somebody breaks, and the next one
@@ -185,7 +185,7 @@ def test_a_release_spares_whoever_has_come_after_us(
     assert claims(kazoo) == []
 
 
-def test_who_was_robbed_learns_of_it_and_the_next_one_keeps_the_name(
+def test_a_holder_whose_node_was_deleted_is_lost_and_the_next_holds(
     face: Face, kazoo: KazooClient, rival: Client, zookeeper_url: str, own_name: str, path: str
 ) -> None:
     async def play() -> None:

@@ -126,7 +126,7 @@ def test_a_session_that_was_lost_never_holds_again(
             assert client.lock(name).acquire(blocking=False) is None
 
 
-def test_whoever_comes_next_has_waited_no_longer_than_a_session(
+def test_the_next_waiter_waits_no_longer_than_a_session(
     short_url: str, rival: Client, own_name: str
 ) -> None:
     lag.watch()
@@ -159,7 +159,7 @@ def test_whoever_comes_next_has_waited_no_longer_than_a_session(
     print(figures("simple: after the holders were killed and stopped", waited))
 
 
-def test_what_nobody_renews_ends_from_our_side(
+def test_a_hold_without_renewal_is_ended_by_its_own_client(
     face: Face, zookeeper_url: str, rival: Client, own_name: str
 ) -> None:
     async def play() -> None:

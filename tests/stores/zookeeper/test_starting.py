@@ -102,7 +102,7 @@ def test_a_task_tries_again_and_leaves_no_connection(
     nothing_left()
 
 
-def test_a_thread_hears_of_a_connection_that_another_one_has_heard_of(
+def test_a_thread_notices_a_connection_that_another_thread_noticed(
     new_client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = new_client()._ctx.store._port  # type: ignore[attr-defined]

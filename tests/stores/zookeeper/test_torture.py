@@ -23,7 +23,7 @@ TURN_S = 0.002
 RECIPES = ("kazoo", "simple") if FULL else ("kazoo",)
 
 
-def test_a_server_that_is_killed_under_load_lets_nobody_overlap(
+def test_a_server_killed_under_load_causes_no_overlap(
     new_zookeeper: Callable[..., ZooKeeperServer],
 ) -> None:
     # Given workers that are killed and stopped, on a server that is killed now and then

@@ -33,7 +33,7 @@ from tests.stores.zookeeper.conftest import MakeClient
         ("zookeeper://a?prefix=/p/q/", "a:2181", "/p/q"),
     ],
 )
-def test_a_url_says_where_the_lines_are(text: str, hosts: str, root: str) -> None:
+def test_a_url_names_the_hosts_and_the_root_of_the_lines(text: str, hosts: str, root: str) -> None:
     found = settings(find(text)[1])
     assert (found.hosts, found.root) == (hosts, root)
     assert (found.session, found.recipe, found.acl) == (30.0, "kazoo", "open")
@@ -126,7 +126,7 @@ def test_a_chroot_is_made_if_it_is_not_there(
         assert new_client(text).inspect("x") == []
 
 
-def test_a_given_client_lends_its_settings_and_stays_as_it_is(
+def test_a_given_client_supplies_its_settings_and_stays_unchanged(
     shared_zookeeper: ZooKeeperServer, own_name: str
 ) -> None:
     given = KazooClient(
@@ -167,7 +167,7 @@ def test_a_server_that_is_not_there_is_unavailable_in_time() -> None:
             client.lock("x").acquire(timeout=0.3)
 
 
-def test_a_session_that_the_servers_do_not_give_is_an_error_that_names_theirs(
+def test_a_session_that_is_too_long_is_an_error_with_the_servers_limit(
     zookeeper_url: str, new_client: MakeClient
 ) -> None:
     client = new_client(f"{zookeeper_url}?session=90")
@@ -183,7 +183,7 @@ def test_a_lease_is_shorter_than_the_session(zookeeper_url: str, new_client: Mak
         assert hold.extend(20) <= 2.5
 
 
-def test_a_lease_that_nobody_renews_is_the_longest_unless_a_longer_one_is_asked_for(
+def test_a_lease_without_renewal_is_the_longest_that_the_store_allows(
     zookeeper_url: str, new_client: MakeClient, own_name: str
 ) -> None:
     url = f"{zookeeper_url}?session=4"
@@ -227,7 +227,7 @@ def test_a_server_that_comes_late_is_found(
         assert got
 
 
-def test_without_kazoo_it_says_what_to_install(zookeeper_url: str) -> None:
+def test_without_kazoo_the_error_names_the_package(zookeeper_url: str) -> None:
     code = (
         "import sys; sys.modules['kazoo'] = None\n"
         "import holdfast\n"

@@ -169,7 +169,7 @@ def test_tries_at_once_on_a_free_lock_never_all_fail(new_client: MakeClient, own
         held[0].release()  # type: ignore[attr-defined]
 
 
-def test_a_hold_that_nobody_renews_ends_from_our_side(
+def test_an_unrenewed_hold_is_ended_by_its_own_client(
     face: Face, zookeeper_url: str, own_name: str, other: Client
 ) -> None:
     async def play() -> None:
@@ -212,7 +212,7 @@ def test_a_join_that_is_sent_again_enters_once(new_client: MakeClient, own_name:
     assert _claims(client, own_name) == 1
 
 
-def test_a_waiter_whose_session_is_lost_stands_in_line_again(
+def test_a_waiter_whose_session_is_lost_enters_the_line_again(
     new_client: MakeClient, short_url: str, own_name: str
 ) -> None:
     client, rival = new_client(short_url), new_client()

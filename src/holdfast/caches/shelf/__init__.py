@@ -1,1 +1,1 @@
-"""Mappings as caches. Their lock stands in ``blocking``."""
+"""Mappings as caches. Their lock is in ``blocking``."""

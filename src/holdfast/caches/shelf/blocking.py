@@ -1,4 +1,4 @@
-"""A mapping as a cache: a lock around it, and an end to each value."""
+"""A mapping as a cache: with a lock, and an end for each value."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from ...runtime.blocking import boottime
 from ..base import Adapter
 
-#: One for all mappings: each is held for a moment only, and two guards may share one.
+#: One lock for all mappings: each call holds it only for a moment, and two guards can share one.
 _lock = threading.Lock()
 
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()  # another thread of our parent's may have held it
+    _lock = threading.Lock()  # another thread of the parent can have held it
 
 
 if sys.platform != "win32" and hasattr(os, "register_at_fork"):
@@ -25,7 +25,7 @@ if sys.platform != "win32" and hasattr(os, "register_at_fork"):
 
 
 class Shelf(Adapter):
-    """A mapping as a cache: each value with the moment at which it expires."""
+    """A mapping as a cache: each value with the time at which it expires."""
 
     def get(self, key: str) -> Any:
         """The bytes that were set, or None."""
@@ -40,7 +40,7 @@ class Shelf(Adapter):
             return None
 
     def set(self, key: str, data: bytes, seconds: int) -> None:
-        """Keep them for so long."""
+        """Keep the bytes for about ``seconds`` seconds."""
         with _lock:
             self._cache[key] = (data, boottime() + seconds)
 

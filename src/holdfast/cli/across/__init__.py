@@ -1,7 +1,7 @@
 """A hold across several commands: one command takes it, others renew, inspect and release it.
 
-Its token proves that the hold is theirs. No process of ours lives in between, so the hold ends with
-its ttl.
+They need its token. No process of holdfast runs between the commands, so the hold ends with its
+ttl.
 """
 
 from __future__ import annotations

@@ -11,16 +11,16 @@ QUITTING = ("INT", "TERM", "HUP", "QUIT")
 
 
 class Ended(KeyboardInterrupt):
-    """A signal arrived that ends the command."""
+    """A signal that ends the command has arrived."""
 
     number = 0
 
 
 class Ending:
-    """Ends the command when a signal arrives: at once in line, and between two steps afterwards.
+    """Ends the command when a signal arrives: immediately in line, later between two steps.
 
-    From the first token on, a signal is only noted, and ``look`` raises it between two steps. A
-    step that stops midway leaves a hold that no client can release. And a command that has
+    From the first token on, a signal is only noted, and ``look`` raises it between two steps,
+    because a step that stops midway leaves a hold that no client can release. A command that has
     completed its hold must not end with the status of a signal.
     """
 
@@ -52,9 +52,9 @@ class Ending:
 
     @contextlib.contextmanager
     def at_once(self) -> Generator[None]:
-        """Run a step that may block without a time limit.
+        """Run a step that can block without a time limit.
 
-        One signal ends the step; a further one doesn't interrupt what follows.
+        One signal ends the step; another one doesn't interrupt the steps that follow.
         """
         self._noting = False
         try:

@@ -37,7 +37,7 @@ def held(options: argparse.Namespace) -> int:
                 failed = codes.explain(failure)
         if options.command == "release" and not failed:
             tokens.remove(options)
-    print("".join(said), end="")  # last, because printing may fail
+    print("".join(said), end="")  # last, because printing can fail
     return failed or lost
 
 
@@ -45,11 +45,11 @@ def _renew(client: Client, options: argparse.Namespace, passed: token.Passed) ->
     ctx = client._ctx
     ttl = across.length(ctx.store, options.ttl or passed.claim.spec.ttl)
     run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
-    return _check(client, options, passed)  # the time left may be longer than `ttl`
+    return _check(client, options, passed)  # the time left can be longer than `ttl`
 
 
 def _check(client: Client, options: argparse.Namespace, passed: token.Passed) -> str:
-    """Return the output: that the lock is held, and for how long by the store's clock."""
+    """Return the output for a held lock: the time left, by the store's clock."""
     left = run_sync(across.find(client._ctx, passed)).expires_in
     name, fence = passed.claim.spec.name, passed.fence
     if options.json:

@@ -1,8 +1,8 @@
 """``holdfast acquire`` and ``pick``: take a lock, leave it held, and print its token.
 
-Between the grant and the output of the token, no other process could release the lock. So the lock
-is acquired with a short ttl, and gets the wanted ttl after the output. An `acquire` that is killed
-before that costs other clients no more than the short ttl.
+Between the grant and the output of the token, no other process can release the lock. So the lock is
+acquired with a short ttl, and gets the wanted ttl after the output. An `acquire` that is killed
+before that delays other clients for the short ttl at most.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .wait import pauses
 if TYPE_CHECKING:
     from ...core.context import Context
 
-#: The lease until the token is out, seconds.
+#: The lease until the token is printed, seconds.
 UNTOLD_S = 6.0
 
 
 def take(options: argparse.Namespace) -> int:
-    """Acquire, hand out the tokens, extend the leases; return the exit status."""
+    """Acquire, output the tokens, extend the leases; return the exit status."""
     if options.command == "acquire" and (wrong := _wrong(options)):
         say(f"{wrong} (see holdfast acquire --help)")
         return codes.USAGE
@@ -46,7 +46,7 @@ def take(options: argparse.Namespace) -> int:
     try:
         return _take(options, ending)
     finally:
-        ending.note()  # the outcome is known, and must be reported
+        ending.note()  # the result is final, so the exit status must report it
 
 
 def _take(options: argparse.Namespace, ending: Ending) -> int:
@@ -66,19 +66,19 @@ def _take(options: argparse.Namespace, ending: Ending) -> int:
 
 
 def _wrong(options: argparse.Namespace) -> str:
-    """Return why these names can't be taken together; empty if they can."""
+    """Return why these names can't be acquired together; empty if they can."""
     names = options.several
     if len(names) > 1 and not options.all:
         return (
-            "several names: say --all to take all of them or none, or `holdfast pick` to take the "
-            "first that is free"
+            "several names: add --all to acquire all of them or none, or use `holdfast pick` to "
+            "acquire the first that is free"
         )
     twice = next((name for name in names if names.count(name) > 1), None)
     return f"{twice!r} is named twice: name each lock once" if twice is not None else ""
 
 
 def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Hold]:
-    """Return the holds; none, and a message, if a name is busy for longer than we may wait."""
+    """Return the holds; none, after a message, if a name stays busy until the time-out."""
     terms: dict[str, Any] = {"ttl": ttl}
     if options.command == "pick":
         return _first_free(client, options, terms)
@@ -90,9 +90,9 @@ def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Ho
 
 
 def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> list[Hold]:
-    """Take the first of several names that is free.
+    """Acquire the first of several names that is free.
 
-    Waiting means to try all of them again: a place in each line would take more than one of them.
+    It polls all of them: a place in each line could acquire more than one.
     """
     which = ", ".join(map(repr, options.several))
     words = f"waiting for one of {which}: all are busy"
@@ -142,7 +142,7 @@ def _hand_out(
 
 
 def _give_back(ctx: Context, detached: list[token.Passed]) -> None:
-    """Release the holds; stop if the store is away, as each would take as long as the first."""
+    """Release the holds; stop if the store is unreachable, as each release would time out."""
     for passed in detached:
         try:
             run_sync(across.release(ctx, passed))
@@ -172,7 +172,7 @@ def _line(options: argparse.Namespace, owner: str, passed: token.Passed, shown: 
 
 
 def _caller() -> str:
-    """Return the owner that others see: user, host, and the command of the calling shell."""
+    """Return the default owner: user, host, and process and command of the calling shell."""
     try:
         user = getpass.getuser()
     except (ImportError, KeyError, OSError):  # this user has no name

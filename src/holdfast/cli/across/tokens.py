@@ -1,7 +1,7 @@
-"""Sources and targets of tokens: stdout, stdin, the environment, or a file; one token a line.
+"""Sources and targets of tokens: stdout, stdin, the environment, or a file; one token per line.
 
-A token is enough to use its hold. So a token file is made for its owner alone, and never through a
-link, and a token file that others may read is refused.
+A token is enough to use its hold. So a token file is created for its owner alone, and never through
+a link. A token file that others may read is refused.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ...errors import ConfigError
 from ..text import say
 
 ENV = "HOLDFAST_TOKEN"
-#: The most characters that the tokens of one command may have. `acquire` writes fewer.
+#: Maximum characters of the tokens of one command. `acquire` writes fewer.
 LENGTH_MAX = 1 << 24
-#: Where the system knows these flags: no link, no inheritance, no wait for the writer of a pipe.
+#: Where the system has these flags: no link, no inheritance, no wait for the writer of a pipe.
 _CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 
 
 class NoToken(Exception):
-    """There is no token, or the text is no token; the message explains what is needed."""
+    """There is no token, or the text isn't a token; the message explains what is needed."""
 
 
 def read(options: argparse.Namespace) -> list[token.Passed]:
-    """Return the hold behind each token that a command was given."""
+    """Return the hold of each token that the command was given."""
     text = _text(options)
     try:
         return _each(text)
@@ -38,11 +38,11 @@ def read(options: argparse.Namespace) -> list[token.Passed]:
 
 
 def _each(text: str) -> list[token.Passed]:
-    """Return the hold behind each token of a text; ``ConfigError`` if one of them is none."""
+    """Return the hold of each token of a text; ``ConfigError`` if a word isn't a token."""
     if len(text) > LENGTH_MAX:
-        raise ConfigError("this is too long to be tokens; hand over what `holdfast acquire` wrote")
+        raise ConfigError("this text is too long for tokens; give what `holdfast acquire` wrote")
     words = text.split() or [""]
-    found: dict[str, token.Passed] = {}  # once each: a second release would find that it has ended
+    found: dict[str, token.Passed] = {}  # once each: a second release would fail
     for number, word in enumerate(words, 1):
         try:
             found[word] = token.read(word)
@@ -55,7 +55,7 @@ def _each(text: str) -> list[token.Passed]:
 def _text(options: argparse.Namespace) -> str:
     given, path = options.token, options.token_file
     if given is not None and path is not None:
-        raise NoToken("give either --token-file or a token, and not both")
+        raise NoToken("give either --token-file or a token")
     if "-" in (given, path):
         return _from_stdin()
     if path is not None:
@@ -65,7 +65,7 @@ def _text(options: argparse.Namespace) -> str:
         return str(given)
     if not os.environ.get(ENV):
         raise NoToken(
-            f"there is no token: name --token-file, set ${ENV}, or write it to stdin and say -"
+            f"there is no token: give --token-file, set ${ENV}, or give - and write it to stdin"
         )
     return os.environ[ENV]
 
@@ -85,11 +85,11 @@ def _from_file(path: str) -> str:
     try:
         seen = os.fstat(fd)
         if not stat.S_ISREG(seen.st_mode):
-            raise NoToken(f"the token file {path!r} is no file")
+            raise NoToken(f"the token file {path!r} is not a regular file")
         if os.name == "posix" and seen.st_mode & 0o077:
             raise ConfigError(
-                f"others may read or change the token file {path!r}, and whoever has the token has "
-                "the hold: let its owner alone have it (chmod u=rw,go=)"
+                f"other users may read or change the token file {path!r}, and the token is enough "
+                "to use the hold: restrict the file to its owner (chmod u=rw,go=)"
             )
         with open(fd, "rb", closefd=False) as file:
             return file.read(LENGTH_MAX + 1).decode(errors="replace")
@@ -109,32 +109,32 @@ def remove(options: argparse.Namespace) -> None:
 
 
 class File:
-    """A token file that this command makes, for its owner alone."""
+    """A token file that this command creates, for its owner alone."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.made = False
 
     def require_absent(self) -> None:
-        """Refuse a path that exists or has no folder, before anything is acquired."""
+        """Refuse a path that exists, or whose folder doesn't, before anything is acquired."""
         if not os.path.isdir(os.path.dirname(self.path) or "."):
-            raise self._unmade("its folder isn't there")
+            raise self._unmade("its folder doesn't exist")
         if not os.path.lexists(self.path):
             return
-        how = "End that one with `holdfast release --if-held --token-file`"
+        how = "Release its hold with `holdfast release --if-held --token-file`"
         try:
             _each(_from_file(self.path))
         except NoToken:
-            how = "It has no token in it, so remove it if it is yours"
+            how = "It contains no token, so remove it if it is yours"
         except ConfigError as wrong:
-            how = f"It is none: {wrong}. Remove it if it is yours"
+            how = f"It is not a token file: {wrong}. Remove it if it is yours"
         raise ConfigError(
-            f"{self.path!r} is there already: a token file is made once. {how}, or name "
+            f"{self.path!r} exists already, and a token file is never overwritten. {how}, or name "
             "another file"
         )
 
     def write(self, text: str) -> None:
-        """Make the file, with the tokens in it."""
+        """Create the file, with the tokens in it."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL
         try:
             fd = os.open(self.path, flags, 0o600)
@@ -146,26 +146,26 @@ class File:
         self.made = True
         try:
             if sys.platform != "win32":
-                os.fchmod(fd, 0o600)  # in spite of the umask
+                os.fchmod(fd, 0o600)  # whatever the umask is
             rest = memoryview(text.encode())
             while rest:
                 rest = rest[os.write(fd, rest) :]
         except OSError as wrong:
             raise OSError(
                 f"the token file {self.path!r} can't be written: {_why(wrong)}. Nothing is held; "
-                "make room, or name a file on another disk"
+                "free some space, or name a file on another disk"
             ) from None
         finally:
             os.close(fd)
 
     def _unmade(self, why: str) -> ConfigError:
         return ConfigError(
-            f"the token file {self.path!r} can't be made: {why}. Name a file in a folder that is "
-            "there and that you may write to"
+            f"the token file {self.path!r} can't be created: {why}. Name a file in a folder that "
+            "exists and that you may write to"
         )
 
     def remove(self) -> None:
-        """Remove the file again, if this object made it."""
+        """Remove the file, if this object created it."""
         if self.made:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)

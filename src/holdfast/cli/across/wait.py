@@ -1,4 +1,4 @@
-"""``holdfast wait``: wait until a name is free, without taking it."""
+"""``holdfast wait``: wait until a name is free, without acquiring it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .. import origin
 from ..text import say
 from ..waiting import SAY_AFTER_S, Waiting
 
-#: The pause between two looks, seconds. It doubles: after a long wait a short delay costs little.
+#: The first and the longest pause between two polls, seconds. Each pause doubles the last one.
 PAUSE_S, PAUSE_S_MAX = 0.02, 0.5
 
 
@@ -32,7 +32,7 @@ def wait(options: argparse.Namespace) -> int:
 
 
 def pauses(options: argparse.Namespace, tell: Callable[[], None]) -> Iterator[float]:
-    """Yield the pause that follows each look, until the time to wait has ended; the last is 0.
+    """Yield the pause after each poll, until the time-out; the last one is 0.
 
     After ``SAY_AFTER_S`` seconds of waiting, ``tell`` is called once.
     """

@@ -1,6 +1,6 @@
 """``holdfast demo``: nine processes, one lock, one ledger; shown, checked and drawn.
 
-Nothing in it is simulated: the processes, the files, the signals and the times are real.
+Nothing is simulated: the processes, the files, the signals and the times are real.
 
     stage     the folder, the verdict, the end        worker    the work of each process
     story     the three acts, with their messages     ledger    the entries, and their audit
@@ -14,7 +14,7 @@ import argparse
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Run the demo; return 0 if everything is as promised, 1 if not. It leaves no process."""
+    """Run the demo; return 0 if every promise was kept, 1 if not. It leaves no process."""
     from .stage import play  # because the tree of options imports this package
 
     return play(options.keep)

@@ -1,7 +1,7 @@
 """The crew: worker processes, the pipes to them, and the signals that kill or stop them.
 
-The processes are forked, not spawned, so that they run wherever this one does and are there in
-milliseconds. They are forked before this process has a lock, a thread or a client.
+The processes are forked, not spawned: this needs no import and takes only milliseconds. They are
+forked before this process has a lock, a thread or a client.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from . import worker
 from .history import Event, What
 from .worker import Order
 
-#: Every step of the story takes less than this many seconds, unless something is wrong.
+#: Maximum seconds of a step of the story; a longer step is a failure.
 PATIENCE_S = 20.0
-#: A worker that has nothing to do exits well before this, in milliseconds; seconds.
+#: Maximum seconds for the exit of an idle worker, which takes only milliseconds.
 DISMISS_S = 2.0
 
 
 class StoryError(Exception):
-    """The story can't continue: a worker failed, died unasked, or didn't do its part in time."""
+    """The story can't continue: a worker failed, ended unexpectedly, or was too slow."""
 
 
 class Member(NamedTuple):
-    """One worker, as the story sees it."""
+    """The process of one worker, and the pipe to it."""
 
     process: BaseProcess
     pipe: Connection
@@ -66,12 +66,12 @@ class Crew:
         return self.members[name].process.pid or 0
 
     def send(self, name: str, order: Order | None = None) -> None:
-        """Give a worker an order; without one, make it continue at its ``gate``, or exit."""
-        with contextlib.suppress(BrokenPipeError):  # then the end of its events shows this, and why
+        """Send a worker an order; without one, make it continue at its ``gate``, or exit."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended, which `listen` reports
             self.members[name].pipe.send(order)
 
     def note(self, what: What, name: str = "", at: float | None = None, text: str = "") -> Event:
-        """Add what this process did itself to the history."""
+        """Add an act of this process to the history."""
         event = Event(boottime() if at is None else at, name, what, text=text)
         self.events.append(event)
         return event
@@ -79,7 +79,7 @@ class Crew:
     def listen(self, doing: str) -> Iterator[Event]:
         """Yield events as they come, until the caller leaves the loop.
 
-        ``StoryError`` if a worker fails or ends unasked, or if no event comes for ``PATIENCE_S``.
+        ``StoryError`` if a worker fails or ends unexpectedly, or without events for ``PATIENCE_S``.
         """
         while True:
             while self._unheard:
@@ -113,24 +113,24 @@ class Crew:
                 yield pipe.recv()
         except (EOFError, ConnectionResetError):
             if not any(e.what is What.KILLED and e.worker == name for e in self.events):
-                raise StoryError(f"{name} (process {pid}) ended unasked") from None
+                raise StoryError(f"{name} (process {pid}) ended unexpectedly") from None
             pipe.close()
 
     def kill(self, name: str) -> Event:
-        """Kill a worker with -9. Returns when it is dead; the event's time is before the signal."""
+        """Kill a worker with -9, and wait for its end; the event's time is before the signal."""
         event = self.note(What.KILLED, name)
         self.members[name].process.kill()
         self.members[name].process.join()
         return event
 
     def stop(self, name: str) -> None:
-        """Freeze a worker with SIGSTOP. Returns when it has stopped."""
+        """Freeze a worker with SIGSTOP, and wait until it has stopped."""
         self.note(What.STOPPED, name)
         os.kill(self.pid(name), signal.SIGSTOP)
         os.waitpid(self.pid(name), os.WUNTRACED)
 
     def resume(self, name: str) -> None:
-        """Wake a frozen worker with SIGCONT."""
+        """Continue a frozen worker with SIGCONT."""
         self.note(What.CONTINUED, name)
         os.kill(self.pid(name), signal.SIGCONT)
 
@@ -139,7 +139,7 @@ class Crew:
         return self
 
     def __exit__(self, failure: object, *more: object) -> None:
-        """End all workers; if all went well, idle ones first have time to exit by themselves."""
+        """End all workers. Without a failure, idle workers first get time to exit normally."""
         for name in [] if failure else self.alive():
             self.send(name)
         for member in [] if failure else self.members.values():

@@ -1,8 +1,7 @@
-"""The measured events, and the result: the waits and the holds, with start and end.
+"""The measured events, and the waits and holds that follow from them.
 
-Every time is read from the machine's monotonic clock, by the process to which the event happens,
-when it happens; all processes of one machine share that clock. Nothing is drawn or claimed that
-isn't derived from these events.
+Each process reads the time of its events from the machine's monotonic clock, which all processes of
+the machine share. All results and drawings come from these events.
 """
 
 from __future__ import annotations
@@ -47,13 +46,12 @@ class Event(NamedTuple):
     entry: Entry | None = None
 
 
-#: The events that begin a span of time, with what the worker does in it; below, the events that end
-#: one.
+#: The events that begin a span of time, with its state; below, the events that end one.
 STATES = {
     What.HELD: "holds",
     What.ASKED: "waits",
     What.STOPPED: "frozen, its lease runs",
-    What.EXPIRED: "frozen, its lease is over",
+    What.EXPIRED: "frozen, its lease has expired",
 }
 _ENDS = (What.LEAVING, What.KILLED, What.CONTINUED)
 #: The single moments that get a mark.
@@ -91,22 +89,22 @@ class Scene(NamedTuple):
         return sorted(whole.values(), key=lambda s: s.start)
 
     def hand_offs(self) -> list[float]:
-        """Return the seconds from each hold's end to the next one's start, if that was waiting."""
+        """Return the seconds from a hold's end to the start of the next, if that waited."""
         asked = {s.fence: s.start for s in self.spans if s.state is What.ASKED}
         pairs = pairwise(self.holds())
         return [b.start - a.end for a, b in pairs if asked.get(b.fence, math.inf) < a.end]
 
     def overlaps(self) -> list[str]:
-        """Return where two workers held the lock at the same time, in words; none is right."""
+        """Return the times at which two workers held the lock, in words; there must be none."""
         return [
-            f"{b.worker} held the lock {(a.end - b.start) * 1000:.1f} ms before {a.worker} left it"
+            f"{b.worker} got the lock {(a.end - b.start) * 1000:.1f} ms before {a.worker} lost it"
             for a, b in pairwise(self.holds())
             if b.start < a.end
         ]
 
 
 def scenes(events: Iterable[Event]) -> list[Scene]:
-    """Return the scenes of the story; a scene begins when its first worker does something."""
+    """Return the scenes of the story; a scene begins with the first event of a worker."""
     parts: list[tuple[str, list[Event]]] = []
     for event in sorted(events, key=lambda e: e.at):
         if event.what is What.SCENE:
@@ -134,5 +132,5 @@ def _spans(worker: str, events: list[Event]) -> Iterator[Span]:
 
 
 def workers(events: Iterable[Event]) -> list[str]:
-    """Return all workers that did something, by name."""
+    """Return the names of all workers with events, sorted."""
     return sorted({event.worker for event in events if event.worker})

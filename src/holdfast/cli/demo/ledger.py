@@ -1,10 +1,10 @@
-"""The ledger: one line per entry, each balance built on the one before, and its audit.
+"""The ledger: one line per entry, each balance built on the last one; and its audit.
 
     number amount balance worker fence memo
          1     40      40     w4 1763737731000013 deposit
 
-A writer has to read the balance first. So two holders at once, a lost line or a line from an
-earlier holder show as a gap that a reader can find with a pencil.
+A writer must read the balance first. So two holders at the same time, a lost line, or a line from
+an earlier holder leave a gap that a reader can find by adding up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 def read(line: bytes) -> Entry:
-    """Return the entry on a line; ``ValueError`` if it is none."""
+    """Return the entry on a line; ``ValueError`` if it isn't an entry."""
     number, amount, balance, worker, fence, memo = line.decode("ascii").split(maxsplit=5)
     if not memo.endswith("\n"):
         raise ValueError("the line has no end")
@@ -48,10 +48,11 @@ def follow(data: bytes, worker: str, fence: int, coins: int, memo: str = "") -> 
 
 
 def audit(data: bytes, promised: Iterable[Entry], pardoned: Iterable[int] = ()) -> list[str]:
-    """Return what is wrong with these contents, in words; nothing if they are right.
+    """Return the errors in these contents, in words.
 
-    ``promised`` are the entries that workers report as written: each must be there, once, and
-    nothing else. An entry under a ``pardoned`` fence may be there or not: its writer was killed.
+    ``promised`` are the entries that workers report as written: the ledger must contain each of
+    them once, and nothing else. An entry under a ``pardoned`` fence can be missing, because its
+    writer was killed.
     """
     wrong = []
     found: list[Entry] = []
@@ -71,6 +72,6 @@ def audit(data: bytes, promised: Iterable[Entry], pardoned: Iterable[int] = ()) 
         found.append(entry)
         last = entry
     there, told, pardoned = Counter(found), Counter(promised), frozenset(pardoned)
-    for what, entries in ("nobody says that he wrote", there - told), ("missing", told - there):
+    for what, entries in ("reported by no worker", there - told), ("missing", told - there):
         wrong += [f"{what}: {e.line()[:60]!r}" for e in entries if e.fence not in pardoned]
     return wrong

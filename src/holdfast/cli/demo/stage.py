@@ -20,12 +20,12 @@ from .voice import Voice
 
 def play(keep: bool) -> int:
     """Run, check and draw the story; return the exit status. After a failure the folder stays."""
-    Ending()  # SIGTERM and SIGHUP end it as Ctrl-C does
+    Ending()  # SIGTERM and SIGHUP end it like Ctrl-C
     try:
         folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-")).resolve()
     except OSError as wrong:
         raise ConfigError(
-            f"no folder can be made for the demo ({wrong.strerror}); "
+            f"no folder can be created for the demo ({wrong.strerror}); "
             "set TMPDIR to a folder that you may write to"
         ) from None
     voice = Voice()
@@ -41,7 +41,7 @@ def play(keep: bool) -> int:
         voice.say(timeline.legend(voice))
     except StoryError as wrong:
         right, keep = False, True
-        voice.say(f"The story can't go on: {wrong}", "!")
+        voice.say(f"The demo can't continue: {wrong}", "!")
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -51,15 +51,15 @@ def play(keep: bool) -> int:
 
 
 def tell(voice: Voice, folder: Path) -> tuple[list[Event], bool]:
-    """Run the three acts and the verdict; return the events, and whether all was as promised."""
+    """Run the three acts and the verdict; return the events, and True if all promises were kept."""
     store, path = folder / "locks.db", folder / "ledger.txt"
-    with Client(store) as client:  # to fail here, and not in a worker, if nothing can be locked
+    with Client(store) as client:  # to fail here, not in a worker, if the store can't be used
         client.inspect()
     path.touch()
     voice.head("holdfast: nine processes, one lock, one ledger")
     voice.say(
-        "All of it happens now: real processes, files, signals and times. The locks live in one "
-        "SQLite file; no server runs."
+        "Everything is real: processes, files, signals and times. The locks are in one SQLite "
+        "file; no server runs."
     )
     with Crew(SIZE, store, path) as crew, Client(store, label="story") as client:
         story = Story(crew, client, path, voice)
@@ -72,23 +72,23 @@ def tell(voice: Voice, folder: Path) -> tuple[list[Event], bool]:
         for text in wrong:
             voice.say(f"WRONG: {text}", "!")
         right = right and not wrong
-    voice.say("All is as promised." if right else "SOMETHING IS WRONG, see above.")
+    voice.say("All promises were kept." if right else "SOMETHING IS WRONG, see above.")
     return events, right
 
 
 def _verdict(events: list[Event], data: bytes, story: Story) -> Iterator[tuple[str, list[str]]]:
-    """Yield every promise, with what is wrong with it."""
+    """Yield every promise, with its violations."""
     faults = ledger.audit(data, [e.entry for e in events if e.entry], story.pardoned)
-    whole = "each balance made from the one before, fences rising, nothing torn, each promised one"
+    whole = "each balance follows from the last one, fences rise, and no line is torn, missing"
     entries = len(data.splitlines())
-    yield f"The ledger, line by line: {entries} entries without a gap, {whole} there, once", faults
+    yield f"The ledger, line by line: {entries} entries without a gap; {whole} or repeated", faults
     holds = [e for e in events if e.what is What.HELD]
     falling = [
         f"{b.worker} got fence {b.fence} after {a.worker} had got {a.fence}"
         for a, b in pairwise(holds)
         if b.fence <= a.fence
     ]
-    yield f"{len(holds)} holds, and each had a greater fence than the one before", falling
+    yield f"{len(holds)} holds, and each had a greater fence than the last one", falling
     together = [text for scene in scenes(events) for text in scene.overlaps()]
     yield "At no moment did two workers hold the lock", together
-    yield "Everybody was served in turn, and a late write was refused", story.wrong
+    yield "All workers got the lock in order, and a late write was refused", story.wrong

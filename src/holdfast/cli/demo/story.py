@@ -1,4 +1,4 @@
-"""The three acts of the demo: a line, a killed holder, a frozen holder. Shown as they happen."""
+"""The three acts of the demo: a line, a killed holder, a frozen holder; printed as they happen."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from .worker import NAME, Order
 
 SIZE = 9
 ROUNDS = 2
-#: The time that a worker needs for an entry, seconds: long enough to be seen in the timeline.
+#: The time of the work on an entry, seconds: long enough to be visible in the timeline.
 WORK_S = 0.07
-#: The lease of the worker that is frozen: the others have to wait for its end.
+#: The lease of the frozen worker, seconds: the others must wait for its end.
 SHORT_TTL_S = 1.0
-#: An entry of this length takes long enough to write that its writer can be killed meanwhile.
+#: The length of an entry whose write is slow enough to kill its writer in it.
 LONG_BYTES = 16 << 20
-#: Others write this number of entries before the frozen worker is woken.
+#: The number of entries of other workers before the frozen worker continues.
 WAKE_AFTER = 3
 _LOOK_S = 0.002
 
 
 class Story:
-    """One run of the demo: the crew, the store as any client sees it, and the faults."""
+    """One run of the demo: the crew, a client of the store, and the faults."""
 
     def __init__(self, crew: Crew, client: Client, path: Path, voice: Voice) -> None:
         self._crew = crew
         self._client = client
         self._path = path
         self._voice = voice
-        #: What differed from the promises, in words.
+        #: The violations of the promises, in words.
         self.wrong: list[str] = []
-        #: The fences of killed writers: they got no reply, so their entry may be there or not.
+        #: The fences of killed writers: they got no reply, so their entry can be there or not.
         self.pardoned: list[int] = []
 
     def tell(self) -> None:
@@ -52,22 +52,22 @@ class Story:
         crew, voice = self._crew, self._voice
         voice.head("1  Nine wait in line")
         voice.say(
-            f"Each writes {ROUNDS} entries into one ledger, with a hold of its own for each. The "
-            "new balance is made from the old one, so two at once would spoil it. The fence is a "
-            "number that grows with every hold: the ledger refuses a smaller one than it has seen."
+            f"Each writes {ROUNDS} entries into one ledger, with a new hold for each entry. A new "
+            "balance is computed from the last one, so two writers at the same time would corrupt "
+            "it. The fence is a number that grows with each hold: the ledger refuses older ones."
         )
         line = self._line_up("Nine workers wait in line", Order(ROUNDS, pause=WORK_S, gate=True))
-        voice.say(f"{line[0]} has the lock. Behind it, in this order: {' '.join(line[1:])}")
+        voice.say(f"{line[0]} holds the lock. Behind it, in this order: {' '.join(line[1:])}")
         crew.send(line[0])
         served = [e.worker for e in self._entries(SIZE) if e.what is What.WROTE]
         in_turn = served[:SIZE] == line and len(served) == SIZE * ROUNDS
         if not in_turn:
-            self.wrong.append(f"in line stood {' '.join(line)}; served were {' '.join(served)}")
+            self.wrong.append(f"the line was {' '.join(line)}; the holders were {' '.join(served)}")
         scene = scenes(crew.events)[-1]
         passed = scene.hand_offs()
         voice.say(
-            f"{len(served)} entries in {scene.end - scene.start:.1f} s, everybody "
-            f"{'in turn' if in_turn else 'OUT OF TURN'}. From one worker to the next the lock "
+            f"{len(served)} entries in {scene.end - scene.start:.1f} s, all workers "
+            f"{'in turn' if in_turn else 'OUT OF TURN'}. A hand-off from one worker to the next "
             f"took {ms(median(passed))} (median; the slowest {ms(max(passed))}).",
             "+" if in_turn else "!",
         )
@@ -78,8 +78,8 @@ class Story:
         title = "A holder is killed with -9"
         victim, *others = self._line_up(title, Order(gate=True, bytes=LONG_BYTES))
         voice.say(
-            f"{victim} has the lock, with a lease of {Order().ttl:g} s, and starts to write an "
-            f"entry of {_mib(LONG_BYTES)}. {len(others)} wait behind it."
+            f"{victim} holds the lock, with a lease of {Order().ttl:g} s, and starts to write an "
+            f"entry of {_mib(LONG_BYTES)}. {len(others)} workers wait behind it."
         )
         self.pardoned.append(self._held(victim).fence)
         before = self._size()
@@ -94,9 +94,9 @@ class Story:
             "x",
         )
         voice.say(
-            f"{heir.worker} has the lock {ms(heir.at - killed.at)} later. The kernel tells of a "
-            f"death at once, so nobody waits for the end of the lease. {heir.worker} cuts the torn "
-            "entry off and writes its own:",
+            f"{heir.worker} holds the lock {ms(heir.at - killed.at)} later. The kernel reports a "
+            f"death immediately, so no worker waits for the end of the lease. {heir.worker} "
+            "removes the torn entry and writes its own:",
             "+",
         )
         list(self._entries(len(others)))
@@ -104,22 +104,22 @@ class Story:
     def _freeze(self) -> None:
         crew, voice = self._crew, self._voice
         voice.head("3  A holder is frozen")
-        title = "A holder is frozen until its lease is over, then woken"
+        title = "A holder is frozen until its lease has expired, then continued"
         frozen, *others = self._line_up(title, Order(ttl=SHORT_TTL_S, gate=True, blind=True))
         stale = self._held(frozen).fence
         crew.stop(frozen)
         looked = boottime()
         holder = self._client.inspect(NAME, exact=True)[0].holders[0]
         voice.say(
-            f"{frozen} takes the lock with a lease of {SHORT_TTL_S:g} s and the fence {stale}, "
-            "checks that it holds it, and is frozen (SIGSTOP) just before it writes.",
+            f"{frozen} acquires the lock with a lease of {SHORT_TTL_S:g} s and the fence {stale}, "
+            "checks its hold, and is frozen (SIGSTOP) immediately before it writes.",
             "x",
         )
         expired = crew.note(What.EXPIRED, frozen, at=looked + holder.expires_in)
         heir = self._next_holder()
         voice.say(
-            f"Its lease ends, and {ms(heir.at - expired.at)} later {heir.worker} has the lock. "
-            f"{frozen} knows nothing of that.",
+            f"Its lease ends, and {ms(heir.at - expired.at)} later {heir.worker} holds the lock. "
+            f"{frozen} has not noticed this.",
             "+",
         )
         written, refused = 0, 0
@@ -127,7 +127,7 @@ class Story:
             written += event.what is What.WROTE
             refused += event.what is What.REJECTED
             if written == WAKE_AFTER and event.what is What.WROTE:
-                voice.say(f"{frozen} is woken (SIGCONT) and goes on with its write.", "x")
+                voice.say(f"{frozen} is continued (SIGCONT) and does its write.", "x")
                 crew.resume(frozen)
                 crew.send(frozen)
             if event.what is What.REJECTED:
@@ -135,7 +135,7 @@ class Story:
                 crew.send(frozen, Order(pause=WORK_S))
         if refused != 1:
             self.wrong.append(f"the write of {frozen} with the old fence {stale} was not refused")
-        voice.say(f"{frozen} took the lock again, last in line, and then its entry was accepted.")
+        voice.say(f"{frozen} acquired the lock again, last in line, and its entry was accepted.")
 
     # -- the parts ---------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Story:
         return line
 
     def _entries(self, orders: int) -> Iterator[Event]:
-        """Yield what becomes of the entries, and print it at once, until ``orders`` are done."""
+        """Yield and print the result of each entry, until ``orders`` are done."""
         waited = {e.worker: e.took for e in self._crew.events if e.what is What.HELD}
         self._voice.columns()
         for event in self._crew.listen("the workers write their entries"):
@@ -191,7 +191,7 @@ class Story:
         end = boottime() + PATIENCE_S
         while not true():
             if boottime() > end:
-                raise StoryError(f"nothing came of it for {PATIENCE_S:g} s: {doing}")
+                raise StoryError(f"not done within {PATIENCE_S:g} s: {doing}")
             time.sleep(_LOOK_S)
 
 

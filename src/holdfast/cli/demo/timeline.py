@@ -1,7 +1,7 @@
 """The timeline of hand-offs in the terminal: a row for each worker, time from left to right.
 
-A character shows what is true at the middle of its moment. So more than one worker is drawn as the
-holder of a moment only if that was so.
+A character shows the state in the middle of its interval. So two workers are drawn as holders of
+one interval only if both were holders.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def draw(scene: Scene, names: list[str], voice: Voice) -> Iterator[str]:
             if span.worker == name:
                 ends = (span.start, span.end)
                 first, last = (math.ceil((at - scene.start) / per - 0.5) for at in ends)
-                if span.state is What.HELD and first == last:  # too short for this scale, but shown
+                if span.state is What.HELD and first == last:  # show also a very short hold
                     last += 1
                 row[first:last] = _SIGNS[span.state] * (last - first)
         for mark in scene.marks:
@@ -40,6 +40,6 @@ def draw(scene: Scene, names: list[str], voice: Voice) -> Iterator[str]:
 
 
 def legend(voice: Voice) -> str:
-    """Return what the signs mean."""
+    """Return the meaning of the signs."""
     words = {**STATES, **MARKS}
     return "  ".join(f"{voice.signs(sign)} {words[what]}" for what, sign in _SIGNS.items())

@@ -1,4 +1,4 @@
-"""Output of the story: wrapped to the terminal, coloured on a terminal, plain everywhere else."""
+"""Output of the story: wrapped and coloured at a terminal, plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import textwrap
 from ..text import Paint
 from .history import Event
 
-#: The signs in ASCII, and better ones: good, hit by a signal, holds, waits, frozen, lease expired.
+#: The signs in ASCII and in Unicode: good, hit by a signal, holds, waits, frozen, lease expired.
 _PLAIN, _BLOCKS = "+x#.=~", "\u2713\u2717\u2588\u2591\u2592\u254c"
 _COLOURS = {"+": "green", "x": "red", "#": "green", "=": "yellow", "~": "yellow", "!": "red"}
 
 
 class Voice:
-    """Prints the story line by line, at once."""
+    """Prints the story line by line, without buffering."""
 
     def __init__(self) -> None:
         self.width = max(40, min(80, shutil.get_terminal_size((80, 24)).columns))
@@ -59,7 +59,7 @@ class Voice:
 
 
 def ms(seconds: float) -> str:
-    """Return a short time in words.
+    """Return a short time as text.
 
     >>> [ms(s) for s in (0.00042, 0.0042, 0.42, 4.2)]
     ['0.42 ms', '4.2 ms', '420 ms', '4200 ms']

@@ -1,6 +1,6 @@
 """A worker: a separate process that carries out orders and reports its events.
 
-It exits too when its pipe ends, because the story has ended.
+It also exits when its pipe ends, because then the story has ended.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Order(NamedTuple):
     ``rounds``: the number of entries to write, one hold each. ``pause``: the time that the work on
     an entry takes. ``gate``: with the lock, wait for a message before the write. ``blind``: write
     with the fence alone, without another check of the hold. ``bytes``: the length of the memo, for
-    an entry that takes long to write; after it, such a worker keeps the lock until a message comes.
+    a long write; after it, the worker keeps the lock until a message arrives.
     """
 
     rounds: int = 1
@@ -56,7 +56,7 @@ class Worker:
 
     def serve(self) -> None:
         """Carry out orders until there are no more."""
-        # Connected before the story begins, so that it shows the lock and not the opening of files.
+        # Open the files before the story begins, so that its times are those of the lock.
         self._client.inspect(NAME, exact=True)
         self.tell(What.READY)
         while order := self._pipe.recv():
@@ -101,7 +101,7 @@ class Worker:
         return True
 
     def tell(self, what: What, fence: int = 0, text: str = "", **more: Any) -> float:
-        """Report what happened just now; return the time of it."""
+        """Report an event of this moment; return its time."""
         at = boottime()
         self._pipe.send(Event(at, self._name, what, fence, text, **more))
         return at
@@ -110,17 +110,17 @@ class Worker:
 def main(
     name: str, store: Path, path: Path, pipe: Connection, others: Iterable[Connection]
 ) -> None:
-    """The life of a worker process, which begins with ``SIGNALS`` blocked."""
+    """Run a worker process; it starts with ``SIGNALS`` blocked."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    # The story handles Ctrl-C: it reaches the whole group, and one message about it is enough.
+    # The story handles Ctrl-C, which reaches the whole process group: one message is enough.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    for other in others:  # else a worker would keep others from seeing that the story has ended
+    for other in others:  # else other workers wouldn't notice that the story has ended
         other.close()
     worker = Worker(name, store, path, pipe)
     with contextlib.suppress(EOFError, BrokenPipeError):
         try:
             worker.serve()
-        except Exception as wrong:  # whatever it is, the story has to report it
+        except Exception as wrong:  # the story must report any error
             worker.tell(What.FAILED, text=f"{type(wrong).__name__}: {wrong}")

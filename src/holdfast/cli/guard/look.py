@@ -40,16 +40,16 @@ def ls(options: argparse.Namespace) -> int:
     elif not found:
         begin = f" that begins with {visible(options.prefix)}" if options.prefix else ""
         where = origin.beside(options, client.url)
-        print(f"there is no guard{begin} of which anything was counted{where}")
+        print(f"no guard{begin} has any counts{where}")
     else:
         print("\n".join(_table(found)))
     return 0
 
 
 def rows(client: Client, name: str) -> list[str]:
-    """Return the same table for ``holdfast show``: the guard of this name, below a head.
+    """Return the table for ``holdfast show``: the guard of this name, below a head.
 
-    Empty if there is none, or if nothing was counted for it.
+    Empty if there is none, or if it has no counts.
     """
     guards = guards_of(client._ctx.store)
     found = run_sync(guards.survey(name, REQUEST_S, exact=True))
@@ -96,7 +96,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def _told(name: str, tally: GuardCounts, stands: EntryRecord, elsewhere: bool) -> dict[str, Any]:
-    """Return all fields for JSON; what isn't known, or isn't there, is null."""
+    """Return all fields for JSON; a field that is unknown or missing is null."""
     value = {**stands._asdict(), "key": stands.entry.key, "elsewhere": elsewhere}
     del value["entry"]
     gone = ["fresh_in", "stale_in", "cost", "version"]
@@ -108,7 +108,7 @@ def _told(name: str, tally: GuardCounts, stands: EntryRecord, elsewhere: bool) -
 
 def _sum(one: GuardCounts) -> str:
     if not any(one):
-        return "nothing was counted of it"
+        return "it has no counts"
     near = f" ({one.near} in the process)" if one.near else ""
     text = f"{count(one.hits, 'hit')}{near}, {one.stale} stale, {count(one.misses, 'miss')}"
     text += f"; computed {count(one.computes, 'time')}, {count(one.failures, 'failure')}"
@@ -120,15 +120,15 @@ def _story(one: EntryRecord, elsewhere: bool) -> Iterator[str]:
     ages = {
         EntryState.FRESH: f"fresh, stale {due(one.fresh_in)}",
         EntryState.STALE: f"stale for {span(-one.fresh_in)}, served for {span(one.stale_in)} more",
-        EntryState.EXPIRED: f"expired for {span(-one.stale_in)}, kept as a last resort",
+        EntryState.EXPIRED: f"expired for {span(-one.stale_in)}, served only after a time-out",
         EntryState.MISSING: "missing",
     }
     yield f"{what}: {ages[one.state]}"
     if one.state is not EntryState.MISSING:
-        size = "kept in another cache" if elsewhere else count(one.size, "byte")
+        size = "in an external cache" if elsewhere else count(one.size, "byte")
         yield f"  {size}, took {span(one.cost)} to compute, version {one.version}"
     if one.owner:
         yield f"  computed by {visible(one.owner)}, whose lease ends {lapses(one.lease_in)}"
     if one.failures:
-        again = f"tried again {due(one.pause_in)}" if one.pause_in > 0 else "tried again when asked"
+        again = f"retried {due(one.pause_in)}" if one.pause_in > 0 else "retried on demand"
         yield f"  failed {count(one.failures, 'time')} in a row, {again}: {visible(one.reason)}"

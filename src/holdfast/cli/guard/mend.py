@@ -1,4 +1,4 @@
-"""``holdfast guard invalidate``: forget values, so that they are computed again."""
+"""``holdfast guard invalidate``: remove values, so that they are computed again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...sync import Client
 from .. import origin
 from ..text import count, visible
 
-#: There was nothing to forget.
+#: There was no value.
 NOT_DONE = 1
 
 
@@ -32,9 +32,9 @@ def invalidate(options: argparse.Namespace) -> int:
             values = run_sync(guards.read(some, REQUEST_S))
             if any(value is not None and value.data == ELSEWHERE for value in values):
                 raise ConfigError(
-                    f"the values of {options.name} are kept in another cache, which only a program "
-                    "that has it can empty: call the guard's invalidate() there"
+                    f"the values of {options.name} are in an external cache, which this command "
+                    "can't reach: call the guard's invalidate() in a program that uses the cache"
                 )
             done += sum(run_sync(guards.invalidate(some, REQUEST_S)))
-    print(f"{count(done, 'value')} of {visible(options.name)} forgotten")
+    print(f"{count(done, 'value')} of {visible(options.name)} invalidated")
     return 0 if done else NOT_DONE

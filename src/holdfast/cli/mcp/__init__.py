@@ -22,6 +22,6 @@ def mcp(options: argparse.Namespace) -> int:
     try:
         os.read(0, 0)
     except OSError:
-        return 0  # stdin is closed: the session has ended before it has begun
+        return 0  # stdin is closed: there is no session
     gc.enable()  # it runs for a long time
     return serve(options)

@@ -1,7 +1,7 @@
 """The holds of one agent, and the replies to it: short texts that a model can act on.
 
 A hold is renewed in short leases while the session's process lives, so a killed process excludes
-others for a short time only. It is released when the time that the agent asked for has ended.
+others only for a short time. It is released after the time that the agent requested.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ...errors import HoldfastError
 from ...runtime.blocking import boottime
 from ..text import count, lapses, seconds, span, until, visible
 
-#: The lease, seconds: the longest time that a name stays taken after its agent's process is killed.
+#: The lease, seconds: the maximum time that a name stays taken after the process is killed.
 TTL_S = 20.0
-#: Seconds between two messages to a waiting agent, and between two looks whether a name is free.
+#: Seconds between two messages to a waiting agent, and between two polls of a name.
 TELL_S, LOOK_S = 3.0, 0.5
-#: The longest wait of a call, seconds: clients give up on calls that take minutes.
+#: Maximum seconds of the wait of a call: clients give up on calls that take minutes.
 WAIT_S_MAX = 600.0
 
 #: Sends the client the seconds waited, the seconds allowed, and a text with the place in line.
@@ -28,7 +28,7 @@ Progress = Callable[[float, float, str], Awaitable[None]]
 
 
 class Refused(Exception):
-    """The request can't be done; the text explains why, and what to do."""
+    """The request is refused; the text contains the reason and the remedy."""
 
 
 class Taken:
@@ -40,7 +40,7 @@ class Taken:
         self.last(lasts)
 
     def last(self, seconds: float) -> None:
-        """Set its time to end after these seconds; then the hold is ended."""
+        """End the hold after these seconds."""
         self.timer = asyncio.get_running_loop().call_later(seconds, self._end)
 
     @property
@@ -70,19 +70,19 @@ class Agent:
         """Return the holders and waiters of names, in words."""
         lines = [one for one in await self.client.inspect(prefix) if self._may(one.name)]
         if not lines:
-            return f"Nobody holds or waits for anything{f' below {prefix!r}' if prefix else ''}."
+            return f"No name is held or waited for{f' below {prefix!r}' if prefix else ''}."
         return "\n".join(map(self._line, lines))
 
     async def acquire(
         self, name: str, permits: int | None, lasts: str, wait: str, progress: Progress
     ) -> str:
-        """Take a lock, or one of several permits."""
+        """Acquire a lock, or one of several permits."""
         self._allow(name)
         length, longest = self._length(lasts), _seconds("wait", wait, 0.0, WAIT_S_MAX)
         if name in self.taken:
             raise Refused(f"{self._mine(name)} Call renew to keep it for longer.")
         if name in self.wanted:
-            raise Refused(f"Another call of yours waits for {name!r} already.")
+            raise Refused(f"Another call of yours already waits for {name!r}.")
         client = self.client
         lock: AsyncLock | AsyncSemaphore = client.lock(name, ttl=TTL_S)
         if permits is not None:
@@ -112,7 +112,7 @@ class Agent:
         return self._mine(name)
 
     async def check(self, name: str) -> str:
-        """Return whether this agent still holds a name, in words."""
+        """Return in words if this agent still holds a name."""
         self._allow(name)
         taken = self.taken.get(name)
         if taken is not None:
@@ -127,8 +127,8 @@ class Agent:
         there = await taken.hold.release()
         self._drop(name, taken.hold, "you have released it")
         if there:
-            return f"{name!r} is released; whoever is next in line has it."
-        return f"{name!r} had been lost before: somebody else may have worked meanwhile."
+            return f"{name!r} is released; the next waiter gets it."
+        return f"{name!r} was lost before the release: another holder can have worked since then."
 
     async def wait(self, name: str, wait: str, progress: Progress) -> str:
         """Wait until no client holds a name."""
@@ -140,22 +140,22 @@ class Agent:
         while (await self._holders(name))[0]:
             waited = boottime() - begun
             if waited >= longest:
-                return f"{await self._who(name)} You waited {span(longest)}; wait again, or go on."
+                return f"{await self._who(name)} You waited {span(longest)}; continue or retry."
             if waited >= told:
                 await progress(waited, longest, f"{name!r} is held")
                 told = waited + TELL_S
             await asyncio.sleep(min(LOOK_S, longest - waited))
-        return f"Nobody holds {name!r} now. That may change at once: to be sure of it, acquire it."
+        return f"{name!r} is free now. That can change immediately: acquire it to be sure."
 
     async def break_(self, name: str, fence: int) -> str:
         """End the hold of another owner."""
         self._allow(name)
         if await self.client.break_(name, fence):
             return (
-                f"{name!r} is taken away from the holder with fence {fence}. It learns of that at "
-                "its next renewal, and may work until then."
+                f"The hold of {name!r} with fence {fence} is broken. Its owner notices at the next "
+                "renewal, and can work until then."
             )
-        return f"Nobody has {name!r} with fence {fence} (any more). {await self._who(name)}"
+        return f"No claim on {name!r} has fence {fence}. {await self._who(name)}"
 
     async def close(self) -> None:
         """End the session: release everything."""
@@ -168,26 +168,26 @@ class Agent:
     async def _waited(
         self, name: str, work: Awaitable[AsyncHold | None], longest: float, progress: Progress
     ) -> AsyncHold | None:
-        """Return the result of an acquire, and send the client a message now and then."""
+        """Return the result of an acquire, and send the client a message every ``TELL_S``."""
         task = asyncio.ensure_future(work)
         begun = boottime()
         try:
             while not (await asyncio.wait({task}, timeout=TELL_S))[0]:
                 _, before = await self._holders(name)
-                words = f"{before} of {name!r} are served before you" if before else "next in line"
+                words = f"{before} ahead of you for {name!r}" if before else "next in line"
                 await progress(boottime() - begun, longest, words)
             return task.result()
         except BaseException:
             task.cancel()
             with contextlib.suppress(BaseException):
                 hold = await task
-                if hold is not None:  # it was granted in the same moment
+                if hold is not None:  # it was granted at the same moment
                     await hold.release()
             raise
 
     def _end(self, name: str, hold: AsyncHold) -> None:
         """Release a hold whose time has expired."""
-        self._drop(name, hold, "its time was over")
+        self._drop(name, hold, "its time has expired")
         ending = asyncio.ensure_future(_released(hold))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
@@ -234,7 +234,7 @@ class Agent:
     async def _who(self, name: str) -> str:
         holders, waiting = await self._holders(name)
         if not holders:
-            return f"Nobody holds {name!r}."
+            return f"{name!r} has no holder."
         more = f"; {count(waiting, 'other')} {'waits' if waiting == 1 else 'wait'}"
         return f"{name!r} is held by {_held(holders)}{more if waiting else ''}."
 
@@ -247,17 +247,17 @@ class Agent:
         if what == "semaphore":
             what += f", {sum(c.weight for c in line.holders)} of {line.capacity} permits taken"
         you = " (you)" if line.name in self.taken else ""
-        holders = _held(line.holders) if line.holders else "nobody yet"
+        holders = _held(line.holders) if line.holders else "no holder yet"
         return f"{line.name} ({what}): {holders}{you}; {count(len(line.waiters), 'waiter')}"
 
 
 async def _released(hold: AsyncHold) -> None:
-    with contextlib.suppress(HoldfastError):  # then it ends with its lease
+    with contextlib.suppress(HoldfastError):  # after an error, it ends with its lease
         await hold.release()
 
 
 def _held(holders: tuple[ClaimRecord, ...]) -> str:
-    """Return the first holder, since when and until when, and how many others there are."""
+    """Return the first holder, the time that it has held, its end, and the number of others."""
     first = holders[0]
     text = f"{visible(first.owner)} for {span(max(0.0, first.age))} (fence {first.fence}; ends "
     text += f"{lapses(first.expires_in)})"
@@ -265,19 +265,19 @@ def _held(holders: tuple[ClaimRecord, ...]) -> str:
 
 
 def _no_more_in_line(longest: float) -> str:
-    words = f"You waited {span(longest)} and are not in line any more. " if longest else ""
+    words = f"You waited {span(longest)} and are no longer in line. " if longest else ""
     return (
-        f"{words}Do something that doesn't need it, or acquire it again with a longer wait: all "
-        "are served in the order in which they came."
+        f"{words}Do something that doesn't need it, or acquire it again with a longer wait: "
+        "waiters get it in order of arrival."
     )
 
 
 def _seconds(what: str, text: str, least: float, most: float) -> float:
-    """Return the seconds of a duration that a model has written, within limits."""
+    """Return the seconds of a duration that a model has written; refuse it outside the limits."""
     try:
         found = seconds(text)
     except ValueError as wrong:
         raise Refused(f"{what}: {wrong}") from None
     if not least <= found <= most:
-        raise Refused(f"{what}: {text} is not from {span(least)} to {span(most)}.")
+        raise Refused(f"{what}: {text} is not between {span(least)} and {span(most)}.")
     return found

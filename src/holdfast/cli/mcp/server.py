@@ -1,4 +1,4 @@
-"""The tools, in the form that the SDK of the protocol needs. ``agent`` does the work."""
+"""The tools, in the form that the protocol's SDK needs. ``agent`` does the work."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .. import codes, origin
 from ..text import span
 from .agent import Agent, Progress, Refused
 
-#: Signals that end the server; it releases everything before.
+#: Signals that end the server; it releases all holds before it ends.
 ENDING = ("TERM", "HUP", "INT")
 INSTRUCTIONS = """\
 Locks that all agents, scripts and people on this store respect. Before you use something that
 only one may use at a time (a test run, a port, a GPU, a browser profile, a worktree, a
-deployment), acquire its name; release it as soon as you are done. A lock that is busy has a line:
-wait in it, or do something else first. What you hold lasts {lasts} unless you say otherwise or
-renew it, and ends with your session. Durations are written 90s, 10m, 2h. Don't work on with
-something whose lock you have lost."""
+deployment), acquire its name; release it as soon as you are done. A busy lock has a line: wait
+in it, or do something else first. A hold lasts {lasts} unless you request another time or renew
+it, and ends with your session. Durations are written 90s, 10m, 2h. If you lose a lock, stop using
+what it protects."""
 
 Tool = Callable[..., Awaitable[str]]
 
@@ -39,7 +39,7 @@ Tool = Callable[..., Awaitable[str]]
 def serve(options: argparse.Namespace) -> int:
     """Serve on stdin and stdout until stdin ends or a signal comes; return the exit status."""
     logging.getLogger("mcp").setLevel(logging.ERROR)  # or each refused call prints a line
-    # At once, because Python would wait for a thread of the SDK that reads stdin.
+    # A normal exit would wait for a thread of the SDK that reads stdin.
     os._exit(asyncio.run(_serve(options)))
 
 
@@ -114,7 +114,7 @@ def _progress(context: Context[Any, Any]) -> Progress:
 
 def _list(agent: Agent) -> Tool:
     async def list_(prefix: str = "") -> str:
-        """Show who holds what and how many wait, for names that begin with this prefix."""
+        """Show the holder and the number of waiters of each name that begins with this prefix."""
         return await agent.look(prefix)
 
     return list_
@@ -128,11 +128,11 @@ def _acquire(agent: Agent) -> Tool:
         lasts: str = "",
         wait: str = "30s",
     ) -> str:
-        """Take the lock of this name, waiting in line for it.
+        """Acquire the lock of this name; wait in line if it is busy.
 
-        permits: take one of so many permits instead (a semaphore; everybody must say the same
-        number). lasts: how long you need it, such as 10m. wait: how long to wait in line; 0s: not.
-        The fence is a number that grows with each holder.
+        permits: acquire one of this number of permits instead (a semaphore; all must use the same
+        number). lasts: how long you need it, such as 10m. wait: how long to wait in line; 0s means
+        not at all. The fence is a number that grows with each holder.
         """
         return await agent.acquire(name, permits, lasts, wait, _progress(context))
 
@@ -141,7 +141,7 @@ def _acquire(agent: Agent) -> Tool:
 
 def _renew(agent: Agent) -> Tool:
     async def renew(name: str, lasts: str = "") -> str:
-        """Keep what you hold for so long from now on, such as 10m."""
+        """Renew your hold. lasts: how long from now, such as 10m."""
         return await agent.renew(name, lasts)
 
     return renew
@@ -149,7 +149,7 @@ def _renew(agent: Agent) -> Tool:
 
 def _check(agent: Agent) -> Tool:
     async def check(name: str) -> str:
-        """Say whether you still hold this name and for how long, else who does."""
+        """Check if you still hold this name, and for how long; if not, show the holder."""
         return await agent.check(name)
 
     return check
@@ -157,7 +157,7 @@ def _check(agent: Agent) -> Tool:
 
 def _release(agent: Agent) -> Tool:
     async def release(name: str) -> str:
-        """Give back what you hold. The next in line has it at once."""
+        """Release your hold. The next waiter gets it immediately."""
         return await agent.release(name)
 
     return release
@@ -165,7 +165,7 @@ def _release(agent: Agent) -> Tool:
 
 def _wait(agent: Agent) -> Tool:
     async def wait(name: str, context: Context[Any, Any], wait: str = "30s") -> str:
-        """Wait until nobody holds this name, without taking it."""
+        """Wait until this name is free, without acquiring it."""
         return await agent.wait(name, wait, _progress(context))
 
     return wait
@@ -173,7 +173,7 @@ def _wait(agent: Agent) -> Tool:
 
 def _break(agent: Agent) -> Tool:
     async def break_(name: str, fence: int) -> str:
-        """Take a name away from whoever holds it with this fence. Ask a human before."""
+        """End the hold of another owner, named by its fence. Ask a human first."""
         return await agent.break_(name, fence)
 
     return break_

@@ -8,15 +8,15 @@ from ...core import checks
 from ...core.model import TTL_S_MAX
 from ..options import checked, duration, owner, required, url
 
-#: The default time of a hold, and the longest one, in seconds.
+#: The default time of a hold, and the default maximum, in seconds.
 LASTS_S, LONGEST_S = 600.0, 3600.0
 
 
 def command(mcp: argparse.ArgumentParser) -> None:
     """Declare the options."""
     mcp.description = (
-        "Serve the tools of an MCP client, such as a coding agent, on stdin and stdout: list, "
-        "acquire, renew, check, release, wait. What it holds is released when its session ends."
+        "Serve an MCP client, such as a coding agent, on stdin and stdout. Its tools are list, "
+        "acquire, renew, check, release and wait. Its holds are released when its session ends."
     )
     mcp.epilog = """\
 in the configuration of a client:
@@ -24,20 +24,20 @@ in the configuration of a client:
 """
     mcp.add_argument(
         "--for", dest="lasts", metavar="DUR", type=duration(1.0, TTL_S_MAX), default=LASTS_S,
-        help="how long a hold lasts if the agent doesn't say it (10m)",
+        help="length of a hold if the agent gives none (default 10m)",
     )  # fmt: skip
     mcp.add_argument(
         "--longest", metavar="DUR", type=duration(1.0, TTL_S_MAX), default=LONGEST_S,
-        help="how long it may last at the longest, from each renewal on (1h; at most 24h)",
+        help="maximum length of a hold, from its last renewal (default 1h; at most 24h)",
     )  # fmt: skip
     mcp.add_argument(
         "--prefix", dest="prefixes", metavar="PREFIX", action="append", default=[],
         type=checked(checks.name),
-        help="only names that begin with it; may be said several times",
+        help="allow only names that begin with PREFIX; can be given several times",
     )  # fmt: skip
-    owner(mcp, "mcp@host:process")
+    owner(mcp, "host:process:mcp")
     mcp.add_argument(
-        "--allow-break", action="store_true", help="a tool more: take a lock away from its holder"
+        "--allow-break", action="store_true", help="add a tool that ends the hold of another owner"
     )
     required(mcp)
     url(mcp)

@@ -18,7 +18,7 @@ from ...sync import Client
 from .. import origin
 from ..text import Paint, ago, count, due, lapses, span, table, visible
 
-#: A table shows at most this many characters of a payload or a reason.
+#: Maximum characters of a payload or a reason in a table.
 CUT = 60
 _QUEUES = ("NAME", "WAITING", "TAKEN", "DEAD", "GROUPS", "OLDEST", "DONE")
 _RATES = ("PUT/S", "DONE/S")
@@ -54,7 +54,7 @@ def ls(options: argparse.Namespace) -> int:
 def _rates(
     before: Sequence[QueueRecord], after: Sequence[QueueRecord], passed: float
 ) -> dict[str, dict[str, float]]:
-    """Return the jobs per second that came in and were done, for each queue."""
+    """Return the jobs per second that were put and done, for each queue."""
     was = {one.name: one for one in before}
     rates = {}
     for one in after:
@@ -122,7 +122,7 @@ def _missing(options: argparse.Namespace, where: str) -> str:
 
 
 def summary(one: QueueRecord) -> str:
-    """Return how many jobs a queue has in each state, in words."""
+    """Return the number of jobs in each state of a queue, in words."""
     text = f"{one.waiting} waiting, {one.taken} taken, {one.dead} dead, {one.done} done"
     groups = f" in {count(one.groups, 'group')}" if one.groups else ""
     oldest = f"; the oldest has waited for {span(one.oldest)}" if one.waiting else ""
@@ -131,7 +131,7 @@ def summary(one: QueueRecord) -> str:
 
 def _more(jobs: Sequence[JobRecord], most: int) -> None:
     if len(jobs) == most:
-        print(f"... these are the first {most}; --limit N shows more")
+        print(f"... these are the first {most}; use --limit N to list more")
 
 
 def _job(one: JobRecord) -> tuple[str, ...]:

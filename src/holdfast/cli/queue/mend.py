@@ -1,4 +1,4 @@
-"""``holdfast queue retry`` and ``purge``: repairs of jobs by hand."""
+"""``holdfast queue retry`` and ``purge``: retry dead letters, and remove jobs."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from .. import codes, origin
 from ..progress import Progress
 from ..text import count, say, visible
 
-#: Nothing was changed: there was nothing, or the user answered no.
+#: Nothing was changed: there was no such job, or the user answered no.
 NOT_DONE = 1
-#: Maximum jobs read to find the state of jobs that are no dead letters.
+#: Maximum jobs to read, to find the state of jobs that are not dead letters.
 LOOK_MAX = 1000
 
 
 def retry(options: argparse.Namespace) -> int:
-    """Make dead letters be tried again; return 0 if there were any."""
+    """Retry dead letters; return 0 if there were any."""
     if bool(options.ids) == options.all:
-        say("say which, by the ids that `holdfast queue dead` shows, or --all, and not both")
+        say("give either the ids that `holdfast queue dead` prints, or --all")
         return codes.USAGE
     with Client(options.url) as client:
         origin.tell(options, client.url)
         queues = queues_of(client._ctx.store)
         name = options.name
 
-        with _progress("{} jobs revived") as progress:
+        with _progress("{} jobs retried") as progress:
             done = run_sync(mending.revive(queues, name, options.ids or None, progress.tell))
         if not done:
             return _told(_none(client, options), 0)
     words = "is" if done == 1 else "are"
-    return _told(f"{visible(name)!r}: {count(done, 'dead letter')} {words} tried again", done)
+    return _told(f"{visible(name)!r}: {count(done, 'dead letter')} {words} retried", done)
 
 
 def _none(client: Client, options: argparse.Namespace) -> str:
-    """Return why nothing is tried again."""
+    """Return the reason why nothing is retried."""
     name = visible(options.name)
     if not options.ids:
         return f"{name!r} has no dead letters"
@@ -61,7 +61,7 @@ def purge(options: argparse.Namespace) -> int:
         name, state = options.name, JobState(options.state) if options.state else None
         if not options.yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                say(f"purging {visible(name)!r} needs --yes where nobody can be asked")
+                say(f"purging {visible(name)!r} needs --yes without a terminal")
                 return codes.USAGE
             if not _agreed(client, options):
                 say("nothing was changed")
@@ -92,10 +92,10 @@ def _agreed(client: Client, options: argparse.Namespace) -> bool:
     if options.ids:
         what = f"these {len(options.ids)}" if len(options.ids) > 1 else "this one"
     else:
-        what = f"all that are {options.state}" if options.state else "all but those that are taken"
+        what = f"all {options.state} jobs" if options.state else "all jobs but the taken ones"
     print(
         f"{visible(options.name)!r} has {stands}.",
-        "What is removed is gone for good.",
+        "Removed jobs can't be restored.",
         f"Remove {what}? [y/N] ",
         sep="\n",
         end="",

@@ -1,9 +1,9 @@
 """The supervisor of ``holdfast queue work``: starts the commands, and ends them in time.
 
-It is a separate process with one thread, so it doesn't stop or die with the worker. It knows the
-deadline of each delivery, because the worker sends it after each renewal of the lease. Without a
-later deadline it ends the command in time: TERM when a third of the lease is left (at most 10 s),
-KILL before another worker can get the job. When the worker dies, it kills all commands.
+It is a separate process with one thread, so it doesn't stop or die with the worker. The worker
+sends it the new deadline of a delivery after each renewal of the lease. Without a later deadline
+it ends the command: TERM when a third of the lease is left (at most 10 s), KILL before another
+worker can get the job. When the worker dies, it kills all commands.
 
 Both sides write lines of JSON. The worker: ``start``, ``until``, ``stop``. The supervisor: ``pid``,
 ``over``.
@@ -214,7 +214,7 @@ def _file() -> IO[bytes]:
     """Return a file for a payload, in memory where the system can: a full disk stops no work."""
     in_memory = getattr(os, "memfd_create", None)
     if in_memory is not None:
-        with contextlib.suppress(OSError):  # a sandbox may forbid it
+        with contextlib.suppress(OSError):  # a sandbox can forbid it
             return open(in_memory("holdfast-payload"), "w+b")
     return tempfile.TemporaryFile()
 

@@ -1,4 +1,4 @@
-"""``holdfast queue put``: jobs from the command line, or from lines of stdin as they come."""
+"""``holdfast queue put``: jobs from the command line, or from lines of stdin as they arrive."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ..text import count, say, visible
 
 #: Bytes to read at a time.
 CHUNK = 1 << 16
-#: The longest line: the largest payload, each byte of it written as ``\u00xx``.
+#: Maximum bytes of a line: the largest payload, with each byte written as ``\u00xx``.
 LINE_MAX = 6 * PAYLOAD_BYTES_MAX + 4096
 
 
 class Unreadable(ConfigError):
-    """The input can't be read: the data are wrong, not an option."""
+    """The input can't be read: the data are invalid, not an option."""
 
 
 class Misused(ConfigError):
-    """The options don't fit together."""
+    """The options contradict each other."""
 
 
 def put(options: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def put(options: argparse.Namespace) -> int:
         batches: Iterable[list[bytes]] = [[os.fsencode(one) for one in options.payloads]]
     else:
         if sys.stdin.isatty() and not options.quiet:
-            say("each line is a job; end with Ctrl-D")
+            say("type one job per line; end with Ctrl-D")
         batches = _lines(sys.stdin.fileno())
     given = {} if options.dedup_window is None else {"dedup_window": options.dedup_window}
     with Client(options.url) as client:
@@ -50,7 +50,7 @@ def put(options: argparse.Namespace) -> int:
         except BaseException as wrong:
             putting.progress.over()
             if putting.done:
-                say(f"{count(putting.done, 'job')} had been accepted before that")
+                say(f"{count(putting.done, 'job')} accepted before the error")
             if not isinstance(wrong, Unreadable | Misused):
                 raise
             say(str(wrong))
@@ -62,7 +62,7 @@ def put(options: argparse.Namespace) -> int:
 
 
 class Putting:
-    """The jobs that were put until now."""
+    """The jobs that have been put."""
 
     def __init__(self, queue: Queue, options: argparse.Namespace) -> None:
         self.queue = queue
@@ -73,15 +73,15 @@ class Putting:
         self.line = 0
 
     def put(self, lines: list[bytes]) -> None:
-        """Put more jobs; each batch is accepted as a whole."""
+        """Put more jobs; the store accepts each batch as a whole."""
         first = not self.options.payloads
         jobs = []
         for line in lines:
             self.line += 1
-            if line or not first:  # an empty line is no job, an empty argument is one
+            if line or not first:  # an empty line isn't a job, but an empty argument is
                 jobs.append(self._job(line))
         if self.options.id is not None and self.done + len(jobs) > 1:
-            raise Misused("--id goes with one job; several have ids of their own by --jobs")
+            raise Misused("--id is for one job; with --jobs each job can have an id")
         for start in range(0, len(jobs), BATCH_MAX):
             some = jobs[start : start + BATCH_MAX]
             for receipt in self.queue.put_many(some, group=self.options.group):
@@ -101,7 +101,7 @@ class Putting:
         if options.jobs:
             job = self._json(line)
             if not isinstance(job, dict) or "payload" not in job:
-                raise Unreadable(f'{self._where()} is no {{"payload": ...}}: {line[:80]!r}')
+                raise Unreadable(f'{self._where()} is not {{"payload": ...}}: {line[:80]!r}')
             return {**common, **job}
         return {**common, "payload": self._json(line) if options.json else _text(line)}
 
@@ -109,7 +109,7 @@ class Putting:
         try:
             return json.loads(line, object_pairs_hook=_once)
         except (ValueError, RecursionError) as wrong:
-            raise Unreadable(f"{self._where()} is no JSON ({wrong}): {line[:80]!r}") from None
+            raise Unreadable(f"{self._where()} is not JSON ({wrong}): {line[:80]!r}") from None
 
     def _where(self) -> str:
         return f"{'payload' if self.options.payloads else 'line'} {self.line}"
@@ -123,11 +123,11 @@ class Putting:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON; refuse a key that is there twice: its first value would be lost."""
+    """Return a JSON object; refuse a repeated key, because its first value would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
     return found
 
 
@@ -147,12 +147,12 @@ def _read(fd: int) -> bytes:
 
 
 def _lines(fd: int) -> Iterator[list[bytes]]:
-    """Yield the whole lines that have come, until the end of the input."""
+    """Yield the complete lines that have arrived, until the end of the input."""
     rest = b""
     while data := _read(fd):
         *lines, rest = (rest + data).split(b"\n")
         if len(rest) > LINE_MAX:
-            raise Unreadable(f"a line has more than {LINE_MAX} bytes, which no payload may have")
+            raise Unreadable(f"a line is longer than {LINE_MAX} bytes, the limit for a payload")
         if lines:
             yield lines
     if rest:

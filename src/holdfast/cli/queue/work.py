@@ -1,6 +1,6 @@
 """``holdfast queue work``: a command for each job of a queue.
 
-Two processes, each a safeguard for the other, as with ``holdfast run``::
+Two processes, each of which watches the other, as with ``holdfast run``::
 
     shell ── worker ── supervisor ─┬─ command     the worker takes, renews and settles, with a
                                    └─ command     thread for each job; the supervisor starts the
@@ -36,11 +36,11 @@ from ..child import reap, signal_group
 from ..text import count, say, visible
 from .nursery import AGAIN_S, nurse
 
-#: The thread of a job checks its delivery at this interval, seconds.
+#: Seconds between two checks of a delivery by the thread of its job.
 LOOK_S = 0.2
-#: ...and sends the supervisor the deadline when a ttl divided by this has passed since the last.
+#: The thread sends the supervisor a new deadline when ``ttl / TOLD_PART`` has passed.
 TOLD_PART = 12
-#: The options of a queue that a command line may have.
+#: The options of a queue that the command line has.
 PACE = (
     "min_interval", "interval_from", "rate", "ttl", "max_attempts", "retry_delay",
     "retry_delay_max", "on_dead",
@@ -48,7 +48,7 @@ PACE = (
 
 
 def work(options: argparse.Namespace) -> int:
-    """Work until stopped, or with ``--drain`` until nothing is due; return the exit status."""
+    """Work until stopped, or with ``--drain`` until no job is due; return the exit status."""
     commands = Commands(options)
     default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
     try:
@@ -66,14 +66,14 @@ def work(options: argparse.Namespace) -> int:
 
 
 class Run:
-    """One command, as the worker knows it."""
+    """The worker's record of one command."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
         self.pid = 0
         #: Its exit status as a shell reports it; None: unknown.
         self.status: int | None = None
-        #: Why it could not be executed, as an errno.
+        #: The errno of a failed execution.
         self.failure = 0
         #: Whether it has left processes behind.
         self.left = False
@@ -174,10 +174,10 @@ class Working:
             self._handle, concurrency=options.concurrency, drain=options.drain
         )
         self.worker._silence.tell = _tell_silence
-        #: The signals that came: the first ends the taking, the second returns the running jobs.
+        #: The signals that arrived. The first ends the taking; the second releases running jobs.
         self.signals: list[int] = []
         self.code = 0
-        #: Guards the counts, which all threads increase.
+        #: Protects the counts, which all threads increase.
         self.counting = threading.Lock()
         self.done = self.failed = 0
 
@@ -189,7 +189,7 @@ class Working:
                 signal.signal(number, self._signalled)
         # A stopped worker would renew nothing, and lose all its deliveries.
         signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-        gc.enable()  # it may run for days
+        gc.enable()  # it can run for days
         self.commands.listen()
         self.worker.run()
         if not self.options.quiet:
@@ -200,9 +200,9 @@ class Working:
         return codes.SIGNALLED + self.signals[1] if len(self.signals) > 1 else 0
 
     def _left(self) -> str:
-        """Return what a drain leaves: jobs in an interval, a delay or a pause, or behind one.
+        """Return the jobs that a drain leaves, in words: jobs that are not due yet.
 
-        Or all jobs, if the store grants nothing yet; then the text gives the reason.
+        These are all jobs if the store grants nothing yet; then the text gives the reason.
         """
         if not self.options.drain or self.signals or self.code:
             return ""
@@ -248,7 +248,7 @@ class Working:
             self.code = codes.LOST
             self.worker.stop()
             say("the process that starts the commands was killed: no more jobs are taken")
-            self._insist(job, "retry", None, "its command was killed with the one that started it")
+            self._insist(job, "retry", None, "the supervisor and the command were killed")
         elif run.status == 0:
             if self._insist(job, "ack"):
                 with self.counting:
@@ -258,7 +258,7 @@ class Working:
         else:
             self._failed(job, run.status)
         if run.left and not self.options.quiet:
-            say(f"the command for {_what(job)} left processes in the background; they go on")
+            say(f"the command for {_what(job)} left processes in the background; they continue")
 
     def _failed(self, job: Delivery, status: int) -> None:
         with self.counting:
@@ -271,12 +271,12 @@ class Working:
             kept, then = self._insist(job, "dead_letter", why), "it is a dead letter"
         else:
             kept = self._insist(job, "retry", None, why)
-            then = "it is a dead letter" if last else "it is tried again"
+            then = "it is a dead letter" if last else "it is retried"
         if kept and not self.options.quiet:
             say(f"{_what(job)} failed in attempt {job.attempt} ({why}); {then}")
 
     def _not_executed(self, job: Delivery, failure: int) -> None:
-        """Return the job: none can be done like that, so none is to lose an attempt."""
+        """Release the job: no command can be executed, so this costs the job no attempt."""
         self._insist(job, "release")
         if not self.code:
             missing = failure in (errno.ENOENT, errno.ENOTDIR)
@@ -286,7 +286,7 @@ class Working:
         self.worker.stop()
 
     def _insist(self, job: Delivery, how: str, *args: Any) -> bool:
-        """Settle the job, as long as the delivery lasts; return whether it was in time."""
+        """Retry to settle the job until the delivery ends; return True if it was in time."""
         kept: bool | None = None
         while kept is None:
             try:
@@ -294,12 +294,12 @@ class Working:
             except StoreUnavailable:
                 time.sleep(LOOK_S)
         if not kept:
-            say(f"{_what(job)} was lost ({job.lost}): it comes again")
+            say(f"{_what(job)} was lost ({job.lost}): it is delivered again")
         return bool(kept)
 
 
 def _tell_silence(failure: StoreUnavailable | None) -> None:
-    """Print this even with ``--quiet``, as the worker does nothing meanwhile."""
+    """Print this even with ``--quiet``, because the worker does nothing until the store answers."""
     say("the store answers again" if failure is None else f"{failure}; waiting")
 
 
@@ -312,12 +312,12 @@ def _deadline(job: Delivery) -> float:
 
 
 def _bytes(job: Delivery) -> bytes:
-    """Return the payload as a command reads it: without the mark of its type."""
+    """Return the payload for the command: without the byte that marks its type."""
     return job._lease.job.payload[1:]
 
 
 def _env(job: Delivery) -> dict[str, str | None]:
-    """Return the variables that the command finds in its environment; None: not set."""
+    """Return the environment variables of the command; None: not set."""
     return {
         "HOLDFAST_QUEUE": _safe(job.queue),
         "HOLDFAST_GROUP": None if job.group is None else _safe(job.group),
@@ -329,4 +329,4 @@ def _env(job: Delivery) -> dict[str, str | None]:
 
 
 def _safe(text: str) -> str:
-    return text.replace("\0", "\\0")  # the kernel's environment ends there
+    return text.replace("\0", "\\0")  # a variable can't contain this character

@@ -38,7 +38,7 @@ def pack(value: Any, codec: Codec | None, most: int) -> bytes:
         return payload.pack(value, most, "value")
     data = codec.encode(value)
     if not isinstance(data, (bytes, bytearray)):
-        raise ConfigError(f"codec.encode() gave {type(data).__name__}; it must give bytes")
+        raise ConfigError(f"codec.encode() returned {type(data).__name__}; it must return bytes")
     payload.fits(len(data), most, "value")
     return _CODED + bytes(data)
 
@@ -58,4 +58,4 @@ def unpack(data: bytes, codec: Codec | None) -> Any:
             return codec.decode(data[1:])
         return payload.unpack(data)
     except Exception as wrong:
-        raise Damaged(f"what is stored can't be read ({type(wrong).__name__})") from wrong
+        raise Damaged(f"the stored value can't be read ({type(wrong).__name__})") from wrong

@@ -75,8 +75,8 @@ def commons(ctx: Context, name: str, cache: Any) -> Commons:
 async def tell(ctx: Context, most: int = TELL_MOST) -> None:
     """Add the counts to the numbers in the store; counts that can't be sent are kept.
 
-    A caller that comes meanwhile (all callers that waited for one value come at once) finds the
-    time already noted, and continues.
+    A caller that comes during this (all waiters for one value come at the same time) sees the time
+    already noted, and continues.
     """
     untold, ctx.told = ctx.untold, ctx.now()
     some = list(untold)

@@ -1,6 +1,6 @@
 """Compute under a refresh lease: store the value, or report the failure.
 
-Meanwhile the renewer renews the refresh lease. The store accepts the value only while the refresh
+The renewer renews the refresh lease during this. The store accepts the value only while the refresh
 lease is held: a computation overwrites nothing after its lease has expired or the entry was
 invalidated.
 """
@@ -108,7 +108,7 @@ class Computation:
         self._lease.end = self._lease.end or State.RELEASED
 
     async def _failed(self, failure: BaseException) -> None:
-        """Report the failure; others may try again at once, or after a pause."""
+        """Report the failure; others can try again immediately, or after a pause."""
         first, longest = self._guard._options.failures
         pause = min(longest, first * 2.0 ** min(self._failures, 60)) if first else 0.0
         short = text_of(failure).encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore")
@@ -131,7 +131,7 @@ class Computation:
         what = (data, ttl, options.stale, options.keep, cost)
         finish = Finish(lease.entry, lease.wish.id, lease.fence, *what)
         value = Value(data, ttl, ttl + options.stale, cost, lease.fence)
-        if self._epoch != ctx.epoch:  # in the child of a fork: the parent has the refresh lease
+        if self._epoch != ctx.epoch:  # in the child of a fork: the refresh lease is the parent's
             self._guard._count("refused")
             return value, False
         self.before_store()

@@ -146,8 +146,8 @@ class Elsewhere:
         if value is None and not self._warned:
             self._warned = True
             log.warning(
-                "the cache gave a %s that is no value of holdfast's, which counts as none: does it "
-                "give back the bytes that were set, or does another program use this key?",
+                "the cache returned a %s that holdfast did not write, treated as a miss. Does "
+                "the cache return the bytes that were set, or does another program use this key?",
                 type(raw).__name__,
             )
         return value

@@ -31,8 +31,8 @@ class Failure(NamedTuple):
 class Order(enum.Enum):
     """An instruction for a waiting caller, in place of an outcome."""
 
-    LEAD = "the one who asked has gone: ask yourself, for all who wait"
-    AGAIN = "it was over before you came: begin anew"
+    LEAD = "the leader has gone: ask for all waiting callers"
+    AGAIN = "the flight had ended before you came: start again"
 
 
 class Seat(Generic[T]):

@@ -83,7 +83,7 @@ class GuardBase:
                 second = "another one of that name, with other code or other variables around it,"
             raise ConfigError(
                 f"the guard {self._name!r} has the values of {first}, and {second} would get those "
-                "for its own; give each its own template"
+                "as its values; give each a separate template"
             )
         self._shared.function = function
 
@@ -170,7 +170,7 @@ class GuardBase:
             if outcome is Order.AGAIN:
                 self._shared.drop(key, found)
                 continue
-            if outcome is None:  # our time has expired: continue alone, with a single look
+            if outcome is None:  # our time-out has expired: continue alone, with a single look
                 return await lead(self, key, Flight(), compute, end)
             if outcome is Order.LEAD:
                 return await lead(self, key, found, compute, end)
@@ -182,7 +182,7 @@ class GuardBase:
     async def _sit(
         self, key: str, flight: Flight[Value], seat: Seat[Value], end: float
     ) -> Value | Failure | Order | None:
-        """Return the leader's result; None if our time expires first."""
+        """Return the leader's result; None after our time-out."""
         try:
             left = end - self._ctx.now()
             woken = await seat.latch.wait(None if left == float("inf") else max(left, 0.0))
@@ -269,7 +269,7 @@ class GuardBase:
             self._shared.busy.pop(entry.key, None)
         return total
 
-    # -- looking and counting ------------------------------------------------------------------
+    # -- inspecting and counting ---------------------------------------------------------------
 
     def _count(self, what: str, times: int = 1) -> None:
         self._counts[what] += times

@@ -59,8 +59,8 @@ class Wish(NamedTuple):
     """A request for the refresh lease, unless there is a fresh value.
 
     ``lease``: length of the refresh lease, in seconds, unless it is renewed. ``known``: the version
-    of a value that is to be replaced although it is fresh; 0 for none. ``wait``: wake us when there
-    is a value, or no caller has the refresh lease.
+    of a value that is to be replaced although it is fresh; 0 for none. ``wait``: wake this caller
+    when there is a value, or no caller has the refresh lease.
     """
 
     entry: Entry

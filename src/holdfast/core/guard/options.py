@@ -123,4 +123,4 @@ def _one_of(what: str, value: Any, *known: str) -> str:
         if value == one:
             return one
     words = " or ".join(repr(one) for one in known)
-    raise ConfigError(f"{what}={checks.shown(value)} is not known; it is {words}")
+    raise ConfigError(f"{what}={checks.shown(value)} is unknown; known: {words}")

@@ -1,9 +1,9 @@
 """The contract of a store that keeps the values of refresh guards.
 
-``stores/memory/values.py`` defines the meaning of the verbs. As with the five verbs of locks, a
-verb may be sent twice because its reply was lost, and then the second one changes nothing (except
-for ``tally``, which is sent once); it returns, or raises ``StoreUnavailable``, within ``within``
-seconds. A store with these verbs sets ``guards`` in its ``Capabilities`` and is a `GuardStore`.
+``stores/memory/values.py`` defines the verbs. As with the verbs of locks, a client can send a verb
+twice because its reply was lost; the second request then changes nothing (except for ``tally``,
+which is sent once). A verb returns, or raises ``StoreUnavailable``, within ``within`` seconds. A
+store with these verbs sets ``guards`` in its ``Capabilities`` and is a `GuardStore`.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Guards(Protocol):
         """Store the value and end the refresh lease; False if that lease has ended.
 
         False changes nothing. It means that the refresh lease of this id *and fence* is gone: it
-        has expired, or the entry was invalidated, and maybe begun again by a late copy of our
-        request. All waiters are woken at once. A repeated request gets the first one's answer.
+        has expired, or the entry was invalidated, and a late copy of our request can have begun a
+        new one. All waiters are woken. A repeated request gets the first reply.
         """
         ...
 
     async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """End the refresh lease without a value; was it ours? All waiters are woken."""
+        """End the refresh lease without a value; return if it was held. All waiters are woken."""
         ...
 
     async def prolong(
@@ -71,22 +71,22 @@ class Guards(Protocol):
     ) -> list[Held | Gone | Exception]:
         """Renew a batch of refresh leases.
 
-        One that has ended, or was ended by an invalidation, is ``Gone`` and never comes back.
+        A lease that has ended, or was ended by an invalidation, is ``Gone``, permanently.
         """
         ...
 
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
         """Forget the values, cached failures and refresh leases of up to 1,000 entries.
 
-        For each: was there a value? A computation under way for one of them is refused when it
-        finishes, and all waiters are woken and begin again.
+        Returns for each if there was a value. A computation under way for one of them is refused
+        when it finishes, and all waiters are woken and begin again.
         """
         ...
 
     async def wait(self, wish: Wish, seconds: float) -> bool:
         """Sleep until the refresh lease that `Busy` reported ends, or ``seconds`` have passed.
 
-        Was it a wake-up? A wake-up without a reason is allowed; a lost one costs at most
+        Returns if this was a wake-up. A false wake-up is allowed; a lost one costs at most
         ``seconds``.
         """
         ...
@@ -100,7 +100,7 @@ class Guards(Protocol):
         ...
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
-        """The guards whose name begins with ``prefix`` (or is it), sorted by name."""
+        """The guards whose name begins with ``prefix`` (``exact``: equals it), sorted by name."""
         ...
 
     async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
@@ -109,7 +109,7 @@ class Guards(Protocol):
 
 
 class Glancing(Protocol):
-    """Guards that know some values without a request; not every store has this."""
+    """An optional verb: return some values without a request."""
 
     def glance(self, entry: Entry) -> Value | None:
         """Return the value, if it is certain now that ``read`` would find the same; else None.
@@ -135,8 +135,8 @@ def guards_of(store: Store) -> Guards:
     if not store.capabilities.guards:
         why = getattr(store, "no_guards", "")
         raise NotSupported(
-            f"{store.label} has no refresh guards{why and ': '}{why}. Take a store that has some, "
-            "such as redis or sqlite (see Client.supports('guards')); a cache of your own (cache=) "
-            "keeps the values alone, and the duties need such a store all the same"
+            f"{store.label} has no refresh guards{why and ': '}{why}. Use a store that has some, "
+            "such as redis or sqlite (see Client.supports('guards')); an external cache (cache=) "
+            "keeps only the values, and the refresh leases need such a store too"
         )
     return cast("GuardStore", store).guards

@@ -195,9 +195,10 @@ class Refresh:
         return self._ctx.now() + longest
 
     def _due(self, value: Value) -> bool:
-        """Is it to be computed again?
+        """Must it be computed again?
 
-        A stale value is. A fresh one may be, with a probability that grows towards its end, faster
+        A stale value must. A fresh one can be, with a probability that grows towards its end,
+        faster
         for a value that takes long to compute (Vattani, Chierichetti, Lowenstein 2015, "Optimal
         Probabilistic Cache Stampede Prevention", with ``early`` for their beta).
         """
@@ -283,8 +284,8 @@ class Refresh:
             self.leave()
             return await self._alone()
         raise RefreshTimeout(
-            f"{self._entry} is being computed by another, and was not there in time; its lease is "
-            f"over in {begun.retry_in:.3g} s. Wait longer (timeout=), or choose what to do then "
+            f"{self._entry} is being computed by another client, and was not there in time; its "
+            f"lease ends in {begun.retry_in:.3g} s. Wait longer (timeout=), or choose the outcome "
             '(on_timeout="stale" or "compute")'
         )
 
@@ -340,8 +341,8 @@ class Refresh:
 def asks_itself(entry: Entry) -> ConfigError:
     """Return the error for a computation that asks for its own value."""
     return ConfigError(
-        f"what computes {entry} asks for it itself, and would wait for its own end; give the inner "
-        "value another key or guard"
+        f"the computation of {entry} asks for the same value, and would wait for its own end; give "
+        "the inner value another key or guard"
     )
 
 

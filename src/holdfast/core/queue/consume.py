@@ -12,13 +12,13 @@ from .taking import never
 if TYPE_CHECKING:
     from .queue import QueueBase
 
-#: Why a job comes again that was neither settled nor followed by the next one.
+#: The reason recorded for the retry of a job whose loop ended before the job was settled.
 LEFT = "its loop was left before it was settled"
 
 
 class Consumption:
-    """A loop over a queue: to ask for the next job says that the last one is done. Where the store
-    can, both are one request."""
+    """A loop over a queue. A request for the next job acks the last one; a store that can do both
+    at once gets one request."""
 
     def __init__(self, queue: QueueBase, timeout: float | None) -> None:
         self._queue = queue
@@ -26,7 +26,7 @@ class Consumption:
         self._last: DeliveryBase | None = None
 
     async def next(self) -> DeliveryBase | None:
-        """The next delivery; None when none came in the time."""
+        """The next delivery; None if none came before the time-out."""
         last, self._last = self._last, None
         found = None
         if last is not None and not last.settled:
@@ -37,8 +37,8 @@ class Consumption:
         return self._last
 
     async def _onward(self, last: DeliveryBase) -> list[DeliveryBase] | None:
-        """Ack the last one; and take what is due, if the store can do both at once, else None.
-        ``LockLost`` if the last one was lost."""
+        """Ack the last delivery and take what is due, in one request. None if the store has no such
+        request, or did not answer. ``LockLost`` if the last delivery was lost."""
         if not last._still_open() or onward_of(queues_of(last._ctx.store)) is None:
             await last._finish()
             return None
@@ -63,13 +63,13 @@ class Consumption:
         return found
 
     async def left(self) -> None:
-        """The loop was left: what it had and did not settle comes again, after a pause."""
+        """The loop has ended: retry its unsettled delivery, after a pause."""
         last, self._last = self._last, None
         if last is not None and not last.settled and last.lost is None:
             await last._settle_last(last._retry_request(None, LEFT))
 
     def abandoned(self) -> None:
-        """The same where nothing may be awaited: the renewer settles it."""
+        """Like `left` where nothing may be awaited: the renewer settles the delivery."""
         last, self._last = self._last, None
         if last is not None:
             last._hand_over(last._retry_request(None, LEFT))

@@ -1,4 +1,4 @@
-"""A delivery as its worker uses it: the caller's part; its lease is a separate object."""
+"""The delivery that a worker uses; its lease is a separate object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ log = logging.getLogger("holdfast")
 
 
 class DeliveryBase:
-    """A job on loan: nobody else gets it, or another one of its group, until it is settled."""
+    """A job that a worker has taken. Until it is settled or its lease ends, no other worker gets
+    this job or another job of its group."""
 
     __slots__ = ("__weakref__", "_ctx", "_epoch", "_kept", "_lease", "_retry", "_verdict")
 
@@ -33,23 +34,23 @@ class DeliveryBase:
         self._lease = lease
         self._epoch = ctx.epoch
         self._retry = retry
-        #: Once settled: did it count, and by which verb (or which was asked for, unanswered)?
+        #: Once settled: did the settle count? And its verdict, or that of an unanswered settle.
         self._kept = False
         self._verdict: Verdict | None = None
         lease.hold_ref = ref(self)  # type: ignore[assignment]
         if not lease.renewing:
             ctx.unrenewed.add(self)  # type: ignore[arg-type]
 
-    # -- looking ---------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
-        """The key of the job, as it was put or as `put` made it."""
+        """The id of the job: the one that was put, or one that `put` made."""
         return self._lease.job.id
 
     @property
     def payload(self) -> Any:
-        """What was put: bytes, text, or what JSON has."""
+        """The payload that was put: bytes, text or JSON data."""
         return payload.unpack(self._lease.job.payload)
 
     @property
@@ -59,28 +60,28 @@ class DeliveryBase:
 
     @property
     def group(self) -> str | None:
-        """Its group; None in the plain lane."""
+        """The group of the job; None if it is ungrouped."""
         return self._lease.job.group or None
 
     @property
     def attempt(self) -> int:
-        """How often it has been delivered, this time included: 1 for the first time."""
+        """The number of this delivery of the job, from 1."""
         return self._lease.job.attempt
 
     @property
     def fence(self) -> int:
-        """The fencing token: greater than that of every earlier delivery of this group (in the
-        plain lane: of this job). Hand it to what the work changes (``holdfast.fenced``)."""
+        """The fencing token: greater than that of each earlier delivery of this group (of an
+        ungrouped job: of this job). Pass it to what the job writes to (``holdfast.fenced``)."""
         return self._lease.fence
 
     @property
     def age(self) -> float:
-        """Seconds that had passed since it was accepted, when it was taken."""
+        """Seconds between the acceptance of the job and this delivery."""
         return self._lease.job.age
 
     @property
     def lost(self) -> Loss | None:
-        """Why the delivery is lost, or None while it isn't. Once lost it stays lost."""
+        """The reason for which the delivery is lost; None while it isn't. A loss is permanent."""
         lease = self._lease
         if lease.end is None:
             if self._epoch != self._ctx.epoch:
@@ -91,11 +92,11 @@ class DeliveryBase:
 
     @property
     def settled(self) -> bool:
-        """Was it acked, returned or given up?"""
+        """True if the delivery was settled: by ack, retry, dead letter or release."""
         return self._lease.end is State.RELEASED
 
     def remaining(self) -> float:
-        """Seconds for which the delivery may be believed without another renewal; 0 once over."""
+        """Seconds for which the delivery is valid without another renewal; 0 after its end."""
         if self.lost is not None or self._lease.end is not None:
             return 0.0
         return max(0.0, self._lease.deadline - self._ctx.now())
@@ -103,14 +104,14 @@ class DeliveryBase:
     def check(self) -> None:
         """Raise ``LockLost`` if the delivery is lost, ``NotHeld`` if it was settled.
 
-        It costs no round trip. It can't see a pause that comes after it: that is what the fence
-        is for.
+        It makes no round trip. It can't notice a pause of the process that comes after it: the
+        fence protects against that.
         """
         reason = self.lost
         if reason is not None:
             raise LockLost(
-                f"the delivery of {self._what()} was lost: {reason}. It comes again, maybe to "
-                "another worker; what was done last may need undoing (fenced writes are refused)",
+                f"the delivery of {self._what()} was lost: {reason}. The job is delivered again, "
+                "maybe to another worker; undo its last side effects (fenced writes are refused)",
                 reason,
             )
         if self._lease.end is not None:
@@ -120,7 +121,7 @@ class DeliveryBase:
         return f"job {self.id!r} of {self._lease.name!r}"
 
     def __repr__(self) -> str:
-        stands = "settled" if self.settled else "lost" if self.lost else "on loan"
+        stands = "settled" if self.settled else "lost" if self.lost else "not settled"
         return f"<{type(self).__name__} {self._what()} attempt={self.attempt} {stands}>"
 
     def __reduce__(self) -> Any:
@@ -139,7 +140,7 @@ class DeliveryBase:
         return self._lease.settle(Verdict.ACK)
 
     def _retry_request(self, in_: Any, reason: str) -> Settle:
-        """Another attempt, if there is one left."""
+        """A request for another attempt, or for a dead letter after the last attempt."""
         lease, retry = self._lease, self._retry
         if lease.last:
             text = reason or f"attempt {self.attempt} was the last"
@@ -159,8 +160,9 @@ class DeliveryBase:
         return self._lease.settle(Verdict.RETURN)
 
     async def _settle(self, settle: Settle, again: bool = False) -> bool:
-        """Settle it: did it count? Once settled, the answer to that verb stays what it was, and no
-        other one counts. ``again``: it was asked for already, without an answer."""
+        """Settle it; True if this settle counted. Later calls with the same verdict return the
+        same, calls with another verdict return False. ``again``: a settle was sent before,
+        unanswered."""
         await Settling(self._ctx, ((self, settle),)).run(again)
         return self._counted(settle)
 
@@ -186,15 +188,15 @@ class DeliveryBase:
         return lease.end is None
 
     def _keep_on(self, asked: bool, verdict: Verdict | None = None) -> None:
-        """It wasn't settled, or (``asked``) that isn't known: it is renewed on, and may be settled
-        again."""
+        """The settle failed, or (``asked``) its outcome is unknown: keep renewing the delivery, so
+        that it can be settled again."""
         lease = self._lease
         if self.settled:
             return  # by another settle
         lease.closing = lease.settling > 0
         self._verdict = verdict or self._verdict
         if asked and not lease.asked:
-            # From now on a renewal that finds nothing is news, and most likely no bad one.
+            # After this, a renewal that finds no lease most likely means that the settle counted.
             lease.asked, lease.grave = True, False
             lease.callbacks.append(_gone_after_all)  # type: ignore[arg-type]
         if lease.renewing and not lease.closing:
@@ -202,14 +204,14 @@ class DeliveryBase:
         self._wake()
 
     def _entrust(self, settle: Settle) -> None:
-        """The renewer sees to it that it is settled, as long as the lease lasts."""
+        """Let the renewer settle it while the lease lasts."""
         self._lease.closing = True
         self._ctx.keeper.later(settle, self._lease.deadline)
         self._over(True, settle.verdict)
 
     def _give_up(self, settle: Settle) -> None:
-        """Nobody settles it now, or will again, and the last try failed: the renewer tries on as
-        long as the lease lasts, and does not renew it, so that it comes again."""
+        """The last try to settle it failed, and the caller makes no other: the renewer repeats the
+        settle while the lease lasts, without renewing it, so that the job is delivered again."""
         if self._lease.end is None and not self._lease.settling:
             self._lease.closing = True
             self._ctx.keeper.later(settle, self._lease.deadline)
@@ -225,19 +227,19 @@ class DeliveryBase:
         self._wake()
 
     def _wake(self) -> None:
-        """Those who wait for another settle of it."""
+        """Wake the callers that wait for another settle of this delivery."""
         for latch in list(self._lease.latches):
             latch.set()
 
     async def _leave(self, failure: BaseException | None) -> None:
-        """The body of a ``with`` over this delivery has ended: ack it, or have it tried again."""
+        """The body of a ``with`` over this delivery has ended: ack the job, or retry it."""
         if self.settled:
             return
         if failure is None:
             await self._finish()
         elif isinstance(failure, GeneratorExit):
-            # The generator around the body is closed: nothing may be awaited, and a thread may be
-            # inside the store, interrupted by the garbage collection that does this.
+            # The generator around the body is being closed: nothing may be awaited. This can be a
+            # garbage collection that interrupts a thread inside the store.
             if self._still_open():
                 self._entrust(self._verdict_on(failure))
         else:
@@ -245,7 +247,7 @@ class DeliveryBase:
                 await self._settle_last(self._verdict_on(failure))
 
     async def _settle_last(self, settle: Settle) -> None:
-        """Settle it where nobody can try again after a failure."""
+        """Settle it where the caller can't try again after a failure."""
         try:
             await self._settle(settle)
         except Exception:
@@ -253,8 +255,9 @@ class DeliveryBase:
             raise
 
     async def _finish(self) -> None:
-        """Its work is done: ack it. ``LockLost`` if it was lost before; work that was protected
-        until its end is not reported as failed because of a store that doesn't answer."""
+        """The work is done: ack it. ``LockLost`` if the delivery was lost before. If the store
+        doesn't answer until the lease ends, work that was protected until its end is not reported
+        as failed."""
         protected, ack = self.lost is None, self._ack_request()
         try:
             await self._settle(ack)
@@ -266,50 +269,51 @@ class DeliveryBase:
         self._require_kept(protected)
 
     def _go_on(self, ack: Settle, failure: StoreUnavailable) -> None:
-        """It was done in time, and the ack isn't answered: the renewer repeats it."""
+        """The work was done in time and the ack is unanswered: the renewer repeats the ack."""
         if self.settled:
             return  # by another settle
         log.warning(
-            "%r: %s; its ack is repeated in the background, and if its lease ends before, the job "
-            "comes again",
+            "%r: %s; its ack is repeated in the background; if the lease ends before the ack is "
+            "answered, the job is delivered again",
             self,
             failure,
         )
         self._entrust(ack)
 
     def _require_kept(self, protected: bool) -> None:
-        """Raise ``LockLost`` if the ack doesn't count; ``protected``: unless that is only because
-        the store didn't answer until the lease was over."""
+        """Raise ``LockLost`` if the ack doesn't count, except (``protected``) if the only cause is
+        that the store didn't answer before the lease ended."""
         if self._kept:
             return
         if protected and self._lease.unsure:
             log.warning(
                 "%r: done in time, but its ack was not answered before its lease ended; the job "
-                "may come again",
+                "may be delivered again",
                 self,
             )
             return
         raise LockLost(
-            f"the delivery of {self._what()} was lost before its body ended: {self.lost}. It "
-            "comes again; what the body did last may have to be undone (fenced writes were "
+            f"the delivery of {self._what()} was lost before its body ended: {self.lost}. The job "
+            "is delivered again; undo the last side effects of its body (fenced writes were "
             "refused)",
             self.lost,
         )
 
     def _verdict_on(self, failure: BaseException) -> Settle:
-        """A failed attempt counts; one that was cancelled or interrupted from outside doesn't."""
+        """A failed attempt counts; an attempt that was cancelled or interrupted doesn't."""
         if self._ctx.runtime.interrupts(failure):
             return self._return_request()
         return self._failed_request(failure)
 
     def _failed_request(self, failure: BaseException) -> Settle:
-        """Another attempt after this one failed, if there is one left."""
+        """A request for another attempt after a failure, or for a dead letter after the last
+        one."""
         return self._retry_request(None, payload.text_of(failure))
 
 
 def _gone_after_all(job: DeliveryBase, reason: Loss) -> None:
-    """The store has it on loan no more, though its lease isn't over: so the settle that was not
-    answered has counted."""
+    """The store no longer has this delivery, though its lease has not expired: so the unanswered
+    settle has counted."""
     lease = job._lease
     if reason is Loss.EXPIRED and job._ctx.now() < lease.deadline:
         job._kept = True

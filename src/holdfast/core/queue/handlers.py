@@ -1,8 +1,8 @@
 """Check of a handler: its work must have ended when its call returns.
 
-A coroutine function does nothing when it is only called, and neither does a generator function.
-Taken for done, its job would be acked without having been run. So such a handler is refused at
-once where it can be told, and else what it returned is a failed attempt.
+Calling a coroutine function or a generator function runs nothing of its body. If such a call
+counted as done, its job would be acked without having been run. So such a handler is refused at the
+start where this can be seen; elsewhere, returning unrun work is a failed attempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..undone import undone
 
 
 def check(handler: Any, awaits: bool) -> None:
-    """Refuse a handler that would not run; ``awaits``: what it returns is awaited."""
+    """Refuse a handler that would not run. ``awaits``: the worker awaits what it returns."""
     if not callable(handler):
         raise ConfigError(
             f"a worker needs a handler that it can call with a job, not {shown(handler)}"
@@ -29,18 +29,18 @@ def check(handler: Any, awaits: bool) -> None:
         )
     if functions.late(handler):
         raise ConfigError(
-            f"{name} is a generator function: to call it runs nothing of its body. A handler "
+            f"{name} is a generator function: calling it runs nothing of its body. A handler "
             "is a function without yield"
         )
 
 
 def unrun(found: object) -> ConfigError | None:
-    """What is wrong with that which a handler returned: it is work that nobody does or waits for.
-    Something that was only returned is fine."""
+    """The error for a handler that returned work that nothing runs or waits for; else None. Any
+    other returned value is allowed."""
     what = undone(found)
     if what is None:
         return None
     return ConfigError(
-        f"the handler returned a {what}, which nobody runs or waits for, so the "
+        f"the handler returned a {what}, which nothing runs or waits for, so the "
         "job isn't done. A handler does its work before it returns"
     )

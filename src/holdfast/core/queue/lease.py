@@ -19,14 +19,14 @@ class DeliveryLease(Lease):
     kind = "delivery"
     remedy = "take from it again"
     forgotten = (
-        "a delivery of {} was collected unsettled; it is renewed no more, and comes again when its "
-        "lease is over. Call ack(), retry() or dead_letter(), or use `with`"
+        "a delivery of {} was collected unsettled; it is not renewed, and the job is delivered "
+        "again when the lease expires. Call ack(), retry() or dead_letter(), or use `with`"
     )
 
-    #: Was a settle of it sent that nobody answered? And did the lease end before it was known
-    #: what came of that?
+    #: ``asked``: a settle was sent and not answered. ``unsure``: the lease ended before the outcome
+    #: of that settle was known.
     asked = unsure = False
-    #: The number of its settles under way.
+    #: The number of settles of this delivery under way.
     settling = 0
 
     def __init__(
@@ -46,7 +46,7 @@ class DeliveryLease(Lease):
 
     @property
     def name(self) -> str:
-        """What is taken: the queue, and the group if it has one."""
+        """The queue, and the group if the job has one: the name in messages."""
         return f"{self.take.queue}/{self.job.group}" if self.job.group else self.take.queue
 
     @property
@@ -55,20 +55,20 @@ class DeliveryLease(Lease):
         return self.job.attempt >= self.take.patience.attempts
 
     def settle(self, verdict: Verdict, delay: float = 0.0, reason: str = "") -> Settle:
-        """The request that settles it so."""
+        """The request that settles the delivery with this verdict."""
         take, job = self.take, self.job
         what = (take.queue, job.group, job.seq, take.id, verdict, delay, reason)
         return Settle(*what, self.ttl, self.suspect)
 
     def undo(self, reason: Loss) -> Undo:
-        """Let others have it: a closed client releases it, else the attempt has failed, as if
-        the lease had ended at the store: after the last attempt the job is a dead letter."""
+        """The request that ends the delivery. A closed client releases it. Else the attempt has
+        failed, as if the lease had expired; after the last attempt the job is a dead letter."""
         if reason is Loss.CLOSED:
             return self.settle(Verdict.RETURN)
         return self.settle(Verdict.DEAD if self.last else Verdict.RETRY, reason=str(reason))
 
     def extension(self, now: float) -> Extend:
-        """The request that renews it: never beyond ``max_hold``."""
+        """The request that renews the lease: never beyond ``max_hold``."""
         take, job = self.take, self.job
         ttl = self.length(self.ttl, now)
         return Extend(take.queue, job.group, job.seq, take.id, job.fence, ttl)
@@ -77,13 +77,13 @@ class DeliveryLease(Lease):
 async def prolong(
     store: Store, leases: Sequence[Lease], now: float, within: float
 ) -> Sequence[object]:
-    """Renew deliveries; an answer each."""
+    """Renew deliveries; one reply for each."""
     extends = [one.extension(now) for one in leases if isinstance(one, DeliveryLease)]
     return await queues_of(store).extend(extends, within)
 
 
 async def withdraw(store: Store, undo: Undo, within: float) -> None:
-    """Carry out what gives a take or a delivery back."""
+    """Send the request that releases a take or settles a delivery."""
     if isinstance(undo, Take):
         await queues_of(store).give_back(undo, within)
     elif isinstance(undo, Settle):

@@ -1,9 +1,9 @@
-"""Repairs of a queue by hand: of the jobs in a state at the start; a purge takes no more, oldest
-first.
+"""Revive or purge jobs of a queue on demand.
 
-Jobs die again, and are put, while this continues; so what is to be done is known before the first
-request that does something. Else one call would try the same jobs again and again, and a purge
-beside producers would not end.
+Producers and workers continue while this runs: jobs are put and die again. So the work is fixed
+before the first change: the ids of the dead letters, or the number of jobs to remove, oldest first.
+Otherwise one call would retry the same jobs again and again, and a purge would never end while
+producers put jobs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ async def revive(
     told: Callable[[int], None] = _quiet,
     batch: int = BATCH_MAX,
 ) -> int:
-    """Try dead letters again, these or all, each once; how many. ``told`` hears how many by now."""
+    """Retry dead letters, these or all, each once; return how many. ``told`` gets the count so
+    far."""
     wanted = await queues.letters(queue, LIST_S) if ids is None else ids
     done = 0
     for start in range(0, len(wanted), batch):
@@ -45,7 +46,7 @@ async def purge(
     ids: Sequence[str] | None,
     told: Callable[[int], None] = _quiet,
 ) -> int:
-    """Remove jobs, these or as many as there are, the oldest first; how many."""
+    """Remove jobs, these or as many as there are now, oldest first; return how many."""
     done = 0
     if state is JobState.DEAD and ids is None:
         ids = await queues.letters(queue, LIST_S)
@@ -56,8 +57,8 @@ async def purge(
             told(done)
         return done
     records = await queues.survey(queue, REQUEST_S, exact=True)
-    # A job on loan stays; a job that is released meanwhile gets a later place. What is delayed is
-    # counted with what waits.
+    # Taken jobs aren't counted; one that is released while this runs can be removed in place of a
+    # later one. `waiting` includes delayed jobs.
     most = sum(one.waiting + (0 if state else one.dead) for one in records)
     while done < most and (more := await queues.purge(queue, state, None, most - done, REQUEST_S)):
         done += more

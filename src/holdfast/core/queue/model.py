@@ -1,12 +1,13 @@
 """Data types of serial queues: puts, deliveries and their outcomes.
 
-A **job** is put into a queue, in a **group** or in the **plain lane** (no group). Jobs of one group
-are delivered one at a time, in the order in which the store accepted them; jobs of the plain lane
-and of different groups run side by side. A **delivery** is a job on loan: it has a lease, and until
-that ends nobody else gets the job or another one of its group. Whoever has it **settles** it.
+A **job** is put into a queue, in a **group** or **ungrouped**. Jobs of one group are delivered one
+at a time, in the order in which the store accepted them; ungrouped jobs and jobs of different
+groups are delivered in parallel. A **delivery** is a job that a worker has taken. It has a lease;
+until the lease ends, no other worker gets this job or another job of its group. The worker
+**settles** it.
 
-Everything here is immutable. ``Take.id`` is a secret of 128 random bits, chosen before the first
-byte is sent: a process that knows it has the deliveries, so it never shows in a ``repr``.
+All types here are immutable. ``Take.id`` is a secret of 128 random bits, chosen before the first
+byte is sent. A process that knows it can settle the deliveries, so no ``repr`` contains it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from ...errors import ConfigError
 
-# Limits, with the unit in the name. A store with lower ones says so in its `QueueLimits`.
+# Limits, with the unit in the name. A store with lower limits declares them in `QueueLimits`.
 JOB_ID_BYTES_MAX = 256
 GROUP_BYTES_MAX = 256
 PAYLOAD_BYTES_MAX = 256 * 1024
@@ -31,17 +32,17 @@ ATTEMPTS_MAX = 1_000_000
 
 
 class QueueLimits(NamedTuple):
-    """What a store takes in. ``depth``: jobs in one queue."""
+    """The limits of a store: bytes of one payload, and (``depth``) jobs in one queue."""
 
     payload_bytes: int = PAYLOAD_BYTES_MAX
     depth: float = math.inf
 
 
 class Job(NamedTuple):
-    """What is put: its key against duplicates, its group (``""``: the plain lane), its content.
+    """A job to put: its id, its group (``""``: ungrouped) and its payload.
 
-    ``known``: the caller chose the id, so a second job with it is a duplicate. ``delay`` are
-    seconds before which it isn't delivered; it holds back the jobs behind it in its group.
+    ``known``: the caller chose the id, so a second job with it is a duplicate. ``delay``: seconds
+    before the job can be delivered; until then, later jobs of its group wait too.
     """
 
     id: str
@@ -52,16 +53,16 @@ class Job(NamedTuple):
 
 
 class TooLarge(ConfigError):
-    """These jobs are too much for one request to the store, which has none of them: some of them
-    at a time may not be."""
+    """These jobs are too large for one request; the store has accepted none of them. Smaller
+    batches can succeed."""
 
 
 class Put(NamedTuple):
     """A request to accept jobs, all or none, in this order.
 
-    ``lane`` and ``number`` tell a repetition from a new request: a lane is used by one request at
-    a time, each with the next number. ``window``: seconds for which a known id is remembered after
-    it was accepted, or for longer while its job is still there.
+    ``lane`` and ``number`` distinguish a repeated request from a new one: a producer (``lane``)
+    sends one request at a time, each with the next number. ``window``: seconds for which a known id
+    is remembered after acceptance; it is remembered at least while its job is in the queue.
     """
 
     queue: str
@@ -72,17 +73,17 @@ class Put(NamedTuple):
 
 
 class Start(enum.StrEnum):
-    """From when on ``min_interval`` counts: the safe way is the end of the last execution."""
+    """The start of ``min_interval``: the end of the last execution (the safe one), or its take."""
 
     ACK = "ack"
     TAKE = "take"
 
 
 class Pace(NamedTuple):
-    """How fast a queue is worked on, over all workers, by the store's clock.
+    """Limits on the speed of a queue, over all workers, by the store's clock.
 
-    ``min_interval``: seconds between two executions in one group. ``rate``: deliveries per second
-    in the whole queue, ``inf`` for any number.
+    ``min_interval``: least seconds between two executions in one group. ``rate``: deliveries per
+    second of the whole queue; ``inf``: no limit.
     """
 
     min_interval: float = 0.0
@@ -91,9 +92,9 @@ class Pace(NamedTuple):
 
 
 class Patience(NamedTuple):
-    """What becomes of a job that fails: after ``attempts`` deliveries it is a dead letter.
+    """The attempts of a failing job: after ``attempts`` deliveries it is a dead letter.
 
-    ``blocks``: a dead letter holds back its group until somebody retries or removes it; else the
+    ``blocks``: a dead letter holds back its group until it is retried or removed; otherwise the
     group continues without it.
     """
 
@@ -104,9 +105,9 @@ class Patience(NamedTuple):
 class Take(NamedTuple):
     """A request for up to ``most`` deliveries that are due, each of another group.
 
-    They have a lease of ``ttl`` seconds, and the pace and the waiter TTL stay with them: if the
-    worker dies, the store acts by them. ``wait``: with nothing due, it waits to be woken; asked
-    again without, it waits no more.
+    Their leases last ``ttl`` seconds. The store keeps ``pace`` and ``patience`` with them, and
+    applies both if the worker dies. ``wait``: if nothing is due, the take waits to be woken; the
+    same take without ``wait`` ends that.
     """
 
     queue: str
@@ -120,12 +121,12 @@ class Take(NamedTuple):
 
     @property
     def suspect(self) -> bool:
-        """As an undo: a copy of it that comes late is always reckoned with."""
+        """Always true: a late copy of a take is always possible."""
         return True
 
     @property
     def name(self) -> str:
-        """What it is about, in a message."""
+        """The name in messages: the queue."""
         return self.queue
 
     def __repr__(self) -> str:
@@ -133,8 +134,8 @@ class Take(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """One job on loan. ``seq`` is its place in the order of acceptance, ``attempt`` counts from 1,
-    ``age`` are the seconds since it was accepted."""
+    """One delivery. ``seq``: the job's place in the order of acceptance. ``attempt``: from 1.
+    ``age``: seconds since acceptance."""
 
     seq: int
     id: str
@@ -146,28 +147,28 @@ class Delivered(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a take got. ``retry_in``: with nothing taken, seconds until more may be due."""
+    """The reply to a take. ``retry_in``: if nothing was taken, seconds until a job can be due."""
 
     deliveries: tuple[Delivered, ...]
     retry_in: float
 
 
 class Verdict(enum.StrEnum):
-    """What becomes of a delivery."""
+    """The outcome of a delivery."""
 
     ACK = "ack"
     RETRY = "retry"
     DEAD = "dead"
-    #: As if it had not been taken: the attempt doesn't count.
+    #: Release it: the job stands as if it had not been taken, and the attempt doesn't count.
     RETURN = "return"
 
 
 class Settle(NamedTuple):
     """A request to settle one delivery, named by the secret of its take.
 
-    ``delay``: for ``RETRY``, seconds until its next attempt. ``reason``: for ``DEAD`` and
-    ``RETRY``, text for people. ``suspect``: the take was sent twice, so a late copy of it may still
-    arrive, and must then get nothing.
+    ``delay``: for ``RETRY``, seconds until the next attempt. ``reason``: for ``DEAD`` and
+    ``RETRY``, a human-readable text. ``suspect``: the take was sent twice, so a late copy of it can
+    still arrive, and must then get nothing.
     """
 
     queue: str
@@ -182,7 +183,7 @@ class Settle(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is about, in a message."""
+        """The name in messages: the queue."""
         return self.queue
 
     def __repr__(self) -> str:
@@ -190,7 +191,7 @@ class Settle(NamedTuple):
 
 
 class Extend(NamedTuple):
-    """A request to prolong the lease of one delivery: ``ttl`` seconds from now."""
+    """A request to renew the lease of one delivery: ``ttl`` seconds from now."""
 
     queue: str
     group: str
@@ -204,7 +205,7 @@ class Extend(NamedTuple):
 
 
 class JobState(enum.StrEnum):
-    """Where a job stands: due or behind others, not due yet, on loan, or given up."""
+    """The state of a job: due or behind others of its group, not due yet, taken, or dead letter."""
 
     WAITING = "waiting"
     DELAYED = "delayed"
@@ -213,12 +214,11 @@ class JobState(enum.StrEnum):
 
 
 class JobRecord(NamedTuple):
-    """One job as people see it; times are seconds, by the store's clock.
+    """One job, for `inspect`; times are seconds, by the store's clock.
 
     ``payload``: the bytes in the store, which are JSON unless bytes were put. ``group``: empty for
-    a job without one.
-    ``due_in``: when a job that is delayed, or is to be tried again, may be delivered; 0 if nothing
-    but its group holds it back. ``expires_in``: what is left of the lease of one that is taken.
+    an ungrouped job. ``due_in``: seconds until a delayed or retried job can be delivered; 0 if only
+    its group holds it back. ``expires_in``: the remaining lease of a taken job.
     """
 
     id: str
@@ -234,11 +234,11 @@ class JobRecord(NamedTuple):
 
 
 class QueueRecord(NamedTuple):
-    """One queue as people see it: how many jobs stand where.
+    """One queue, for `inspect`: the number of jobs in each state.
 
-    ``waiting`` has all that are neither taken nor dead, those that are delayed too. ``oldest`` is
-    the age of the job that waits longest, 0 if none does. ``accepted`` and ``done`` count since the
-    queue came into being.
+    ``waiting``: all jobs that are neither taken nor dead, including delayed ones. ``oldest``: the
+    age of the job that has waited longest; 0 if no job waits. ``accepted`` and ``done`` count since
+    the queue was created.
     """
 
     name: str

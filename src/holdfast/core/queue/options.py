@@ -32,7 +32,7 @@ def options(
     on_dead: Any,
     dedup_window: Any,
 ) -> Options:
-    """What a queue is like, from what the caller handed in."""
+    """The checked options of a queue, from the caller's arguments."""
     pace = Pace(
         checks.seconds("min_interval", min_interval, 0.0, INTERVAL_S_MAX),
         _one_of("interval_from", interval_from, Start.ACK, Start.TAKE),
@@ -67,4 +67,4 @@ def _one_of(what: str, value: Any, *known: Any) -> Any:
         if value == one:
             return one
     words = " or ".join(repr(str(one)) for one in known)
-    raise ConfigError(f"{what}={checks.shown(value)} is not known; it is {words}")
+    raise ConfigError(f"{what}={checks.shown(value)} is unknown; known: {words}")

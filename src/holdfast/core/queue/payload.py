@@ -1,6 +1,7 @@
-"""The payload of a job, as bytes and back: bytes, text, or anything that JSON has.
+"""The payload of a job as bytes: bytes, text, or JSON data.
 
-One byte says which it is, so that a worker gets what was put, and a look from outside can tell.
+The first byte names the kind, so that a worker gets the value that was put, and `inspect` can show
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _BYTES, _TEXT, _JSON = b"b", b"t", b"j"
 
 
 def pack(payload: Any, most: int, what: str = "payload") -> bytes:
-    """The payload as bytes, at most so many of them; ``what`` it is called in an error."""
+    """The payload as at most ``most`` bytes. ``what``: its name in errors."""
     kind = type(payload)
     if kind is str:
         packed = _TEXT + values.as_text(payload, what)
@@ -32,7 +33,7 @@ def pack(payload: Any, most: int, what: str = "payload") -> bytes:
 
 
 def fits(size: int, most: int, what: str) -> None:
-    """Refuse what is too long."""
+    """Refuse a size above ``most``."""
     if size > most:
         raise ConfigError(
             f"the {what} has {size} bytes; at most {most} are allowed here (put the data "
@@ -41,7 +42,7 @@ def fits(size: int, most: int, what: str) -> None:
 
 
 def unpack(packed: bytes) -> Any:
-    """What was put; ConfigError for bytes that can't be what was put."""
+    """The value that was put; ConfigError for bytes that `pack` can't have made."""
     kind, rest = packed[:1], packed[1:]
     try:
         if kind == _TEXT:
@@ -54,11 +55,11 @@ def unpack(packed: bytes) -> Any:
         ) from wrong
     if kind == _BYTES:
         return rest
-    raise ConfigError(f"a payload of holdfast's begins with b, t or j, not {packed[:20]!r}")
+    raise ConfigError(f"a payload of holdfast begins with b, t or j, not {packed[:20]!r}")
 
 
 def text_of(failure: BaseException) -> str:
-    """A failure as a reason, in words. One that can't be shown is one all the same."""
+    """A failure as text. A failure whose ``str()`` fails still gets a text."""
     name = type(failure).__name__
     try:
         text = str(failure)
@@ -68,7 +69,7 @@ def text_of(failure: BaseException) -> str:
 
 
 def short(reason: object) -> str:
-    """A reason, cut to what a store takes."""
+    """A reason, cut to the length that a store accepts."""
     try:
         text = str(reason)
     except Exception:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-#: Why a job stands where it does, when its worker was heard of no more.
+#: The reason recorded for a job whose lease expired because its worker did not renew it.
 EXPIRED_REASON = "the lease ended, as {} was heard of no more"
-#: Seconds' worth of its rate by which a queue may exceed the rate for a moment.
+#: A queue can exceed its rate for a moment by this many seconds' worth of deliveries.
 BURST_S = 0.1
 
 
 def rate_burst(rate: float) -> float:
-    """How many deliveries a queue of this rate may start at once.
+    """The number of deliveries that a queue of this rate can start at once.
 
     >>> rate_burst(5), rate_burst(200)
     (1.0, 20.0)
@@ -18,7 +18,7 @@ def rate_burst(rate: float) -> float:
 
 
 def retry_after(attempt: int, first: float, longest: float, jitter: float) -> float:
-    """Seconds until the next attempt of a job that failed so often: doubling, a fifth of it random.
+    """Seconds until the attempt after a failed one: doubling, with a random fifth.
 
     >>> [retry_after(n, 1.0, 60.0, 1.0) for n in (1, 2, 3, 10)]
     [1.0, 2.0, 4.0, 60.0]

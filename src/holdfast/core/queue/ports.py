@@ -1,9 +1,8 @@
-"""The contract of a store that has serial queues. What the verbs mean stands in
-``stores/memory/jobs.py``.
+"""The contract of a store that has serial queues; ``stores/memory/jobs.py`` defines each verb.
 
-As with the five verbs of locks, each verb may be sent twice because its reply was lost, and then
-changes nothing the second time; it returns, or raises ``StoreUnavailable``, within ``within``
-seconds. A store that has queues says ``queues`` in its ``Capabilities`` and is a `QueueStore`.
+As with the verbs of locks, a client can send a verb twice because its reply was lost; the second
+request then changes nothing. A verb returns, or raises ``StoreUnavailable``, within ``within``
+seconds. A store with queues sets ``queues`` in its ``Capabilities`` and is a `QueueStore`.
 """
 
 from __future__ import annotations
@@ -20,76 +19,77 @@ if TYPE_CHECKING:
 
 
 class Queues(Protocol):
-    """Where jobs are kept."""
+    """The verbs of serial queues."""
 
     limits: QueueLimits
 
     async def put(self, put: Put, within: float) -> list[bool]:
-        """Accept all jobs, in order; for each: is it new? A known id that is remembered is not.
+        """Accept all jobs, in order; return for each if it is new. A job with a known id that is
+        still remembered is not new.
 
-        The same lane and number once more gives the answer of the first time; a lower number, a
-        copy that comes late, changes nothing and is `StoreUnavailable`. Every waiter for a job
-        that is due now is woken.
+        A repeated number of a producer (``lane``) gets the reply of the first request. A lower
+        number is a late copy: it changes nothing and raises `StoreUnavailable`. One waiter is woken
+        for each group that becomes due.
         """
         ...
 
     async def take(self, take: Take, within: float) -> Taken:
         """Up to ``most`` deliveries, the longest due first, at most one of each group.
 
-        The same id once more gives those that are still on loan by it, and takes nothing more.
-        Each has a fence greater than any that its group had (in the plain lane: its job). What
-        was taken beyond its lease is taken back first: the same job stands first in its group,
-        or is a dead letter if that was its last attempt.
+        A repeated request with the same id returns the deliveries of that id that are not settled,
+        and takes no more. Each delivery has a fence greater than each earlier fence of its group
+        (of an ungrouped job: of the job). First, deliveries whose leases have expired are ended:
+        such a job stays first in its group, or is a dead letter after its last attempt.
         """
         ...
 
     async def give_back(self, take: Take, within: float) -> int:
-        """Return whatever this take got, as if it had not been taken; how many. A copy of the
-        take that arrives later gets nothing, and doesn't wait. If a wake-up for what is due may
-        have gone to this take, another one who waits is woken."""
+        """Release the deliveries of this take, as if it had taken nothing; return their number. A
+        late copy of the take gets nothing and doesn't wait. If a wake-up for a due job can have
+        gone to this take, another waiter is woken."""
         ...
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
-        """Settle a batch, each as if it were alone: was it ours? False when its lease has expired,
-        or when it was settled before; a ``LockLost`` when it is lost before the end of its lease,
-        so that False would be taken for the latter by whoever asks again. Every waiter for a job
-        that is due by this is woken."""
+        """Settle a batch, each as if it were alone; return for each if it was still delivered.
+        False if its lease has expired or it was settled before. ``LockLost`` if it was lost before
+        its lease expired: for a repeated request, False would mean that the first one settled it.
+        One waiter is woken for each group that becomes due."""
         ...
 
     async def extend(
         self, extends: Sequence[Extend], within: float
     ) -> list[Held | Gone | Exception]:
-        """Prolong a batch of leases; what has expired is ``Gone`` and never comes back."""
+        """Renew a batch of leases. An expired one is ``Gone``, permanently."""
         ...
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Sleep until a job may be due, or until ``seconds`` have passed; was it a wake-up? Waking
-        for nothing is allowed, and losing a wake-up costs no more than ``seconds``."""
+        """Sleep until a job can be due, at most for ``seconds``; return if this was a wake-up. A
+        false wake-up is allowed; a lost one costs at most ``seconds``."""
         ...
 
     def unlisten(self, take: Take) -> None:
-        """Nobody waits by this take any more. Never fails, never suspends."""
+        """End the wait of this take. Never fails, never suspends."""
         ...
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
-        """The queues whose name begins with ``prefix`` (or is it), sorted by name."""
+        """The queues whose name begins with ``prefix`` (``exact``: equals it), sorted by name."""
         ...
 
     async def jobs(
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
     ) -> list[JobRecord]:
-        """At most ``most`` jobs of a queue in the order of acceptance: all, or those of one state,
-        or of one group."""
+        """At most ``most`` jobs of a queue in the order of acceptance: all, or those in one state,
+        or those of one group."""
         ...
 
     async def letters(self, queue: str, within: float) -> list[str]:
-        """The ids of all dead letters, those of a group in the order in which they died."""
+        """The ids of all dead letters; within a group, in the order in which they died."""
         ...
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
-        """Try dead letters again: these, or up to 1,000 of all; how many. One that blocks its group
-        continues where it stands, any other at the end of its group, and several of a group in the
-        order in which they died; their attempts count from the start."""
+        """Retry dead letters, these or up to 1,000 of all; return their number. A dead letter that
+        blocks its group keeps its place; each other one goes to the end of its group, in the order
+        in which they died. Their attempts count from the start."""
         ...
 
     async def purge(
@@ -100,31 +100,31 @@ class Queues(Protocol):
         most: int,
         within: float,
     ) -> int:
-        """Remove jobs that stand so (or all but those that are taken), or of these; how many. No
-        more than ``most``, the first in the order of acceptance; a store may do some of them, at
-        least 1,000, and is asked again for the rest. What is taken stays."""
+        """Remove jobs in this state (None: all that are not taken), only these ``ids`` if given;
+        return their number. At most ``most``, first in the order of acceptance. A store can remove
+        fewer than asked, but at least 1,000; the caller asks again for the rest."""
         ...
 
 
 class Onward(Protocol):
-    """What queues may have besides: for whoever settles one delivery and wants the next."""
+    """An optional verb of queues: settle a delivery and take the next one."""
 
     async def settle_and_take(
         self, settles: Sequence[Settle], take: Take, within: float
     ) -> tuple[list[bool | Exception], Taken]:
-        """Settle, then take what is due at that time, in one round trip: the answers to both. It is
-        a take that doesn't wait. `StoreUnavailable`: it isn't known what was done of both."""
+        """Settle, then take what is due at that time, in one round trip; return both replies. The
+        take doesn't wait. After `StoreUnavailable`, the outcome of both is unknown."""
         ...
 
 
 class QueueStore(Protocol):
-    """A store that has queues, beside its lines."""
+    """A store that has queues as well as locks."""
 
     queues: Queues
 
 
 def queues_of(store: Store) -> Queues:
-    """The queues of a store that says that it has some."""
+    """The queues of a store; `NotSupported` if it has none."""
     if not store.capabilities.queues:
         raise NotSupported(
             f"{store.label} has no serial queues; take a store that does, such as sqlite "
@@ -134,11 +134,11 @@ def queues_of(store: Store) -> Queues:
 
 
 def onward_of(queues: Queues) -> Onward | None:
-    """The same queues, if they can settle and take at once."""
+    """The same queues, if they can settle and take in one request; else None."""
     return cast("Onward", queues) if hasattr(queues, "settle_and_take") else None
 
 
 def barred_of(queues: Queues) -> str:
-    """Why the latest take got nothing though jobs may be due, as the store grants nothing for a
-    while; else empty."""
+    """Why the latest take got nothing although jobs can be due: the store grants nothing for a
+    while. Else empty."""
     return getattr(queues, "barred", "")

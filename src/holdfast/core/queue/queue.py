@@ -1,4 +1,4 @@
-"""A serial queue: accepting jobs, and taking jobs that are due."""
+"""A serial queue: put jobs, take due jobs, inspect and repair the queue."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 #: Seconds for which a put waits for a store that doesn't answer.
 PUT_S = 10.0
-#: Deliveries are renewed as holds are that are taken without more ado.
+#: Deliveries are renewed with the default terms of a hold.
 _TERMS = Terms()
 
 
 class Retry(NamedTuple):
-    """Pauses between the attempts of a job that fails: the first one, and the longest, seconds."""
+    """Pauses between the attempts of a failing job, in seconds: the first and the longest."""
 
     first: float = 1.0
     longest: float = 300.0
 
 
 class Options(NamedTuple):
-    """What a queue is like, for those who put and for those who take."""
+    """The options of a queue, for putting and for taking."""
 
     pace: Pace
     patience: Patience
@@ -64,15 +64,15 @@ class Options(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The store has it. ``id`` names the job; ``duplicate``: a job with this id was accepted
-    before, so this one was dropped."""
+    """The store has accepted the job. ``id``: the id of the job. ``duplicate``: a job with this id
+    was accepted before, so this one was dropped."""
 
     id: str
     duplicate: bool
 
 
 class _Lane:
-    """One request to put at a time goes by it, each with the next number."""
+    """A producer: it sends one put at a time, each with the next number."""
 
     __slots__ = ("epoch", "id", "number")
 
@@ -85,7 +85,7 @@ class _Lane:
 class QueueBase:
     """A serial queue of one client."""
 
-    #: What a face makes of a delivery.
+    #: The class of deliveries that a face uses.
     _delivery: type[DeliveryBase] = DeliveryBase
 
     def __init__(self, ctx: Context, name: str, options: Options) -> None:
@@ -113,8 +113,8 @@ class QueueBase:
     # -- putting ---------------------------------------------------------------------------
 
     def _job(self, payload: Any, group: Any, id: Any, delay: Any, made: str = "") -> Job:
-        """A job from what the caller handed in; each part is checked here. ``made``: its id if the
-        caller gave none."""
+        """A job from the caller's arguments, each checked. ``made``: its id if the caller gave
+        none."""
         packed = payloads.pack(payload, queues_of(self._ctx.store).limits.payload_bytes)
         where = "" if group is None else checks.text("group", group, GROUP_BYTES_MAX, 1)
         wait = (
@@ -129,8 +129,8 @@ class QueueBase:
 
     def _jobs(self, items: Iterable[Any], group: Any) -> list[Job]:
         found = []
-        #: The ids of a batch follow each other: to ask the system for each would take longer than
-        #: all the rest.
+        #: The ids of a batch are consecutive: a random id from the system for each would take
+        #: longer than everything else.
         id_ = int(self._ctx.runtime.new_id(), 16)
         for item in checks.several("items", items):
             id_ = (id_ + 1) % _IDS
@@ -151,8 +151,8 @@ class QueueBase:
         return found
 
     async def _put(self, jobs: list[Job]) -> list[Receipt]:
-        """Put them, up to 1,000 in a round trip, fewer if these are too much for one request; each
-        such batch is accepted as a whole."""
+        """Put jobs, up to 1,000 in a round trip, fewer if one request can't carry them; each such
+        batch is accepted as a whole."""
         receipts: list[Receipt] = []
         most = BATCH_MAX
         while len(receipts) < len(jobs):
@@ -166,7 +166,7 @@ class QueueBase:
                 if not receipts:
                     raise
                 before = f"the first {len(receipts)} of {len(jobs)} jobs were accepted"
-                if isinstance(type(failure).__init__, FunctionType):  # it wants more than words
+                if isinstance(type(failure).__init__, FunctionType):  # it needs more arguments
                     failure.add_note(before)
                     raise
                 raise type(failure)(f"{before}; then: {failure}") from failure
@@ -192,22 +192,23 @@ class QueueBase:
             answers, _ = await ctx.insist(ask, ctx.now() + PUT_S)
         except DiskFailed as failure:
             raise DiskFailed(
-                f"{self._name!r} takes no job in: {failure}. When that is mended, put the "
-                f"{len(jobs)} job(s) again: with ids of your own none is accepted twice"
+                f"{self._name!r} accepts no jobs: {failure}. When that is repaired, put the "
+                f"{len(jobs)} job(s) again; with your own ids no job is accepted twice"
             ) from failure
         except StoreUnavailable as failure:
             if not sent:
                 raise Unreached(
                     f"nothing was sent: {ctx.store.label} could not be reached for {PUT_S:g} s, so "
-                    f"{self._name!r} has not accepted {len(jobs)} job(s). Put them again when it "
-                    f"can. The last try: {failure}"
+                    f"{self._name!r} has not accepted {len(jobs)} job(s). Put them again when the "
+                    f"store can be reached. The last try: {failure}"
                 ) from failure
             raise StoreUnavailable(
-                f"{ctx.store.label} did not answer within {PUT_S:g} s, so it isn't known whether "
-                f"{len(jobs)} job(s) were accepted by {self._name!r}. Put them again: with ids of "
-                f"your own none is accepted twice. It said last: {failure}"
+                f"{ctx.store.label} did not answer within {PUT_S:g} s, so it is unknown whether "
+                f"{len(jobs)} job(s) were accepted by {self._name!r}. Put them again; with your "
+                f"own ids no job is accepted twice. The last failure was: {failure}"
             ) from failure
-        # Only now, as of a lane that was given up a copy may still be under way.
+        # Only after a reply: a failed request can leave a copy under way, so its producer isn't
+        # reused.
         self._lanes.append(lane)
         return answers
 
@@ -232,17 +233,17 @@ class QueueBase:
         done: Done | None = None,
         silence: Silence | None = None,
     ) -> list[DeliveryBase]:
-        """Deliveries that are due; none when the time has expired. None for the time: without a
-        time limit. ``done`` is settled first: with the same request, where the store can.
-        ``silence`` is told of each failure and each answer."""
+        """Deliveries that are due; none after the time-out (None: no time limit). ``done`` is
+        settled first, in the same request where the store can. ``silence`` gets each failure and
+        each reply."""
         queues = self._queues()
         if self._ctx.orphans:
             self._ctx.drain_orphans()
         return await Taking(self, queues, most, timeout, halted, done, silence).run()
 
     def _made(self, take: Take, taken: Taken, since: float, suspect: bool) -> list[DeliveryBase]:
-        """The deliveries of a take, renewed by the renewer; none if they came too late. ``since``:
-        the earliest moment at which their leases may have begun."""
+        """The deliveries of a take, added to the renewer; none if the reply came too late.
+        ``since``: the earliest moment at which their leases can have begun."""
         ctx = self._ctx
         until = deadline(since, take.ttl)
         if ctx.now() >= until or ctx.closed:
@@ -256,7 +257,7 @@ class QueueBase:
                     ctx.keeper.add_early(lease, ctx.now())
                 else:
                     ctx.keeper.add(lease, since + lease.every)
-        except BaseException:  # the caller gives the take back, and gets none of them
+        except BaseException:  # the caller releases the take, and gets no delivery
             for one in made:
                 one._forgo()
             raise
@@ -270,7 +271,7 @@ class QueueBase:
             raise ConfigError(f"{odd!r} was taken by another client; ack it there")
         return await settle_all(self._ctx, [(one, one._ack_request()) for one in some])
 
-    # -- looking and mending ---------------------------------------------------------------
+    # -- inspecting and repairing ------------------------------------------------------------
 
     async def _stats(self) -> QueueRecord:
         found = await self._queues().survey(self._name, REQUEST_S, exact=True)
@@ -286,7 +287,7 @@ class QueueBase:
     async def _purge(self, state: Any, ids: Iterable[str] | None) -> int:
         stands = _state(state)
         if stands is JobState.TAKEN:
-            raise ConfigError("what is taken can't be removed: its worker has it")
+            raise ConfigError("a taken job can't be removed before its delivery has ended")
         return await mending.purge(self._queues(), self._name, stands, _several(ids))
 
 
@@ -296,7 +297,7 @@ def _several(ids: Iterable[str] | None) -> list[str] | None:
     return [checks.text("ids", one, JOB_ID_BYTES_MAX, 1) for one in checks.several("ids", ids)]
 
 
-#: What a job is put with.
+#: The parts of a job in a batch.
 _PARTS = ("payload", "group", "id", "delay")
 _KEYS = frozenset(_PARTS)
 #: The number of possible ids.

@@ -1,8 +1,8 @@
-"""Settling deliveries: one request for one or many, and what becomes of them by its answer.
+"""Settling deliveries: one request for one or many, and the use of its reply.
 
-Several may settle the same delivery at the same time, and the store lets one of them do it. So an
-answer that it was not there decides nothing while another settle of it is under way: it is waited
-for, and the last one decides.
+Several calls can settle the same delivery at the same time; the store accepts one of them. So the
+reply that a delivery was not there decides nothing while another settle of it is under way: the
+call waits for that one, and the last reply decides.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from ..context import Context
     from .delivery import DeliveryBase
 
-#: A delivery, and what it is to be settled by.
+#: A delivery, and the request that settles it.
 Done: TypeAlias = "tuple[DeliveryBase, Settle]"
-#: The same with the answer to it, and if it was asked for before, without an answer.
+#: The same with the reply, and if the request was sent before, unanswered.
 Open: TypeAlias = "tuple[DeliveryBase, Settle, bool | LockLost, bool]"
 
 
 async def settle_all(ctx: Context, some: Sequence[Done]) -> list[bool]:
-    """Settle deliveries of one client in one round trip for up to 1,000: which of them counted?"""
+    """Settle deliveries of one client, up to 1,000 in a round trip; return which settles
+    counted."""
     once = list({id(one): (one, settle) for one, settle in some}.values())
     for start in range(0, len(once), BATCH_MAX):
         await Settling(ctx, once[start : start + BATCH_MAX]).run()
@@ -35,16 +36,15 @@ async def settle_all(ctx: Context, some: Sequence[Done]) -> list[bool]:
 
 
 class Settling:
-    """Deliveries that are being settled by one request, and what becomes of them by its answer, by
-    none, or by an interruption. ``settles``: what is asked of the store, for those of them that
-    can still be settled."""
+    """Deliveries that one request settles, and what follows from its reply, from a failure, or from
+    an interruption. ``settles``: the requests for the deliveries that can still be settled."""
 
     __slots__ = ("_ctx", "_jobs", "_open", "settles")
 
     def __init__(self, ctx: Context, some: Sequence[Done]) -> None:
         self._ctx = ctx
         self._jobs: list[DeliveryBase] = []
-        #: Those that were not there while another settle of them was under way.
+        #: Deliveries that the store did not find, while another settle of them was under way.
         self._open: list[Open] = []
         self.settles: list[Settle] = []
         for one, settle in some:
@@ -56,12 +56,13 @@ class Settling:
                 self.settles.append(settle)
 
     def within(self) -> float:
-        """How long it may be tried, or waited for: as long as the leases last, and a moment."""
+        """Seconds for the request or the wait: until the first lease ends, and at least a
+        moment."""
         end = min([one._lease.deadline for one in self._jobs])
         return min(max(end - self._ctx.now(), 0.05), REQUEST_S)
 
     async def run(self, again: bool = False) -> None:
-        """Settle them. ``again``: it was asked for already, without an answer."""
+        """Settle them. ``again``: the request was sent before, unanswered."""
         if not self.settles:
             return
         ctx = self._ctx
@@ -81,8 +82,8 @@ class Settling:
             await self.decided()
 
     def failed(self, failure: BaseException, again: bool) -> None:
-        """There is no answer but this failure: they can be settled again. An interruption leaves
-        nobody to do that."""
+        """The request failed: the deliveries can be settled again. After an interruption no caller
+        would do that, so the renewer settles them."""
         self._ctx.settling.discard(self)
         if not isinstance(failure, Exception):
             self.interrupted()
@@ -93,8 +94,8 @@ class Settling:
             one._keep_on(not refused, None if refused else settle.verdict)
 
     def answered(self, answers: Sequence[bool | Exception], again: bool) -> list[Open]:
-        """Write down what counted; raises what stands in the place of an answer. Of those that
-        are returned another settle is under way: ``decided`` waits for it."""
+        """Record the settles that counted; raise an error that came in place of a reply. Returns
+        the deliveries with another settle under way: ``decided`` waits for it."""
         self._ctx.settling.discard(self)
         wrong = None
         for one, settle, answer in zip(self._jobs, self.settles, answers, strict=True):
@@ -111,7 +112,7 @@ class Settling:
         return self._open
 
     async def decided(self) -> None:
-        """Wait for the other settles of jobs that were not there; the last of them decides."""
+        """Wait for the other settles of jobs that the store did not find; the last one decides."""
         ctx = self._ctx
         end = ctx.now() + self.within()
         for one, settle, answer, again in self._open:
@@ -127,24 +128,24 @@ class Settling:
     def _decide(
         self, one: DeliveryBase, settle: Settle, answer: bool | LockLost, again: bool
     ) -> None:
-        """No other settle of it may still change what this answer says."""
+        """Apply this reply; no other settle of the delivery can change it."""
         lease = one._lease
         if lease.end is State.RELEASED and answer is not True:
-            return  # it was not there because another one did it
+            return  # the store did not find it because another call settled it
         if isinstance(answer, LockLost):
             lease.reason = lease.reason or Loss(str(answer.reason))
             one._over(False)
             return
-        # A repetition whose first reply was lost finds nothing, and so does one beside a settle
-        # that isn't answered: before our deadline that means that the other one did it.
+        # A repeated request whose first reply was lost finds nothing; neither does one during an
+        # unanswered settle. Before our deadline this means that the other request settled it.
         repeated = again or lease.asked or lease.settling > 0
         lease.unsure = repeated and not answer
-        # Else it was the one that was not answered.
+        # Else it was settled with the verdict of the unanswered settle.
         verdict = settle.verdict if answer or one._verdict is None else None
         one._over(answer or (repeated and self._ctx.now() < lease.deadline), verdict)
 
     def interrupted(self) -> None:
-        """The caller was interrupted and the outcome is unknown: let the renewer release it."""
+        """The caller was interrupted and the outcome is unknown: let the renewer settle them."""
         self._ctx.settling.discard(self)
         for one, settle in zip(self._jobs, self.settles, strict=True):
             one._lease.settling -= 1

@@ -13,19 +13,19 @@ AGAIN_S = 60.0
 
 
 class Silence:
-    """How long a store has failed, for all loops of one worker."""
+    """The time for which a store has failed, for all loops of one worker."""
 
     def __init__(
         self, now: Callable[[], float], tell: Callable[[StoreUnavailable | None], None]
     ) -> None:
         self._now = now
-        #: Is given the failure; None: the store answers again.
+        #: Called with the failure; with None when the store answers again.
         self.tell = tell
         self._due: float | None = None
         self._told = False
 
     def failed(self, failure: StoreUnavailable, sent: float) -> None:
-        """A request that was sent at this moment has failed."""
+        """A request that was sent at ``sent`` has failed."""
         now = self._now()
         due = sent + FIRST_S if self._due is None else self._due
         self._due = due

@@ -1,6 +1,6 @@
 """Take jobs: the one loop that waits, and the one undo.
 
-Whatever interrupts it, a take that may have got something is released.
+If the loop is interrupted, a take that can have got a delivery is released.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 def never() -> bool:
-    """Nobody calls it off."""
+    """The default of ``halted``: it never ends a take."""
     return False
 
 
 class Taking:
-    """One request for up to ``most`` deliveries, with a limit in seconds (None: without a time
-    limit), unless ``halted`` says that it is called off: it is asked at least once a second.
-    ``done``: what is to be settled by the first request, of a store that can do both. ``silence``
-    is told of each failure and each answer."""
+    """One request for up to ``most`` deliveries, with a time-out in seconds (None: no time limit).
+    ``halted`` can end it early; it is called at least once a second. ``done``: a settle to send
+    with the first request, if the store can do both. ``silence`` gets each failure and each
+    reply."""
 
     def __init__(
         self,
@@ -56,28 +56,28 @@ class Taking:
         self._anew()
 
     def _begin(self, timeout: float | None) -> None:
-        """The time begins."""
+        """Start the time-out."""
         self._begun = self._heard = self._ctx.now()
         self._timeout = timeout
         self._end = math.inf if timeout is None else self._begun + timeout
-        #: The last request is only a look, so it may take as long as a try.
+        #: The last request doesn't wait, so it can take as long as a try.
         self._limit = self._end + TRY_S
 
     def _anew(self) -> None:
-        """Another take, with a new id."""
+        """Start another take, with a new id."""
         queue, ctx = self._queue, self._ctx
         options, waits = queue._options, self._end > self._begun
         lease = min(options.ttl, ctx.store.lease_max)
         what = (self._most, lease, ctx.owner, options.pace, options.patience, waits)
         self._take = Take(queue.name, ctx.runtime.new_id(), *what)
-        #: What it gets is taken since then at the earliest: a copy that was not answered may have
-        #: got it, so this moves only when an answer says that none has.
+        #: The earliest moment at which its deliveries can have been taken. An unanswered copy can
+        #: have taken them, so this moves only when a reply shows that none has.
         self._since: float | None = None
-        #: Was an earlier copy of it not answered?
+        #: Was an earlier copy of the take not answered?
         self._suspect = False
 
     async def run(self) -> list[DeliveryBase]:
-        """What came of it; nothing when the time has expired."""
+        """The deliveries; none after the time-out."""
         ctx = self._ctx
         ctx.under_way[self] = lambda: (self._take,)
         try:
@@ -106,14 +106,14 @@ class Taking:
                 queues.unlisten(self._take)
                 await ctx.undo(self._take)
                 raise
-            if taken is not None or self._suspect:  # it was answered too late, or may yet be
+            if taken is not None or self._suspect:  # too late, or a copy is under way
                 await ctx.put_back(self._take)
             if taken is None:
                 return []
             self._anew()
 
     async def _wait(self) -> Taken | None:
-        """What the store gave; None when the time has expired."""
+        """The store's reply; None after the time-out."""
         ctx, queues = self._ctx, self._queues
         if self._done is not None:
             found = await self._settle_and_ask(self._done)
@@ -132,8 +132,8 @@ class Taking:
         return None
 
     async def _settle_and_ask(self, last: Done) -> Taken | None:
-        """Settle what is done, and look what is due. None if nothing was looked at; if there was no
-        answer, it was settled by itself, and the time begins again."""
+        """Settle ``last`` and take what is due. None if nothing was asked of the take; after a
+        failure, ``last`` is settled alone, and the time-out starts again."""
         self._done, onward = None, onward_of(self._queues)
         take = self._take
         if take.wait:
@@ -160,15 +160,15 @@ class Taking:
         return taken
 
     def _sends(self) -> float:
-        """A copy of the take is about to be sent: the time now."""
+        """Note that a copy of the take is sent now; return the time."""
         now = self._ctx.now()
         if self._since is None:
             self._since = now
         return now
 
     def _answered(self, taken: Taken, sent: float) -> None:
-        """A copy that was sent then is answered. If it got nothing, nothing was taken at that time:
-        what an earlier copy gets that is still under way is taken since later."""
+        """The copy that was sent at ``sent`` is answered. If it got nothing, nothing was taken
+        until ``sent``: an earlier copy that is still under way takes its jobs after that."""
         self._heard, self._failures = sent, 0
         if self._silence is not None:
             self._silence.answered()
@@ -176,8 +176,8 @@ class Taking:
             self._since = sent if self._suspect else None
 
     async def _ask(self, over: bool) -> Taken | None:
-        """Ask once; None if there was no answer, and there is time for another try. With the time
-        over it doesn't say that it waits, lest a wake-up be sent to nobody."""
+        """Ask once; None if there was no reply and there is time for another try. After the
+        time-out the take doesn't wait, so that no wake-up is sent to it."""
         ctx = self._ctx
         ctx.require_open()
         take = self._take

@@ -1,7 +1,7 @@
-"""A worker: loops that take a job, call a handler, and settle by what came of it.
+"""A worker: loops that take a job, call a handler, and settle the job by its outcome.
 
-Whatever a handler raises or returns is the fate of its job alone: the loop continues. A loop ends
-when it is told to, or by an error of the store that isn't a matter of time, which ``run`` raises.
+What a handler raises or returns decides only about its job; the loop continues. A loop ends when it
+is stopped, or by a permanent error of the store, which ``run`` raises.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Calls the handler: what it raised, or None if it did its work. Raises what interrupts the worker.
+#: Calls the handler; returns its exception, or None. Raises only what interrupts the worker.
 Call = Callable[[DeliveryBase], Awaitable[BaseException | None]]
 
-#: Who waits for the end of all loops looks this often, in seconds.
+#: Seconds between two checks of the caller that waits for the end of all loops.
 LOOK_S = 0.5
 
 
 class _Tally:
-    """What one loop has done. Only that loop counts here, so nothing gets lost between threads."""
+    """The counts of one loop. Only that loop changes them, so no count is lost between threads."""
 
     __slots__ = ("done", "failed", "failure", "over")
 
     def __init__(self) -> None:
         self.done = self.failed = 0
         self.over = False
-        #: What ended it, if it was not told to end.
+        #: The exception that ended the loop; None if it was stopped.
         self.failure: BaseException | None = None
 
 
 class WorkerBase:
-    """Works on a queue until it is stopped; survives a store that doesn't answer for a while."""
+    """Work on a queue until stopped; keep working when the store doesn't answer for a while."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class WorkerBase:
         self._queue = queue
         self._call = call
         self._concurrency = concurrency
-        #: End when nothing is due any more?
+        #: End when no job is due?
         self._drain = drain
         self._stopping = self._cancelled = False
-        #: Tells that the store does not answer.
+        #: Logs that the store does not answer.
         self._silence = Silence(queue._ctx.now, self._tell_silence)
         self._tallies: list[_Tally] = []
         self._ended = queue._ctx.runtime.latch()
@@ -68,12 +68,12 @@ class WorkerBase:
 
     @property
     def done(self) -> int:
-        """How many jobs its handler has finished."""
+        """The number of jobs that the handler has finished."""
         return sum(one.done for one in self._tallies)
 
     @property
     def failed(self) -> int:
-        """How often its handler has raised."""
+        """The number of calls in which the handler failed."""
         return sum(one.failed for one in self._tallies)
 
     @property
@@ -88,8 +88,8 @@ class WorkerBase:
         return f"<{type(self).__name__} of {self._queue.name!r} {stands} done={self.done}>"
 
     def stop(self) -> None:
-        """Take no more jobs; those that are being worked on are finished. May be called from a
-        signal handler, and again."""
+        """Take no more jobs, and finish those under way. Can be called from a signal handler, and
+        repeatedly."""
         self._stopping = True
 
     def _start(self) -> None:
@@ -103,7 +103,7 @@ class WorkerBase:
                 self._cancels.append(runtime.background(loop, over, name))
             except BaseException:
                 tally.over = True
-                self.stop()  # those that were started
+                self.stop()  # the loops that were started
                 raise
 
     def _over(self, tally: _Tally) -> None:
@@ -111,8 +111,8 @@ class WorkerBase:
         self._ended.set()
 
     async def _join(self, timeout: float | None) -> bool:
-        """Wait until all loops have ended, and raise what ended one; False when the time has
-        expired before."""
+        """Wait until all loops have ended, and raise the error that ended one; False after the
+        time-out."""
         if not await self._all_over(checks.wait(True, timeout)):
             return False
         for tally in self._tallies:
@@ -135,8 +135,8 @@ class WorkerBase:
         return True
 
     async def _interrupted(self) -> None:
-        """Whoever runs it is cancelled or interrupted: what it works on is returned where it can
-        be cancelled, and may be finished soon elsewhere."""
+        """The caller of ``run`` was cancelled or interrupted: jobs under way are released if they
+        can be cancelled, else they can still be finished."""
         self.stop()
         self._cancelled = True
         for cancel in self._cancels:
@@ -152,7 +152,7 @@ class WorkerBase:
         except BaseException as failure:
             if not self._cancelled:
                 tally.failure = failure
-                self.stop()  # or whoever runs it would hear of this when all others have ended
+                self.stop()  # else `run` would raise this only after all other loops had ended
                 text = "the worker of %r ends, as one of its loops did: %s: %s"
                 log.error(text, self._queue.name, type(failure).__name__, failure)
             if not isinstance(failure, Exception):
@@ -160,7 +160,7 @@ class WorkerBase:
 
     async def _work_on(self, tally: _Tally) -> None:
         failures = 0
-        #: What was worked on last, and is to be settled yet.
+        #: The job that was worked on last, if it is not settled yet.
         last: Done | None = None
         while not self._stopping:
             try:
@@ -181,7 +181,7 @@ class WorkerBase:
                     last[0]._give_up(last[1])
                 raise
             failures, last = 0, None
-            if found and self._halted():  # it was asked for before
+            if found and self._halted():  # the request was sent before the stop
                 await self._settle(found[0], found[0]._return_request())
             elif found:
                 last = await self._work(found[0], tally)
@@ -194,11 +194,11 @@ class WorkerBase:
         if failure is None:
             log.info("the store of the worker of %r answers again", self._queue.name)
         else:
-            log.warning("%s; the worker of %r goes on trying", failure, self._queue.name)
+            log.warning("%s; the worker of %r keeps trying", failure, self._queue.name)
 
     async def _next(self, last: Done | None) -> list[DeliveryBase]:
-        """The next one. With a last one, that is settled by the same request, and nothing is
-        waited for."""
+        """The next delivery. With a last one, the same request settles that, and this doesn't
+        wait."""
         wait = 0.0 if self._drain or last is not None else None
         found = await self._queue._take(1, wait, self._halted, last, self._silence)
         if last is not None:
@@ -206,8 +206,8 @@ class WorkerBase:
         return found
 
     async def _work(self, job: DeliveryBase, tally: _Tally) -> Done | None:
-        """Have it worked on, and settled, unless the store can do that with the next take: then
-        what it is to be settled by."""
+        """Call the handler and settle the job. If the store can settle with the next take, return
+        the request for that instead."""
         try:
             failure = await self._call(job)
         except BaseException as wrong:
@@ -229,14 +229,14 @@ class WorkerBase:
     async def _settle(
         self, job: DeliveryBase, settle: Settle, failure: StoreUnavailable | None = None
     ) -> None:
-        """Settle it, as long as the lease lasts: what was done isn't to be done again because the
-        store was away for a moment. ``failure``: of the first time that it was tried."""
+        """Settle it while the lease lasts, so that an outage of the store doesn't repeat finished
+        work. ``failure``: the failure of the first try."""
         failures, kept = 0, None
         while kept is None:
             if failure is not None:
                 failures += 1
                 if failures == 1:
-                    log.warning("%r: %s; it is tried again", job, failure)
+                    log.warning("%r: %s; the settle is repeated", job, failure)
                 await self._queue._ctx.runtime.sleep(back_off(failures, 1.0, 1.0))
             try:
                 kept = await job._settle(settle, failures > 0)
@@ -249,6 +249,6 @@ class WorkerBase:
 
 
 def _tell(job: DeliveryBase) -> None:
-    """Say so if that it was settled does not count."""
+    """Log that the settle of a job did not count."""
     if not job._kept:
-        log.warning("%r: %s; it comes again", job, job.lost)
+        log.warning("%r: %s; the job is delivered again", job, job.lost)

@@ -1,8 +1,8 @@
--- Is a string that never expires the time at which a lock is stale?
+-- Whether this string is the expiry time of a timestamp lock. Such a key has no TTL.
 local function stamped(held, left)
   return left == -1 and #held >= 10 and #held <= 14 and string.find(held, '^1%d+$')
 end
--- Which family of locks a key belongs to, once it is known to be no string: see families.py.
+-- The family of a key that is not a string: see families.py.
 local function family(key)
   local kind = redis.call('TYPE', key).ok
   if kind ~= 'hash' then return kind end

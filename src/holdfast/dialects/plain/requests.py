@@ -62,7 +62,7 @@ class Requests:
         return call_of(_KEEP, (key,), self.mark(claim.id), self._expire, self._life(ttl))
 
     def leave(self, leave: Leave, suspect: bool) -> Call:
-        """Free the key; ``suspect``: a copy of its join may still arrive."""
+        """Free the key; ``suspect``: a copy of its join can still arrive."""
         return self._leave(leave.name, self.mark(leave.id), leave.ttl if suspect else None)
 
     def take_away(self, name: str, token: bytes) -> Call:

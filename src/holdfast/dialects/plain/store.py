@@ -79,7 +79,7 @@ class PlainStore:
     def _start(self) -> None:
         #: The waiters.
         self._waits: dict[str, Wait] = {}
-        #: Claims with a request that may still arrive although its caller has given up.
+        #: Claims with a request that can still arrive although its caller has given up.
         self._suspect: set[str] = set()
 
     # -- acquiring -------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class PlainStore:
             return refused(reply, self.label)
         if isinstance(reply, Exception):
             return reply
-        return HoldfastError(f"{self.label} answered what no script of ours says")
+        return HoldfastError(f"{self.label} answered what no script of holdfast answers")
 
     # -- renewing and waiting --------------------------------------------------------------
 

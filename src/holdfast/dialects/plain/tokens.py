@@ -2,7 +2,7 @@
 
 Every client of this family compares whole tokens and interprets none, so any unique token works.
 The *mark*, which is the token without a time at its end, follows from the id. So a claim is
-recognised by its id alone, and a request may be sent twice.
+recognised by its id alone, and a request can be sent twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Shape(NamedTuple):
 
     #: The mark, from the 16 bytes of an id.
     mark: Callable[[bytes], bytes]
-    #: Does the time of the take follow the mark?
+    #: Whether the time of the take follows the mark.
     timed: bool = False
 
     def mark_in(self, token: bytes) -> bytes:

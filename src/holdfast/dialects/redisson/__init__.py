@@ -5,9 +5,9 @@ the read-write lock, ``semaphore()`` the semaphore whose permits have leases. Op
 
     client=current   the peers' version: ``current``, or ``3.8.1``
     fair=true        ``lock()`` is FairLock: waiters are served in order
-    fair_wait=5      seconds that a dead waiter of ours delays those behind it in FairLock
+    fair_wait=5      seconds that a dead waiter of ours delays the waiters behind it in FairLock
     fenced=true      ``lock()`` is FencedLock: ``hold.fence`` is its token
-    permits=counted  ``semaphore()`` is the one whose permits have neither owners nor leases
+    permits=counted  ``semaphore()`` is the semaphore whose permits have no owners and no leases
     prefix=          the beginning of every name at the server
 
 and the options of redis-py, as for ``redis://``.

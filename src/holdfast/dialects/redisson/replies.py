@@ -80,7 +80,7 @@ def again_in(left_ms: int) -> float:
     """Return the seconds until the next request, if no message arrives before.
 
     That is when the blocking lease has expired, and never later than a second, because its holder
-    may publish nothing when it ends."""
+    can end without a message."""
     return min(ASK_AGAIN_S_MAX, (left_ms + 1) / 1000) if left_ms >= 0 else ASK_AGAIN_S_MAX
 
 
@@ -200,7 +200,7 @@ def _strange(reply: Reply, label: str) -> Exception:
     if isinstance(reply, ServerSaid):
         if reply.code in _OF_A_CLUSTER:
             return ConfigError(
-                f"{label} is a node of a cluster ({reply}), and this dialect knows none: keep the "
+                f"{label} is a node of a cluster ({reply}), which this dialect can't use: keep the "
                 "locks that are shared with Redisson on a server that is no cluster"
             )
         return refused(reply, label)

@@ -33,11 +33,11 @@ class Options(NamedTuple):
     """The options of the URL about the peers."""
 
     prefix: str = ""
-    #: Do the peers run 3.8.1? If not, they run a current version.
+    #: True if the peers run 3.8.1; else they run a current version.
     old: bool = False
     fair: bool = False
     fenced: bool = False
-    #: Are permits only counted? If not, each has a lease.
+    #: True if permits are only counted; else each has a lease.
     counted: bool = False
     fair_wait: float = FAIR_WAIT_S
 
@@ -58,7 +58,7 @@ class Requests:
         self.options = options
         self.uuid = uuid
         self._share = ms(options.fair_wait)
-        #: The message when a writer ends, after which all readers may continue.
+        #: The message when a writer ends, after which all readers can continue.
         self._wakes_all = "0" if options.old else "1"
 
     def names(self, name: str) -> Names:

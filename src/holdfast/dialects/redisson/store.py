@@ -75,7 +75,7 @@ class Port(Protocol):
     async def sleep(self, claim_id: str, seconds: float) -> None:
         """Sleep until a new message arrives, or ``seconds`` have passed.
 
-        Return at once if the subscription was lost."""
+        Return immediately if the subscription was lost."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
@@ -131,7 +131,7 @@ class RedissonStore:
         self._requests = Requests(self._options, self._new_uuid())
         #: The keys of answers to releases, for answers that have arrived here.
         self._latches: deque[str] = deque(maxlen=_LATCHES_MAX)
-        #: Claims that may have been granted unnoticed: a request may still be under way.
+        #: Claims that can have been granted unnoticed: a request can still be under way.
         self._unsure: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
@@ -254,7 +254,7 @@ class RedissonStore:
         return False
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Always None: Redisson can't acquire several locks at once; see the contract."""
+        """Always None: Redisson can't acquire several locks in one step; see the contract."""
         return None
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> None:

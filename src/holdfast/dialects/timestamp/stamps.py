@@ -9,7 +9,7 @@ from ...core.model import Claim
 #: After a take-over of a stale key: if the key's time differs from the one that we wrote by less
 #: than this number of seconds, another client wrote it just after us, and lost.
 DRIFT_S = 1.0
-#: This part of a ttl is random, so that two claims rarely write the same time. They still may (with
+#: This part of a ttl is random, so that two claims rarely write the same time. They still can (with
 #: whole seconds all claims of one second do), so an equal time never proves whose it is.
 _SPREAD = 0.005
 _DIGITS_MAX = 14
@@ -50,9 +50,9 @@ class Mine:
         self.stamp = b""
         #: The value of a renewal without an answer.
         self.sent = b""
-        #: Is a request under way that may have taken the key? Only its answer shows that.
+        #: True while a request that can have taken the key is under way; only its answer shows it.
         self.trying = False
-        #: Was a stale key taken over? Then other clients may have tried the same a moment later.
+        #: True if a stale key was taken over: other clients can have tried the same a moment later.
         self.over = False
 
     def took(self, stamp: bytes, over: bool = False) -> None:

@@ -65,7 +65,7 @@ CAPABILITIES = Capabilities(
 )
 #: The number of every claim: a timestamp doesn't show its owner.
 NUMBER = 1
-#: Maximum number of reads of a key that is freed and taken again meanwhile.
+#: Maximum number of reads of a key that other clients free and take between the requests.
 _TURNS = 4
 #: Minimum time limit of a request of a verb, in seconds.
 _LEAST_S = 0.005
@@ -164,7 +164,7 @@ class TimestampStore:
     async def _take_over(self, claim: Claim, mine: Mine, until: float) -> float:
         """Replace a stale timestamp; if another client was first, return its remaining seconds.
 
-        A cancellation must not come between the two requests, because the first one may have
+        A cancellation must not come between the two requests, because the first one can have
         replaced the timestamp of a holder.
         """
         name, key = claim.spec.name, self._key(claim.spec.name)
@@ -182,9 +182,9 @@ class TimestampStore:
     async def _put_back(self, key: bytes, theirs: bytes, ours: bytes, until: float) -> None:
         """Undo a GETSET that has replaced the timestamp of another client."""
         there = await self._do(until, b"GETSET", key, theirs)
-        if there is None:  # it was freed meanwhile
+        if there is None:  # it was freed since
             await self._do(until, b"DEL", key)
-        elif there != ours:  # it was freed and taken again meanwhile
+        elif there != ours:  # it was freed and taken again since
             await self._do(until, b"GETSET", key, there)
 
     def _new(self, claim: Claim, ttl: float) -> bytes:

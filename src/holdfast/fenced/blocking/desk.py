@@ -38,7 +38,7 @@ class Desk:
         """Note the fence and the append, then write; cut off an append that fails."""
         with files.told(self._where.data), files.made(self._where.data, _APPEND) as file:
             at = os.fstat(file.fileno()).st_size
-            if at == 0:  # it may be new, or its first writer was killed
+            if at == 0:  # it is new, or its first writer was killed
                 self._sync_folder()
             self._announce(fence, at, payload)
             try:
@@ -82,7 +82,7 @@ class Desk:
 
     def _mend(self) -> None:
         """Finish or undo the write of a dead process, and sync that before the mark is written."""
-        self._sync(self._sidecar)  # its note may not be on the disk yet
+        self._sync(self._sidecar)  # its note is perhaps not on the disk yet
         self._where.fresh.unlink(missing_ok=True)
         self._sync_folder()
         if self.note.size:
@@ -100,7 +100,7 @@ class Desk:
         self.note = note
 
     def _settle(self) -> None:
-        with suppress(OSError):  # the mark may be missing: the checksum shows the same
+        with suppress(OSError):  # the mark can be missing: the checksum shows the same
             self._put(self.note.mark(), notes.MARK_AT)
 
     def _put(self, page: bytes, at: int) -> None:
@@ -129,7 +129,7 @@ class Desk:
 @contextmanager
 def writing(where: Place, timeout: float | None, durable: bool) -> Generator[Desk]:
     """Lock the file until the end of the block; ``NotAcquired`` after ``timeout``."""
-    files.about(where.data)  # a file that can't be guarded gets no sidecar
+    files.about(where.data)  # a file that can't be fenced gets no sidecar
     with locked(where, True, timeout) as sidecar:
         with files.told(where.data):
             desk = Desk(where, sidecar, durable)
@@ -147,7 +147,7 @@ def read(where: Place, timeout: float | None) -> bytes:
             if where.note.exists():  # so the file itself is missing
                 raise
             data = _contents(where)
-            if where.note.exists():  # the first writer made it meanwhile
+            if where.note.exists():  # the first writer has just made it
                 continue
             return data
         torn = not settled and note.ends_within(len(data))
@@ -179,7 +179,7 @@ def _latest(where: Place, image: bytes) -> tuple[Note, bool]:
         return notes.read(image)
     except ValueError as wrong:
         raise ConfigError(
-            f"{str(where.note)!r} is damaged or not a guard's file: {wrong}. Restore it together "
-            f"with {where.data.name!r}; or stop all writers and delete it, and the fence is "
-            "forgotten"
+            f"{str(where.note)!r} is damaged or not a sidecar of holdfast: {wrong}. Restore it "
+            f"together with {where.data.name!r}; or stop all writers and delete it, which forgets "
+            "the fence"
         ) from None

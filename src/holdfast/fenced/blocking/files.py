@@ -39,11 +39,11 @@ def place(text: str) -> Place:
     try:
         data = Path(text).resolve()
     except (RuntimeError, OSError) as wrong:  # a loop of links is a RuntimeError before 3.13
-        raise ConfigError(f"{text!r} leads nowhere: {wrong}") from None
+        raise ConfigError(f"{text!r} can't be resolved: {wrong}") from None
     if not data.name or data.name.endswith((NOTE_SUFFIX, FRESH_SUFFIX)):
         raise ConfigError(
-            f"{text!r} can't be guarded: *{NOTE_SUFFIX} are the guards' own files; "
-            "name the file that is to be guarded"
+            f"{text!r} can't be a fenced file: *{NOTE_SUFFIX} are sidecars of fenced files; "
+            "name the file itself"
         )
     room = NAME_BYTES_MAX - len(FRESH_SUFFIX)
     if len(os.fsencode(data.name)) > room:
@@ -61,7 +61,7 @@ def about(path: Path) -> os.stat_result | None:
         return None
     if not stat.S_ISREG(found.st_mode):
         raise ConfigError(
-            f"{str(path)!r} is a folder, a link or a device; only a regular file can be guarded"
+            f"{str(path)!r} is a folder, a link or a device; only a regular file can be fenced"
         )
     return found
 
@@ -109,7 +109,7 @@ def resemble(file: io.FileIO, model: os.stat_result, mode: int) -> None:
 
 
 def write(file: io.FileIO, payload: bytes) -> None:
-    """Write all bytes: one call may write fewer than it was given."""
+    """Write all bytes: one call can write fewer than it was given."""
     rest = memoryview(payload)
     while rest:
         rest = rest[file.write(rest) :]

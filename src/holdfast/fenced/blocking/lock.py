@@ -49,12 +49,12 @@ def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.Fil
                     raise NotAcquired(
                         f"waited {timeout:g} s for the file {str(where.data)!r}: {_who(file)} is "
                         "in the middle of a call on it (stopped, or a slow disk?). Nothing was "
-                        "written; let it go on, or end it",
+                        "written; let that process continue, or end it",
                         name=str(where.data),
                         waited=boottime() - begun,
                     )
                 if not _is_at(file, where.note):
-                    continue  # it was deleted while we waited: open the current one
+                    continue  # it was deleted during the wait: open the current one
                 yield file
                 return
             finally:

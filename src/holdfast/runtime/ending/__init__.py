@@ -1,5 +1,5 @@
 """Connections that a client has ended: each counts until the server has ended its session, too.
 
-A new connection would else be made while the server still has the old one to start up, to answer or
-to end. A busy server takes a second for that, and has more sessions than the client may have.
+Without this, a new connection could be made while the server still starts, answers or ends the old
+one. A busy server takes a second for that, and would have more sessions than the client may have.
 """

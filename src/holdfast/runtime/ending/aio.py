@@ -11,7 +11,7 @@ from .blocking import Ending
 
 
 class Endings:
-    """Those of one client. ``over`` is called when one counts no more."""
+    """The ending sessions of one client. ``over`` is called when one no longer counts."""
 
     def __init__(self, over: Callable[[], None]) -> None:
         self._over = over
@@ -22,7 +22,7 @@ class Endings:
         return len(self._there)
 
     def add(self, ending: Ending) -> None:
-        """It counts from now on."""
+        """Count this session."""
         if self._closed or ending.over:
             ending.end()
             return
@@ -43,12 +43,12 @@ class Endings:
             self._over()
 
     def close(self) -> None:
-        """None counts any more, now or later."""
+        """Count no session, now or later."""
         self._closed = True
         for ending in list(self._there):
             self._forget(ending)
 
     def abandon(self) -> None:
-        """The same where the loop runs no more."""
+        """The same where the loop no longer runs."""
         self._closed = True
         self._there.clear()

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from ..blocking import boottime
 
-#: Seconds that an ended session counts at most, because its server may never say that it has ended.
+#: Maximum seconds for which an ended session counts: its server may never close it.
 ENDS_S = 2.0
 _PIECE = 1 << 16
 
 
 def twin_of(fd: int) -> socket.socket | None:
-    """The same socket under another descriptor; None if it is closed already."""
+    """The same socket under another descriptor; None if it is already closed."""
     try:
         return socket.socket(fileno=socket.dup(fd))
     except (OSError, ValueError):
@@ -22,8 +22,9 @@ def twin_of(fd: int) -> socket.socket | None:
 
 
 class Ending:
-    """Says whether the session of a connection that we have ended has ended, too. ``twin``: its
-    socket, which is ours now; None if that was closed. ``then`` is called when it counts no more.
+    """Detects the end of the session of a connection that we have ended. ``twin``: its socket,
+    which now belongs to this object; None if it was closed. ``then``: called when it no longer
+    counts.
     """
 
     _twin: socket.socket | None = None  # of one whose constructor failed, too
@@ -31,21 +32,21 @@ class Ending:
     def __init__(self, twin: socket.socket | None, then: Callable[[], None] | None = None) -> None:
         self._twin = twin
         self._then = then
-        #: Until when it counts.
+        #: The time until which it counts.
         self.until = boottime() + ENDS_S
         if twin is not None:
             twin.setblocking(False)
-            with contextlib.suppress(OSError):  # what we said may not have been sent
+            with contextlib.suppress(OSError):  # the last data may not have been sent
                 twin.shutdown(socket.SHUT_WR)
 
     @property
     def fd(self) -> int:
-        """What to watch: it can be read when ``over`` is worth a look. -1 if it has been ended."""
+        """The descriptor to watch: if it is readable, check ``over``. -1 after `end`."""
         return -1 if self._twin is None else self._twin.fileno()
 
     @property
     def over(self) -> bool:
-        """Has the server ended the session, or are we not to wait for that any longer?"""
+        """True if the server has ended the session, or `ENDS_S` have passed."""
         if self._twin is None:
             return True
         try:
@@ -58,7 +59,7 @@ class Ending:
         return True
 
     def end(self) -> None:
-        """It counts no more."""
+        """Stop counting it."""
         if self._twin is not None:
             self._twin.close()
         if self._then is not None:
@@ -70,7 +71,7 @@ class Ending:
 
 
 class Endings:
-    """Those of one client. ``over`` is called when one counts no more."""
+    """The ending sessions of one client. ``over`` is called when one no longer counts."""
 
     def __init__(self, over: Callable[[], None]) -> None:
         self._over = over
@@ -81,12 +82,12 @@ class Endings:
         return len(self._there)
 
     def add(self, ending: Ending) -> None:
-        """It counts from now on."""
+        """Count this session."""
         self._there.append(ending)
-        self.sweep()  # only now, as another thread may close
+        self.sweep()  # after the append, because another thread can close
 
     def sweep(self) -> None:
-        """Forget those that the server has ended."""
+        """Forget the sessions that the server has ended."""
         for ending in list(self._there):
             if self._closed or ending.over:
                 with contextlib.suppress(ValueError):  # another thread was first
@@ -95,6 +96,6 @@ class Endings:
                     self._over()
 
     def close(self) -> None:
-        """None counts any more, now or later."""
+        """Count no session, now or later."""
         self._closed = True
         self.sweep()

@@ -1,2 +1,1 @@
-"""Making connections that take longer than a verb has time. The blocking part is in
-``blocking``."""
+"""Connecting that takes longer than a verb may take. The blocking part is in ``blocking``."""

@@ -1,9 +1,9 @@
 """A connection of the client's pool for a verb in a thread: an idle one, or a new one.
 
-A verb that gave up what it has half made would leave the next one to begin again: where connecting
-takes longer than a verb has, none would ever get through. So what a verb with little time begins
-is made in a thread. It continues without its verb, for as long as connecting usually may take,
-counts all the while, and is then given to all who want one.
+If a verb dropped its half-made connection at its time-out, the next verb would start again; where
+connecting takes longer than a verb may take, no verb would succeed. So a verb with little time has
+its connection made by a thread. That thread continues without the verb for the usual time of
+connecting; the connection counts during this, and is then available to all verbs.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..ending.blocking import Endings
 from ..starting.blocking import DaemonThread
 
 L = TypeVar("L")
-#: Seconds between two looks of a waiting call, in case a wake-up was lost.
+#: Seconds between two checks of a waiting call, in case a wake-up was lost.
 _LOOK_S = 0.05
-#: A verb that has nearly the usual time makes a connection itself.
+#: A verb with nearly the usual time makes its connection itself.
 _NEARLY = 0.9
-#: One that was begun longer ago may have been lost on its way: the next verb begins another one.
+#: A connection that was begun longer ago may be stuck: the next verb begins another one.
 _YOUNG_S = 1.0
 
 
 class _Making:
-    """A connection on its way. It takes a place of the pool."""
+    """A connection that is being made. It takes a place of the pool."""
 
     __slots__ = ("begun", "failure", "over", "wanted")
 
@@ -36,7 +36,7 @@ class _Making:
         self.begun = boottime()
         #: Does a verb wait for it?
         self.wanted = True
-        #: Is it made, or has it failed?
+        #: Is it made, or failed?
         self.over = False
         self.failure: Exception | None = None
 
@@ -47,16 +47,16 @@ class Makes(ABC, Generic[L]):
     label: str
 
     def __init__(self, usual_s: float, most: int) -> None:
-        #: How long connecting usually may take.
+        #: The usual maximum time for connecting.
         self._usual_s = usual_s
-        #: How many connections there may be. One more is for the urgent: was it made?
+        #: The maximum number of connections. One more is for urgent verbs: was it made?
         self._most = most
         self._more = False
         self._makings: set[_Making] = set()
         self._counting = threading.Lock()
-        #: Rung when a connection is released, or one counts no more.
+        #: Rung when a connection is released, or one no longer counts.
         self._back = Bell()
-        #: Connections that we have ended, and the server not yet.
+        #: Connections that this client has ended, and the server not yet.
         self._ending = Endings(self._back.set)
 
     @abstractmethod
@@ -65,26 +65,26 @@ class Makes(ABC, Generic[L]):
 
     @abstractmethod
     def _there(self) -> int:
-        """How many count, besides those that are on their way and those that are ending."""
+        """The number of connections, without those being made or ending."""
 
     @abstractmethod
     def _dial(self, until: float) -> L:
-        """A new one, before this moment; it counts by itself."""
+        """Make a new one before this time; it is then counted in `_there`."""
 
     @abstractmethod
     def _give(self, link: L) -> None:
-        """It can be used by others."""
+        """Make it available to others."""
 
     @abstractmethod
     def _tidy(self, until: float) -> None:
-        """Forget what has ended, before somebody waits."""
+        """Forget ended connections, before the caller waits."""
 
     @abstractmethod
     def _all_in_use(self) -> StoreUnavailable:
-        """There is no room."""
+        """The error for a full pool."""
 
     def _reach(self, until: float, urgent: bool) -> L:
-        """A connection for ourselves alone."""
+        """A connection for this caller alone."""
         making: _Making | None = None
         try:
             while (link := self._lend()) is None:
@@ -98,7 +98,7 @@ class Makes(ABC, Generic[L]):
                             return link
                 self._back.clear()
                 self._tidy(until)
-                if (link := self._lend()) is not None:  # it was given back meanwhile
+                if (link := self._lend()) is not None:  # it was released in between
                     return link
                 if making is None or not making.over:
                     self._back.wait(min(_LOOK_S, until - boottime()))
@@ -110,10 +110,10 @@ class Makes(ABC, Generic[L]):
         finally:
             if making is not None:
                 making.wanted = False
-            del making  # its failure would keep itself, and what was lent to its raiser
+            del making  # its failure would keep itself alive, and the objects of its caller
 
     def _new(self, until: float, urgent: bool) -> tuple[L | None, _Making | None]:
-        """A new one, or one that a thread makes; neither if there is no room."""
+        """A new connection, or one that a thread makes; neither if the pool is full."""
         mine = _Making()  # made first, so that no interrupt leaves its place taken
         thread = DaemonThread(target=self._in_thread, args=(mine,), name="holdfast-connect")
         begun = False
@@ -127,7 +127,7 @@ class Makes(ABC, Generic[L]):
                 self._more = self._more or there >= self._most
                 self._makings.add(mine)
             if self._short(until, urgent):
-                with contextlib.suppress(RuntimeError):  # the system gives us no thread
+                with contextlib.suppress(RuntimeError):  # the system provides no thread
                     thread.start()
                     begun = True
                     return None, mine
@@ -148,12 +148,12 @@ class Makes(ABC, Generic[L]):
             del making  # as above
 
     def _short(self, until: float, urgent: bool) -> bool:
-        """Has this verb too little time to make one? What is made for an urgent one isn't for all,
-        so that it makes it itself."""
+        """True if this verb has too little time to connect. An urgent verb always connects itself,
+        because its connection isn't for all."""
         return not urgent and until - boottime() < self._usual_s * _NEARLY
 
     def _parked(self, until: float, urgent: bool) -> _Making | None:
-        """One for which its verb waits no more; None if there is none for this verb."""
+        """A connection being made for which no verb waits; None if there is none for this verb."""
         if self._makings and self._short(until, urgent):
             young = boottime() - _YOUNG_S
             for making in list(self._makings):

@@ -1,8 +1,8 @@
-"""Descriptors that are never 0, 1 or 2, where a lock would be lost without a word.
+"""Descriptors that are never 0, 1 or 2, where a lock could be lost silently.
 
-A process may be started with its standard descriptors closed. The kernel gives out the lowest
-number that is free, so the next file that is opened becomes "stdin". A daemonizer then puts
-/dev/null in the place of 0, 1 and 2, which closes that file and drops the locks that are on it.
+A process can be started with its standard descriptors closed. The kernel gives the lowest free
+number, so the next opened file becomes "stdin". A daemonizer then puts /dev/null in place of 0, 1
+and 2, which closes that file and drops its locks.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def opened(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = Non
 
 
 def lifted(file: io.FileIO, kind: str) -> io.FileIO:
-    """The same open file with a number from 3 on; the one given is closed if it had another.
+    """The same open file with a number from 3 on; the given file is closed if its number was lower.
 
-    One chain of C calls makes it, so that Ctrl-C finds it in an object that closes itself.
+    One chain of C calls makes it, so that Ctrl-C always leaves it in an object that closes itself.
     """
     if file.fileno() >= FIRST:
         return file
@@ -52,10 +52,10 @@ def datagrams() -> socket.socket:
 
 @contextmanager
 def filled() -> Generator[None]:
-    """A block in which whatever is opened has a number from 3 on.
+    """A block in which each opened file gets a number from 3 on.
 
-    For what can't be moved: a descriptor that others copy, or a file that SQLite has open too, as
-    each close of such a file drops the locks that SQLite has on it in this process.
+    It is for files that can't be moved: a descriptor that other code copies, or a file that SQLite
+    has open too, because each close of such a file drops SQLite's locks on it in this process.
     """
     spares: list[int] = []
     try:

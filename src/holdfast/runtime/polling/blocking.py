@@ -1,4 +1,4 @@
-"""A wait for descriptors: ``select.poll``, or the like of it where the system has none."""
+"""A wait for descriptors: ``select.poll``, or a replacement where the system has none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRITE: int = getattr(select, "POLLOUT", 4)
 
 
 class _Selecting:
-    """As much of ``select.poll`` as is used here, for sockets."""
+    """The methods of ``select.poll`` that are used here, for sockets."""
 
     def __init__(self) -> None:
         self._events: dict[int, int] = {}
@@ -22,11 +22,11 @@ class _Selecting:
         self._events[one if isinstance(one, int) else one.fileno()] = events
 
     def unregister(self, fd: int) -> None:
-        """Wait for it no more."""
+        """Stop waiting for it."""
         del self._events[fd]
 
     def poll(self, milliseconds: float | None = None) -> list[tuple[int, int]]:
-        """What is ready; nothing when the time has expired."""
+        """The descriptors that are ready; none after the time-out."""
         if milliseconds == 0 and (real := _unpatched()) is not None:
             for fd, events in self._events.items():
                 real.register(fd, events)
@@ -36,24 +36,24 @@ class _Selecting:
         failing = list(self._events)
         seconds = None if milliseconds is None else milliseconds / 1e3
         if not failing and seconds is not None:
-            time.sleep(seconds)  # because Windows refuses to select of nothing
+            time.sleep(seconds)  # because `select` of nothing fails on Windows
             return []
         while True:
             readable, writable, failed = select.select(reading, writing, failing, seconds)
             ready = {*readable, *writable, *failed}
             found = [(fd, self._events[fd]) for fd in self._events if fd in ready]
-            # eventlet answers this wait by an earlier one's, if two of that were ready at once
+            # eventlet gives this wait the reply to an earlier one, if both became ready at once
             if found or not ready:
                 return found
 
 
 def _unpatched() -> Any:
-    """A poll as it was before eventlet took it away; None if there was none. For a look that waits
-    for nothing, as eventlet lets only one greenlet at a time wait for a descriptor."""
+    """The poll that eventlet has replaced; None if there was none. It is for a check that doesn't
+    wait, because eventlet lets only one greenlet at a time wait for a descriptor."""
     patcher = sys.modules.get("eventlet.patcher")
     make = getattr(patcher.original("select"), "poll", None) if patcher is not None else None
     return make() if make is not None else None
 
 
-#: Makes one.
+#: Makes a poll object.
 poller: Any = getattr(select, "poll", _Selecting)

@@ -54,8 +54,8 @@ def of_driver(connection: Any) -> AsyncTeller:
         return AsyncTeller(lambda: connection.cursor(plainly), style(connection))
     raise ConfigError(
         f"for asyncio a connection of psycopg (AsyncConnection), asyncmy or SQLAlchemy is needed, "
-        f"not a {type(connection).__module__}.{type(connection).__qualname__}; row_lock takes "
-        "those that block"
+        f"not a {type(connection).__module__}.{type(connection).__qualname__}; for a blocking "
+        "connection use row_lock"
     )
 
 

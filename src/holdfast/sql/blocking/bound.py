@@ -19,7 +19,7 @@ from ...runtime.starting.blocking import DaemonThread
 from .. import drivers
 from ..words import not_opened
 
-#: Seconds between two checks of the limits by the thread; and for which it stays without a limit.
+#: Seconds between two checks of the limits by the thread; seconds after which it ends without one.
 TICK_S, IDLE_S = 0.25, 5.0
 
 
@@ -33,7 +33,7 @@ class Bound:
     def __init__(self, connection: Any) -> None:
         self.over = False
         found = drivers.descriptor(connection)
-        # A duplicate: the driver may close its descriptor at any moment, and the number may then
+        # A duplicate: the driver can close its descriptor at any moment, and the number can then
         # belong to another file.
         try:
             self._descriptor = None if found is None else socket.dup(found)
@@ -94,7 +94,7 @@ class _Watch:
         fork.register(self)
 
     def begin(self, bound: Watched) -> None:
-        """Watch it after this call."""
+        """Begin to watch a limit."""
         thread = None
         try:
             with self._lock:
@@ -103,7 +103,7 @@ class _Watch:
                     thread = DaemonThread(target=self._run, name="holdfast-bound")
                     self._running = True
             if thread is not None:
-                thread.start()  # not under the lock, because this may take long
+                thread.start()  # not under the lock, because this can take long
         except BaseException as failure:
             if thread is not None and thread.give_up():
                 self._running = False  # the next call tries again
@@ -112,7 +112,7 @@ class _Watch:
                 raise
 
     def end(self, bound: Watched) -> None:
-        """Stop watching: when this returns, it is no longer cut."""
+        """Stop watching a limit: when this returns, it is no longer cut."""
         with self._lock:
             self._bounds.discard(bound)
 
@@ -130,7 +130,7 @@ class _Watch:
                     self._running = False
 
     def forked(self) -> None:
-        """Start afresh in the child of a fork, where the thread doesn't run."""
+        """Begin without state in the child of a fork, where the thread doesn't run."""
         self._lock, self._bounds, self._running = threading.Lock(), set(), False
 
 

@@ -39,7 +39,7 @@ class Given(NamedTuple):
     outside: bool
 
     def inside(self) -> Given:
-        """Return itself; ``ConfigError`` if a lock would end at once."""
+        """Return itself; ``ConfigError`` if a lock would end immediately."""
         if self.outside:
             raise ConfigError(OUTSIDE)
         return self

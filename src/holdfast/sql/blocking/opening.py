@@ -11,7 +11,7 @@ from ...core.url_options import word
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from ...url import parse
 
-#: Options that the stores have in such a URL, and that don't concern the connection.
+#: Options of the stores in such a URL, which don't concern the connection.
 _OF_POSTGRES = (
     "schema",
     "durable",
@@ -39,7 +39,7 @@ def opened(url: str) -> Any:
     }
     if not there or scheme not in openers:
         hint = did_you_mean(scheme, openers) if there else "write postgresql://user@host/database"
-        raise ConfigError(f"there are row locks only in PostgreSQL, MySQL and MariaDB; {hint}")
+        raise ConfigError(f"row locks exist only in PostgreSQL, MySQL and MariaDB; {hint}")
     try:
         return openers[scheme](scheme, rest)
     except ImportError as missing:

@@ -39,7 +39,7 @@ class CursorTeller:
 
 
 class SqlAlchemyTeller:
-    """Executes statements over SQLAlchemy's ``Connection``, which so knows of the transaction."""
+    """Executes statements over SQLAlchemy's ``Connection``, so that it notices the transaction."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

@@ -64,7 +64,7 @@ def schema_script(url: StoreURL) -> str:
 
 
 def apply_schema(url: StoreURL) -> str:
-    """Make the tables and procedures as this user; return a sentence about what was done."""
+    """Make the tables and procedures as this user; return a sentence that reports it."""
     try:
         from .blocking.make import make
     except ImportError as missing:

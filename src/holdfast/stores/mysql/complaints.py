@@ -45,52 +45,52 @@ class ServerSaid(Exception):
 
 #: Number -> the cause. It may pass without help, or after an administrator acts.
 _UNAVAILABLE = {
-    1205: "somebody else has had the name's row locked all the time",
-    1213: "others were first all the time",
-    1020: "others were first all the time",
-    1048: "others were first all the time",
-    3572: "somebody else has had the name's row locked all the time",
-    1040: "it has as many connections as it may have (max_connections)",
-    1203: "this user has as many connections as it may have",
-    1226: "this user has used up what it may use (MAX_USER_CONNECTIONS and the like)",
-    1290: "it is read only, a replica perhaps",
-    1836: "it is read only, a replica perhaps",
-    1047: "this node of the Galera cluster isn't ready; it may have lost the others",
+    1205: "another session kept the row locked",
+    1213: "conflicts with other transactions rolled it back each time",
+    1020: "conflicts with other transactions rolled it back each time",
+    1048: "conflicts with other transactions rolled it back each time",
+    3572: "another session kept the row locked",
+    1040: "it has reached its limit of connections (max_connections)",
+    1203: "this user has reached its limit of connections (max_user_connections)",
+    1226: "this user has reached a limit of its account (such as MAX_USER_CONNECTIONS)",
+    1290: "it is read-only, perhaps a replica",
+    1836: "it is read-only, perhaps a replica",
+    1047: "this node of the Galera cluster isn't ready; it may have lost the other nodes",
     1021: "its disk is full",
-    1114: "its disk, or the room for its tables, is full",
-    1041: "it has no memory left",
-    1037: "it has no memory left",
+    1114: "its disk or its tablespace is full",
+    1041: "it is out of memory",
+    1037: "it is out of memory",
     1206: "it has no room left for locks (innodb_buffer_pool_size)",
-    1969: "the request was ended: its max_statement_time is short, and holdfast may not lift it",
-    3024: "the request was ended: its max_execution_time is short, and holdfast may not lift it",
+    1969: "its max_statement_time ended the request, and holdfast could not lift that limit",
+    3024: "its max_execution_time ended the request, and holdfast could not lift that limit",
 }
 _TABLES = (
-    "to use the locks it needs EXECUTE, SELECT, INSERT, UPDATE and DELETE on the database, and to "
-    "make the tables CREATE and CREATE ROUTINE, too"
+    "locks need EXECUTE, SELECT, INSERT, UPDATE and DELETE on the database; making the tables "
+    "needs CREATE and CREATE ROUTINE as well"
 )
 #: Number -> the cause. It stays until a user or an administrator changes something.
 _WRONG = {
     1044: "the user may not use this database",
-    1045: "the user or the password is wrong, or this user must come by TLS "
+    1045: "the user or the password is wrong, or this user must connect with TLS "
     "(ssl_mode=verify_identity)",
     1698: "the user or the password is wrong",
-    1046: "no database is named in which holdfast's tables are to be",
+    1046: "no database is named for the tables of holdfast",
     1049: "there is no such database; create it",
     1142: f"the user lacks a right to a table; {_TABLES}",
     1143: f"the user lacks a right to a column; {_TABLES}",
     1227: f"the user lacks a right; {_TABLES}",
-    1370: f"the user may not call, or not make, a procedure; {_TABLES}",
-    1665: "its binary log is kept as statements, which InnoDB can't do for READ COMMITTED; set "
+    1370: f"the user may not call or make a procedure; {_TABLES}",
+    1665: "its binary log records statements, which InnoDB refuses for READ COMMITTED; set "
     "binlog_format to ROW or MIXED",
     1286: "it has no InnoDB",
-    3159: "it takes connections by TLS alone; write ssl_mode=verify_identity",
+    3159: "it accepts only connections with TLS; write ssl_mode=verify_identity",
     1038: "its sort_buffer_size is too small; 256 KiB is enough",
-    1792: "its transactions are read only, as tx_read_only (transaction_read_only) is on; turn it "
+    1792: "its transactions are read-only, as tx_read_only (transaction_read_only) is on; turn it "
     "off where it was set",
-    1104: "max_join_size is too small there, and a proxy keeps holdfast from lifting it",
-    1461: "it has no room for a prepared statement, which making the tables takes; raise "
+    1104: "max_join_size is too small, and a proxy prevents holdfast from lifting it",
+    1461: "making the tables needs a prepared statement, for which it has no room; raise "
     "max_prepared_stmt_count",
-    1419: "it wants another right for making procedures; make the tables as an administrator: "
+    1419: "making procedures needs another right; make the tables as an administrator: "
     "holdfast schema",
 }
 _INNODB_READ_ONLY = (
@@ -98,13 +98,13 @@ _INNODB_READ_ONLY = (
 )
 #: The same where the number alone isn't enough: number, a part of the message -> the cause.
 _WRONG_BY_WORDS = {
-    (1290, "NO_ENGINE_SUBSTITUTION"): "enforce_storage_engine keeps it from making tables of "
-    "InnoDB; take that away",
+    (1290, "NO_ENGINE_SUBSTITUTION"): "enforce_storage_engine prevents tables of "
+    "InnoDB; remove that setting",
     (1005, "errno: 165"): _INNODB_READ_ONLY,
     (1036, ""): _INNODB_READ_ONLY,
     (1193, "'innodb_"): "it has no InnoDB; start it without skip-innodb",
-    (1184, "init_connect"): "its init_connect fails, which it carries out for each new connection; "
-    "mend that",
+    (1184, "init_connect"): "its init_connect fails, which it runs for each new connection; "
+    "correct it",
 }
 
 
@@ -126,7 +126,7 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
         return ConfigError(f"{label} refuses: {told} ({error})")
     if error.code in MISSING:
         return ConfigError(
-            f"{label} lacks a table or a procedure of holdfast's: make them with "
+            f"{label} lacks a table or a procedure of holdfast: make them with "
             f"`holdfast schema` ({error})"
         )
     return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
@@ -141,11 +141,11 @@ def no_entry(wrong: Exception, settings: Settings) -> HoldfastError:
     seen = f"{wrong} {tls.failure(wrong) or ''}"
     # asyncmy begins TLS even if the server has none: then the version number is wrong.
     if wrong.args[:1] == (_NO_TLS,) or "WRONG_VERSION_NUMBER" in seen:
-        return ConfigError(f"{label} doesn't speak TLS, and ssl_mode={settings.tls} asks for that")
+        return ConfigError(f"{label} doesn't use TLS, and ssl_mode={settings.tls} requires it")
     if "CERTIFICATE_VERIFY_FAILED" in seen:
         return ConfigError(
-            f"the certificate of {label} is not to be trusted, or is for another host: name the "
-            f"authority that signed it, as ssl_ca=, and the host as it does. It said: {wrong}"
+            f"the certificate of {label} is not trusted, or is for another host: name the "
+            f"authority that signed it (ssl_ca=), and use the host name of the certificate: {wrong}"
         )
     return StoreUnavailable(f"{label} took no connection: {wrong}")
 
@@ -160,7 +160,7 @@ def not_made(label: str, wrong: Exception) -> StoreUnavailable:
 def garbled(wrong: Exception, label: str) -> StoreUnavailable:
     """Return the error for a reply that its driver can't read; the connection is of no use then."""
     return StoreUnavailable(
-        f"{label} sent an answer that can't be read: {type(wrong).__name__}: {wrong}"
+        f"{label} sent a reply that can't be read: {type(wrong).__name__}: {wrong}"
     )
 
 

@@ -37,7 +37,7 @@ def read(raw: Any) -> Value | None:
 def begun(rows: Rows) -> tuple[Begun, int]:
     """Return the reply to a begin, and the number of refresh leases of the entry that had ended."""
     if len(rows) != 1 or len(rows[0]) != 8:
-        raise StoreUnavailable("the server answered with something else than was asked for")
+        raise StoreUnavailable("the reply of the server does not fit the request")
     code, n, left_us, stale_us, cost_us, failures, ended, data = rows[0]
     left = left_us * _MICRO
     if code == _DUTY:

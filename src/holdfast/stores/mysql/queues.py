@@ -35,11 +35,11 @@ from .replies import Rows
 #: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
 #: and the longest one.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.2
-#: After an empty take, the next one follows after at least the waiter's pause, or after at least
-#: this many seconds if that is less.
+#: Seconds between an empty take and the next take of a waiter: at least its pause, but a pause
+#: longer than this counts as this.
 HASTE_S = 0.1
-#: Maximum length of a statement in bytes; and the length above which the server's limit is queried
-#: first. A server cuts the connection of a statement above its limit, and its error may be lost.
+#: Maximum length of a statement, and the length above which the server's limit is read first, in
+#: bytes. A server closes the connection on a statement above its limit, and its error can be lost.
 STATEMENT_MAX, STATEMENT_ASKED = 15 * 1024 * 1024, 512 * 1024
 #: Time limit of a look, in seconds; a later look may succeed.
 LOOK_S = 1.0
@@ -115,7 +115,7 @@ class MysqlQueues:
         if length > self._room:
             raise TooLarge(
                 f"{jobs} jobs of {length // 2} bytes are too much for one request to the server, "
-                f"which has room for {self._room // 2} (max_allowed_packet): put fewer at once"
+                f"which accepts {self._room // 2} (max_allowed_packet): put fewer at once"
             )
 
     async def take(self, take: Take, within: float) -> Taken:

@@ -37,7 +37,7 @@ def text(raw: Any) -> str:
 def said(rows: Rows) -> Any:
     """Return the only value of a procedure's reply."""
     if len(rows) != 1 or len(rows[0]) != 1:
-        raise StoreUnavailable("the server answered with something else than was asked for")
+        raise StoreUnavailable("the reply of the server does not fit the request")
     return rows[0][0]
 
 
@@ -50,8 +50,8 @@ def _kind(number: int) -> str:
     """Return the kind of a line by its number."""
     if not 0 <= number < len(KINDS):
         raise StoreUnavailable(
-            f"a line's row says that it is of kind {number}, which there isn't: somebody has "
-            "changed it by hand. Once nobody holds the name, delete its row in the table of lines"
+            f"the row of a line has the unknown kind {number}: it was changed from outside. When "
+            "the name is no longer held, delete its row in the table of lines"
         )
     return KINDS[number]
 

@@ -39,7 +39,7 @@ KEEP_MAX = 64
 #: One leave in this many sweeps unused names. Tickets are microseconds, so their remainder is as
 #: good as a random number.
 SWEEP_EVERY = 128
-#: The same after a sweep that removed most names that it looked at, as after a burst of names.
+#: The same after a sweep that removed most of the names that it checked, as after a burst of names.
 SWEEP_OFTEN = 8
 #: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
 #: and the longest one. Together with the request that renews the claim, a waiter sends less than
@@ -94,7 +94,7 @@ class MysqlStore:
         self.label = port.label
         self.queues = MysqlQueues(port, prefix)
         self.guards = MysqlGuards(port, prefix)
-        #: Did the last sweep remove most of what it looked at?
+        #: Did the last sweep remove most of the names that it checked?
         self._burst = False
         #: For each waiting claim: the pause before its next look, and its position.
         self._waiting: dict[str, tuple[float, int]] = {}

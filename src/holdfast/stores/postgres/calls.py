@@ -43,7 +43,7 @@ class Verb(NamedTuple):
     sql: bytes
     formats: tuple[int, ...]
     answer: int = TEXT
-    #: Does it renew, release or check what is held? One more connection is reserved for these
+    #: True if it renews, releases, or checks the server. One more connection is reserved for these
     #: verbs, so that they never wait behind requests for something new.
     urgent: bool = False
     #: The values that follow its own, unless the call has a `bound`: see `bounded`.

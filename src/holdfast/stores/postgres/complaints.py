@@ -27,49 +27,49 @@ class ServerSaid(Exception):
         return f"{self.text.strip()} ({self.code})"
 
 
-#: Class or code -> the cause. It may pass without help, or after an administrator acts.
+#: Class or code -> the cause. It ends by itself, or after an administrator acts.
 _UNAVAILABLE = {
     "08": "the connection broke",
-    "40": "the request was in the way of another one, and was rolled back",
-    "53": "it has not enough of what it needs",
-    "54000": "its queue of NOTIFY is full: a session that listens has had a transaction open for "
-    "long. Find it in pg_stat_activity, and end it",
-    "22003": "a row of its tables holds a number that can't be: somebody has changed it by hand",
-    "55": "somebody keeps a row or a table locked for too long",
-    "57": "it is being stopped or started, or somebody ended the request",
-    "57014": "the request was ended: by statement_timeout, if that is short there, or by somebody",
-    "58": "its machine has trouble",
-    "XX": "it has met an error of its own",
-    READ_ONLY: "it has become a standby, or default_transaction_read_only was turned on, and takes "
-    "nothing in",
-    "53300": "it has as many connections as it may have (max_connections)",
+    "40": "the request conflicted with another one, and was rolled back",
+    "53": "it lacks memory, disk or another resource",
+    "54000": "its queue of NOTIFY is full: a session that listens has had a transaction open for a "
+    "long time. Find it in pg_stat_activity, and end it",
+    "22003": "a row of its tables contains an impossible number: another program has changed it",
+    "55": "another session keeps a row or a table locked for too long",
+    "57": "it is stopping or starting, or an administrator ended the request",
+    "57014": "the request was ended, by a short statement_timeout or by an administrator",
+    "58": "its system reported an error",
+    "XX": "it reported an internal error",
+    READ_ONLY: "it takes no writes: it has become a standby, or default_transaction_read_only was "
+    "turned on",
+    "53300": "all connections that it allows are in use (max_connections)",
 }
 #: Class or code -> the cause. It stays until a user or an administrator changes something.
 _WRONG = {
-    "28": "the user or the password is wrong, or this user may not come from here (pg_hba.conf)",
+    "28": "the user or the password is wrong, or pg_hba.conf refuses this user from here",
     "3D": "there is no such database",
-    "3F": "the schema isn't there. Write it with `holdfast schema`, or leave out create_schema=off",
-    "42501": "the user lacks a right. The owner of the schema {schema} gives it: GRANT USAGE ON "
+    "3F": "the schema is missing. Make it with `holdfast schema`, or leave out create_schema=off",
+    "42501": "the user lacks a right. The owner of the schema {schema} grants it: GRANT USAGE ON "
     "SCHEMA {schema} TO {user}; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {user}; and "
     "for refresh guards GRANT SELECT ON {schema}.refresh_values TO {user}",
-    "42883": "a function of the schema isn't there: it is of another version. Write it again with "
+    "42883": "a function of the schema is missing: it is of another version. Make it again with "
     "`holdfast schema`",
-    "42P01": "a table of the schema isn't there. Write it again with `holdfast schema`",
-    "42703": "a column of the schema isn't there: it is of another version. Write it again with "
+    "42P01": "a table of the schema is missing. Make it again with `holdfast schema`",
+    "42703": "a column of the schema is missing: it is of another version. Make it again with "
     "`holdfast schema`",
-    "42P05": "prepared statements get mixed up: a pooler is in between and hides it",
-    "HF002": "something there belongs to somebody who could use the rights of whoever makes the "
-    "schema. If it is in order, make the schema as its owner, or name that one: trust=ROLE in the "
-    "URL. If not, it was put there by somebody else; look at it before it is dropped",
-    "HF001": "transactions there aren't READ COMMITTED by themselves, and behind a pooler we can't "
-    "change that: ALTER ROLE {user} SET default_transaction_isolation = 'read committed'",
+    "42P05": "prepared statements of several clients conflict: a pooler is in between and hides it",
+    "HF002": "an object there belongs to a role that could use the rights of the role that makes "
+    "the schema. If that is intended, make the schema as the role that owns the object, or trust "
+    "it: trust=ROLE in the URL. If not, inspect the object before you drop it",
+    "HF001": "transactions there aren't READ COMMITTED by default, and behind a pooler holdfast "
+    "can't change that: ALTER ROLE {user} SET default_transaction_isolation = 'read committed'",
 }
 #: The same where the URL names no user. libpq finds the user then, so no command can name it.
 _NAMELESS = {
-    "42501": "the user lacks a right. The owner of the schema {schema} gives it: USAGE of the "
+    "42501": "the user lacks a right. The owner of the schema {schema} grants it: USAGE of the "
     "schema, EXECUTE of all functions in it, and for refresh guards SELECT of its refresh_values",
-    "HF001": "transactions there aren't READ COMMITTED by themselves, and behind a pooler we can't "
-    "change that: give the user a default_transaction_isolation of 'read committed'",
+    "HF001": "transactions there aren't READ COMMITTED by default, and behind a pooler holdfast "
+    "can't change that: give the user a default_transaction_isolation of 'read committed'",
 }
 
 
@@ -125,10 +125,10 @@ def no_entry(said: str, label: str) -> HoldfastError:
     """Return the exception for an attempt to connect that failed with this message."""
     text = " ".join(said.split()) or "no reason was given"
     if _FILE.search(text) or (_NO_ENTRY.search(text) and "No such file" not in text):
-        return ConfigError(f"{label} doesn't let us in: {text}")
+        return ConfigError(f"{label} refuses the connection: {text}")
     if _FULL.search(text):
         text += (
-            ". It has as many connections as it may have: raise max_connections, put a pooler in "
+            ". All connections that it allows are in use: raise max_connections, put a pooler in "
             "between, or make pool= smaller"
         )
     return StoreUnavailable(f"{label} took no connection: {text}")

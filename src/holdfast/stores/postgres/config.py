@@ -20,8 +20,8 @@ DEFAULT_SCHEMA = "holdfast"
 #: Maximum number of connections of a client: the default of the option pool=, and its maximum. One
 #: more connection listens.
 POOL, POOL_MAX = 10, 1000
-#: Default grace period in seconds, per value of guard=: nothing is granted in it, after an event
-#: that may have lost acknowledged changes.
+#: Default grace period in seconds, per value of recovery=: nothing is granted in it, after an
+#: event that may have lost acknowledged changes.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -38,14 +38,14 @@ class Settings(NamedTuple):
     places: tuple[str, ...]
     label: str
     schema: str = DEFAULT_SCHEMA
-    #: May a crash of the server lose acknowledged changes?
+    #: True if a crash of the server can lose acknowledged changes.
     relaxed: bool = False
     guard: str = "reclaim"
     grace: float = 0.0
-    #: Is a missing schema made?
+    #: True if a missing schema is made.
     create: bool = True
     pool: int = POOL
-    #: Does a pooler on the way, if there is one, keep a session for each of its clients?
+    #: True if a pooler in between, if there is one, keeps a session for each of its clients.
     sessions: bool = False
     #: Roles whose objects in the schema are trusted when it is made.
     trust: tuple[str, ...] = ()
@@ -66,7 +66,9 @@ class Settings(NamedTuple):
 
 def _schema(text: str) -> str:
     if not _SCHEMA.fullmatch(text) or text.startswith("pg_"):
-        raise ValueError("small letters, digits and _, at most 63, and not pg_ at its beginning")
+        raise ValueError(
+            "must be at most 63 of a-z, 0-9 and _, and begin neither with a digit nor with pg_"
+        )
     return text
 
 
@@ -144,7 +146,7 @@ def _ports(text: str) -> str:
 def _wait(text: str) -> str:
     if text.removeprefix("-").isdigit() and text.isascii():
         return text
-    raise ValueError("must be a whole number of seconds; 0: as long as holdfast waits")
+    raise ValueError("must be a whole number of seconds; 0: the time limit of holdfast")
 
 
 #: Checks of the values of libpq's options; an option without a check takes any text.
@@ -220,8 +222,8 @@ def _settings(words: dict[str, str], options: Mapping[str, Any]) -> Settings:
     )
     if found.guard == "strict" and found.window < PATIENCE_S:
         raise ConfigError(
-            f"{found.label}: grace={found.window:g} is too short for recovery=strict; a claim that "
-            f"waits may be believed for {PATIENCE_S:g} seconds, so it must be at least that"
+            f"{found.label}: grace={found.window:g} is too short for recovery=strict: it must be "
+            f"at least {PATIENCE_S:g} seconds, because a waiter relies on a reply for this time"
         )
     return found
 
@@ -319,14 +321,14 @@ def _of_engine(engine: Any) -> dict[str, str]:
     handed = inspect.getclosurevars(sync.pool._creator).nonlocals.get("cparams")
     if not isinstance(handed, Mapping) or len(sync.dialect.dispatch.do_connect):
         raise ConfigError(
-            "an engine that connects by a function of yours (creator=, async_creator=, do_connect) "
-            "can't be used as a store: how it does so isn't known. Give a URL, or a pool of "
-            "psycopg_pool"
+            "an engine that connects by your own function (creator=, async_creator=, do_connect) "
+            "can't be used as a store: its connection options are unknown. Give a URL, or a pool "
+            "of psycopg_pool"
         )
     if tls := sorted(_OF_OTHER_DRIVERS & handed.keys()):
         raise ConfigError(
-            f"an engine with {tls[0]}= can't be used as a store, as psycopg knows no such thing: "
-            "its connections would go without. Give a URL with sslmode= and its like"
+            f"an engine with {tls[0]}= can't be used as a store: psycopg has no such argument, so "
+            "its connections would have no TLS. Give a URL with sslmode= and related options"
         )
     found = {"dbname" if key == "database" else key: value for key, value in handed.items()}
     return {

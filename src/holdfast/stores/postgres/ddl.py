@@ -24,8 +24,8 @@ WITH_QUEUES = 2
 #: schema with refresh guards.
 REFRESH_VERSION = 2
 WITH_GUARDS = 3
-#: The version of the whole schema. Since 4, the verbs repair what was changed from outside, and
-#: wait for a row no longer than the caller waits. Since 5, they distinguish a release from an
+#: The version of the whole schema. Since 4, the verbs repair rows that were changed from outside,
+#: and wait for a row no longer than the caller waits. Since 5, they distinguish a release from an
 #: expiry, and can change the owner alone.
 WHOLE = 5
 #: Seconds after its request in which a waiter is woken: it asks again after a second at most.
@@ -39,9 +39,9 @@ _PARTS = (
 )  # fmt: skip
 _US = 1_000_000
 _NEVER = 9_223_372_036_854_775_807
-#: Valid clocks and tickets aren't greater: this is the year 148,108.
+#: The greatest valid time or ticket; as a time, it is in the year 148,108.
 _CLOCK_MAX = 2**62
-#: The functions that the files define. A name that ends with ``_`` has its version after that.
+#: The functions that the files define. The version follows a name that ends with ``_``.
 _FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION \{schema\}\.(\w+)")
 
 
@@ -130,7 +130,7 @@ def script(schema: str, trusted: tuple[str, ...] = ()) -> str:
 
 
 def is_there(schema: str) -> str:
-    """Return a query: is this version of the schema installed?"""
+    """Return a query that is true if this version of the schema is installed."""
     names = (
         f"join_{VERSION}",
         f"queue_purge_{QUEUE_VERSION}",

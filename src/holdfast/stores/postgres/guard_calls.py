@@ -1,4 +1,4 @@
-"""Verbs of refresh guards as calls of one function of the schema each.
+"""Verbs of refresh guards as calls: each calls one function of the schema.
 
 A read is a SELECT by the primary key. Replies are binary: numbers and bytes aren't sent as text.
 """

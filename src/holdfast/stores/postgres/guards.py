@@ -89,7 +89,7 @@ class PostgresGuards:
         try:
             await self._port.listen(within / 2)
         except StoreUnavailable as wrong:
-            log.debug("%s: nobody can be woken now: %s", self._label, wrong)
+            log.debug("%s: no waiter can be woken now: %s", self._label, wrong)
         address = self._port.seat(wish.id)
         return await self._begin(wish, address, within / 2) if address else begun
 
@@ -126,7 +126,7 @@ class PostgresGuards:
             rows = await self._port.ask(self._calls.tidy(many, self._from), left)
             self._from = replies.number(rows, self._label)
         except HoldfastError as wrong:  # the next removal can do it
-            log.debug("%s: what is over stays a while: %s", self._label, wrong)
+            log.debug("%s: expired entries stay until the next removal: %s", self._label, wrong)
 
     async def prolong(
         self, prolongs: Sequence[Prolong], within: float

@@ -1,4 +1,4 @@
-"""Verbs of serial queues as calls of one function of the schema each."""
+"""Verbs of serial queues as calls: each calls one function of the schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .ddl import QUEUE_VERSION
 
 
 class Marks(NamedTuple):
-    """The moments, by the server's clock, from which a take has to look; 0: everywhere.
+    """The moments, by the server's clock, from which a take has to search; 0: everywhere.
 
     ``grouped`` and ``plain``: in `ready`, for jobs with a group and for ungrouped jobs.
     ``expired``: for leases that have expired.

@@ -14,7 +14,7 @@ _US = 1e6
 
 
 def accepted(rows: Rows, many: int, label: str) -> list[bool]:
-    """Return the reply to a put: is each job new?"""
+    """Return the reply to a put: for each job, whether it is new."""
     (found,) = words(rows, label)
     if found == b"":
         raise StoreUnavailable(

@@ -95,7 +95,7 @@ class PostgresQueues:
     def forget(self) -> None:
         """Begin without state, at the start and in the child of a fork."""
         self._places: dict[str, _Place] = {}
-        #: Takes that wait at the server, and takes that no longer wait although it may assume so.
+        #: Takes that wait at the server, and ended ones that the server perhaps still lists.
         self._asleep: set[str] = set()
         self._stale: deque[str] = deque(maxlen=100)
         self._tidied = -math.inf
@@ -118,7 +118,7 @@ class PostgresQueues:
         try:
             await self._port.listen(within / 2)
         except StoreUnavailable as wrong:
-            log.debug("%s: nobody can be woken now: %s", self._label, wrong)
+            log.debug("%s: no waiter can be woken now: %s", self._label, wrong)
         address = self._port.seat(take.id)
         return await self._take(take, address, within / 2) if address else taken
 

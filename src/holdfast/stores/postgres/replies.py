@@ -86,7 +86,7 @@ def let_in(rows: Rows, claims: Sequence[Claim], label: str) -> list[Held] | None
 
 
 def left(rows: Rows, many: int, label: str) -> list[bool]:
-    """Return the replies to releases: was each claim there?"""
+    """Return the replies to releases: for each claim, whether it was there."""
     (found,) = words(rows, label)
     if len(found) != many or found.strip(b"tf"):
         raise strange(rows, label)
@@ -146,12 +146,12 @@ def _text(raw: bytes | None) -> str:
 def barred(label: str, seconds: float) -> NotYet:
     """Return the error for a request for a grant while nothing is granted."""
     return NotYet(
-        f"{label} lets nobody in for {seconds:.1f} s more: it crashed, or is another server than "
-        "before, so who holds may have to say so first (its option guard=)",
+        f"{label} grants nothing for {seconds:.1f} s more: it crashed or was replaced, and its "
+        "holders must be able to renew first (recovery= in the URL)",
         seconds,
     )
 
 
 def strange(rows: object, label: str) -> StoreUnavailable:
     """Return the error for a reply that no function of the schema sends."""
-    return StoreUnavailable(f"{label} answered what no verb of holdfast answers: {rows!r:.80}")
+    return StoreUnavailable(f"{label} sent a reply that no verb of holdfast has: {rows!r:.80}")

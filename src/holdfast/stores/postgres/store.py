@@ -37,7 +37,7 @@ from .replies import Rows
 
 log = logging.getLogger("holdfast")
 
-#: What this store can do.
+#: The capabilities of this store.
 CAPABILITIES = Capabilities(store="postgres", queues=True, guards=True)
 #: Maximum number of seconds for sending the address of a waiter that joined without one. If that
 #: fails, a later request sends it.
@@ -143,7 +143,7 @@ class PostgresStore:
             try:
                 await self._port.listen(within / 2)
             except StoreUnavailable as wrong:
-                log.debug("%s: nobody can be woken now: %s", self.label, wrong)
+                log.debug("%s: no waiter can be woken now: %s", self.label, wrong)
             self._note_deaf()
             address = self._port.seat(cid)
             within /= 2
@@ -190,13 +190,13 @@ class PostgresStore:
             return wrong
         if isinstance(again, Held):
             log.warning(
-                "%s had forgotten a hold on %r; it is back", self.label, keep.claim.spec.name
+                "%s had lost a hold on %r; it is restored", self.label, keep.claim.spec.name
             )
             return again
         return answer if isinstance(answer, Gone) else again
 
     def _may_be_back(self, keep: Keep, answer: Standing) -> bool:
-        """Did this client hold the claim, and may the server have forgotten that?"""
+        """True if this client held the claim, and the server can have lost it."""
         if not self._guarded or keep.new_id or keep.claim.id in self._waiting:
             return False
         if keep.detach:  # its token may be of a hold that ended long ago, or of another store
@@ -211,7 +211,7 @@ class PostgresStore:
         return replies.left(rows, 1, self.label)[0]
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Enter several empty lines at once; see the contract."""
+        """Enter several empty lines in one step; see the contract."""
         order = sorted(claims, key=lambda claim: claim.spec.name.encode())
         rows = await self._port.ask(self._calls.join_free(order), within)
         held = replies.let_in(rows, order, self.label)
@@ -245,7 +245,7 @@ class PostgresStore:
         return replies.resized(rows, self.label)
 
     async def changed(self, within: float) -> bool:
-        """Has the server crashed or been replaced since the last look? See the contract."""
+        """True if the server crashed or was replaced since the last check; see the contract."""
         mark, left = replies.words(await self._port.ask(self._calls.look(), within), self.label)
         before, self._mark = self._mark, mark
         return before != mark and (before != b"" or left != b"0")

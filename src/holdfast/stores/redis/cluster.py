@@ -1,8 +1,8 @@
 """The port for a cluster: sends each call to the right node, for threads and for asyncio.
 
 A call goes to the node that has the slot of its bucket. redis-py finds out where the slots are; a
-later error of a node (MOVED) is believed at once. Each node is reached by its own port
-(``blocking/shard.py``, ``aio/shard.py``), which handles scripts, the guard and wake-ups.
+later error of a node (MOVED) corrects this map immediately. Each node is reached by its own port
+(``blocking/shard.py``, ``aio/shard.py``), which handles scripts, recovery and wake-ups.
 
 While a slot moves from one node to another, both answer TRYAGAIN to a script whose keys are not
 all in one place. It is sent again until the slot has moved, within the time of the call.
@@ -33,7 +33,7 @@ PAUSE_S, PAUSE_MAX_S = 0.002, 0.05
 FRESH_S = 0.5
 #: Maximum seconds to find out where the slots are, while there is an old map to use.
 FIND_S = 1.0
-#: Seconds for all buckets to open their windows; a bucket that fails opens it at its first use.
+#: Seconds for all buckets to begin their grace periods; a bucket that fails does so when used.
 OPEN_S = 0.5
 #: Renewals: these continue while a slot moves.
 _OF_ONE_KEY = (KEEP, EXTEND, PROLONG)
@@ -62,9 +62,9 @@ class ClusterPort:
         self._nodes: dict[Place, Node] = {}
         #: Nodes that could not be reached lately; they are asked last.
         self._silent: set[Place] = set()
-        #: The last verdict of the guard of each primary.
+        #: The last verdict of recovery for each primary.
         self._verdicts: dict[Place, Verdict] = {}
-        #: Until this time every bucket is known to have its window.
+        #: Until this time every bucket is known to have begun its grace period.
         self._opened = 0.0
         self._found_at = -FRESH_S
         self._stale = True
@@ -85,7 +85,7 @@ class ClusterPort:
 
     async def _find(self, until: float) -> None:
         if self._finding and self._map:
-            return  # another thread or task does it just now
+            return  # another thread or task is doing it
         self._finding = True
         known = {place for place in self._map if place is not None}
         order = [*known, *(one for one in self._members.places if one not in known)]
@@ -116,7 +116,7 @@ class ClusterPort:
         self._silent.add(place)
 
     def _told(self, bucket: int, place: Place, said: ServerSaid) -> bool:
-        """Record the error of a node; returns whether to ask again at once."""
+        """Record the error of a node; returns whether to ask again immediately."""
         self._stale = True
         if said.code != MOVED:
             return False
@@ -133,7 +133,7 @@ class ClusterPort:
     async def _routed(
         self, bucket: int, send: Callable[[Node, float], Awaitable[Reply]], within: float
     ) -> Reply:
-        """Send it to the node that has the bucket, again and again while it is refused there."""
+        """Send it to the node that has the bucket; repeat while a node refuses it."""
         until = self._now() + within
         pause = PAUSE_S
         hops = 0
@@ -161,9 +161,9 @@ class ClusterPort:
             pause, hops = min(2 * pause, PAUSE_MAX_S), 0
 
     async def _introduced(self, bucket: int, place: Place, node: Node, until: float) -> None:
-        """If the slot has come to this node from another one, make the guard look at it there.
+        """If the slot has come to this node from another one, ask recovery about it there.
 
-        A join would do that, too. But a release must also grant the next waiter at once.
+        A join would do that, too. But a release must also grant the next waiter immediately.
         """
         if self.guard.on and self._last[bucket] is not None:
             said = await node.look_at(bucket, until - self._now())
@@ -172,7 +172,7 @@ class ClusterPort:
         self._last[bucket] = place
 
     async def _open_windows(self, seconds: float, until: float) -> None:
-        """Make the guards of all buckets look, so that all windows end together."""
+        """Ask recovery about all buckets, so that all grace periods end together."""
         now = self._now()
         if not self.guard.on or now < self._opened:
             return
@@ -229,7 +229,7 @@ class ClusterPort:
         found: list[Reply | Exception],
         until: float,
     ) -> tuple[list[int], bool]:
-        """Ask each node; returns the calls to send again, and whether to do so at once."""
+        """Ask each node; returns the calls to send again, and whether to do so immediately."""
         order = sorted(groups, key=self._silent.__contains__)
         works = [self._part(self._node(one), [calls[at] for at in groups[one]]) for one in order]
         again: list[int] = []
@@ -327,7 +327,7 @@ class ClusterPort:
         return {place: at for at, place in enumerate(self._map) if place is not None}
 
     async def look(self, within: float) -> Verdict:
-        """The verdicts of the guards of all nodes together; see the protocol.
+        """The verdicts of recovery for all nodes together; see the protocol.
 
         For a node that can't be reached, its last verdict is used: it must not hide the others.
         """

@@ -1,4 +1,4 @@
-"""Reading values in a cluster: each node is asked for the values it has, in one round trip.
+"""Reading values in a cluster: one round trip per node, for the values that it has.
 
 A value whose slot has moved to another node is asked for there. A value that is being moved is
 read where it is now: the node that it has left names the node that takes it over.
@@ -32,7 +32,7 @@ class Reading:
         self._at_once = True
 
     async def round(self, left: Sequence[int]) -> tuple[list[int], bool]:
-        """Ask for these; returns those to ask for again, and whether to do so at once."""
+        """Ask for these; returns the ones to ask for again, and whether to do so immediately."""
         self._at_once = True
         groups: dict[Place, list[int]] = {}
         for at in left:

@@ -1,4 +1,4 @@
-"""Errors of the server, and the exception that each becomes for the caller.
+"""Errors of the server, and the exception that the caller gets for each.
 
 A port never raises an error reply. It returns it as a value, `ServerSaid`, because one reply of a
 pipeline may be an error while the others are not. A port handles the codes in the sets below
@@ -38,7 +38,7 @@ _IN_SCRIPT = re.compile(r".*@user_script: ?\d+: -([A-Z]+ .*)", re.DOTALL)
 def said(line: str) -> ServerSaid:
     """The error reply of a line without its ``-``, and without the arguments of the request.
 
-    A server repeats the arguments of a command that it doesn't know, even a password.
+    A server repeats the arguments of an unknown command, even a password.
 
     >>> said("MOVED 3999 127.0.0.1:6381").code
     'MOVED'
@@ -57,31 +57,31 @@ def without_arguments(text: str) -> str:
     return text.partition(", with args beginning with")[0]
 
 
-#: Errors that may pass by themselves, or after the server is repaired: code -> our words.
+#: Errors that can pass by themselves, or after the server is repaired: code -> our words.
 _UNAVAILABLE = {
-    "READONLY": "it is a replica by now",
+    "READONLY": "it is a replica now",
     "MASTERDOWN": "it is a replica and has lost its primary",
     "LOADING": "it is still reading its data from the disk",
-    "TRYAGAIN": "the keys are just being moved to another node",
+    "TRYAGAIN": "the keys are being moved to another node",
     MOVED: "another node of the cluster has these keys",
     "ASK": "another node of the cluster is taking over these keys",
     "CLUSTERDOWN": "the cluster lacks a node that has these keys",
-    "BUSY": "a script runs there for too long, and none of holdfast's; end it with SCRIPT KILL",
-    "NOREPLICAS": "it has fewer replicas than min-replicas-to-write wants, so it takes in nothing",
-    "MISCONF": "it can't write its data to the disk, so it takes nothing in; see its log",
-    "OOM": "it has no memory left (maxmemory), so nobody new is let in, though holds are still "
-    "renewed and released; give it more",
+    "BUSY": "a script that isn't holdfast's runs there for too long; end it with SCRIPT KILL",
+    "NOREPLICAS": "it has fewer replicas than min-replicas-to-write requires: it accepts no writes",
+    "MISCONF": "it can't write its data to the disk, so it accepts no writes; see its log",
+    "OOM": "it has no memory left (maxmemory): new claims are refused, holds are still renewed and "
+    "released; give it more memory",
     "INPROG": "it is handing over to another server",
 }
 #: Errors that stay until a setting or a login is changed.
 _WRONG = {
-    "NOAUTH": "it asks for a password: write redis://:PASSWORD@host or redis://USER:PASSWORD@host",
+    "NOAUTH": "it requires a password: write redis://:PASSWORD@host or redis://USER:PASSWORD@host",
     "WRONGPASS": "the user or the password is wrong, or the user is disabled",
-    "WRONGTYPE": "another program uses a key that holdfast needs. Give holdfast a prefix of its "
-    "own in the URL (?prefix=...), or a database of its own",
-    "NOSCRIPT": "it forgets scripts as soon as they are loaded; is a proxy in between?",
+    "WRONGTYPE": "another program uses a key that holdfast needs. Give holdfast a "
+    "separate prefix in the URL (?prefix=...), or a separate database",
+    "NOSCRIPT": "it forgets scripts right after they are loaded; is a proxy in between?",
     "NOPERM": "the user lacks a right",
-    "NOPROTO": "it doesn't know the protocol that is asked for; write ?protocol=2",
+    "NOPROTO": "it doesn't support the requested protocol; write ?protocol=2",
     "CROSSSLOT": "it is a node of a cluster; write redis+cluster://",
 }
 _NO_COMMAND = re.compile(r"unknown (?:sub)?command [`']?(\w+)", re.IGNORECASE)
@@ -101,7 +101,7 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
     if error.code in (MOVED, "ASK") and "+cluster" not in label.partition("://")[0]:
         return ConfigError(f"{label} refuses: {_WRONG['CROSSSLOT']} ({error})")
     if "max number of clients" in error.text:
-        words = "it has as many connections as it may have (maxclients)"
+        words = "its maximum number of connections is reached (maxclients)"
     if words is not None:
         return StoreUnavailable(f"{label} can't do that now: {words} ({error})")
     words = _WRONG.get(error.code) or _other(error)
@@ -143,14 +143,14 @@ def _other(error: ServerSaid) -> str:
     if found := _NO_COMMAND.search(error.text):
         return (
             f"it has no command {found[1].upper()}: it is older than Redis {_OLDEST}, or another "
-            "program, or the command was taken away (rename-command)"
+            "program, or the command was removed (rename-command)"
         )
     if _NOT_FOR_SCRIPTS.search(error.text):
         return (
-            "it has no such command as one that the scripts call: it is older than Redis "
-            f"{_OLDEST}, or the command was taken away (rename-command); `holdfast doctor` names it"
+            "it lacks a command that the scripts call: it is older than Redis "
+            f"{_OLDEST}, or the command was removed (rename-command); `holdfast doctor` names it"
         )
-    # Before Redis 7.2 the error doesn't name the command that the script may not call.
+    # Before Redis 7.2 the error doesn't name the forbidden command.
     if "user executing the script" in error.text or "ACL failure" in error.text:
         return (
             "the user lacks a right to a command that the scripts call; `holdfast doctor` names "
@@ -158,15 +158,15 @@ def _other(error: ServerSaid) -> str:
         )
     if _DAMAGED.search(str(error)):
         return (
-            "what lies in a key of holdfast was damaged from outside. `holdfast doctor` names keys "
-            "that are not as they must be; delete this one (DEL) when nobody holds the name"
+            "the content of a key of holdfast was damaged from outside. `holdfast doctor` checks "
+            "the types of the keys; delete this one (DEL) when no client holds the name"
         )
     if "unauthenticated" in error.text:
         return _WRONG["NOAUTH"]
     if "DB index" in error.text:
-        return "it has no database of that number"
+        return "it has no database with that number"
     if "SELECT is not allowed in cluster" in error.text:
-        return "it is a node of a cluster, which has database 0 alone"
+        return "it is a node of a cluster, which has only database 0"
     if "Error compiling script" in error.text or "without a shebang" in error.text:
         return f"it can't read the scripts: it is older than Redis {_OLDEST}, or another program"
     return ""

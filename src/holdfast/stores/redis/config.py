@@ -1,8 +1,8 @@
 """Connection settings from a URL, or from a client of redis-py. No driver is imported.
 
 Accepts every URL that redis-py, Celery or kombu accepts, so that a program can pass the string that
-it has. Options for redis-py's own pool, time-outs and decoding are accepted and have no effect:
-holdfast bounds requests by its own times.
+it has. Options for redis-py's own pool, retries and decoding, `timeout` and `socket_timeout` have
+no effect: holdfast bounds requests by its own times. `socket_connect_timeout` bounds connecting.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...url import StoreURL, plain
 
 PORT = 6379
 DEFAULT_PREFIX = "holdfast"
-#: Longer prefixes only cost memory, with every name.
+#: A longer prefix only costs memory for every name.
 PREFIX_MAX = 64
 _PREFIX = re.compile(rf"[A-Za-z0-9_.:-]{{1,{PREFIX_MAX}}}")
 _NO = ("0", "f", "false", "n", "no", "")
@@ -50,7 +50,7 @@ _OURS = (
 
 
 class Settings(NamedTuple):
-    """How to reach a server. ``arguments`` are those of redis-py's ``Connection`` of this kind."""
+    """Settings of a server. ``arguments`` are those of redis-py's ``Connection`` of this kind."""
 
     kind: str
     arguments: Mapping[str, Any]
@@ -59,15 +59,15 @@ class Settings(NamedTuple):
     protocol: int = 3
     #: Maximum seconds for connecting; a request that has less time left limits it further.
     connect_s: float = 5.0
-    #: How to treat a server that has lost data: reclaim, strict or off.
+    #: The mode of recovery from a server that has lost data: reclaim, strict or off.
     guard: str = "reclaim"
-    #: Seconds in which nothing is granted after that; 0: the default of ``guard``.
+    #: The grace period in seconds, in which nothing is granted; 0: the default of the mode.
     grace: float = 0.0
     #: Number of replicas that must confirm the writes of a grant.
     replicas: int = 0
     #: The class of the connections of a given client.
     connection_class: Any = None
-    #: How to give a login, for the error about a missing one.
+    #: The way to give a login, for the error about a missing one.
     login: str = (
         "put it into the URL, as in redis://:password@host/0, or redis://user:password@host/0 "
         "for a user of an ACL"
@@ -110,7 +110,7 @@ def _version(text: str) -> int:
 
 _any_time = seconds(0.0, 86_400.0)
 _any_number = number(0, 1 << 31)
-#: Minimum and maximum time in which the guard grants nothing.
+#: Minimum and maximum grace period in seconds.
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 REPLICAS_MAX = 100
 
@@ -175,7 +175,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 
 def settings(url: StoreURL) -> Settings:
-    """How to reach the server that a URL or a given client names."""
+    """The settings of the server that a URL or a given client names."""
     return _of_client(url.native) if url.native is not None else _of_url(url)
 
 
@@ -256,8 +256,8 @@ def _database(url: StoreURL) -> int:
     text = url.path.replace("/", "")
     if text and not (text.isascii() and text.isdigit() and len(text) < 10):
         raise ConfigError(
-            f"{url._replace(path='')}: the path is no database; that of a {url.scheme}:// URL is "
-            f"its number, as in {url.scheme}://localhost:6379/0"
+            f"{url._replace(path='')}: the path is no database; a {url.scheme}:// URL "
+            f"has its number there, as in {url.scheme}://localhost:6379/0"
         )
     return int(text or 0)
 
@@ -269,7 +269,7 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
     else:
         text += f"/{db}"
     if prefix != DEFAULT_PREFIX:
-        told = prefix if "@" not in prefix else "..."  # it may be the end of a password
+        told = prefix if "@" not in prefix else "..."  # it can be the end of a password
         text += f"{'&' if '?' in text else '?'}prefix={told}"
     return text
 

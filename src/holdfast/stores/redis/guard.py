@@ -1,11 +1,11 @@
-"""The guard against a server that has lost acknowledged data: its requests and replies.
+"""Recovery from a server that has lost acknowledged data: its requests and replies.
 
 A server that restarts without its data, or a replica that is promoted before it received the last
 writes, would grant a name that is still held. So a record in the store names the server that gave
 the latest grants, by its *run id*, which changes with every start. A client that connects reads the
 run id of the server (with a number after it once the server was promoted) and passes it to the
-scripts. If it differs from the record, nothing is granted for a while, the *window*, in which
-holders report their holds and get them restored (`reclaim.lua`).
+scripts. If it differs from the record, nothing is granted for the *grace period* (`window`), in
+which holders renew and get their holds restored (`reclaim.lua`).
 
 The decision is made in ``lua/guard.lua``; no driver is imported here.
 """
@@ -31,18 +31,18 @@ log = logging.getLogger("holdfast")
 
 Reply = Any
 
-#: Seconds in which nothing is granted, unless the URL sets them. A strict guard waits for as long
-#: as a lease may last: a holder that is cut off meanwhile has lost its hold at the end of that
-#: time, and knows it.
+#: The grace period in seconds, unless the URL sets it. Strict recovery waits for as long as a lease
+#: may last: a holder that can't reach the server in that time has lost its hold at the end, and
+#: knows it.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
-#: A server that has been up for less time may have replaced one on which usual leases still run:
-#: see ``lua/guard.lua``.
+#: A server that has been up for less time may have replaced one on which leases of usual length
+#: still run: see ``lua/guard.lua``.
 YOUNG_S = 30.0
-#: Number of checks per window by which holders see whether the server is still the same.
+#: Number of checks per grace period by which holders see whether the server is still the same.
 LOOKS = 3
-#: Maximum time for replicas to confirm; all other requests of a shared connection wait meanwhile.
+#: Maximum time for replicas to confirm. Other requests of a shared connection wait for that.
 WAIT_MS_MAX = 500
-#: The code in the reply of a script when the guard must be asked.
+#: The code in the reply of a script when recovery must be asked.
 ASK_GUARD = 6
 _RUN_ID = re.compile(rb"^run_id:([0-9a-f]{40})\r?$", re.MULTILINE)
 _PROMOTED = re.compile(rb"^second_repl_offset:([0-9]+)\r?$", re.MULTILINE)
@@ -50,16 +50,16 @@ _ROLE = re.compile(rb"^role:(\w+)\r?$", re.MULTILINE)
 _LIMIT = re.compile(rb"^maxmemory:([0-9]+)\r?$", re.MULTILINE)
 _POLICY = re.compile(rb"^maxmemory_policy:([\w-]+)\r?$", re.MULTILINE)
 _CAUSES = {
-    b"r": "it started again lately",
+    b"r": "it has just restarted",
     b"p": "it is another server than before: a replica that was promoted, or a copy",
     b"l": "its data was lost: flushed or evicted",
 }
 
 
 class Verdict(NamedTuple):
-    """The decision of the guard: the server, the seconds in which nothing is granted, the cause.
+    """The decision of recovery: the server, the seconds in which nothing is granted, the cause.
 
-    ``record`` changes when something has happened; it is empty if there is no guard.
+    ``record`` changes when something has happened; it is empty if recovery is off.
     """
 
     run_id: bytes
@@ -99,7 +99,7 @@ class Unconfirmed(StoreUnavailable):
 
 
 class Guard:
-    """The requests, replies and state of the guard for one port; ``mode`` is set in the URL.
+    """The requests, replies and state of recovery for one port; ``mode`` is set in the URL.
 
     ``now``: seconds on a monotonic clock.
     """
@@ -113,15 +113,15 @@ class Guard:
         strict = self.mode == "strict"
         if strict and self.window < PATIENCE_S:
             raise ConfigError(
-                f"{self.label}: grace={self.window:g} is too short for recovery=strict; a claim "
-                f"that waits may be believed for {PATIENCE_S:g} seconds, so it must be at least "
-                "that"
+                f"{self.label}: grace={self.window:g} is too short for recovery=strict: it must "
+                f"be at least {PATIENCE_S:g} seconds, because a waiter stays in the line for that "
+                "time without renewal"
             )
         self._strict = strict
         self._requests = Requests(settings.prefix)
         self._known = Known()
         self.latest = Latest()
-        #: Requests on every new connection; even without a guard one asks whether keys are evicted.
+        #: Requests on every new connection; even without recovery one asks about evicted keys.
         sections = (b"server", b"replication", b"memory") if self.on else (b"memory",)
         self.hello: Sequence[tuple[bytes, ...]] = [(b"INFO", section) for section in sections]
         self._told = Told()
@@ -152,7 +152,7 @@ class Guard:
         )
 
     def of_node(self) -> Self:
-        """The same guard for another server, which it has not met yet."""
+        """The same for another server, which it has not met yet."""
         other = copy(self)
         other._known = Known()
         return other
@@ -171,13 +171,13 @@ class Guard:
         found, role = _RUN_ID.search(texts[0]), _ROLE.search(texts[1])
         if role and role[1] != b"master":
             raise StoreUnavailable(
-                f"{self.label} can't do that now: it is a replica by now (role {role[1].decode()})"
+                f"{self.label} can't do that now: it is a replica now (role {role[1].decode()})"
             )
         if not (found and role):
             refusal = next((one for one in said if isinstance(one, ServerSaid)), None)
             if refusal is not None:
                 wrong = complaint(refusal, self.label)
-                if isinstance(wrong, StoreUnavailable):  # it passes: the next connection can ask
+                if isinstance(wrong, StoreUnavailable):  # temporary: the next connection can ask
                     raise wrong
             self._unavailable(f" ({refusal})" if refusal else "")
             return b""
@@ -193,14 +193,14 @@ class Guard:
             return
         if self.mode == "strict":
             raise ConfigError(
-                f"{self.label} may evict keys ({policy[1].decode()}), so recovery=strict can't "
+                f"{self.label} can evict keys ({policy[1].decode()}), so recovery=strict can't "
                 "keep its promise: set maxmemory-policy to noeviction"
             )
         if not self._told.evicts:
             self._told.evicts = True
             log.error(
-                "%s may evict keys (maxmemory-policy %s): an evicted lock is free while its holder "
-                "still works. Set maxmemory-policy to noeviction, or use a server of its own for "
+                "%s can evict keys (maxmemory-policy %s): an evicted lock is free while its holder "
+                "still works. Set maxmemory-policy to noeviction, or use a separate server for "
                 "locks",
                 self.label,
                 policy[1].decode(),
@@ -210,8 +210,8 @@ class Guard:
         if not self._told.unguarded:
             self._told.unguarded = True
             log.warning(
-                "%s doesn't say which server it is%s, so there is no guard against a restart "
-                "without data or a fail-over; give the right to INFO, or say recovery=off",
+                "%s doesn't report its run id%s, so a restart without data or a fail-over isn't "
+                "noticed, and there is no recovery; give the right to INFO, or set recovery=off",
                 self.label,
                 why,
             )
@@ -234,11 +234,11 @@ class Guard:
                 return Verdict(run_id, ms / 1000, cause, record)
             case ServerSaid():
                 return reply
-        return ServerSaid("ERR", f"no answer of the guard: {reply!r:.80}")
+        return ServerSaid("ERR", f"no reply of the script of recovery: {reply!r:.80}")
 
 
 class ClusterGuard(Guard):
-    """The guard of a cluster: a node has only some of the records, each in a separate slot."""
+    """Recovery in a cluster: a node has only some of the records, each in a separate slot."""
 
     def asked(self, bucket: int) -> Call:
         """The request that follows when a script of this bucket asks for it."""
@@ -250,7 +250,7 @@ class ClusterGuard(Guard):
 
 
 def grants(call: Call, reply: Reply) -> bool:
-    """True if after this reply a client holds a name, or believes that a job is accepted."""
+    """True if after this reply a client holds a name, or treats a job as accepted."""
     if call.script is PUT:
         return True
     if call.script in (KEEP, JOIN_FREE, EXTEND):
@@ -266,7 +266,7 @@ def wait_words(replicas: int, left: float) -> tuple[bytes, ...]:
 
 
 def asks(reply: Reply) -> bool:
-    """True if the reply of a script is that the guard must be asked."""
+    """True if the reply of a script is that recovery must be asked."""
     return reply.__class__ is list and len(reply) > 0 and reply[0] == ASK_GUARD
 
 
@@ -281,9 +281,9 @@ def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
 
 def barred(label: str, seconds: float, cause: bytes) -> NotYet:
     """The error for a new request while nothing is granted."""
-    why = _CAUSES.get(cause, "it isn't the server that it was")
+    why = _CAUSES.get(cause, "it is another server than before")
     return NotYet(
-        f"{label} lets nobody in for {seconds:.1f} s more: {why}, and who holds may have to say so "
-        "first (its option guard=)",
+        f"{label} grants nothing for {seconds:.1f} s more: {why}, and its holders must be able to "
+        "renew first (recovery= in the URL)",
         seconds,
     )

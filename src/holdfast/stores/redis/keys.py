@@ -5,11 +5,11 @@ For the name ``N`` in bucket 17, with the prefix that the URL gives (``holdfast`
     holdfast:{17}:N       hash: the line's state and its holders
     holdfast:{17}~N       hash: the waiters; exists only while there are any
     holdfast:{17}!N       sorted set: the tombstones of claims that must no longer enter
-    holdfast:{17}#guard   string: the guard against a server that lost its data
+    holdfast:{17}#guard   string: the recovery record
 
 The bytes of the name follow unchanged. So no two names share a key, and no escape is needed: a
 cluster hashes only the text in the first pair of braces, which is the bucket. All keys of a name,
-and the guard of its bucket, are therefore in one slot, with and without a cluster.
+and the recovery record of its bucket, are therefore in one slot, with and without a cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def tag_of(bucket: int) -> str:
 
 
 def keys_of(prefix: str, name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-    """State, waiters, tombstones and guard of a name.
+    """State, waiters, tombstones and recovery record of a name.
 
     >>> keys_of("holdfast", b"x")[:3]
     (b'holdfast:{3}:x', b'holdfast:{3}~x', b'holdfast:{3}!x')
@@ -59,7 +59,7 @@ def state_of(prefix: str, bucket: int, name: bytes) -> bytes:
 
 
 def guard_of(prefix: str, bucket: int) -> bytes:
-    """The record of the guard of a bucket.
+    """The recovery record of a bucket.
 
     >>> guard_of("holdfast", 17)
     b'holdfast:{17}#guard'

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
-#: Before 7.0 a script that has written something may continue to write without memory. This line
+#: Before 7.0 a script that has written something can also write without memory. This line
 #: writes, needs no memory and changes nothing.
 _WRITTEN = b"redis.pcall('HDEL', KEYS[1], '')\n"
 _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
-    """One script: the text that is loaded, and the name that EVALSHA knows it by.
+    """One script: the text that is loaded, and its name for EVALSHA.
 
     ``plain`` and ``plain_sha`` are the same without the first line (``#!lua``), which servers
     before 7.0 can't read.

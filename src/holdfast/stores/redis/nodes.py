@@ -19,7 +19,7 @@ from .value_keys import Place as Keys
 class Node(Protocol):
     """A port to one node of the cluster."""
 
-    #: Knows this node, and whether another server was there before.
+    #: It knows this node, and whether another server was there before.
     guard: Guard
 
     @property
@@ -70,15 +70,15 @@ class Node(Protocol):
         ...
 
     def seat(self, claim_id: str, address: bytes) -> None:
-        """Register a claim that waits at this node; its line knows it by this address."""
+        """Register a claim that waits at this node; its line contains this address."""
         ...
 
     def address(self, claim_id: str) -> bytes:
-        """The address by which the line knows a claim that waits here."""
+        """The address of a claim that waits here, as in its line."""
         ...
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
-        """The verdict of the guard on this bucket."""
+        """The verdict of recovery on this bucket."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
@@ -133,7 +133,7 @@ class Face(Protocol):
 
 
 def looked(node: Node, bucket: int) -> Callable[[float], Coroutine[Any, Any, Any]]:
-    """A function that asks a node for the verdict of its guard on a bucket."""
+    """A function that asks a node for the verdict of recovery on a bucket."""
     return lambda within: node.look_at(bucket, within)
 
 

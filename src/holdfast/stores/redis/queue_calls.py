@@ -76,7 +76,7 @@ class QueueRequests:
         return _new(Call, (TAKE, bucket, head + self._taking(take, most, seat, stale, paced)))
 
     def settle_and_take(self, settles: Sequence[Settle], take: Take, stale: bytes) -> Call:
-        """Settle deliveries of the only shard of a queue, then take what is due there. Answer:
+        """Settle deliveries of the only shard of a queue, then take due jobs there. Answer:
         `queue_replies.went_on`."""
         bucket, head = self._head(NEXT, take.queue, 0, _TAKING + 2 * len(settles))
         parts = [head, self._taking(take, take.most, b"", stale, True), *self._settling(settles)]
@@ -153,7 +153,7 @@ class QueueRequests:
         return Call(EXTEND, bucket, head + b"".join(map(tail, args)))
 
     def back(self, take: Take, shard: int) -> Call:
-        """Return the deliveries of a take. Answer: `queue_replies.counted`."""
+        """Release the deliveries of a take. Answer: `queue_replies.counted`."""
         args = (take.id.encode(), _ms(take.ttl + TOMB_S), self._elsewhere)
         return self._call(BACK, take.queue, shard, args)
 
@@ -166,11 +166,11 @@ class QueueRequests:
         return self._call(WAKE, queue, 0, (b"%d" % count,))
 
     def look(self, queue: str, shard: int, *args: bytes) -> Call:
-        """Look at a shard; ``lua/queue_look.lua`` lists the arguments and the answers."""
+        """Inspect a shard; ``lua/queue_look.lua`` lists the arguments and the answers."""
         return self._call(LOOK, queue, shard, args)
 
     def mend(self, act: bytes, queue: str, shard: int, state: str, fields: Sequence[bytes]) -> Call:
-        """Remove jobs, or try dead letters again. Answer: `queue_replies.counted`."""
+        """Remove jobs, or retry dead letters. Answer: `queue_replies.counted`."""
         args = (act, state.encode(), self._elsewhere, *fields)
         return self._call(MEND, queue, shard, args)
 

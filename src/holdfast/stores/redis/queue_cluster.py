@@ -1,8 +1,9 @@
-"""Serial queues in a cluster: several shards, which a worker asks in turn.
+"""Serial queues in a cluster: several shards, from which a worker takes in turn.
 
-Each take asks the next shard first. If nothing is due there, it looks at all shards in one round
-trip per node; the shard where a job has waited longest comes first. Takes wait at home; a client
-that puts into another shard, or settles there, wakes them at home by a second call.
+Each take first asks one shard, in turn. If it gets fewer jobs than it wants, it looks at all shards
+in one round trip per node, and takes where a job has been due longest. With a rate limit it begins
+with that look, and reserves starts at home before it takes. Takes wait at home. A client that puts
+into another shard, or settles there, wakes them by a second call.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from .queues import Port, RedisQueues, ServerQueues
 
 #: Maximum number of steps of a take, one after the other.
 _STEPS = 6
-#: Minimum seconds after which a take asks again if it found nothing although something was
-#: due.
+#: Minimum seconds after which a take asks again if it got nothing although a job was due.
 AGAIN_S = 0.05
 
 
@@ -46,7 +46,7 @@ class ClusterQueues(RedisQueues):
         self._tried: dict[str, int] = {}
 
     async def put(self, put: Put, within: float) -> list[bool]:
-        """Accept all jobs: those of each shard as a whole, each job once even if it is repeated."""
+        """Accept all jobs: per shard all or none, and each once even if the put is repeated."""
         parts: dict[int, list[int]] = {}
         for at, job in enumerate(put.jobs):
             parts.setdefault(self._layout.home_of(job), []).append(at)
@@ -55,7 +55,7 @@ class ClusterQueues(RedisQueues):
         found = [False] * len(put.jobs)
         due = 0
         for (shard, of), reply in zip(parts.items(), said, strict=True):
-            if isinstance(reply, Unreached) and len(parts) > 1:  # other nodes may have theirs
+            if isinstance(reply, Unreached) and len(parts) > 1:  # other nodes can have theirs
                 raise StoreUnavailable(str(reply)) from reply
             answers, more = replies.accepted(reply, len(of), self._port.label)
             for at, new in zip(of, answers, strict=True):
@@ -65,7 +65,7 @@ class ClusterQueues(RedisQueues):
         return found
 
     async def take(self, take: Take, within: float) -> Taken:
-        """Take what is due in the shard whose turn it is, then where a job has waited longest."""
+        """Take from the shard whose turn it is, then from the shards where jobs are due longest."""
         within /= _STEPS
         paced = take.pace.rate < math.inf
         got: list[Delivered] = []
@@ -79,8 +79,8 @@ class ClusterQueues(RedisQueues):
         try:
             retry = await self._of_the_longest_due(take, got, within)
             if take.wait and not got:
-                # Only now: a take that no longer waits might be woken in the place of another one.
-                # Jobs that became due meanwhile are looked for once more.
+                # Only now: a take that no longer waits could be woken instead of a waiting one.
+                # Then look once more for jobs that became due before it waited.
                 taken = await self._take_or_wait(take, 0 if paced else take.most, within, False)
                 got += taken.deliveries
                 if not got:
@@ -92,7 +92,7 @@ class ClusterQueues(RedisQueues):
         return Taken(tuple(got), 0.0 if got else min(retry, 1.0))
 
     async def _of_the_longest_due(self, take: Take, got: list[Delivered], within: float) -> float:
-        """Take from the shards where jobs are due; else seconds until jobs may be due."""
+        """Take from the shards where jobs are due; else seconds until jobs can be due."""
         calls = [self._requests.look(take.queue, one, b"due") for one in range(SHARDS)]
         said = await self._port.ask_many(calls, within)
         looks = [replies.listed(reply, self._port.label) for reply in said]
@@ -110,11 +110,11 @@ class ClusterQueues(RedisQueues):
             taken = await self._of(take, shard, left, within)
             got += taken.deliveries
             left -= len(taken.deliveries)
-        # At least this time: another take got the job that was due, or the guard keeps it back.
+        # At least this time: another take got the due job, or recovery grants nothing.
         return max(float(retry), AGAIN_S)
 
     async def _of(self, take: Take, shard: int, most: int, within: float) -> Taken:
-        """Take from one shard; if it doesn't answer, it is the first to be asked again."""
+        """Take from one shard. If it doesn't answer, the next call asks it first."""
         self._tried[take.id] = shard
         taken = await self._take_from(take, shard, most, within, False)
         del self._tried[take.id]

@@ -19,7 +19,7 @@ from .keys import BUCKETS, bucket_of, guard_of, tag_of
 
 #: Number of shards of a queue in a cluster. It can't be changed: the keys depend on it.
 SHARDS = 8
-#: One letter for each key, in the order of the scripts; the key of the guard comes last.
+#: One letter for each key, in the order of the scripts; the recovery record comes last.
 _LETTERS = "gjdpetizkbwrmn"
 #: The text before the name in a key. The keys in `HASHES` are hashes, the others sorted sets.
 MARKS = tuple(f"@{letter}:".encode() for letter in _LETTERS)
@@ -33,7 +33,7 @@ _ROW_BYTES = _ROW.size
 _PLAIN = bytes(12)
 
 
-#: Later than every time in a row, µs.
+#: Microseconds; later than every time in a row.
 _END_OF_TIME = 9e15
 
 
@@ -69,8 +69,8 @@ def read_row(raw: bytes) -> Row:
     except (struct.error, ValueError) as wrong:
         raise Damaged(
             f"a job of the queue was damaged from outside ({wrong}): {raw[:40]!r}. Its lease ends, "
-            "and it comes again; find its field in the hash whose key ends with @j: and the name "
-            "of the queue, and remove it with HDEL"
+            "and it is delivered again; find its field in the hash whose key ends with @j: and the "
+            "name of the queue, and remove it with HDEL"
         ) from wrong
 
 
@@ -84,7 +84,7 @@ def bucket_in(queue: bytes, shard: int) -> int:
 
 
 def is_shard(queue: bytes, bucket: int) -> bool:
-    """True if a shard of this queue may be in this bucket."""
+    """True if a shard of this queue can be in this bucket."""
     return bool(queue) and (bucket - bucket_of(queue)) % (BUCKETS // SHARDS) == 0
 
 

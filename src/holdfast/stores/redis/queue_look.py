@@ -15,8 +15,8 @@ from .scripts import Call
 Reply = Any
 #: Maximum number of jobs that are read in one call.
 _ROWS = 100
-#: A job in a form in which the one accepted last is the least. Of jobs accepted at one moment it
-#: is the one with the number farthest from 0, as jobs with a delay are numbered downwards.
+#: A job in a form in which the job accepted last is the least. Of jobs accepted at the same time it
+#: is the one with the number farthest from 0, because jobs with a delay are numbered downwards.
 _Last = tuple[float, int, int, bytes]
 #: Maximum number of dead letters that are read in one call.
 _PART = 500
@@ -155,7 +155,7 @@ class Looking:
         return found
 
     async def ids_of_letters(self, queue: str, within: float) -> list[str]:
-        """The ids of all dead letters, those of a group in the order in which they died."""
+        """The ids of all dead letters, per group in the order in which they were given up."""
         # Each shard numbers its jobs by itself.
         found = {(at, field): id_ async for at, field, id_ in self._dead(queue, within)}
         return [found[one] for one in sorted(found, key=lambda one: replies.split(one[1]))]
@@ -176,7 +176,7 @@ class Looking:
     async def letters(
         self, queue: str, ids: frozenset[str] | None, within: float
     ) -> dict[int, list[bytes]]:
-        """Up to 1,000 dead letters, any or with these ids, by shard; of a group as they died."""
+        """At most 1,000 dead letters, any or with these ids, by shard; per group as given up."""
         found: dict[int, list[bytes]] = {}
         left = BATCH_MAX if ids is None else min(BATCH_MAX, len(ids))
         async for shard, field, id_ in self._dead(queue, within):

@@ -12,7 +12,7 @@ from .queue_keys import Layout, read_row
 from .replies import read, strange
 
 Reply = Any
-#: Seconds while the guard bars deliveries: if it must be asked once more, and at most.
+#: Seconds until the next take while recovery grants nothing: if it must be asked again; maximum.
 _BARRED_S, _BARRED_MAX_S = 0.2, 1.0
 #: Number of elements before the deliveries; of a delivery; of a job; of a job in a scan.
 _HEADS, _DELIVERY, _JOB, _SEEN = 3, 4, 8, 4
@@ -39,7 +39,7 @@ def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
 def taken(
     reply: Reply, shard: int, layout: Layout, label: str
 ) -> tuple[tuple[Delivered, ...], float]:
-    """The answer to a take: its deliveries, else seconds until asking again can be of use."""
+    """The answer to a take: its deliveries, else seconds until a next one can have an effect."""
     if reply.__class__ is list and reply:
         what, count = reply[0], len(reply)
         if what == 1 and count % _DELIVERY == _HEADS:
@@ -57,7 +57,7 @@ def taken(
 
 
 def why_none(reply: Reply, label: str) -> str:
-    """Why the guard bars a take, by the answer to it, in words; empty: nothing was due."""
+    """The reason why recovery grants no job, from the answer to a take; empty: no job was due."""
     told = reply.__class__ is list and len(reply) == 3 and reply[0] == ASK_GUARD
     return str(barred(label, *reply[1:])) if told else ""
 
@@ -78,7 +78,7 @@ def went_on(
     reply: Reply, count: int, layout: Layout, label: str
 ) -> tuple[list[bool], tuple[Delivered, ...] | None]:
     """The answer to a settle with a take: for each delivery whether it was ours, and the jobs that
-    were taken; None: the guard must be asked before."""
+    were taken; None: recovery must be asked before."""
     if reply.__class__ is list and len(reply) > 1:
         said = reply.pop()
         if said.__class__ is bytes and len(said) == count:
@@ -100,7 +100,7 @@ def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
 
 @read
 def counted(reply: Reply, label: str) -> tuple[int, int]:
-    """A number; and the number of waiters to wake at home, or ms until there may be more."""
+    """A number; and the number of waiters to wake at home, or ms until there can be more."""
     match reply:
         case int():
             return reply, 0
@@ -111,7 +111,7 @@ def counted(reply: Reply, label: str) -> tuple[int, int]:
 
 @read
 def listed(reply: Reply, label: str) -> list[Any]:
-    """The elements that a look has found."""
+    """The elements of the reply to an inspection."""
     match reply:
         case [0, list() as found]:
             return found

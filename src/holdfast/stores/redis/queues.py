@@ -33,14 +33,14 @@ from .scripts import Call
 Reply = Any
 T = TypeVar("T", Settle, Extend)
 
-#: Maximum seconds to report where a take waits, if it asked before it could be woken; if that
-#: fails, a later request reports it.
+#: Maximum seconds to report the address of a take that asked without one; if that fails, a later
+#: request reports it.
 ADDRESS_S = 0.2
 #: Maximum number of takes that no longer wait and are remembered for the next request.
 _STALE_MAX = 100
 #: Maximum number of deliveries that are settled or renewed in one call.
 _CALL_MAX = 500
-#: Maximum number of jobs that are removed after one look through a queue.
+#: Maximum number of jobs that are removed after one search through a queue.
 _PURGE_MAX = 50_000
 
 
@@ -109,7 +109,7 @@ class RedisQueues:
     def forget(self) -> None:
         """Forget all takes: the client is closed, or we are the child of a fork."""
         self._seats: dict[str, Seat] = {}
-        #: By queue: takes that no longer wait, though the shard may still list them.
+        #: By queue: takes that no longer wait, although the shard can still list them.
         self._stale: dict[str, deque[bytes]] = {}
 
     # -- putting ---------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class RedisQueues:
     # -- taking ----------------------------------------------------------------------------
 
     async def take(self, take: Take, within: float) -> Taken:
-        """Take what is due; see the contract."""
+        """Take due jobs; see the contract."""
         if take.wait:
             return await self._take_or_wait(take, take.most, within)
         return await self._take_from(take, 0, take.most, within)
@@ -193,7 +193,7 @@ class RedisQueues:
         return b"\n".join(found)
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Sleep until a job may be due; see the contract."""
+        """Sleep until a job can be due; see the contract."""
         ticket = self._seats.get(take.id, Seat(0, b"")).ticket
         return await self._port.wait(take.id, ticket, seconds) is not None
 
@@ -207,7 +207,7 @@ class RedisQueues:
         self._port.unlisten(take.id)
 
     async def give_back(self, take: Take, within: float) -> int:
-        """Return all deliveries of this take; see the contract."""
+        """Release all deliveries of this take; see the contract."""
         calls = [self._requests.back(take, shard) for shard in range(self._layout.shards)]
         said = await self._port.ask_many(calls, within)
         counts = [replies.counted(reply, self._port.label) for reply in said]
@@ -294,7 +294,7 @@ class RedisQueues:
         return await self._looking.ids_of_letters(queue, within)
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
-        """Try dead letters again; see the contract."""
+        """Retry dead letters; see the contract."""
         found = await self._looking.letters(queue, _set(ids), within)
         return await self._mend(b"revive", queue, "", found, within)
 
@@ -337,7 +337,7 @@ class ServerQueues(RedisQueues):
     async def settle_and_take(
         self, settles: Sequence[Settle], take: Take, within: float
     ) -> tuple[list[bool | Exception], Taken]:
-        """Settle, then take what is due; see the contract."""
+        """Settle, then take due jobs; see the contract."""
         call = self._requests.settle_and_take(settles, take, self._gone(take))
         reply = await self._port.ask(call, within)
         ours, found = replies.went_on(reply, len(settles), self._layout, self._port.label)

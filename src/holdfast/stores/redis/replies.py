@@ -64,7 +64,7 @@ _CLAIM = 8
 
 @read
 def joined(reply: Reply, claim: Claim, label: str) -> Joined:
-    """The answer to a join; raises `NotYet` while the guard grants nothing."""
+    """The answer to a join; raises `NotYet` while recovery grants nothing."""
     if type(reply) is int:
         return Held(reply, claim.spec.ttl)
     match reply:

@@ -1,11 +1,11 @@
 """The verbs as requests: Lua scripts, and packed commands that call them.
 
 A `Call` is a whole EVALSHA command, packed, without its last two arguments. Only the connection
-knows these: the *run id* of the server to which it leads, for the guard (`guard`), and a *tag*::
+knows these: the *run id* of the server to which it leads, for recovery (`guard`), and a *tag*::
 
     call.head + ending(run_id)             the connection isn't shared: the bare reply
     call.head + ending(run_id, b"7f")      it is shared: the reply is [b"7f", reply], always
-    call.head + UNTAGGED                   no guard, no tag
+    call.head + UNTAGGED                   no recovery, no tag
 
 The tag shows to which request a reply belongs. Error replies carry no tag: match those by their
 order. `replies` turns each reply into the data types of the contract.
@@ -38,7 +38,7 @@ from .library import (
     tail,
 )
 
-#: The last two arguments of a call without guard and tag.
+#: The last two arguments of a call without recovery and tag.
 UNTAGGED = b"$0\r\n\r\n$0\r\n\r\n"
 #: Maximum number of claims in one call of keep.
 KEEP_MAX = 100
@@ -47,9 +47,9 @@ ADDRESS_MAX = 255
 _KNOWN_MAX = 2048
 _TOGETHER_MAX = 256
 _ID_BYTES = 32
-#: How a claim joins: whether it waits, and its address.
+#: The manner of a join: whether the claim waits, and its address.
 _How = tuple[bool, bytes]
-#: The common part of the joins of a spec: how they join, the bucket, the bytes before the id.
+#: The common part of the joins of a spec: their manner, the bucket, the bytes before the id.
 _Known = tuple[_How, int, bytes]
 #: Makes a named tuple without calling its ``__new__``; every lock request uses it.
 _new = tuple.__new__
@@ -145,7 +145,7 @@ class Requests:
         self.prefix = prefix
         self.patience = patience
         self._patience = _ms(patience)
-        #: By spec: how it joins, the bucket, and all bytes except the id.
+        #: By spec: the manner of the join, the bucket, and all bytes except the id.
         self._joins: dict[Spec, _Known] = {}
         #: By specs that join together: the bucket of the first, and all bytes except the ids.
         self._together: dict[tuple[Spec, ...], tuple[int, bytes]] = {}
@@ -257,7 +257,7 @@ class Requests:
         return ready
 
     def join_free(self, claims: Sequence[Claim]) -> Call:
-        """Enter several empty lines; in a cluster all of one bucket. Answer:
+        """Acquire several names with empty lines; in a cluster all of one bucket. Answer:
         `replies.let_in`."""
         specs = tuple([claim.spec for claim in claims])
         known = self._together.get(specs)
@@ -309,7 +309,7 @@ class Requests:
         )
 
     def reclaim(self, keep: Keep, window: float) -> Call:
-        """Restore a hold while the guard grants nothing new. Answer: `replies.stood`."""
+        """Restore a hold while recovery grants nothing new. Answer: `replies.stood`."""
         spec = keep.claim.spec
         words = _words(spec._replace(weight=keep.weight or spec.weight))
         mine = _id(keep.claim.id), b"%d" % keep.ticket, _ms(keep.ttl), words
@@ -325,7 +325,7 @@ class Requests:
         latest: int = 0,
         run_id: bytes = b"",
     ) -> Call:
-        """Read the records of the guard, and write them where they must change. ``window``: the
+        """Read the recovery records, and write them where they must change. ``window``: the
         grace period in seconds. ``known``: for how many seconds the client has known the server
         ``run_id``. ``former``: whether it knew another one before. ``latest``: the latest fence.
         Answer: `guard.verdict`."""

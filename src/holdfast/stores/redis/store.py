@@ -45,8 +45,8 @@ log = logging.getLogger("holdfast")
 Reply = Any
 #: What this store can do.
 CAPABILITIES = Capabilities(store="redis", queues=True, guards=True)
-#: Maximum seconds to report where a claim waits, if it joined before it could be woken; if that
-#: fails, a later request reports it.
+#: Maximum seconds to report the address of a claim that joined without one; if that fails, a later
+#: request reports it.
 ADDRESS_S = 0.2
 #: Maximum number of lines that one round trip reads.
 _LOOK_MAX = 50
@@ -118,7 +118,7 @@ class Port(Protocol):
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
         """Sleep until the wake-up for this claim *and* ticket arrives, at most ``seconds``.
 
-        A wake-up that was read before is returned first. Returns None at once if the connection
+        A wake-up that was read before is returned first. Returns None immediately if the connection
         has died: the next ``stand`` makes a new one.
         """
         ...
@@ -128,7 +128,7 @@ class Port(Protocol):
         ...
 
     async def look(self, within: float) -> Verdict:
-        """The present verdict of the guard; not asked if it is off."""
+        """The present verdict of recovery; not asked if it is off."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
@@ -140,7 +140,7 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork: forget the parent's connections, and start lazily."""
+        """In the child of a fork: forget the parent's connections; connect again when needed."""
         ...
 
 
@@ -156,7 +156,7 @@ class RedisStore:
         self.watch_every = guard.window / LOOKS if guard.on else math.inf
         self.lease_max = guard.window if guard.mode == "strict" else math.inf
         self._latest = guard.latest
-        #: The last verdict of the guard.
+        #: The last verdict of recovery.
         self._verdict = Verdict(b"")
         self._requests = Requests(prefix, port.patience)
         self._together = Together(port, self._requests)
@@ -189,7 +189,7 @@ class RedisStore:
         return answer
 
     async def _introduce(self, claim: Claim, waiting: Waiting, within: float) -> Joined:
-        """Report to the line where the claim can be woken; if that fails it asks again soon."""
+        """Report the address of the claim to its line; if that fails, the claim asks again soon."""
         keep = Keep(claim, waiting.ticket, claim.spec.ttl)
         try:
             return await self._stand(keep, min(within, ADDRESS_S))
@@ -253,7 +253,7 @@ class RedisStore:
         """True if this was a hold that the server denies, perhaps because it lost data."""
         if keep.new_id or keep.claim.id in self._waiting:
             return False
-        if keep.detach:  # from a token, which may have expired long ago, or is of another store
+        if keep.detach:  # its token may have expired long ago, or be of another store
             return False
         if isinstance(answer, Gone):
             return answer.reason not in (Loss.BROKEN, Loss.RELEASED)
@@ -277,7 +277,7 @@ class RedisStore:
             found[at] = answer
             if isinstance(answer, Held):
                 name = keeps[at].claim.spec.name
-                log.warning("%s had forgotten a hold on %r; it is back", self.label, name)
+                log.warning("%s had lost a hold on %r; it is restored", self.label, name)
 
     def _kept(
         self, keeps: Sequence[Keep], places: list[int], reply: Reply | Exception
@@ -304,7 +304,7 @@ class RedisStore:
         return replies.left(reply, self.label)
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Enter several empty lines; see the contract."""
+        """Acquire several names with empty lines; see the contract."""
         held = await self._together.join_free(claims, within)
         if held:
             self._note(max(one.fence for one in held))
@@ -315,7 +315,7 @@ class RedisStore:
         return await self._together.leave_all(leaves, within)
 
     async def changed(self, within: float) -> bool:
-        """True if the server has lost data or is another one; see the contract."""
+        """True if the server can have lost data or is another one; see the contract."""
         before, found = self._verdict, await self._port.look(within)
         self._verdict = found
         another = bool(before.run_id) and before.run_id != found.run_id

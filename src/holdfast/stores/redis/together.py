@@ -1,4 +1,4 @@
-"""The verbs for several names at once: one script for all names, if one server has all of them.
+"""The verbs for several names together: one script for all, if one server has all names.
 
 A grant of several names is atomic only within one script, and in a cluster a script must stay in
 one bucket. There, claims in more than one bucket go one by one; leaves go in one write to each
@@ -44,7 +44,7 @@ class Together:
         self._requests = requests
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Grant all of them at once; see the contract."""
+        """Grant all of them in one step; see the contract."""
         if self._port.clustered and not _in_one_bucket(claims):
             return None
         reply = await self._port.ask(self._requests.join_free(claims), within)
@@ -54,8 +54,8 @@ class Together:
         """Withdraw or release many; see the contract.
 
         Claims that are alone in their lines go in one script. A claim with others behind it needs a
-        separate script, which grants them: in the same write, if it is known that a plain release
-        isn't enough, else in a second write.
+        separate script, which grants them: in the same write, if a plain release is known not to be
+        enough, else in a second write.
         """
         alone: list[int] = []
         others: list[int] = []

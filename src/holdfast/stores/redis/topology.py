@@ -110,7 +110,7 @@ def _places(url: StoreURL, port: int) -> tuple[Place, ...]:
         host = host.removeprefix("[").removesuffix("]")
         if not host or not is_port(number):
             raise ConfigError(
-                f"{url}: not a host and port each; write {url.scheme}://host1:{port},host2:{port}"
+                f"{url}: no host and port each; write {url.scheme}://host1:{port},host2:{port}"
             )
         found.append((host, int(number)))
     return tuple(found)
@@ -121,7 +121,7 @@ def _sentinels(url: StoreURL) -> Sentinels:
     service, _, database = url.path.strip("/").partition("/")
     if not service or ":" in service:
         raise ConfigError(
-            f"{url} doesn't say what the sentinels call the servers: write "
+            f"{url} lacks the name that the sentinels give to the servers: write "
             f"{url.scheme}://host1,host2/NAME/0"
         )
     one = _one(url, _SENTINEL, "/" + database)
@@ -138,10 +138,10 @@ def _sentinels(url: StoreURL) -> Sentinels:
 
 def _members(url: StoreURL) -> Members:
     if url.path.strip("/") not in ("", "0"):
-        raise ConfigError(f"{url}: a cluster has database 0 alone; leave the path out")
+        raise ConfigError(f"{url}: a cluster has only database 0; leave the path out")
     one = _one(url, _CLUSTER, "")
     if one.arguments["db"]:
-        raise ConfigError(f"{url}: a cluster has database 0 alone; leave db= out")
+        raise ConfigError(f"{url}: a cluster has only database 0; leave db= out")
     return Members(one, _places(url, REDIS_PORT))
 
 

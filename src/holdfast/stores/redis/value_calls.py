@@ -71,11 +71,11 @@ class ValueRequests:
         return self._duty(PROLONG, prolong.entry, *args)
 
     def invalidate(self, entry: Entry) -> Call:
-        """Forget a value. Answer: 1 if there was one, else 0."""
+        """Remove a value. Answer: 1 if there was one, else 0."""
         return self._both(INVALIDATE, entry)
 
     def look(self, entry: Entry) -> Call:
-        """Look at an entry. Answer: `value_replies.shown`."""
+        """Inspect an entry. Answer: `value_replies.shown`."""
         return self._both(VIEW, entry)
 
     def tally(self, guard: str, tally: GuardCounts) -> Call:

@@ -63,7 +63,7 @@ def yes(reply: Reply, label: str) -> bool:
 
 @read
 def shown(reply: Reply, entry: Entry, place: Place, label: str) -> EntryRecord:
-    """The answer to a look."""
+    """The answer to an inspection."""
     match reply:
         case [int() as left, int() as size, bytes() as head, bytes() as state, int() as now]:
             record = EntryRecord(entry, EntryState.MISSING)

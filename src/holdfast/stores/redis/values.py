@@ -34,8 +34,8 @@ from .value_keys import SHARDS, Place
 log = logging.getLogger("holdfast")
 
 Reply = Any
-#: Maximum seconds to report where a request waits, if it was sent before it could be woken; if
-#: that fails, a later request reports it.
+#: Maximum seconds to report the address of a request that was sent without one; if that fails, a
+#: later request reports it.
 ADDRESS_S = 0.2
 #: The first element of an answer to a waiter.
 _WAITS = 2
@@ -198,7 +198,7 @@ class RedisGuards:
         return found
 
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
-        """Forget values, failures and refresh leases; see the contract."""
+        """Remove values, failures and refresh leases; see the contract."""
         calls = [self._requests.invalidate(entry) for entry in entries]
         said = await self._port.ask_many(calls, within)
         return [replies.yes(reply, self._port.label) for reply in said]

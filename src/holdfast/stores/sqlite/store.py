@@ -93,7 +93,7 @@ class Port(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do the work after all earlier requests, even if the caller is cancelled meanwhile.
+        """Do the work after all earlier requests, even if the caller is cancelled.
 
         Only the verbs of ``aio.loop.LEFT_OUT`` are skipped if their caller was cancelled. The last
         argument is the time limit in seconds.
@@ -121,7 +121,7 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """Forget what is the parent's, in the child of a fork."""
+        """Forget the parent's state, in the child of a fork."""
         ...
 
 
@@ -213,5 +213,5 @@ class SqliteStore:
         await self._port.close()
 
     def forked(self) -> None:
-        """Forget what is the parent's, in the child of a fork; see the contract."""
+        """Forget the parent's state, in the child of a fork; see the contract."""
         self._port.forked()

@@ -129,7 +129,7 @@ def settings(url: StoreURL) -> Settings:
     root = "/".join(["", *filter(None, [chroot, options.get("prefix", DEFAULT_PREFIX)])])
     if not root:
         raise ConfigError(
-            "with an empty prefix a zookeeper:// URL needs a chroot: names don't stand beside "
+            "with an empty prefix a zookeeper:// URL needs a chroot: names must not be next to "
             "ZooKeeper's own"
         )
     return Settings(

@@ -72,6 +72,6 @@ def refused(answer: object, what: str, label: str) -> HoldfastError:
     if answer is No.RIGHT:
         return ConfigError(
             f"{label} doesn't let us {what}: give the credentials that the nodes were made with, "
-            "or other rights (holdfast doctor says which are needed)"
+            "or other rights (holdfast doctor lists the rights that are needed)"
         )
     return StoreUnavailable(f"{label} did not {what}: {answer}")

@@ -47,12 +47,12 @@ class No(enum.StrEnum):
     """A refusal with its reason. The refused request changed nothing."""
 
     NODE = "there is no such node"
-    ROOM = "there is such a node already"
-    LEAF = "a node that ends with a session has no others in it"
-    VERSION = "it was written to meanwhile, or is another one of the same name"
+    ROOM = "the node exists already"
+    LEAF = "an ephemeral node can't have child nodes"
+    VERSION = "the node was written to, or made again, in the meantime"
     RIGHT = "the rights don't allow it"
     CHILDREN = "the node isn't empty"
-    OTHER = "another part of it was refused"
+    OTHER = "another part of the request was refused"
 
 
 class Create(NamedTuple):

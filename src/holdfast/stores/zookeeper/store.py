@@ -178,8 +178,8 @@ class ZooKeeperStore(Ending):
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
         """Not supported: the names of the nodes contain the capacity, and names can't change."""
         raise NotSupported(
-            f"{self.label} can't change the permits of a semaphore while it is in use; let all of "
-            "its claims end, and it is declared anew"
+            f"{self.label} can't change the permits of a semaphore while it is in use; when all "
+            "its claims have ended, it can have another capacity"
         )
 
     # -- how a claim of a line ends ----------------------------------------------------------

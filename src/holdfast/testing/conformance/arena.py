@@ -310,5 +310,5 @@ class Arena:
         """Check that no job is in delivery, and remove the other jobs of the queues."""
         if self.primitive.factory == "queue" and self.can.queues:
             for record in await self.others.queues(self.start_of_names):
-                assert not record.taken, f"the case is over, but jobs are on loan: {record}"
+                assert not record.taken, f"jobs are in delivery after the case: {record}"
                 await self.others.queue(record.name).purge()

@@ -82,12 +82,12 @@ class Run(NamedTuple):
                 await self.case.text(at)
             left = await at.left_behind()
             await at.swept()
-            assert not left, f"the case is over, but claims are left: {left}"
+            assert not left, f"after the case, claims are left: {left}"
         except LockLost as lost:
             if lost.reason is not Loss.BROKEN:
                 raise
             raise PromiseBroken(
-                f"{self.case.name}: somebody else's hold was freed: {lost}"
+                f"{self.case.name}: another client's hold was freed: {lost}"
             ) from lost
         finally:
             await at.close()
@@ -98,7 +98,7 @@ class Run(NamedTuple):
             await self.case.text(at)
         except NotSupported:
             return
-        raise AssertionError(f"{self.store} says that it has no {self.lacks}, but did not refuse")
+        raise AssertionError(f"{self.store} declares no {self.lacks}, but did not refuse")
 
 
 def all_cases() -> list[Case]:

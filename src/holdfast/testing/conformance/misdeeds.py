@@ -60,17 +60,17 @@ def _failed_future() -> concurrent.futures.Future[None]:
 
 
 async def _coroutine(job: Any) -> None:
-    raise AssertionError("nobody runs this")
+    raise AssertionError("this must not run")
 
 
 def _generator(job: Any) -> Generator[None, None, None]:
     yield
-    raise AssertionError("nobody runs this")
+    raise AssertionError("this must not run")
 
 
 async def _async_generator(job: Any) -> AsyncGenerator[None, None]:
     yield
-    raise AssertionError("nobody runs this")
+    raise AssertionError("this must not run")
 
 
 class _Called:
@@ -95,8 +95,8 @@ def returned() -> dict[str, Handler]:
         "an async generator": _async_generator,
         "a lazy map": lambda job: map(_raising(OSError()), [job]),
         "a future that fails later": lambda job: _failed_future(),
-        "a context that nobody enters": contextlib.contextmanager(_generator),
-        "an async context that nobody enters": contextlib.asynccontextmanager(_async_generator),
+        "a context that is not entered": contextlib.contextmanager(_generator),
+        "an async context that is not entered": contextlib.asynccontextmanager(_async_generator),
         "a coroutine, through a method": _Called(_coroutine).method,
     }
 

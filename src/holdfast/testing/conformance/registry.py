@@ -66,7 +66,7 @@ def case(
     unknown = set(primitives) - PRIMITIVES.keys()
     assert primitives, "a case is about at least one primitive"
     assert not unknown, f"unknown primitives: {unknown}"
-    assert bool(only) == bool(because), "a case of one face says why"
+    assert bool(only) == bool(because), "a case of one face gives its reason"
 
     def register(text: Text) -> Text:
         name = text.__name__

@@ -365,7 +365,7 @@ class Pair:
 
     def _differ(self, theirs: object, ours: object) -> None:
         if not self.unclear:
-            raise Difference(f"{self._where()}\n  it says   {theirs}\n  the model {ours}")
+            raise Difference(f"{self._where()}\n  the store {theirs}\n  the model {ours}")
 
     def _where(self) -> str:
         story = "\n    ".join(self._story)

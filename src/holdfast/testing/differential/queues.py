@@ -91,7 +91,7 @@ class Ledger:
 
     def lend(self, take: Take, given: Delivered) -> None:
         """Check a delivery of the store, and record it."""
-        with promised("what is delivered is due, as it was put, and has the greatest fence"):
+        with promised("a delivery is due, unchanged since its put, and has the greatest fence"):
             item = self._judged(given)
         item.attempts += 1
         self.fences[given.group or f"id:{given.id}"] = given.fence
@@ -284,7 +284,7 @@ class QueueWalk:
             return
         take = self._dice.choice(sorted(takes))
         mine = [one for one in self._ledger.on_loan() if one.loan and one.loan[0] is take]
-        self._told(f"give back {take}: {len(mine)}")
+        self._told(f"return {take}: {len(mine)}")
         assert await self._queues.give_back(take, WITHIN_S) == len(mine)
         for item in mine:
             self._ledger.end(item, Verdict.RETURN, False, False)

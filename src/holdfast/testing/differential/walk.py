@@ -1,4 +1,4 @@
-"""The choice of verbs, drawn from a seed: common ones come often, and the others come too."""
+"""The choice of verbs, drawn from a seed: common verbs come often, and every other verb comes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Walk:
             self._known += [known for known in group if known not in self._known]
 
     async def _leave_all(self) -> None:
-        """Leave with one claim of each of some names, at times with tombstones, and then again."""
+        """Leave with one claim of each of some names, sometimes with tombstones; then again."""
         rng = self._random
         first = list({known.claim.spec.name: known for known in self._known}.values())
         if not first:

@@ -184,5 +184,5 @@ def rounds(ground: Ground, chosen: Sequence[Case], at_once: int = 1, aio: int = 
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == len(chosen), "a round ended by an error of its own"
+    assert len(found) == len(chosen), "a round did not finish"
     return [one for one in found if one.wrong]

@@ -115,7 +115,7 @@ class Armed:
         """Wait until it has met ``hits`` messages; ``TimeoutError`` if that takes longer."""
         with self._struck:
             if not self._struck.wait_for(lambda: self.hits >= hits, within):
-                raise TimeoutError(f"{self.fault} of {self._match!r} struck {self.hits} times")
+                raise TimeoutError(f"{self.fault} of {self._match!r} met {self.hits} messages")
 
     def let_go(self) -> None:
         """Forward the messages that are held now, and hold no later ones."""

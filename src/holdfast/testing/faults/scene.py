@@ -59,7 +59,7 @@ class Scene:
             try:
                 await one.result(10.0)
             except TimeoutError as stuck:
-                self.wrong.append(f"beside the acts: stuck, {stuck}")
+                self.wrong.append(f"at the same time as the acts: stuck, {stuck}")
 
     # -- locks -----------------------------------------------------------------------------------
 
@@ -191,11 +191,11 @@ class Scene:
         async def quick() -> str:
             return "value of slow"
 
-        slow = self.start("who computes", lambda: self._get(self.holder, "slow", compute))
+        slow = self.start("the computation", lambda: self._get(self.holder, "slow", compute))
         with suppress(TimeoutError):
             await begun.wait(2.0)
         if not slow.finished:
-            self.start("who waits for a value", lambda: self._get(self.other, "slow", quick))
+            self.start("the waiting call", lambda: self._get(self.other, "slow", quick))
 
     async def store(self) -> None:
         """The computation of that value ends, and the value is stored."""
@@ -221,7 +221,7 @@ class Scene:
         """Check that the lock can be acquired."""
         hold = await self.third.lock(f"{self.token}-lock", ttl=TTL_S).acquire(timeout=1)
         if hold is None:
-            raise NotAcquired("it is held by nobody, and nobody gets it")
+            raise NotAcquired("no client holds it, and it can't be acquired")
         with suppress(LockLost):
             await hold.release()
 
@@ -257,7 +257,7 @@ class Scene:
             for _ in range(2):
                 await self._get(self.third, key, compute)
         except (ComputeFailed, RefreshTimeout) as barred:
-            raise NotAcquired(f"nobody may compute {key!r}: {barred}") from barred
+            raise NotAcquired(f"{key!r} can't be computed: {barred}") from barred
         if len(computed) == 2:
             raise NotAcquired(f"what was computed for {key!r} isn't kept")
 

@@ -43,7 +43,7 @@ class Stage:
         """
         while b"\n" not in self._heard:
             if not readable(self._ear, within):
-                raise TimeoutError(f"told nothing for {within} s")
+                raise TimeoutError(f"no message for {within} s")
             piece = os.read(self._ear, 65536)
             if not piece:
                 return None

@@ -94,7 +94,7 @@ class Subject:
         end = boottime() + within
         while b"\n" not in self._heard:
             if not readable(pipe, end - boottime()):
-                raise TimeoutError(f"process {self.pid} said nothing for {within:g} s")
+                raise TimeoutError(f"no message from process {self.pid} for {within:g} s")
             piece = os.read(pipe, 1 << 16)
             if not piece:
                 raise SubjectGone(f"process {self.pid} has ended")

@@ -12,7 +12,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command: 0 if no promise is broken, 1 if one is, 2 if a file can't be read."""
     parser = argparse.ArgumentParser(
         prog="python -m holdfast.testing judge",
-        description="Judge what workers wrote down of their locks, queues and guards.",
+        description="Judge the recorded histories of workers that use locks, queues and guards.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="one per worker, JSON lines")
     parser.add_argument(
@@ -20,17 +20,20 @@ def main(argv: list[str] | None = None) -> int:
         type=float,
         default=GRACE_S,
         metavar="SECONDS",
-        help=f"an acquire may exceed its time-out by this much ({GRACE_S:g})",
+        help=f"seconds by which an acquire may exceed its time-out ({GRACE_S:g})",
     )
     parser.add_argument(
         "--interval",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="between two executions in a group of a queue (0)",
+        help="seconds between two executions in a group of a queue (0)",
     )
     parser.add_argument(
-        "--interval-from", choices=("ack", "take"), default="ack", help="when that begins, ack"
+        "--interval-from",
+        choices=("ack", "take"),
+        default="ack",
+        help="event from which it counts (ack)",
     )
     args = vars(parser.parse_args(argv))
     try:

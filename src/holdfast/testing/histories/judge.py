@@ -23,13 +23,13 @@ from .terms import GRACE_S, LATE_PART, Terms, Violation
 #: The rules of each product: ``judge`` finds the violations, ``figures`` are for the report.
 RULES = (lock_rules, queue_rules, refresh)
 #: Promises that a slow machine breaks, too: a stop before a record is written shortens an interval.
-BOUNDS = ("served or told", "bounded waiting", "interval")
+BOUNDS = ("acquire answered", "bounded waiting", "interval")
 #: The most violations of one kind and name that are listed; more are only counted.
 TOLD = 5
 
 
 class Verdict(NamedTuple):
-    """What was read, what was found, and how long it took, in seconds.
+    """The number of events, the violations, and the duration of the judgement in seconds.
 
     ``counts`` has the number of violations of each broken promise; ``violations`` the first of
     them, in the order of time. ``figures`` are the numbers for the report.

@@ -8,7 +8,7 @@ claims are sorted, by fence or by time, and read once. A million events are judg
     duplicate fence      no two claims on a name ever got the same
     FIFO                 of two whose places in the line are known, the first was served first
     guarded writes       a thing accepts no fence smaller than one that it has accepted
-    `served or told`     every acquire of a worker that lives is answered
+    acquire answered     every acquire of a worker that lives is answered
     bounded waiting      acquire(timeout=T) is back within T and 0.25 s (all but one in a thousand)
     no resurrection      no look passes after the loss is known
 
@@ -147,8 +147,8 @@ def _unanswered(reader: Reader, name: str, claims: list[Claim]) -> Iterator[Viol
         over = claim.asked + (math.inf if claim.timeout is None else claim.timeout + SILENCE_S)
         over += reader.stopped(claim.worker, claim.asked, reader.last)
         if claim.worker in reader.ended or over < reader.last:
-            text = f"{claim} was neither served nor told"
-            yield Violation("served or told", name, reader.last, text, (claim,))
+            text = f"{claim} was never answered"
+            yield Violation("acquire answered", name, reader.last, text, (claim,))
 
 
 def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
@@ -167,7 +167,7 @@ def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
     ordered = [write for write in accepted if write.order is not None]
     for write in sorted(ordered, key=lambda write: write.order or 0):
         if write.fence < greatest:
-            text = f"{thing} says that fence {write.fence} of {write.worker} came after {greatest}"
+            text = f"{thing} shows fence {write.fence} of {write.worker} after {greatest}"
             yield Violation("guarded writes", thing, write.done, text)
         greatest = max(greatest, write.fence)
 

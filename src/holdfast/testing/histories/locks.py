@@ -65,7 +65,7 @@ class Claim:
         return min(self.leaving, self.lost, self.died, self.damaged, max(self.until, self.looked))
 
     def on_look(self, event: dict[str, Any]) -> None:
-        """A look has passed."""
+        """A check has passed."""
         if self.lost < event["t"]:
             self.revived = event["t"]
         self.looked = event["t"]

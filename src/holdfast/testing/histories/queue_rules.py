@@ -3,16 +3,16 @@
 Every execution has a fence that rises in its group, so the order of the executions is known, and
 each group is read once.
 
-    nothing lost       what was accepted was acked, or may have been by a worker that died doing it,
+    nothing lost       an accepted job was acked, or may have been by a worker that died meanwhile,
                        or is still in the queue at the end
     one at a time      no two executions of a group (or of an ungrouped job) overlap
     order              the jobs of a group come in the order in which they were put, none before the
                        last one was done
     fence              the later take has the greater fence, and no two fences are equal
     interval           an execution begins this long after the end (or the take) of the one before
-    once               what was acked never comes again, and has left the queue
+    once               an acked job never comes again, and has left the queue
     believed           a delivery could be settled until its deadline
-    accepted           nothing is executed that was not put; what was put once is no duplicate
+    accepted           only jobs that were put are executed; a job put once is no duplicate
 
 Only certain facts count as a violation. An execution counts from the return of take until the
 first of these: it is about to be settled, its loss is known, its worker is killed, or the deadline
@@ -76,7 +76,7 @@ def _strange(jobs: Jobs, last: float) -> Iterator[Violation]:
     for group, executions in jobs.groups.items():
         for one in executions:
             if (group, one.number) not in jobs.put:
-                yield Violation("accepted", group, one.took, f"nobody has put what {one} executed")
+                yield Violation("accepted", group, one.took, f"{one} ran a job that was never put")
 
 
 def _one_at_a_time(group: str, executions: list[Execution]) -> Iterator[Violation]:
@@ -85,7 +85,7 @@ def _one_at_a_time(group: str, executions: list[Execution]) -> Iterator[Violatio
         if one.took >= one.end:
             continue
         if going is not None and one.took < going.end:
-            yield Violation("one at a time", group, one.took, f"{one}, and {going} goes on")
+            yield Violation("one at a time", group, one.took, f"{one}, and {going} still runs")
         if going is None or one.end > going.end:
             going = one
 

@@ -40,16 +40,16 @@ def story(one: Violation, zero: float = 0.0) -> list[str]:
 def _events(claim: Claim) -> Iterator[tuple[float, str]]:
     """Yield the moments of one claim."""
     who, what = repr(claim), f"{claim.kind} {claim.name!r}"
-    within = "without end" if claim.timeout is None else f"for {claim.timeout:g} s"
+    within = "without a time limit" if claim.timeout is None else f"for {claim.timeout:g} s"
     weight = f", weight {claim.weight}" if claim.weight > 1 else ""
     yield claim.asked, f"{who} asks for {what}{weight}, {within}"
     if claim.how == "held":
         yield claim.held, f"{who} holds, fence {claim.fence}"
         if claim.looked > claim.held:
-            yield claim.looked, f"{who} looks, for the last time, and believes in it"
-        yield claim.until, f"{who} was to be believed until here, as far as it was told"
+            yield claim.looked, f"{who} checks for the last time: still held"
+        yield claim.until, f"{who}: the last known deadline"
     elif claim.how:
-        yield claim.answered, f"{who} is told: {claim.how} {claim.why}".rstrip()
+        yield claim.answered, f"{who} gets: {claim.how} {claim.why}".rstrip()
     if claim.shrunk is not None:
         yield claim.shrunk[0], f"{who} shrinks to a weight of {claim.shrunk[1]}"
     if claim.died < math.inf:

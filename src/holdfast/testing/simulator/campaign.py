@@ -144,9 +144,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="./dev sim", description="Run seeded histories of the real core and judge them."
     )
-    parser.add_argument("histories", nargs="?", type=int, help="how many (2000; 4 with --twice)")
     parser.add_argument(
-        "--kind", choices=[*KINDS], action="append", help="what they are of (locks; all if --twice)"
+        "histories", nargs="?", type=int, help="number of histories (2000; 4 with --twice)"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=[*KINDS],
+        action="append",
+        help="kind of histories (locks; all if --twice)",
     )
     for kind in KINDS:
         parser.add_argument(
@@ -155,11 +160,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--twice",
         action="store_true",
-        help="each two failures that follow each other, over short histories",
+        help="each pair of failures in sequence, over short histories",
     )
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed (0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="tell one history step by step")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="print one history step by step")
     args = parser.parse_args(argv)
     if args.twice:
         return all_pairs(args.kind or [*KINDS], args.first, args.histories or 4, args.jobs)

@@ -119,7 +119,7 @@ class LaterActor(Actor):
         if await self._amid_renewal(self.client, grant.lease.ttl):
             task = self.client._ctx.runtime.keeper  # type: ignore[attr-defined]
             if task is not None and keeper._asked and not task.nobody:
-                self.history.tell(self, "  its keeper is cancelled")
+                self.history.tell(self, "  its renewer is cancelled")
                 self.history.world.interrupt(task, Cancelled())
         for _ in range(3):
             await self.pause(grant.lease.ttl / 2)

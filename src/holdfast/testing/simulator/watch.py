@@ -209,7 +209,7 @@ class Watch(Trouble):
         for grant in self.grants[hold.name]:
             if grant.hold is hold and grant.good_at_release and not grant.broken:
                 self.found = Violation(
-                    "no false loss", f"{grant} was released, and its owner told of a loss"
+                    "no false loss", f"{grant} was released, and its owner notified of a loss"
                 )
 
     # -- the clients' side -------------------------------------------------------------------

@@ -300,7 +300,7 @@ class Actor:
             self.holding.remove(grant)
 
     def _told(self, hold: HoldBase, reason: object) -> None:
-        self.history.tell(self, f"  told that {hold.name!r} is lost: {reason}")
+        self.history.tell(self, f"  notified that {hold.name!r} is lost: {reason}")
         self.watch.told(hold)
 
     def _patience(self) -> float | None:

@@ -20,26 +20,26 @@ KINDS: dict[str, tuple[Any, Callable[..., Any]]] = {
 #: The help text of each option; a kind has only the options that are fields of its ``Options``.
 WORDS = {
     "store": "URL; a new embedded store if none",
-    "seconds": "how long",
-    "seed": "of an earlier run: draw the same numbers again",
-    "processes": "how many that are struck",
-    "names": "names of each kind",
-    "groups": "groups of jobs",
-    "jobs": "jobs in all",
-    "putters": "processes that put",
-    "batch": "jobs put in one round trip",
+    "seconds": "length of the run in seconds",
+    "seed": "seed of an earlier run: draw the same numbers again",
+    "processes": "number of processes that get faults",
+    "names": "number of names of each kind",
+    "groups": "number of groups",
+    "jobs": "number of jobs",
+    "putters": "number of processes that put",
+    "batch": "number of jobs put in one round trip",
     "body": "seconds that a job takes",
     "interval": "seconds between two executions in a group",
-    "interval_from": "when that begins: ack or take",
-    "ttl": "seconds of a lease",
-    "strikes": "kill, stop and, with locks, fork, with commas between: each as often as named",
-    "every": "seconds between strikes, 0 for none",
-    "most": "strikes at most",
-    "limit": "seconds after which it is given up",
-    "long": "this part of the leases is as long as a waiter's patience, from 0 to 1",
+    "interval_from": "event from which the interval counts: ack or take",
+    "ttl": "length of a lease in seconds",
+    "strikes": "faults: kill, stop and, for locks, fork, comma-separated; each as often as listed",
+    "every": "seconds between two faults, 0 for none",
+    "most": "maximum number of faults",
+    "limit": "seconds after which the run is given up",
+    "long": "part of the leases that last at least the waiter TTL, from 0 to 1",
     "weather": "messages are lost, late and cut off (Redis, MariaDB)",
-    "folder": "keep the histories there",
-    "first": "MODULE: imported in each process",
+    "folder": "folder for the histories, which are then kept",
+    "first": "MODULE to import in each process",
 }
 
 
@@ -54,13 +54,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m holdfast.testing torture",
         parents=[which],
-        description="Kill, stop and otherwise strike processes that use a store, and judge them.",
+        description="Inject faults into processes that use a store, and judge what they did.",
     )
     for name, words in WORDS.items():
         if name in usual._fields:
             _add(parser, name, words, getattr(usual, name))
     parser.add_argument(
-        "--restart", default="", metavar="COMMAND", help="run it when half of it is over"
+        "--restart", default="", metavar="COMMAND", help="shell command to run at half-time"
     )
     args = vars(parser.parse_args(rest))
     args.pop("kind")

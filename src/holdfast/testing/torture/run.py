@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
         assert not self.troubles, str(self)
 
     def __str__(self) -> str:
-        lines = [f"struck: {_counts(self.strikes) or 'nobody'}"]
+        lines = [f"faults: {_counts(self.strikes) or 'none'}"]
         if self.weather:
             lines.append(f"messages: {_counts(self.weather)}")
         return "\n".join([*lines, tell(self.verdict), *self.troubles])

@@ -60,8 +60,8 @@ class Weather:
         speech = _SPEECHES.get(parts.scheme)
         if speech is None or not parts.hostname:
             raise ConfigError(
-                f"there is no weather for {parts.scheme}://, only for {', '.join(_SPEECHES)}, "
-                "with one server"
+                f"network faults are not supported for {parts.scheme}://, "
+                f"only for {', '.join(_SPEECHES)}, with one server"
             )
         self._speech, self._dice = speech, dice
         self._proxy = Proxy(parts.hostname, parts.port or speech.port, speech.wire)

@@ -88,7 +88,7 @@ def test_a_cancelled_task_leaves_nothing_behind(
     play(main)
 
 
-def test_a_wait_for_that_is_over_leaves_nothing_behind(
+def test_a_wait_for_that_timed_out_leaves_nothing(
     behind: Open, proxy: Proxy, own_name: str, nothing_left: Look
 ) -> None:
     async def main() -> None:

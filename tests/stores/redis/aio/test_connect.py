@@ -106,7 +106,7 @@ def test_with_a_password(new_redis: NewRedis, own_name: str) -> None:
 
 @pytest.mark.parametrize("protocol_number", [2, 3])
 @pytest.mark.parametrize("decode", [False, True], ids=["bytes", "decoded"])
-def test_a_given_client_stays_as_it_is(
+def test_a_given_client_stays_unchanged(
     protocol_number: int, decode: bool, shared_redis: RedisServer, own_name: str
 ) -> None:
     async def main() -> None:
@@ -132,7 +132,7 @@ def test_a_given_client_of_the_other_face(shared_redis: RedisServer, own_name: s
     play(main)
 
 
-def test_a_database_of_its_own(shared_redis: RedisServer, own_name: str) -> None:
+def test_two_databases_have_separate_locks(shared_redis: RedisServer, own_name: str) -> None:
     async def main() -> None:
         base = shared_redis.url.rpartition("/")[0]
         async with (
@@ -146,7 +146,7 @@ def test_a_database_of_its_own(shared_redis: RedisServer, own_name: str) -> None
     play(main)
 
 
-def test_nobody_listens_there(own_name: str) -> None:
+def test_a_port_without_a_server_is_an_error(own_name: str) -> None:
     async def main() -> None:
         async with AsyncClient(f"redis://127.0.0.1:{free_port()}") as client:
             with pytest.raises(StoreUnavailable, match="can't be reached"):
@@ -155,7 +155,7 @@ def test_nobody_listens_there(own_name: str) -> None:
     play(main)
 
 
-def test_a_user_who_may_not_subscribe_waits_all_the_same(
+def test_a_user_without_the_right_to_subscribe_can_still_wait(
     new_redis: NewRedis, own_name: str, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = new_redis(users=("user app on >secret ~holdfast:* resetchannels +@all",))
@@ -168,7 +168,7 @@ def test_a_user_who_may_not_subscribe_waits_all_the_same(
 
     with caplog.at_level(logging.WARNING, "holdfast"):
         play(main)
-    assert caplog.text.count("doesn't let us subscribe") == 1
+    assert caplog.text.count("refused the subscription") == 1
 
 
 def test_a_right_to_subscribe_that_is_given_later_is_of_use(
@@ -191,7 +191,7 @@ def test_a_right_to_subscribe_that_is_given_later_is_of_use(
         async with AsyncClient(f"{url}?protocol={protocol}") as client:
             hold = await client.lock(own_name).acquire()
             waiter = asyncio.create_task(client.lock(own_name).acquire(timeout=30))
-            await until(lambda: "doesn't let us subscribe" in caplog.text)
+            await until(lambda: "refused the subscription" in caplog.text)
             port: Any = client._ctx.store._port  # type: ignore[attr-defined]
             assert port._ear is None
             # When the right is given, then the waiter listens
@@ -203,7 +203,9 @@ def test_a_right_to_subscribe_that_is_given_later_is_of_use(
     play(main)
 
 
-def test_a_user_who_may_not_run_scripts_is_told_so(new_redis: NewRedis, own_name: str) -> None:
+def test_a_user_without_the_right_to_run_scripts_gets_an_error(
+    new_redis: NewRedis, own_name: str
+) -> None:
     server = new_redis(users=("user app on >secret ~holdfast:* &* +@all -evalsha",))
 
     async def main() -> None:

@@ -207,9 +207,7 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(
     play(main)
 
 
-def test_a_poke_that_is_lost_costs_a_second_at_most(
-    behind: Open, proxy: Proxy, own_name: str
-) -> None:
+def test_a_lost_wake_up_costs_at_most_a_second(behind: Open, proxy: Proxy, own_name: str) -> None:
     async def main() -> None:
         async with behind() as client:
             holder = await client.lock(own_name).acquire()
@@ -227,7 +225,7 @@ def test_a_poke_that_is_lost_costs_a_second_at_most(
     play(main)
 
 
-def test_waiters_hear_again_after_their_connection_was_cut_off(
+def test_waiters_are_woken_again_after_their_connection_was_cut_off(
     behind: Open, proxy: Proxy, own_name: str
 ) -> None:
     async def main() -> None:

@@ -87,7 +87,7 @@ def test_all_requests_of_one_tick_leave_in_one_write(redis_url: str, own_name: s
     play(main)
 
 
-def test_a_lone_task_starts_its_keeper_once(
+def test_a_single_task_starts_its_renewer_once(
     redis_url: str, own_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
@@ -109,7 +109,7 @@ def test_a_lone_task_starts_its_keeper_once(
     assert len(begun) == 1
 
 
-def test_a_poke_in_the_same_read_as_a_reply(redis_url: str, own_name: str) -> None:
+def test_a_wake_up_in_the_same_read_as_a_reply_is_received(redis_url: str, own_name: str) -> None:
     async def main() -> None:
         async with AsyncClient(redis_url) as client:
             store = client._ctx.store
@@ -140,7 +140,7 @@ def test_a_poke_in_the_same_read_as_a_reply(redis_url: str, own_name: str) -> No
     play(main)
 
 
-def test_a_poke_for_an_earlier_ticket_is_none(redis_url: str, own_name: str) -> None:
+def test_a_wake_up_for_an_earlier_ticket_is_ignored(redis_url: str, own_name: str) -> None:
     async def main() -> None:
         async with AsyncClient(redis_url) as client:
             store: Any = client._ctx.store
@@ -208,7 +208,7 @@ def test_the_end_of_the_loop_in_the_middle_of_everything(
         nothing_left(own_name)
 
 
-def test_a_forked_child_starts_anew_and_its_parent_notices_nothing(
+def test_a_forked_child_starts_fresh_and_its_parent_is_unaffected(
     redis_url: str, own_name: str, protocol: str, other: Client
 ) -> None:
     url = f"{redis_url}?protocol={protocol}"

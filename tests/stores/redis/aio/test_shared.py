@@ -8,7 +8,7 @@ from holdfast import AsyncClient
 from tests.stores.redis.aio.conftest import play
 
 
-def test_a_connecting_that_is_cancelled_before_it_begins_is_begun_anew(
+def test_a_connect_cancelled_before_it_begins_is_started_again(
     redis_url: str, own_name: str
 ) -> None:
     async def main() -> None:

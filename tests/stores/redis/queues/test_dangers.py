@@ -181,7 +181,7 @@ def test_with_a_strict_guard_no_delivery_is_believed_beyond_its_window(
     assert new_client(url(server, "recovery=reclaim")).queue("q", ttl=600)._options.ttl == 600
 
 
-def test_a_loop_goes_on_when_the_server_was_replaced_by_one_that_lost_its_data(
+def test_a_loop_continues_on_a_server_that_lost_its_data(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     """What acks and takes finds another server: nothing is taken before the guard says so."""
@@ -261,7 +261,7 @@ def test_each_verb_costs_one_round_trip(
     assert cost(counter, lambda: [next(loop) for _ in range(20)]) == 20
 
 
-def test_who_waits_is_woken_by_one_poke_and_asks_once(
+def test_a_waiting_take_is_woken_once_and_asks_once(
     counter: Counted, new_client: MakeClient, other: Client, own_name: str
 ) -> None:
     client = new_client(f"redis://127.0.0.1:{counter.port}")
@@ -370,7 +370,7 @@ def test_a_hot_group_costs_the_quiet_ones_nothing(locks: Client, own_name: str) 
     assert order[:40].count("") >= 15
 
 
-def test_gaps_in_the_plain_lane_are_stepped_over(locks: Client, own_name: str) -> None:
+def test_gaps_among_ungrouped_jobs_are_skipped(locks: Client, own_name: str) -> None:
     queue = locks.queue(own_name)
     queue.put_many([{"payload": n, "id": str(n)} for n in range(3000)])
     assert queue.purge(ids=[str(n) for n in range(2990)]) == 2990

@@ -310,7 +310,7 @@ def test_what_is_usual_has_the_same_answers(verbs: Verbs) -> None:
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_a_lease_that_is_over_counts_for_nothing(verdict: Verdict, verbs: Verbs) -> None:
+def test_an_expired_lease_has_no_effect(verdict: Verdict, verbs: Verbs) -> None:
     """Though nobody has taken it back yet."""
     requests, name, id_ = QueueRequests(ONE), f"q{verdict}", secrets.token_hex(16)
     put = Put(name, "l" * 32, 1, (Job("x" * 32, "g", b"p"),), 3.0)
@@ -345,7 +345,7 @@ def test_to_settle_what_a_take_has_not_got_counts_for_nothing(verbs: Verbs) -> N
     assert replies.settled(reply, 1, LABEL) == ([True], 0)
 
 
-def test_who_goes_on_has_done_one_and_gets_none_while_the_guard_must_be_asked(
+def test_settle_and_take_takes_nothing_before_recovery_is_checked(
     verbs: Verbs,
 ) -> None:
     requests, name = QueueRequests(ONE), f"q{secrets.token_hex(8)}"

@@ -30,6 +30,6 @@ def test_a_node_that_comes_back_late_is_not_taken_for_one_with_a_slot_that_has_m
     grown([server])
     # Then nobody new is let in, before those who hold could say so
     with Client(url) as other:
-        with pytest.raises(StoreUnavailable, match=r"lets nobody in for \d\.\d s more"):
+        with pytest.raises(StoreUnavailable, match=r"grants nothing for \d\.\d s more"):
             other.lock(own_name).acquire(blocking=False)
         assert other.lock(own_name).acquire(timeout=10)

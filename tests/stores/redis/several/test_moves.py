@@ -271,9 +271,7 @@ def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) ->
         assert took > TTL_S / 3
 
 
-def test_what_a_node_says_of_a_slot_that_it_lacks_is_no_answer(
-    cluster: Cluster, own_name: str
-) -> None:
+def test_a_node_that_lacks_the_slot_redirects_the_client(cluster: Cluster, own_name: str) -> None:
     """Whoever has an old map is sent on, and learns it."""
     slot = slot_for(own_name)
     with moved_back(cluster, slot) as (_, other), Client(cluster.url) as locks:

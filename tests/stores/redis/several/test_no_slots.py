@@ -11,7 +11,7 @@ from tests.servers.fixtures import NewRedis
 
 
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
-def test_a_cluster_without_slots_is_unavailable_until_it_has_them(
+def test_a_cluster_without_slots_is_unavailable_until_slots_are_added(
     face: Face, new_redis: NewRedis, own_name: str
 ) -> None:
     server = new_redis("cluster-enabled yes", known=False)

@@ -46,7 +46,7 @@ def test_jobs_of_all_shards_come_each_once_and_groups_in_order(
 
 
 @pytest.mark.parametrize("shard", [0, 3, 6])
-def test_who_waits_is_woken_by_a_put_into_any_shard(
+def test_a_waiting_take_is_woken_by_a_put_into_any_shard(
     shard: int, cluster: Cluster, own_name: str
 ) -> None:
     with Client(cluster.url) as client, Client(cluster.url) as other:

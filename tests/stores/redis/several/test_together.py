@@ -36,7 +36,7 @@ def beside(start: str) -> list[str]:
 
 
 @pytest.mark.parametrize("names_of", [apart, beside], ids=["apart", "beside"])
-def test_all_are_held_and_all_are_given_back(
+def test_all_names_are_held_and_all_are_released(
     names_of: type, client: Client, cluster: Cluster, own_name: str
 ) -> None:
     names = names_of(own_name)
@@ -56,7 +56,7 @@ def test_all_are_held_and_all_are_given_back(
     asyncio.run(on_a_loop())
 
 
-def test_only_names_of_one_bucket_are_let_in_at_once(client: Client, own_name: str) -> None:
+def test_only_names_of_one_bucket_are_granted_by_one_request(client: Client, own_name: str) -> None:
     client.inspect(own_name)
     store = client._ctx.store
 

@@ -164,7 +164,7 @@ def test_threads_that_give_up_leave_nothing(cluster: Cluster, own_name: str) -> 
         assert locks.inspect(own_name) == []
 
 
-def test_a_child_of_a_fork_has_connections_of_its_own(cluster: Cluster, own_name: str) -> None:
+def test_a_forked_child_has_separate_connections(cluster: Cluster, own_name: str) -> None:
     with Client(cluster.url) as locks:
         hold = locks.lock(own_name).acquire()
 

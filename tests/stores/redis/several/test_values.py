@@ -98,7 +98,9 @@ def test_a_value_is_read_while_its_slot_is_on_its_way(
         cluster.move(slot, owner)
 
 
-def test_who_waits_is_woken_wherever_the_slot_is(cluster: Cluster, own_name: str) -> None:
+def test_a_waiter_for_a_value_is_woken_after_its_slot_moved(
+    cluster: Cluster, own_name: str
+) -> None:
     slot = slot_for(own_name)
     owner = cluster.owner(slot)
     target = next(one for one in cluster.primaries if one is not owner)

@@ -69,7 +69,7 @@ def names_of(cluster: Cluster, primary: RedisServer, many: int) -> list[str]:
     return list(found.values())
 
 
-def test_a_promoted_node_that_lacks_the_first_grant_of_a_bucket_lets_nobody_in(
+def test_a_promoted_node_without_the_first_grant_grants_nothing(
     new_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = new_cluster()
@@ -117,7 +117,7 @@ def test_all_windows_of_a_promoted_node_end_together(
     assert boottime() - begun < 3 * GRACE_S + lag.since(begun)
 
 
-def test_a_node_that_was_promoted_longer_ago_than_the_window_refuses_nobody(
+def test_a_node_promoted_before_the_grace_period_refuses_no_claim(
     new_cluster: Callable[..., Cluster],
 ) -> None:
     cluster = new_cluster()

@@ -74,7 +74,7 @@ def test_a_value_is_computed_and_stored_once_though_a_verb_is_cut_off(
 
 
 @RESETS
-def test_who_gives_up_leaves_nobody_waiting_though_that_is_cut_off(
+def test_a_failed_computation_leaves_no_waiter_blocked_though_cut_off(
     fault: Fault, by_proxy: Client, other: Client, proxy: Proxy, own_name: str
 ) -> None:
     ours, theirs = (one.guard(own_name, ttl=600, lease=LONG_S) for one in (by_proxy, other))
@@ -115,7 +115,7 @@ def test_a_read_that_is_cut_off_is_done_again(
         assert armed.hits == 1
 
 
-def test_a_renewal_that_is_cut_off_costs_no_duty(
+def test_a_renewal_that_is_cut_off_loses_no_refresh_lease(
     new_client: MakeClient, other: Client, proxy: Proxy, own_name: str
 ) -> None:
     client = new_client(f"redis://127.0.0.1:{proxy.port}")
@@ -203,7 +203,7 @@ def test_a_server_that_forgets_costs_one_more_computation(
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
-def test_without_memory_a_value_is_still_given_to_who_computed_it(
+def test_without_memory_a_computed_value_is_still_returned(
     old: bool,
     new_redis: NewRedis,
     new_client: MakeClient,
@@ -333,7 +333,7 @@ def test_what_it_costs(
 
 
 @pytest.mark.parametrize("protocol", [3, 2])
-def test_who_waits_is_woken_by_a_poke_and_reads_once(
+def test_a_waiter_for_a_value_is_woken_and_reads_once(
     protocol: int, counter: Counted, new_client: MakeClient, other: Client, own_name: str
 ) -> None:
     client = new_client(f"redis://127.0.0.1:{counter.port}?protocol={protocol}")

@@ -208,7 +208,7 @@ def test_a_request_that_comes_after_it_was_given_up_gets_nothing(verbs: Verbs) -
     assert isinstance(duty(verbs, late, START + 40), Duty)
 
 
-def test_a_copy_of_a_request_that_comes_after_an_invalidation_is_another_duty(
+def test_a_late_copy_after_an_invalidation_is_another_refresh_lease(
     verbs: Verbs,
 ) -> None:
     """Its reply was lost, it was sent again, and then the first copy comes at last."""
@@ -235,7 +235,7 @@ def test_fences_rise_though_the_clock_goes_back(verbs: Verbs) -> None:
     assert fences == sorted(set(fences))
 
 
-def test_who_waits_and_dies_is_forgotten_while_the_duty_goes_on(verbs: Verbs) -> None:
+def test_dead_waiters_are_forgotten_while_the_refresh_lease_lasts(verbs: Verbs) -> None:
     requests, mine = ValueRequests(), wish(60)
     found = duty(verbs, mine, START)
     for number in range(5):

@@ -60,7 +60,7 @@ def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
     assert not unused
 
 
-def test_doctor_says_which_rights_are_missing_and_knows_the_keys(
+def test_doctor_lists_the_missing_rights_and_recognises_the_keys(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     assert {word[1:] for word in added()} == VALUES

@@ -1,8 +1,9 @@
--- Take the key if it is free; and read it first, so that who watches hears of its next change.
+-- Take the key if it is free. Read it first, so that a client with tracking is notified of its next
+-- change.
 -- KEYS  key, tombstone
--- ARGV  token, its mark, PX or EX, life, '', tag
--- ->    1: taken; {1, ms}: taken already, by this token; {2, ms}: by another (-1: for ever);
---       {4}: this token must not take it any more; {9, family}: the key is of another family
+-- ARGV  token, its mark, PX or EX, ttl, '', tag
+-- ->    1: taken; {1, ms}: taken already, by this token; {2, ms}: by another (-1: without a TTL);
+--       {4}: this token has a tombstone; {9, family}: the key is of another family
 --@ ../../lua/family.lua
 local key, mark, tag = KEYS[1], ARGV[2], ARGV[6]
 local function answer(reply)

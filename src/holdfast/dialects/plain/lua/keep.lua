@@ -1,6 +1,6 @@
--- Give the key another life, if it is still held with this mark.
+-- Renew the key, if it is still held with this mark.
 -- KEYS  key
--- ARGV  mark, PEXPIRE or EXPIRE, life, '', tag
+-- ARGV  mark, PEXPIRE or EXPIRE, ttl, '', tag
 -- ->    1: done; 0: it isn't held with this mark
 local mark, reply = ARGV[1], 0
 local held = redis.pcall('GET', KEYS[1])

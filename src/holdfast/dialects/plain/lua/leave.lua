@@ -1,5 +1,5 @@
--- Free the key, if it is held with this mark; what else must be done so that others go on.
--- KEYS  key, tombstone; where others wait for a signal: its list
+-- Free the key, if it is held with this mark, and signal the clients that wait for a signal.
+-- KEYS  key, tombstone; where others wait for a signal: the list for it
 -- ARGV  mark, ms of the tombstone (0: none), '', tag
 -- ->    1: it was held with this mark; 0: it was not
 local mark, reply = ARGV[1], 0

@@ -1,7 +1,7 @@
--- Who holds the key, and for how long yet.
+-- The token that holds the key, and the time left.
 -- KEYS  key
 -- ARGV  '', tag
--- ->    0: nobody; {token, ms} (-1: for ever); {9, family}: the key is of another family
+-- ->    0: free; {token, ms} (-1: without a TTL); {9, family}: the key is of another family
 --@ ../../lua/family.lua
 local reply = 0
 local held = redis.pcall('GET', KEYS[1])

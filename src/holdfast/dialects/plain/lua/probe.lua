@@ -1,7 +1,7 @@
--- Take the key if it is free, at the least cost: for one who would have heard of a change.
+-- Take the key if it is free, at the least cost: for a client that is notified of changes already.
 -- KEYS  key, tombstone
--- ARGV  token, PX or EX, life, '', tag
--- ->    1: taken; {2}: not free; {4}: this token must not take it any more
+-- ARGV  token, PX or EX, ttl, '', tag
+-- ->    1: taken; {2}: not free; {4}: this token has a tombstone
 local reply = {2}
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', ARGV[2], ARGV[3]) then
   reply = 1

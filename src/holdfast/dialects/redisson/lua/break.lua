@@ -1,6 +1,6 @@
--- End a hold, whoever has it and however often it was entered, or a wait; 1 if it was there.
--- KEYS and ARGV: as of leave.lua; but the owner has its ending if it writes, and of permits it is
--- the id of the first one.
+-- End the hold of an owner, however often it was entered, or its wait; 1 if there was one.
+-- KEYS and ARGV: as of leave.lua; but the owner of a write lock ends in ':write', and the owner of
+-- permits is the id of the first one.
 --@ clock.lua
 --@ queue.lua
 --@ release.lua

@@ -1,6 +1,7 @@
--- A writer becomes a reader, so that others may read, too; one that is a reader is renewed. 1 if it
--- is one now.
--- KEYS: the lock, the lease of the reader. ARGV: lease in ms, owner, channel, what wakes all.
+-- Make a writer a reader, so that others can read, too. A claim that is a reader is renewed. 1 if
+-- it is a reader now.
+-- KEYS: the lock, the lease of the reader. ARGV: lease in ms, owner, channel, message that wakes
+-- all.
 --@ tagged.lua
 local lock, mine, lease, owner = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 

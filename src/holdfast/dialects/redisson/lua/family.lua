@@ -1,4 +1,4 @@
--- Which family of locks a key belongs to, in the words of families.py; '' if it is free.
+-- The family of a key, in the words of families.py; '' if the key is free.
 local function family(key)
   local kind = redis.call('TYPE', key).ok
   if kind == 'none' then return '' end

@@ -1,8 +1,8 @@
--- Who holds and waits: what the name is used as, how many may hold it, the last token, and for each
--- claim whether it is held, its owner, and what is left of its lease in ms. Nothing if nobody is
--- there; of a key of another family an empty text and which it is.
+-- The kind of a name, its capacity, the last token, and per claim whether it is held, its owner,
+-- and what is left of its lease in ms. Nothing if there is no claim; for a key of another family an
+-- empty text and that family.
 -- KEYS: the name, the counter of tokens, the queue, the give-up times, the leases of permits.
--- ARGV: start of the leases of readers, '1' to tell the number of free permits if nobody has any.
+-- ARGV: prefix of the leases of readers, '1' to report a semaphore of which no permit is held.
 --@ family.lua
 --@ clock.lua
 --@ tagged.lua

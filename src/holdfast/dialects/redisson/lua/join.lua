@@ -1,4 +1,4 @@
--- Take a lock, if it is free. Sent again by the same owner it changes nothing.
+-- Take a lock if it is free. A second request of the same owner changes nothing.
 -- KEYS: the lock, the tombstone of this claim, the counter of tokens.
 -- ARGV: lease in ms, owner, '1' if each grant draws a token.
 --@ family.lua

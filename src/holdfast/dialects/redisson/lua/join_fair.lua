@@ -1,7 +1,8 @@
--- Take a fair lock if it is free and our turn, else (if we may wait) stand in its queue.
+-- Take a fair lock if it is free and it is the owner's turn; otherwise, if it waits, enter the
+-- queue.
 -- KEYS: the lock, the tombstone, the queue, the give-up times.
--- ARGV: lease in ms, owner, '1' to wait, what our place adds to the waits behind it in ms, '1' for
--- 3.8.1.
+-- ARGV: lease in ms, owner, '1' to wait, ms that its place adds to the waits behind it, '1' for
+-- Redisson 3.8.1.
 --@ family.lua
 --@ clock.lua
 --@ queue.lua
@@ -15,8 +16,8 @@ local function join()
   if found ~= '' and found ~= 'redisson' then return {3, found} end
   if redis.call('EXISTS', tombstone) == 1 then return {0} end
   local now = now_ms()
-  -- Who asks again is alive and isn't dropped, whatever the peers have taken off its time. Never
-  -- sooner than it was: those who are served before us take off what we have added for them.
+  -- An owner that asks again is alive and isn't dropped, whatever the peers have subtracted from
+  -- its give-up time. The time never moves back: owners before it subtract what was added for them.
   local mine = redis.call('ZSCORE', times, owner)
   if mine and now + share > tonumber(mine) then
     redis.call('ZADD', times, string.format('%.0f', now + share), owner)
@@ -40,8 +41,8 @@ local function join()
   local holder = found == 'redisson' and redis.call('HKEYS', lock)[1] or head
   if not waits then return {2, left, holder, 1} end
   if not mine then
-    -- Redisson adds the lease in the way, as its waiters don't ask again before that is over. Who
-    -- asks each second need not, so that a place whose owner has died is soon passed over.
+    -- Redisson adds the lease of the holder, because its waiters don't ask again before that ends.
+    -- holdfast asks each second and adds none, so the place of a dead owner is soon passed over.
     local before = redis.call('LINDEX', queue, old and 0 or -1)
     local ahead = before and tonumber(redis.call('ZSCORE', times, before) or now) - now or 0
     redis.call('ZADD', times, string.format('%.0f', now + math.max(ahead, 0) + share), owner)

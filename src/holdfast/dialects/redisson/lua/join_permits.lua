@@ -1,8 +1,8 @@
--- Take permits. Of those that are merely counted only ours have leases, so that it isn't known how
--- many there are in all.
+-- Take permits. If permits are only counted, only those of holdfast have leases, and the number of
+-- all permits is unknown.
 -- KEYS: the number of free permits, the leases, the tombstone, the former number of all of them.
--- ARGV: lease in ms, how many permits there are in all, channel, stem, how many are wanted, '1' if
--- they are merely counted.
+-- ARGV: lease in ms, number of all permits, channel, stem, number to take, '1' if they are only
+-- counted.
 --@ family.lua
 --@ clock.lua
 --@ permits.lua

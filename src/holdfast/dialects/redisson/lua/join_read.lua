@@ -1,4 +1,4 @@
--- Read: beside other readers, never beside a writer.
+-- Take the lock for reading, together with other readers but not with a writer.
 -- KEYS: the lock, the tombstone, the lease of this reader. ARGV: lease in ms, owner.
 --@ family.lua
 --@ tagged.lua

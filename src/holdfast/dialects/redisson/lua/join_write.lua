@@ -1,4 +1,5 @@
--- Write: beside nobody. KEYS: the lock, the tombstone. ARGV: lease in ms, owner (of writing).
+-- Take the lock for writing, alone. KEYS: the lock, the tombstone. ARGV: lease in ms, owner (of
+-- writing).
 --@ family.lua
 --@ tagged.lua
 

@@ -1,7 +1,7 @@
--- Renew holds: for each 1 if it is still there, else 0, or what went wrong with it. Nothing else
--- of anybody's is prolonged.
--- KEYS: for each the lock, or the leases of a semaphore, and the lease of a reader.
--- ARGV: for each what it is, its lease in ms, its owner or the stem of its permits, their number.
+-- Renew holds: per hold 1 if it still exists, else 0, or a text: the error. Holds of other owners
+-- are not renewed.
+-- KEYS: per hold the lock, or the leases of a semaphore, and the lease of a reader.
+-- ARGV: per hold its kind, its lease in ms, its owner or the stem of its permits, their number.
 --@ clock.lua
 --@ permits.lua
 --@ tagged.lua

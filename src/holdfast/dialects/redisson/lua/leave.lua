@@ -1,10 +1,10 @@
--- Give back or withdraw whatever this claim has here; 1 if it held it until now.
+-- Release or withdraw everything that this claim has here; 1 if it was held until now.
 -- KEYS: the name, the latch, the tombstone, the queue, the give-up times, the leases of permits,
--- and latches of former releases that nobody will ask for any more.
--- ARGV: owner, lease in ms, life of the latch in ms (0: none), life of the tombstone in ms (0:
--- none), '1' if it is fair, what its place has added in ms, channel of locks, channel of read-write
--- locks, channel of semaphores, what the end of a write says, start of the leases of readers, stem
--- of the permits.
+-- and latches of former releases that are no longer needed.
+-- ARGV: owner, lease in ms, TTL of the latch in ms (0: none), TTL of the tombstone in ms (0: none),
+-- '1' if it is fair, ms that its place has added, channel of locks, channel of read-write locks,
+-- channel of semaphores, message after the end of a write, prefix of the leases of readers, stem of
+-- the permits.
 --@ clock.lua
 --@ queue.lua
 --@ release.lua

@@ -1,10 +1,10 @@
--- The id of the permit in this place of a claim: its stem, and two bytes for the place.
+-- The id of the permit at this place of a claim: its stem, and two bytes for the place.
 local function permit_of(stem, place)
   return stem .. string.char(math.floor(place / 256), place % 256)
 end
 
--- Take back the permits whose lease is over; how many are free then, or false if nobody has said
--- how many there are.
+-- Recover the permits whose leases have expired. Returns the number of free permits, or false if
+-- the number of all permits was never set.
 local function free_permits(name, leases, channel, now)
   local over = redis.call('ZRANGEBYSCORE', leases, '-inf', now)
   local free = redis.call('GET', name)
@@ -18,7 +18,7 @@ local function free_permits(name, leases, channel, now)
   return free and tonumber(free)
 end
 
--- Give some permits back: 1 if they were still to be believed.
+-- Release some permits: 1 if none of their leases had expired.
 local function end_permits(name, leases, channel, permits)
   local now, removed, late = now_ms(), 0, 0
   for _, permit in ipairs(permits) do
@@ -32,7 +32,7 @@ local function end_permits(name, leases, channel, permits)
   return late == 0 and 1 or 0
 end
 
--- All permits of a claim from this place on; they were taken together.
+-- All permits of a claim from this place on; they are always taken together.
 local function permits_from(leases, stem, place)
   local found = {}
   while redis.call('ZSCORE', leases, permit_of(stem, place)) do

@@ -1,4 +1,4 @@
--- Drop from the head of a fair lock's queue those whose give-up time is over.
+-- Remove waiters whose give-up time has passed from the head of a fair lock's queue.
 local function drop_late(queue, times, now)
   while true do
     local head = redis.call('LINDEX', queue, 0)
@@ -10,14 +10,14 @@ local function drop_late(queue, times, now)
   end
 end
 
--- Those that wait have counted on a wait that is over sooner: move their give-up times.
+-- These waiters counted on a wait that ended early: move their give-up times forward by it.
 local function advance(times, owners, ms)
   for _, owner in ipairs(owners) do
     redis.call('ZINCRBY', times, string.format('%.0f', -ms), owner)
   end
 end
 
--- Nobody waits for who doesn't wait any more; true if it did.
+-- Remove a waiter from the queue, and the time that it added for others; true if it waited.
 local function step_out(queue, times, owner, share)
   if not redis.call('ZSCORE', times, owner) then return false end
   local behind = redis.call('LRANGE', queue, 0, -1)

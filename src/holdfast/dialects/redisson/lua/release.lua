@@ -1,9 +1,9 @@
--- How each kind of hold ends. `to`: the name's keys, and the channels and the owner as arguments.
+-- The end of each kind of hold. `to`: the keys of the name, the channels, and the owner.
 local function say(channel, message)
   redis.pcall('PUBLISH', channel, message)
 end
 
--- Whoever is next: all that listen at the lock, or the head of the queue of a fair one.
+-- Wake all clients that listen at the lock, or the head of the queue of a fair one.
 local function wake(to)
   if to.fair then
     drop_late(to.queue, to.times, now_ms())
@@ -27,7 +27,7 @@ local function end_lock(to)
   return 1
 end
 
--- How long the readers that are left may still be believed: the longest of their own leases.
+-- Milliseconds for which the remaining readers still hold: the longest of their leases.
 local function longest(to)
   local most = -2
   local fields = redis.call('HGETALL', to.lock)

@@ -1,6 +1,6 @@
--- Change how many permits there are in all; the former number, nothing if nobody has said one yet.
--- KEYS: the number of free permits, the leases, the former number. ARGV: permits, channel, for how
--- long in ms those are let in who come with the former number.
+-- Change the number of all permits. Returns the former number; nothing if it was never set.
+-- KEYS: the number of free permits, the leases, the former number. ARGV: permits, channel, ms for
+-- which claims with the former number are accepted.
 --@ family.lua
 --@ tagged.lua
 local name, leases, former = KEYS[1], KEYS[2], KEYS[3]

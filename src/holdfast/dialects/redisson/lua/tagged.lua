@@ -1,4 +1,4 @@
--- A reply as it must be on a shared connection: behind the tag of its request, the last argument.
+-- A reply for a shared connection: after the tag of its request, which is the last argument.
 local function tagged(reply)
   local tag = ARGV[#ARGV]
   if tag == '' then return reply end

@@ -99,7 +99,7 @@ class LoopPort(Exchange[LoopLink]):
                 turn.cancel()
                 text = f"{self.label} gave no connection within {max(0.0, within):.3g} s"
                 if lost := len(self._lost) + len(self._ending):
-                    text += f"; {lost} are busy with what was given up"
+                    text += f"; {lost} are busy with requests that were given up"
                 raise StoreUnavailable(text)
             turn.result()
             now = self.now()

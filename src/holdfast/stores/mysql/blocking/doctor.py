@@ -96,17 +96,17 @@ def _version(visit: Visit) -> Finding:
 def _innodb(visit: Visit) -> Iterator[Finding]:
     engines = visit.ask("SELECT support FROM information_schema.engines WHERE engine = 'InnoDB'")
     if not engines or str(engines[0][0]) not in ("YES", "DEFAULT"):
-        yield fail("it has no InnoDB", "turn InnoDB on")
+        yield fail("it has no InnoDB", "enable InnoDB")
     only = visit.variables.get("enforce_storage_engine") or "InnoDB"
     if only.lower() != "innodb":
-        text = f"enforce_storage_engine is {only}, and holdfast needs tables of InnoDB"
-        yield fail(text, "take it away")
+        text = f"enforce_storage_engine is {only}, but holdfast needs tables of InnoDB"
+        yield fail(text, "remove that setting")
 
 
 def _role(visit: Visit) -> Iterator[Finding]:
     if visit.on("read_only"):
         remedy = "an address that leads to the primary"
-        yield fail("it is read only, a replica perhaps", remedy)
+        yield fail("it is read-only, perhaps a replica", remedy)
     for name in ("innodb_read_only", "tx_read_only", "transaction_read_only"):
         if visit.on(name):
             yield fail(f"{name} is on, so nothing is written", "turn it off")
@@ -114,7 +114,7 @@ def _role(visit: Visit) -> Iterator[Finding]:
 
 def _binlog(visit: Visit) -> Found:
     bad = visit.on("log_bin") and visit.variables.get("binlog_format") == "STATEMENT"
-    text = "its binary log is kept as statements, which InnoDB refuses for READ COMMITTED"
+    text = "its binary log records statements, which InnoDB refuses for READ COMMITTED"
     return bad and fail(text, "binlog_format = ROW or MIXED")
 
 
@@ -139,7 +139,7 @@ def _identity(visit: Visit) -> Found:
 def _isolation(visit: Visit) -> Found:
     """Does a session have the isolation level that was requested?"""
     level = visit.variables.get("tx_isolation") or visit.variables.get("transaction_isolation")
-    text = f"a session stays at {level} though READ COMMITTED was asked for: is there a proxy?"
+    text = f"a session stays at {level}, although READ COMMITTED was requested: is there a proxy?"
     return level != "READ-COMMITTED" and warn(text, "let SET SESSION through")
 
 
@@ -148,11 +148,11 @@ def _durability(visit: Visit) -> Finding:
     if written != 1:
         text = (
             f"innodb_flush_log_at_trx_commit is {written}: the end of the "
-            f"{'machine' if written == 2 else 'server'} can lose the last second, grants included"
+            f"{'machine' if written == 2 else 'server'} can lose the last second, with its grants"
         )
         return warn(text, "set it to 1, or rely on fences")
     if visit.on("log_bin") and visit.number("sync_binlog", 1) != 1:
-        text = "sync_binlog isn't 1: after a crash a replica can have other locks than the primary"
+        text = "sync_binlog isn't 1: after a crash, a replica can have other locks than the primary"
         return warn(text, "set it to 1")
     return ok("each commit is on the disk before it is acknowledged")
 
@@ -164,13 +164,13 @@ def _galera(visit: Visit) -> Iterator[Finding]:
     size = visit.status.get("wsrep_cluster_size", "?")
     text = f"a node of a Galera cluster of {size}, {state}"
     if visit.status.get("wsrep_ready", "OFF") != "ON" or state != "Primary":
-        yield fail(f"{text}, not ready", "has it lost the others?")
+        yield fail(f"{text}, not ready", "check whether it has lost the other nodes")
     else:
-        remedy = "keep the nodes' clocks together by NTP, and write to one of them"
-        yield warn(f"{text}: leases end by each node's own clock", remedy)
+        remedy = "synchronize the nodes' clocks by NTP, and write to one node only"
+        yield warn(f"{text}: each node ends leases by its own clock", remedy)
     stalls = int(visit.ask("SELECT @@global.innodb_lock_wait_timeout")[0][0])
     if stalls > STALL_S:
-        text = f"it is {stalls} s: two nodes that add one row at once may stall all for so long"
+        text = f"it is {stalls} s: two nodes that insert one row can stall all nodes for that time"
         remedy = f"SET GLOBAL innodb_lock_wait_timeout = {STALL_S}, on each node"
         yield warn(text, remedy, "innodb_lock_wait_timeout")
 
@@ -183,7 +183,7 @@ def _connections(visit: Visit) -> Finding:
 
 def _idle(visit: Visit) -> Found:
     idle = visit.number("wait_timeout", 28_800)
-    text = f"wait_timeout is {idle} s: the server ends idle connections, and we connect again"
+    text = f"wait_timeout is {idle} s: the server ends idle connections, which holdfast makes again"
     return idle < IDLE_S and warn(text, f"{IDLE_S} s or more")
 
 
@@ -195,7 +195,7 @@ def _schema(visit: Visit) -> Iterator[Finding]:
     rows = [(str(name), str(engine)) for name, engine in tables if fold(str(name)) in ours]
     odd = [name for name, engine in rows if engine != "InnoDB"]
     if odd:
-        text = f"{', '.join(odd)}: another engine than InnoDB, so nothing is locked"
+        text = f"{', '.join(odd)}: not an InnoDB table, so nothing is locked"
         yield fail(text, f"ALTER TABLE {odd[0]} ENGINE=InnoDB", "engine")
         return
     # For a name without claims and jobs, these calls change nothing.
@@ -211,11 +211,11 @@ def _schema(visit: Visit) -> Iterator[Finding]:
             if said.code not in MISSING:
                 yield fail(str(complaint(said, visit.settings.label)), subject="rights")
                 return
-            text = f"tables and procedures{which} aren't there yet: the first use makes them"
+            text = f"tables and procedures{which} don't exist yet: the first use makes them"
             remedy = "or an administrator does: holdfast schema"
             yield warn(text, remedy) if rows and not which else ok(f"{text}, {remedy}")
             return
-    yield ok(f"tables and procedures of version {VERSION} are there")
+    yield ok(f"tables and procedures of version {VERSION} exist")
     ((wrong,),) = visit.ask(_WRONG.format(prefix=prefix))
     yield lines(int(wrong))._replace(subject="lines")
 

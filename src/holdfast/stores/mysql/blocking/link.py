@@ -142,7 +142,7 @@ def dial(
             connection = opened(settings.engine, settings.label, within)
     except RuntimeError as wrong:
         raise ConfigError(
-            f"{settings.label}: {wrong}. By TLS it isn't needed: ssl_mode=required"
+            f"{settings.label}: {wrong}. With TLS it isn't needed: ssl_mode=required"
         ) from wrong
     except (pymysql.MySQLError, OSError) as wrong:
         raise no_entry(wrong, settings) from None

@@ -57,7 +57,7 @@ class Graveyard(list[Lost]):
                 self._remove(one)
 
     def stubborn(self) -> Iterator[Lost]:
-        """Yield those without a reply that were given up more than `PATIENT_S` seconds ago."""
+        """Yield the connections without a reply `PATIENT_S` seconds after they were given up."""
         now = boottime()
         yield from (one for one in list(self) if now - one.since > PATIENT_S)
 
@@ -68,7 +68,7 @@ class Graveyard(list[Lost]):
         another client. A session is ours if it has our user and our database, and if its request
         uses our tables.
         """
-        # No session has number 0; another thread may have ended all the others meanwhile.
+        # No session has number 0; another thread may have ended all the others since.
         numbers = ", ".join(str(number) for number in (0, *(one.thread for one in self.stubborn())))
         return (
             "SELECT id FROM information_schema.processlist"  # noqa: S608 - numbers, and a prefix

@@ -52,7 +52,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         return self._reach(boottime() + within, urgent)
 
     def _lend(self) -> ThreadLink | None:
-        if self._lost or self._ending:  # what has ended meanwhile no longer counts
+        if self._lost or self._ending:  # ended connections no longer count
             self._sweep()
         while True:
             try:
@@ -83,7 +83,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         lost = len(self._lost) + len(self._ending)
         return StoreUnavailable(
             f"all {self._settings.pool} connections of this client of {self.label} are in use, "
-            f"{lost} of them by what was given up; its option pool= allows more"
+            f"{lost} of them by requests that were given up; its option pool= allows more"
         )
 
     def _end_the_stubborn(self, until: float) -> None:

@@ -1,8 +1,8 @@
--- Enter the line. The answer is one text, a code and up to four words:
---   1 ticket microseconds               held for so long
---   2 ticket position microseconds      waiting; ask again then
---   3 0 0 microseconds owner            would have to wait
---   4 kind capacity                     in use as something else
+-- Enter the line. The reply is one text: a code, then up to four fields:
+--   1 ticket microseconds               held; the rest of the lease
+--   2 ticket position microseconds      waiting; the time until it is useful to ask again
+--   3 0 0 microseconds owner            refused, as p_wait is 0; the owner of the first claim
+--   4 kind capacity                     kind or capacity differs, or the weight is too large
 --   5 waiters                           the line is full
 --   0 why                               gone: 0 expired, 1 broken, 2 released
 CREATE PROCEDURE IF NOT EXISTS holdfast_join_3(
@@ -31,14 +31,15 @@ body: BEGIN
     SELECT COUNT(*) INTO v_code FROM (
       SELECT 1 FROM holdfast_claims WHERE name = p_name LIMIT 1) some;
     IF v_code > 0 AND v_last = 0 AND v_claims = 0 THEN
-      -- Its row was removed from outside.
+      -- The name's row was deleted from outside.
       UPDATE holdfast_lines SET kind = -1, claims = -1 WHERE name = p_name;
       SET v_claims = -1;
     END IF;
     SET v_code = NULL;
   END IF;
   SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
-  -- v_a and v_b: what is used, and how many wait. Each variable and each step costs time.
+  -- v_a: the weight in use; v_b: the number of waiters. Below they have other uses, because each
+  -- variable and each step costs time.
   IF v_claims = 0 AND v_a = 0 AND v_b = 0 AND (v_lone IS NULL OR v_expires <= v_now)
       AND v_tomb <= v_now AND v_last BETWEEN 0 AND 4611686018427387904 THEN
     SET v_a = GREATEST(v_last + 1, v_now);
@@ -57,7 +58,7 @@ body: BEGIN
   SELECT CONCAT_WS(' ', v_code, COALESCE(v_a, 0), COALESCE(v_b, 0), COALESCE(v_c, 0), v_text);
 END
 //
--- The same where somebody is here, or has left a tombstone.
+-- The same for a line that has claims or a tombstone, or is damaged.
 CREATE PROCEDURE IF NOT EXISTS holdfast_join_line_3(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_kind TINYINT, IN p_capacity INT,
   IN p_weight INT, IN p_ttl BIGINT, IN p_owner VARBINARY(256), IN p_meta VARBINARY(4096),
@@ -93,7 +94,7 @@ line: BEGIN
       END IF;
       LEAVE line;
     END IF;
-    -- From here on it isn't alone.
+    -- A second claim asks, so the lone claim moves to the table of claims.
     INSERT INTO holdfast_claims
         (name, ticket, id, seat, held, leaving, weight, ttl, since, expires, owner, meta)
       SELECT name, last, lone, 0, 1, leaving, GREATEST(1, LEAST(weight, capacity)), ttl, since,
@@ -123,7 +124,7 @@ line: BEGIN
       WHERE name = p_name;
     LEAVE line;
   END IF;
-  -- It may have been sent before.
+  -- The request can be a repetition.
   SELECT ticket, held, leaving, expires INTO v_ticket, v_held, v_leaving, v_expires
     FROM holdfast_claims FORCE INDEX (by_id) WHERE id = p_id AND name = p_name;
   IF v_ticket IS NOT NULL THEN

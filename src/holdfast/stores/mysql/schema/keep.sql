@@ -1,6 +1,5 @@
--- Keep one claim alive, whatever it is: one who waits takes his turn here if it is his. A claim
--- that is held may also become lighter, or change its secret and its owner. The answer is as that of
--- join.
+-- Renew one claim. If it waits and its turn has come, it is granted here. A held claim can also get
+-- a smaller weight, or a new id and owner. The reply is the same as that of join.
 CREATE PROCEDURE IF NOT EXISTS holdfast_stand_3(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_ttl BIGINT, IN p_patience BIGINT,
   IN p_weight INT, IN p_new BINARY(16), IN p_owner VARBINARY(256)
@@ -10,7 +9,7 @@ body: BEGIN
   DECLARE v_now, v_last, v_expires, v_ticket, v_a, v_b, v_c BIGINT;
   DECLARE v_weight, v_lighter INT;
   DECLARE v_lone BINARY(16);
-  -- Did the adopter withdraw the new id before this came? NULL: no.
+  -- Not NULL if the adopter withdrew the new id before this request came.
   DECLARE v_withdrawn TINYINT;
   DECLARE v_leaving, v_held, v_code TINYINT;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -24,7 +23,7 @@ body: BEGIN
       CALL holdfast_tomb_3(p_name, p_new, v_now, v_withdrawn);
     END IF;
     IF v_expires <= v_now THEN
-      -- Whoever is told that it is dead, and breaks it then, has broken nothing.
+      -- Remove the expired claim, so that a break after this reply finds nothing.
       UPDATE holdfast_lines SET lone = NULL WHERE name = p_name;
       SET v_code = 0, v_a = 0;
     ELSEIF v_leaving THEN
@@ -85,7 +84,7 @@ body: BEGIN
       SELECT held INTO v_held FROM holdfast_claims WHERE name = p_name AND ticket = v_ticket;
     END IF;
     IF v_held IS NULL THEN
-      -- Too heavy for a line that was made smaller.
+      -- The claim was dropped: it is too heavy for a capacity that was reduced.
       SET v_code = 0, v_a = 0;
     ELSEIF NOT v_held THEN
       CALL holdfast_place_3(p_name, v_ticket, v_now, v_code, v_a, v_b, v_c);

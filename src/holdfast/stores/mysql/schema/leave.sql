@@ -1,6 +1,7 @@
--- Withdraw, release (by id), or break (by ticket, id NULL); serve those who fit then. p_after: stay
--- on for so long. p_bury: leave a tombstone for so long; when breaking, for that and the claim's
--- ttl. The answer is 1 if the claim was there, else 0.
+-- Withdraw or release a claim (by id), or break it (by ticket, id NULL); then grant the waiters
+-- that fit. p_after: microseconds for which a released hold stays. p_bury: microseconds for which a
+-- tombstone stays; a break adds the claim's ttl. The reply is 1 if the claim was there and had not
+-- expired, else 0.
 CREATE PROCEDURE IF NOT EXISTS holdfast_leave_3(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_ticket BIGINT, IN p_after BIGINT,
   IN p_bury BIGINT
@@ -83,8 +84,8 @@ body: BEGIN
   SELECT v_there;
 END
 //
--- Change the capacity of a line that isn't empty. The answer is a code, the kind and the former
--- capacity: 1; 4: it is no semaphore; 0: nobody is here.
+-- Change the capacity of a line that isn't empty. The reply is a code, the kind and the former
+-- capacity. The code is 1: changed; 4: the line is no semaphore; 0: the line is empty.
 CREATE PROCEDURE IF NOT EXISTS holdfast_resize_3(
   IN p_name VARBINARY(512), IN p_kind TINYINT, IN p_capacity INT
 )

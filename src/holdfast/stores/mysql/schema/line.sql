@@ -1,7 +1,7 @@
--- What several verbs need. Whoever calls these has the name's row locked.
+-- Procedures that several verbs use. The caller has locked the name's row.
 
--- The line of a name that is in use, compared with its claims before anybody is refused by it. Of many
--- claims only some calls look at all: eight rows a call, on the whole.
+-- Compare a name's row with its claims, before a request is refused because of that row. The more
+-- claims there are, the fewer calls compare: a call reads about eight rows on average.
 CREATE PROCEDURE IF NOT EXISTS holdfast_verify_3(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
@@ -23,7 +23,7 @@ BEGIN
   END IF;
 END
 //
--- From now on no claim of this id enters the line.
+-- Write a tombstone: until p_ends, no claim with this id enters the line.
 CREATE PROCEDURE IF NOT EXISTS holdfast_bury_3(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_now BIGINT, IN p_ends BIGINT,
   IN p_broken TINYINT
@@ -36,7 +36,7 @@ BEGIN
   UPDATE holdfast_lines SET tomb = GREATEST(tomb, p_ends) WHERE name = p_name;
 END
 //
--- Why a claim that isn't in the line is gone: 1 if it was broken, 2 if it was released. NULL: no
+-- The reason why a claim isn't in the line: 1 if it was broken, 2 if it was released. NULL: no
 -- tombstone.
 CREATE PROCEDURE IF NOT EXISTS holdfast_tomb_3(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_now BIGINT, OUT r_why TINYINT
@@ -49,10 +49,10 @@ BEGIN
     WHERE name = p_name AND id = p_id AND ends > p_now;
 END
 //
--- The line as the claims of its name say it is, without dead holders. An expiry further ahead than the
--- claim's own ttl shows that the clock was set back, or the row changed from outside, since: it is put
--- where a renewal at this moment would put it. What no row tells, a kind or a capacity that can't be,
--- the next to join brings along (kind -1).
+-- Rebuild a name's row from its claims, without expired holders. If a claim expires later than its
+-- ttl from now, the clock was set back, or the row was changed from outside: it gets the expiry of
+-- a renewal at this moment. An impossible kind or capacity becomes kind -1; the next join sets
+-- both.
 CREATE PROCEDURE IF NOT EXISTS holdfast_rebuild_3(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
@@ -73,7 +73,7 @@ BEGIN
     SET v_capacity = 1;
   END IF;
   IF v_kind IN (0, 2, 3) THEN
-    -- More hold than can: who came first stays.
+    -- The holders have more weight than the capacity: those with the lowest tickets stay.
     SELECT MIN(ticket) INTO v_full FROM (
       SELECT ticket, SUM(weight) OVER (ORDER BY ticket) AS upto FROM holdfast_claims
         WHERE name = p_name AND held) heavy WHERE upto > v_capacity;
@@ -94,21 +94,21 @@ BEGIN
     WHERE name = p_name;
 END
 //
--- Drop who is dead, and serve who fits then. A grant never touches an expiry.
+-- Remove dead claims, and grant the waiters that fit then. A grant never changes an expiry.
 CREATE PROCEDURE IF NOT EXISTS holdfast_settle_3(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_capacity, v_claims, v_waiters, v_weight INT;
   DECLARE v_used, v_first, v_low, v_head, v_ticket, v_expires, v_last, v_seats BIGINT;
   DECLARE v_kind, v_lone TINYINT;
-  -- So many are passed or served in one call; the next verb goes on.
+  -- Maximum number of waiters that one call removes or grants; the next verb continues.
   DECLARE v_steps INT DEFAULT 500;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
   SELECT capacity, used, claims, waiters, first, low, head, last, seats, kind, lone IS NOT NULL
     INTO v_capacity, v_used, v_claims, v_waiters, v_first, v_low, v_head, v_last, v_seats, v_kind,
       v_lone
     FROM holdfast_lines WHERE name = p_name;
-  -- An expiry has passed, or the row contradicts itself: the only look at all of them.
+  -- An expiry has passed, or the row contradicts itself: read all claims.
   IF (p_now >= v_first AND v_claims > 0) OR v_claims < 0 OR v_waiters < 0 OR v_waiters > v_claims
       OR v_used < v_claims - v_waiters OR (v_claims = 0 AND (v_used <> 0 OR v_waiters <> 0))
       OR (v_claims > 0 AND v_first > p_now + 86400000000) OR (v_claims > 0 AND v_lone)
@@ -145,8 +145,9 @@ BEGIN
     WHERE name = p_name;
 END
 //
--- How one who waits stands: its ticket, its place behind the head, in how many microseconds it is
--- of use to ask again: at once, if the head is dead or fits, as one call passes only so many.
+-- The state of a waiter: its ticket, its position, and the microseconds until it is useful to ask
+-- again. They are 0 if the head is dead or fits, because one call serves a limited number of
+-- waiters.
 CREATE PROCEDURE IF NOT EXISTS holdfast_place_3(
   IN p_name VARBINARY(512), IN p_ticket BIGINT, IN p_now BIGINT,
   OUT r_code TINYINT, OUT r_a BIGINT, OUT r_b BIGINT, OUT r_c BIGINT

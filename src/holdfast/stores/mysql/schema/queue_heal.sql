@@ -1,8 +1,8 @@
--- What nobody meets on the way of a job, because a row was removed or changed from outside, or the
--- clock was set back.
+-- Repairs of damage that no verb meets on the usual path of a job: a row was deleted or changed
+-- from outside, or the clock was set back.
 
--- A track, which is locked, lined up again by its jobs; what is on loan stays so. A moment further ahead
--- than what was asked for shows that the clock was set back since.
+-- Rebuild the locked row of a group, or of an ungrouped job, from its jobs; a delivery stays. A
+-- moment further ahead than the requested time shows that the clock was set back.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_heal_2(
   IN p_queue INT, IN p_grp VARBINARY(256), IN p_single BIGINT, IN p_now BIGINT
 )
@@ -17,7 +17,7 @@ BEGIN
     INTO v_stands, v_fence, v_moment, v_rest, v_former, v_retry, v_gap, v_span
     FROM holdfast_tracks WHERE queue = p_queue AND grp = p_grp AND single = p_single;
   IF v_stands = 2 AND v_fence BETWEEN 0 AND 4611686018427387904 THEN
-    -- Not by p_now: it may have been prolonged since.
+    -- By the clock, not by p_now: the lease can have been renewed since then.
     UPDATE holdfast_tracks
       SET moment = LEAST(v_moment, LEAST(86400000000, IF(v_span > 0, v_span, 86400000000))
         + TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)))
@@ -49,8 +49,9 @@ BEGIN
   END IF;
 END
 //
--- Look at some jobs of a queue that gave nothing to a take, and mend what is wrong with them: the
--- oldest ones, to which whatever stands still comes in the end, and some others. Never waits.
+-- Check some jobs of a queue from which a take got nothing, and repair what is wrong: the oldest
+-- jobs, because every stuck job becomes one of them in the end, and sometimes others. Never waits
+-- for a lock.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_mend_2(IN p_queue INT, IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN

@@ -1,7 +1,8 @@
--- Mending by hand. A list has jobs in the order of their tracks: is it a dead letter (1 byte), seq
--- (8), the bytes of the group (2), the group. What has gone elsewhere meanwhile is passed over.
+-- Requests of an administrator. A list has jobs in the order of group and seq: 1 if it is a dead
+-- letter (1 byte), seq (8), the length of the group (2), the group. A job that has left its place
+-- since then is skipped.
 
--- Try dead letters again. The answer is how many.
+-- Retry dead letters. The reply is their number.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_revive_2(
   IN p_name VARBINARY(512), IN p_list LONGBLOB
 )
@@ -60,7 +61,7 @@ BEGIN
   SELECT v_count;
 END
 //
--- Remove jobs, but none that is on loan. The answer is how many.
+-- Remove jobs, except delivered ones. The reply is their number.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_purge_2(
   IN p_name VARBINARY(512), IN p_list LONGBLOB
 )

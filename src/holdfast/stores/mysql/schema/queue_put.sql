@@ -1,8 +1,9 @@
--- Accept jobs, all or none. p_groups has the groups of them, sorted and each once: two bytes that
--- say how many it has, and those. p_list has the jobs in parts, because each look into a long text
--- copies it: the bytes of the part (4 bytes), and of each job: was its id chosen by the caller (1),
--- its delay (8), the bytes of its id and of its group (2 each) and of its payload (4), and all three.
--- The answer: of each job 1 if it is new, else 0; NULL: a later request by this lane was here before.
+-- Accept jobs, all or none. p_groups has their groups, sorted and without duplicates: the length of
+-- the group (2 bytes), and the group. p_list has the jobs in parts, because each SUBSTRING of a
+-- long text copies it: the length of the part (4 bytes), and for each job: 1 if the caller chose
+-- its id (1), its delay (8), the lengths of its id and of its group (2 each) and of its payload
+-- (4), and all three. The reply: for each job 1 if it is new, else 0. NULL: a later request of this
+-- producer came before.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_put_2(
   IN p_name VARBINARY(512), IN p_lane BINARY(16), IN p_number BIGINT, IN p_window BIGINT,
   IN p_groups LONGBLOB, IN p_list LONGBLOB
@@ -45,7 +46,7 @@ body: BEGIN
       VALUES (v_queue, v_grp, 0, 4, v_now + 3600000000)
       ON DUPLICATE KEY UPDATE changes = changes + 1;
     IF ROW_COUNT() = 1 THEN
-      -- Its row is new; or it was removed from outside, and jobs are there.
+      -- The row is new; or it was deleted from outside, and jobs are there.
       CALL holdfast_queue_heal_2(v_queue, v_grp, 0, v_now);
     END IF;
   END WHILE;
@@ -70,7 +71,7 @@ body: BEGIN
       SELECT ends, seq INTO v_ends, v_seq FROM holdfast_ids
         WHERE queue = v_queue AND id = v_id FOR UPDATE;
       IF v_ends <= v_now THEN
-        -- Plain reads: a condition with a subquery would lock what it finds.
+        -- Plain reads: a condition with a subquery would lock the rows that it finds.
         SELECT seq INTO v_there FROM holdfast_jobs WHERE queue = v_queue AND seq = v_seq;
         SELECT seq INTO v_there FROM holdfast_dead WHERE queue = v_queue AND seq = v_seq;
       END IF;

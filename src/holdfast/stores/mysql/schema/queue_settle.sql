@@ -1,5 +1,5 @@
--- Return what a take got, and let no copy of it get anything until p_bury from now. The answer is
--- how many were returned.
+-- Return the deliveries of a take, and refuse all copies of the take for p_bury microseconds. The
+-- reply is the number of returned deliveries.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_return_2(
   IN p_name VARBINARY(512), IN p_take BINARY(16), IN p_bury BIGINT
 )
@@ -39,11 +39,12 @@ BEGIN
   SELECT v_count;
 END
 //
--- Settle deliveries of one queue. p_list has them in parts, as for putting, in the order of their
--- tracks: the bytes of the group (2 bytes), the group, seq (8), the take (16), the verdict (1), the delay (8), the bytes of
--- the reason (2), the reason. p_takes has the takes: its id, for how long no copy of it may get
--- anything (8; 0 if there is none), how many of its deliveries are in the list (2), and where each
--- of them stands there (2, from 1 on). The answer: of each 1 if it was on loan by that take, else 0.
+-- Settle deliveries of one queue. p_list holds them in parts, as in put, in the order of group and
+-- seq: the length of the group (2 bytes), the group, seq (8), the take (16), the outcome (1), the
+-- delay (8), the length of the reason (2), the reason. p_takes has for each take: its id, the
+-- microseconds for which all copies of it are refused (8; 0 if there is no copy), the number of its
+-- deliveries in the list (2), and the place of each in the list (2, from 1). The reply: for each
+-- delivery 1 if it was still of that take, else 0.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_settle_2(
   IN p_name VARBINARY(512), IN p_list LONGBLOB, IN p_takes LONGBLOB
 )
@@ -115,9 +116,9 @@ BEGIN
   SELECT v_said;
 END
 //
--- Prolong leases of one queue. p_list has them in the order of their tracks: the bytes of the group
--- (2 bytes), the group, seq (8), the take (16), the ttl (8). The answer: of each its fence, or 0 if
--- it isn't on loan by that take, and a comma.
+-- Renew leases of one queue. p_list holds them in order of group and seq: the length of the group
+-- (2 bytes), the group, seq (8), the take (16), the ttl (8). The reply: for each its fence, or 0 if
+-- it is no longer of that take, and a comma.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_extend_2(
   IN p_name VARBINARY(512), IN p_list LONGBLOB
 )

@@ -1,5 +1,6 @@
--- Remove up to p_rows of each kind of what nobody needs any more: groups without jobs, of this queue
--- and of another one, and whatever is remembered and over. The answer is how many were removed.
+-- Remove records that are no longer needed, at most p_rows of each kind: groups without jobs, of
+-- this queue and of a random one, and expired takes, producers and ids. The reply is the number of
+-- removed records.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_sweep_2(IN p_name VARBINARY(512), IN p_rows INT)
 SQL SECURITY INVOKER
 BEGIN
@@ -22,7 +23,7 @@ BEGIN
   DELETE FROM holdfast_lanes WHERE minute < (v_now - 3600000000) DIV 60000000
     ORDER BY minute LIMIT p_rows;
   SET v_gone = v_gone + ROW_COUNT();
-  -- What is remembered because its job is there is looked at again in an hour.
+  -- An id whose job is still there is checked again in an hour.
   UPDATE holdfast_ids SET look = v_now + 3600000000
     WHERE look <= v_now
       AND (EXISTS (SELECT 1 FROM holdfast_jobs j

@@ -1,8 +1,8 @@
--- Where the jobs of serial queues are kept. Times are microseconds since 1970 by the server's clock.
--- Names, groups and ids are bytes, as in the tables of the lines.
+-- The tables of serial queues. Times are microseconds since 1970 by the server's clock. Names,
+-- groups and ids are bytes, as in the tables of the lines.
 
--- A row for each queue that was ever used. `starts` is when a queue with a rate may start the next
--- delivery, in nanoseconds.
+-- A row for each queue that was ever used. `starts` is the moment at which the rate allows the next
+-- delivery, in nanoseconds; a burst can come earlier.
 CREATE TABLE IF NOT EXISTS holdfast_queues (
   name VARBINARY(512) NOT NULL PRIMARY KEY,
   id INT NOT NULL AUTO_INCREMENT,
@@ -10,8 +10,8 @@ CREATE TABLE IF NOT EXISTS holdfast_queues (
   UNIQUE KEY by_id (id)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
--- How many jobs were accepted, are done, and are there without the dead letters. Several rows for a
--- queue, because everybody would wait for one.
+-- The numbers of jobs that were accepted, that are done, and that are there without the dead
+-- letters. A queue has several rows, because all sessions would wait for a single one.
 CREATE TABLE IF NOT EXISTS holdfast_counts (
   queue INT NOT NULL,
   shard INT NOT NULL,
@@ -21,16 +21,17 @@ CREATE TABLE IF NOT EXISTS holdfast_counts (
   PRIMARY KEY (queue, shard)
 ) ENGINE=InnoDB
 //
--- What runs one at a time: a group (`single` is 0), or a job of the plain lane (`grp` is empty,
--- `single` its seq). Its row's lock is what makes a verb atomic. `stands` and `moment`:
---   0, 1  due then, a group or a plain job
---   2     on loan until then, by `take`, with `fence`; what follows `owner` came with the take
---   3     held back by a dead letter, which is its first job
---   4     without jobs, and forgotten then
--- `head` is the seq of its first job, which isn't delivered before `ready`; no job of it is before
--- `rest`. `changes` is written by whoever changes what stands behind the head, because another node
--- of a Galera cluster knows of no lock. `span` is how long was asked for when `moment` was last set:
--- the lease, or the delay of a retry.
+-- A row for each sequence of jobs that run one at a time: a group (`single` is 0), or one ungrouped
+-- job (`grp` is empty, `single` is its seq). The lock on this row makes a verb atomic. `stands` and
+-- `moment`:
+--   0, 1  due at that moment, a group or an ungrouped job
+--   2     delivered until then, to `take`, with `fence`; columns after `owner` came with it
+--   3     blocked by a dead letter, which is its first job
+--   4     without jobs, removed after that moment
+-- `head` is the seq of its first job, which isn't delivered before `ready`; none of its jobs is
+-- delivered before `rest`. `changes` is written by each verb that changes jobs behind the head,
+-- because another node of a Galera cluster does not see locks. `span` is the time that was
+-- requested when `moment` was last set: the lease, or the delay of a retry.
 CREATE TABLE IF NOT EXISTS holdfast_tracks (
   queue INT NOT NULL,
   grp VARBINARY(256) NOT NULL,
@@ -55,7 +56,7 @@ CREATE TABLE IF NOT EXISTS holdfast_tracks (
   KEY by_moment (queue, stands, moment, grp, single)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
--- The table of an earlier release lacks a column. (MySQL knows no ADD COLUMN IF NOT EXISTS.)
+-- The table of an earlier release lacks a column. (MySQL has no ADD COLUMN IF NOT EXISTS.)
 SET @holdfast_sql = (SELECT IF(COUNT(*) > 0, 'DO 0',
     'ALTER TABLE holdfast_tracks ADD COLUMN span BIGINT NOT NULL DEFAULT 0')
   FROM information_schema.columns WHERE table_schema = DATABASE()
@@ -65,7 +66,7 @@ PREPARE holdfast_add FROM @holdfast_sql
 //
 EXECUTE holdfast_add
 //
--- A row for each job that is no dead letter; written once, and removed.
+-- A row for each job that isn't a dead letter. It is never updated.
 CREATE TABLE IF NOT EXISTS holdfast_jobs (
   queue INT NOT NULL,
   seq BIGINT NOT NULL AUTO_INCREMENT,
@@ -92,8 +93,8 @@ CREATE TABLE IF NOT EXISTS holdfast_dead (
   PRIMARY KEY (queue, seq)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
--- The ids that callers chose: remembered until `ends`, and as long as the job is there. `look` is
--- when the sweeping looks again.
+-- Ids that callers chose: remembered until `ends`, and while the job is there. At `look` the sweep
+-- checks an id again.
 CREATE TABLE IF NOT EXISTS holdfast_ids (
   queue INT NOT NULL,
   id VARBINARY(256) NOT NULL,
@@ -104,7 +105,7 @@ CREATE TABLE IF NOT EXISTS holdfast_ids (
   KEY by_look (look)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
--- The last request by each lane, what it was told, and the minute in which that was.
+-- The last put of each producer: its number, the reply, and the minute in which it came.
 CREATE TABLE IF NOT EXISTS holdfast_lanes (
   id BINARY(16) NOT NULL PRIMARY KEY,
   number BIGINT NOT NULL,
@@ -113,8 +114,9 @@ CREATE TABLE IF NOT EXISTS holdfast_lanes (
   KEY by_minute (minute)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
--- Takes that got something: what (of each the bytes of its group as two bytes, the group, and
--- `single` as eight), and how many of these aren't settled. With `buried` it gets nothing any more.
+-- Takes that got deliveries: the list of these (for each the length of its group as two bytes, the
+-- group, and `single` as eight), and the number of unsettled ones. With `buried` the take gets
+-- nothing more.
 CREATE TABLE IF NOT EXISTS holdfast_takes (
   id BINARY(16) NOT NULL PRIMARY KEY,
   ends BIGINT NOT NULL,

@@ -1,4 +1,4 @@
--- Take back what is on loan beyond its lease: up to 100, and none that somebody has locked.
+-- Reap deliveries whose lease has expired: at most 100, and none whose row is locked.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_reap_2(
   IN p_queue INT, IN p_now BIGINT, OUT r_gone BIGINT
 )
@@ -29,7 +29,8 @@ BEGIN
           AND moment <= p_now
         FOR UPDATE SKIP LOCKED;
     END;
-    -- Once more by the clock: it may have been prolonged since p_now, by a clock that was set back.
+    -- Compare with the clock again: the lease can have been renewed since p_now, after the clock
+    -- was set back.
     IF v_ends <= TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) THEN
       CALL holdfast_queue_end_2(p_queue, v_grp, v_single, IF(v_attempts >= v_tries, 2, 1), v_ends,
         0, CONCAT('the lease ended, as ', v_owner, ' was heard of no more'), p_now, v_gone);
@@ -38,7 +39,7 @@ BEGIN
   END WHILE;
 END
 //
--- What the deliveries of a take are that are still on loan: p_list as in the table of takes.
+-- The deliveries that a take still has: p_list as in the table of takes.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_again_2(
   IN p_name VARBINARY(512), IN p_take BINARY(16), IN p_list LONGBLOB, IN p_now BIGINT,
   OUT r_said LONGBLOB
@@ -70,11 +71,11 @@ BEGIN
   END WHILE;
 END
 //
--- Lend up to p_most jobs that are due, the longest due first, groups (0) and plain jobs (1) in turn,
--- beginning with p_lane. p_gap, p_by_take: the interval, and does it count from the take? p_step,
--- p_burst: nanoseconds between two deliveries of the queue, and by how many they may be early; p_step
--- 0: no rate. The answer: microseconds until it is of use to ask again, a blank, and of each delivery
--- seven numbers, a blank behind each, and its id, group and payload.
+-- Deliver up to p_most jobs that are due, the longest due first, groups (0) and ungrouped jobs (1)
+-- in turn, beginning with p_lane. p_gap, p_by_take: the least interval, and 1 if it counts from the
+-- take. p_step, p_burst: nanoseconds between two deliveries of the queue, and by how many they can
+-- be early; p_step 0: no rate. The reply: microseconds until it is useful to ask again, a blank,
+-- and for each delivery seven numbers, each with a blank after it, then its id, group and payload.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_take_2(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_most INT, IN p_ttl BIGINT,
   IN p_owner VARBINARY(256), IN p_gap BIGINT, IN p_by_take TINYINT, IN p_step BIGINT,
@@ -84,7 +85,7 @@ SQL SECURITY INVOKER
 body: BEGIN
   DECLARE v_queue INT;
   DECLARE v_now, v_starts, v_single, v_moment, v_busy_single, v_next, v_head, v_fence BIGINT;
-  -- How far each lane was looked through.
+  -- How far the groups and the ungrouped jobs were read.
   DECLARE v_from, v_from_other, v_after, v_after_other BIGINT DEFAULT -1;
   DECLARE v_behind, v_behind_other VARBINARY(256) DEFAULT '';
   DECLARE v_gone, v_pause BIGINT DEFAULT 0;
@@ -96,7 +97,7 @@ body: BEGIN
   DECLARE v_grp, v_busy, v_id VARBINARY(256);
   DECLARE v_list, v_one LONGBLOB;
   DECLARE v_said, v_part LONGBLOB DEFAULT '';
-  -- Where the answer becomes longer than this, it is enough.
+  -- When the reply is longer than this, no further job is added.
   DECLARE v_room INT DEFAULT LEAST(4194304, @@max_allowed_packet DIV 2);
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
@@ -119,7 +120,7 @@ body: BEGIN
     LEAVE body;
   END IF;
   CALL holdfast_queue_reap_2(v_queue, v_now, v_gone);
-  -- Further ahead than a whole burst it can't be, unless the clock was set back.
+  -- Only a clock that was set back makes it further ahead than a whole burst.
   SET v_list = '', v_starts = GREATEST(0, v_starts);
   IF p_step > 0 AND v_starts > v_now * 1000 + p_burst + p_step * p_most THEN
     SET v_starts = v_now * 1000 + p_burst + p_step;
@@ -130,8 +131,8 @@ body: BEGIN
     IF v_pause > 0 THEN LEAVE lend; END IF;
     SET v_grp = NULL, v_head = NULL, v_id = NULL;
     IF v_patient THEN
-      -- All that is due was locked: wait for the first, or a group that is put into all the time
-      -- would be passed over all the time.
+      -- All due rows were locked: wait for the first one. Otherwise a group that gets puts all the
+      -- time would be skipped all the time.
       SET v_grp = v_busy, v_single = v_busy_single, v_dry = 2;
       SELECT head, LEAST(attempts, 1000000) + 1,
             GREATEST(IF(fence < 4611686018427387904, fence + 1, 0), v_now)
@@ -162,7 +163,7 @@ body: BEGIN
           id, grp, payload)
         INTO v_id, v_one FROM holdfast_jobs WHERE queue = v_queue AND seq = v_head;
       IF v_id IS NULL THEN
-        -- Somebody has removed its row by hand.
+        -- The job's row was deleted from outside.
         CALL holdfast_queue_next_2(v_queue, v_grp, v_single, v_now);
       ELSE
         UPDATE holdfast_tracks
@@ -183,14 +184,15 @@ body: BEGIN
       IF v_grp IS NULL THEN
         SET v_dry = v_dry + 1;
       ELSE
-        -- Not from the beginning again: what was just lent is still in the index, marked as gone.
+        -- Continue behind this row: rows that were just delivered are still in the index, marked as
+        -- deleted.
         SET v_from = v_moment, v_behind = v_grp, v_after = v_single;
         IF v_head IS NULL AND v_busy IS NULL THEN
           SET v_busy = v_grp, v_busy_single = v_single;
         END IF;
       END IF;
       IF v_grp IS NULL OR (v_id IS NOT NULL AND v_dry = 0) THEN
-        -- The lanes take turns, until one of them has nothing (more).
+        -- Alternate between groups and ungrouped jobs, until one of them has nothing left.
         SET v_lane = 1 - v_lane, v_moment = v_from, v_grp = v_behind, v_single = v_after;
         SET v_from = v_from_other, v_behind = v_behind_other, v_after = v_after_other;
         SET v_from_other = v_moment, v_behind_other = v_grp, v_after_other = v_single;
@@ -210,7 +212,7 @@ body: BEGIN
     SELECT buried INTO v_buried FROM holdfast_takes WHERE id = p_id;
   END IF;
   IF v_buried IS NOT NULL THEN
-    -- A copy of this request was quicker, or its undo.
+    -- A copy of this request came first, or the request that cancels it.
     ROLLBACK;
     START TRANSACTION;
     SET v_said = '';

@@ -1,7 +1,8 @@
--- What several verbs of queues need. Whoever calls these has the track's row locked.
+-- Procedures that several verbs of queues use. The caller has locked the row of the group or of the
+-- ungrouped job.
 
--- Add to what is counted of a queue, as the last thing before the commit. Sessions have different
--- rows where possible, and so have the nodes of a Galera cluster.
+-- Add to the counts of a queue, as the last statement before the commit. Sessions use different
+-- rows where possible, and so do the nodes of a Galera cluster.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_count_2(
   IN p_queue INT, IN p_accepted BIGINT, IN p_done BIGINT, IN p_depth BIGINT
 )
@@ -17,7 +18,7 @@ BEGIN
   END IF;
 END
 //
--- Its first job has left the track: the next one is first.
+-- The first job has left the group: the next job becomes the first.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_next_2(
   IN p_queue INT, IN p_grp VARBINARY(256), IN p_single BIGINT, IN p_now BIGINT
 )
@@ -44,8 +45,8 @@ BEGIN
   END IF;
 END
 //
--- The loan is over, since p_when. p_verdict: 0 done, 1 to be tried again after p_delay, 2 a dead
--- letter, 3 as if it had not been taken. r_gone: 1 if the job has left.
+-- End a delivery, as of p_when. p_verdict: 0 done, 1 retry after p_delay, 2 dead letter, 3 as if it
+-- had not been taken. r_gone: 1 if the job is done or a dead letter.
 CREATE PROCEDURE IF NOT EXISTS holdfast_queue_end_2(
   IN p_queue INT, IN p_grp VARBINARY(256), IN p_single BIGINT, IN p_verdict TINYINT,
   IN p_when BIGINT, IN p_delay BIGINT, IN p_reason VARBINARY(1024), IN p_now BIGINT,

@@ -1,8 +1,8 @@
--- Take the duty to compute a value. The answer: a code, and what belongs to it:
---   1 fence, microseconds of the lease, 0, 0, failures     the duty is ours
---   2 0, microseconds of the lease, 0, 0, 0, ended         somebody else has it
---   3 0, microseconds of the pause, 0, 0, 0, ended, reason it failed a moment ago
---   4 version, microseconds for which it is fresh, and for which it may be served, cost, 0, 0, data
+-- Take the refresh lease of an entry. The reply: a code, and its fields:
+--   1 fence, microseconds of the lease, 0, 0, failures     the caller has the lease
+--   2 0, microseconds of the lease, 0, 0, 0, ended         another caller has the lease
+--   3 0, microseconds of the pause, 0, 0, 0, ended, reason the last computation failed
+--   4 version, microseconds for which it is fresh, and for which it can be served, cost, 0, 0, data
 CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_begin_2(
   IN p_guard VARBINARY(512), IN p_entry VARBINARY(512), IN p_id BINARY(16),
   IN p_owner VARBINARY(256), IN p_lease BIGINT, IN p_known BIGINT
@@ -32,12 +32,12 @@ BEGIN
   SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
   IF v_fence > v_now OR v_fence < 0 OR v_lease > v_now + IF(v_ttl > 0, v_ttl, 86400000000)
       OR v_pause > v_failed OR v_failures NOT BETWEEN 0 AND 1000000 THEN
-    -- The clock was set back since the duty was given, or the row changed from outside.
+    -- The clock was set back since the lease was granted, or the row was changed from outside.
     SET v_fence = IF(v_fence BETWEEN 0 AND 4611686018427387904, v_fence, 0);
     IF v_lease > v_now THEN
       SET v_lease = v_now + LEAST(IF(v_ttl > 0, v_ttl, p_lease), v_lease - v_now, 86400000000);
     END IF;
-    -- No pause outlasts the memory of the failure that it is for.
+    -- A pause ends no later than the memory of its failure.
     SET v_pause = LEAST(v_pause, v_failed);
     IF v_pause > v_now THEN
       SET v_pause = v_now
@@ -59,7 +59,7 @@ BEGIN
   SELECT version, fresh, stale, cost, stored INTO v_version, v_fresh, v_stale, v_cost, v_stored
     FROM holdfast_refresh_values WHERE guard = p_guard AND entry = p_entry;
   IF COALESCE(NULLIF(v_stored, 0), v_version) > v_now THEN
-    SET v_fresh = 0;  -- the clock was set back since, so nobody knows how old it is
+    SET v_fresh = 0;  -- the clock was set back since then, so the age is unknown
   END IF;
   IF v_id = p_id THEN
     SET v_code = 1, v_n = v_fence, v_left = v_lease - v_now;
@@ -78,7 +78,8 @@ BEGIN
     ELSE
       SET v_code = 1, v_left = p_lease,
           v_n = GREATEST(v_now, v_fence + 1, COALESCE(IF(v_version < 4611686018427387904, v_version, 0) + 1, 0));
-      -- It stays a minute longer than it must, so that fences rise though the clock is set back.
+      -- The row stays a minute longer than needed, so that fences rise even if the clock is set
+      -- back.
       UPDATE holdfast_refresh_duties
         SET id = p_id, owner = p_owner, fence = v_n, lease = v_now + p_lease, ttl = p_lease,
             failures = v_failures, reason = v_reason,
@@ -91,9 +92,9 @@ BEGIN
     v_failures, v_ended, v_data;
 END
 //
--- Renew duties. p_list has them in ascending order: the bytes of the guard (2 bytes), the guard,
--- those of the key (2), the key, the id (16), the fence (8), the lease (8). The answer: of each its
--- fence, or 0 if it is over, and a comma.
+-- Renew refresh leases. p_list holds them in ascending order: the length of the guard (2 bytes),
+-- the guard, the length of the key (2), the key, the id (16), the fence (8), the lease (8). The
+-- reply: for each its fence, or 0 if the lease has ended, and a comma.
 CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_prolong_2(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN

@@ -1,6 +1,6 @@
--- Store the value of a duty, and end it. The answer: 1 if it is stored, else 0. The id alone doesn't
--- tell the duty: a late copy of the request may have taken it again after an invalidation, under
--- another fence.
+-- Store the value of a refresh lease, and end the lease. The reply: 1 if the value is stored, else
+-- 0. The id alone does not identify the lease: after an invalidation, a late copy of the request
+-- can have taken it again, under another fence.
 CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_finish_2(
   IN p_guard VARBINARY(512), IN p_entry VARBINARY(512), IN p_id BINARY(16), IN p_fence BIGINT,
   IN p_ttl BIGINT, IN p_stale BIGINT, IN p_keep BIGINT, IN p_cost BIGINT, IN p_data LONGBLOB
@@ -38,8 +38,8 @@ BEGIN
   SELECT v_done;
 END
 //
--- End a duty without a value, and let nobody try again for p_pause; with p_bury no copy of the
--- request gets it for so long. The answer: 1 if it was ours, else 0.
+-- End a refresh lease without a value, and grant none for p_pause. With p_bury, copies of the
+-- request get no lease for that time. The reply: 1 if this id had the lease, else 0.
 CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_abandon_2(
   IN p_guard VARBINARY(512), IN p_entry VARBINARY(512), IN p_id BINARY(16), IN p_pause BIGINT,
   IN p_memory BIGINT, IN p_reason VARBINARY(1024), IN p_bury BIGINT
@@ -55,7 +55,8 @@ BEGIN
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
   START TRANSACTION;
   IF p_bury > 0 THEN
-    -- Another node of a Galera cluster may be giving it the duty: so both write the entry's row.
+    -- Another node of a Galera cluster can be granting the lease to this id: both write the entry's
+    -- row, so that they conflict.
     INSERT INTO holdfast_refresh_duties (guard, entry, ended) VALUES (p_guard, p_entry, 1)
       ON DUPLICATE KEY UPDATE ended = ended + 1;
   END IF;
@@ -86,12 +87,12 @@ BEGIN
   SELECT v_mine;
 END
 //
--- Forget values, failures and duties. p_list has the entries in ascending order: the bytes of the
--- guard (2 bytes), the guard, those of the key (2), the key. The answer: of each 1 if there was a
--- value, else 0.
+-- Remove values, failures and refresh leases. p_list has the entries in ascending order: the length
+-- of the guard (2 bytes), the guard, the length of the key (2), the key. The reply: for each 1 if
+-- there was a value, else 0.
 --
--- Each row is written, and made if it isn't there: on another node of a Galera cluster somebody may
--- have begun already, and this one not have heard of it.
+-- Each row is written, and inserted if it is missing: on another node of a Galera cluster a refresh
+-- can have begun that this node has not received yet.
 CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_invalidate_2(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN

@@ -1,5 +1,5 @@
--- Remove what is over at that moment (0: now), up to p_rows of each kind. What is locked is passed
--- over. The answer is how many entries were removed.
+-- Remove records that have ended at p_now (0: now), at most p_rows of each kind. Locked rows are
+-- skipped. The reply is the number of removed entries.
 CREATE PROCEDURE IF NOT EXISTS holdfast_refresh_sweep_2(IN p_rows INT, IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN

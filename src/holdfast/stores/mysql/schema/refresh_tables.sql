@@ -1,13 +1,13 @@
--- Where refresh guards keep their values. Times are microseconds since 1970 by the server's clock.
--- Names and keys are bytes, as in the tables of the lines.
+-- The tables of refresh guards. Times are microseconds since 1970 by the server's clock. Names and
+-- keys are bytes, as in the tables of the lines.
 
--- A row for each entry in use, which is there for as long as its value; its lock is what makes a
--- verb atomic. `id` is the secret of whoever has the duty until `lease`, NULL: nobody; `fence` is the
--- last one that was given. `failures` in a row count until `failed`; until `pause` nobody gets the
--- duty. `kept`: until when there is a value. `ended` counts the ends of duties: who waits looks at
--- it, and it is written by whoever ends one or makes sure that there is none, because another node
--- of a Galera cluster knows of no lock. All is over in the step `ends`, of 2^24 us since 1970. `ttl` is
--- what was left of the lease when it was last renewed.
+-- A row for each entry in use, which stays as long as its value; the lock on this row makes a verb
+-- atomic. `id` is the secret of the caller that has the refresh lease until `lease`, NULL: none;
+-- `fence` is the last one granted. `failures` in a row count until `failed`; until `pause` no lease
+-- is granted. `kept`: the end of the value. `ended` counts the ends of leases; waiters read it.
+-- Each verb that ends a lease, or ensures that there is none, writes it, because another node of a
+-- Galera cluster does not see locks. The row can be removed after the step `ends`, of 2^24 us since
+-- 1970. `ttl` is the length of the lease when it was last granted or renewed.
 CREATE TABLE IF NOT EXISTS holdfast_refresh_duties (
   guard VARBINARY(512) NOT NULL,
   entry VARBINARY(512) NOT NULL,
@@ -27,8 +27,8 @@ CREATE TABLE IF NOT EXISTS holdfast_refresh_duties (
   KEY by_ends (ends)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
--- The values. This is what a fresh hit reads. `version` is the fence of the duty by which it was
--- stored, `stored` when that was (0: by an earlier release).
+-- The values. A fresh hit reads only this table. `version` is the fence of the refresh lease under
+-- which the value was stored, `stored` the moment of that (0: stored by an earlier release).
 CREATE TABLE IF NOT EXISTS holdfast_refresh_values (
   guard VARBINARY(512) NOT NULL,
   entry VARBINARY(512) NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS holdfast_refresh_values (
   PRIMARY KEY (guard, entry)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
--- Tables of an earlier release lack two columns. (MySQL knows no ADD COLUMN IF NOT EXISTS.)
+-- Tables of an earlier release lack two columns. (MySQL has no ADD COLUMN IF NOT EXISTS.)
 SET @holdfast_sql = (SELECT IF(COUNT(*) > 0, 'DO 0',
     'ALTER TABLE holdfast_refresh_duties ADD COLUMN ttl BIGINT NOT NULL DEFAULT 0')
   FROM information_schema.columns WHERE table_schema = DATABASE()
@@ -61,14 +61,14 @@ PREPARE holdfast_add FROM @holdfast_sql
 //
 EXECUTE holdfast_add
 //
--- Wishes that get no duty any more, until then.
+-- Ids of requests that get no refresh lease until `ends`.
 CREATE TABLE IF NOT EXISTS holdfast_refresh_tombs (
   id BINARY(16) NOT NULL PRIMARY KEY,
   ends BIGINT NOT NULL,
   KEY by_ends (ends)
 ) ENGINE=InnoDB
 //
--- How often what happened, and until when that is remembered.
+-- The counts of a guard, remembered until `ends`.
 CREATE TABLE IF NOT EXISTS holdfast_refresh_tallies (
   guard VARBINARY(512) NOT NULL PRIMARY KEY,
   hits BIGINT NOT NULL,

@@ -1,11 +1,11 @@
--- How far the sweeping has come: one row.
+-- The last name that the sweep has reached: one row.
 CREATE TABLE IF NOT EXISTS holdfast_sweep (
   one TINYINT NOT NULL PRIMARY KEY,
   done VARBINARY(512) NOT NULL
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
--- Look at the next p_rows names, and remove those that nobody has used for p_idle microseconds. Who
--- is locked, or is being swept by another, is passed over. The answer is how many were removed.
+-- Check the next p_rows names, and remove names unused for p_idle microseconds. A locked name
+-- is skipped; while another sweep runs, nothing is done. The reply is the number of removed names.
 CREATE PROCEDURE IF NOT EXISTS holdfast_sweep_3(IN p_rows INT, IN p_idle BIGINT)
 SQL SECURITY INVOKER
 BEGIN

@@ -1,12 +1,11 @@
--- Where the lines are kept. Times are microseconds since 1970 by the server's clock, in UTC.
--- Names, owners and notes are bytes: what differs in a letter's case or in a blank at its end
--- differs.
+-- The tables of the lines. Times are microseconds since 1970 by the server's clock, in UTC. Names,
+-- owners and notes are bytes: letter case and trailing blanks count.
 
--- A row for each name; its lock is what makes a verb atomic. A claim that stands alone is in it,
--- with the ticket `last`; `lone` is its id. As soon as there are more, all are in the other table.
--- `claims` and `waiters` count the rows there, `used` is the weight of those that hold. Holders
--- have tickets from `low` on and below `head`, those who wait from `head` on. Nothing expires
--- before `first`. `tomb` is when the last tombstone ends.
+-- A row for each name; the lock on this row makes a verb atomic. A lone claim is in this row:
+-- `last` is its ticket, `lone` its id. When a second claim comes, all claims are in the other
+-- table. `claims` and `waiters` count the rows there, `used` is the weight of the holders. Holders
+-- have tickets from `low` to below `head`, waiters from `head` on. No live claim expires
+-- before `first`. `tomb` is the end of the last tombstone.
 CREATE TABLE IF NOT EXISTS holdfast_lines (
   name VARBINARY(512) NOT NULL PRIMARY KEY,
   last BIGINT NOT NULL DEFAULT 0,
@@ -48,7 +47,8 @@ CREATE TABLE IF NOT EXISTS holdfast_claims (
   KEY by_id (id)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
 //
--- Claims that must not enter (any more), until when, and whether because they were broken.
+-- Ids of claims that must not enter the line (again), until `ends`. `broken`: 1 if a break ended
+-- the claim.
 CREATE TABLE IF NOT EXISTS holdfast_tombs (
   name VARBINARY(512) NOT NULL,
   id BINARY(16) NOT NULL,

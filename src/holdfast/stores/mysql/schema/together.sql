@@ -1,9 +1,9 @@
--- Several names in one transaction. A list has, one behind the other, of each claim: the bytes of
--- its name as two bytes, the name, its id, and what the procedure wants besides. Whoever calls
--- sorts it by the names, so that no two wait for each other.
+-- Several names in one transaction. A list has for each claim: the length of its name (2 bytes),
+-- the name, its id, and the further fields of the procedure. The caller sorts the list by name, so
+-- that two calls never wait for each other.
 
--- Renew claims that are held; of each also its ttl (8 bytes). The answer: of each claim its ticket,
--- or 0 if it must be asked for alone, and a comma.
+-- Renew held claims; each also has its ttl (8 bytes). The reply: for each claim its ticket, or 0 if
+-- it needs a separate request, and a comma.
 CREATE PROCEDURE IF NOT EXISTS holdfast_renew_3(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
@@ -35,7 +35,8 @@ BEGIN
             ttl = expires - v_now
         WHERE name = v_name;
     ELSEIF v_claims > 0 AND v_first > v_now THEN
-      -- Somebody may have to be dropped, or served, besides: not here.
+      -- Here nothing has expired. Otherwise other claims have to be removed or granted, too, which
+      -- a separate request does.
       SELECT ticket, held, leaving INTO v_ticket, v_held, v_leaving
         FROM holdfast_claims FORCE INDEX (by_id) WHERE id = v_id AND name = v_name;
       IF v_ticket IS NOT NULL AND v_held AND NOT v_leaving THEN
@@ -54,8 +55,8 @@ BEGIN
   SELECT v_said;
 END
 //
--- Release claims that stand alone. The answer: of each 1 if it was there, 0 if not, or 2 if it must
--- be asked for alone, and a comma.
+-- Release lone claims. The reply: for each claim 1 if it was there, 0 if not, or 2 if it needs a
+-- separate request, and a comma.
 CREATE PROCEDURE IF NOT EXISTS holdfast_leave_all_3(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
@@ -89,10 +90,10 @@ BEGIN
   SELECT v_said;
 END
 //
--- Enter several lines if all of them are empty; of each claim also: kind (1 byte), capacity, weight
--- (4 each), ttl (8), the bytes of its owner and of its note (2 each), and both. The answer: their
--- tickets, each with a comma; NULL: somebody is here or there, or has left a tombstone, and nobody
--- entered.
+-- Enter several lines if all of them are empty. Each claim also has: kind (1 byte), capacity,
+-- weight (4 each), ttl (8), the lengths of its owner and of its note (2 each), and both. The reply:
+-- the tickets, each with a comma. NULL: a line has a claim or a tombstone or is damaged, and no
+-- line was entered.
 CREATE PROCEDURE IF NOT EXISTS holdfast_join_free_3(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
@@ -112,13 +113,13 @@ BEGIN
         v_ttl = CONV(HEX(SUBSTRING(p_list, v_at + 25, 8)), 16, 10),
         v_words = CONV(HEX(SUBSTRING(p_list, v_at + 33, 2)), 16, 10),
         v_notes = CONV(HEX(SUBSTRING(p_list, v_at + 35, 2)), 16, 10), v_last = NULL;
-    -- ABS: what can't be below 0 was changed from outside.
+    -- ABS: a count below 0 was written from outside; it must not cancel out another one.
     SELECT last, tomb, ABS(claims) + ABS(used) + ABS(waiters), lone, expires
       INTO v_last, v_tomb, v_claims, v_lone, v_expires
       FROM holdfast_lines WHERE name = v_name FOR UPDATE;
     IF v_last IS NULL THEN
       INSERT INTO holdfast_lines (name) VALUES (v_name) ON DUPLICATE KEY UPDATE name = v_name;
-      -- A row that was removed from outside has left its claims.
+      -- If the row was deleted from outside, its claims are still there.
       SELECT last, tomb, ABS(claims) + ABS(used) + ABS(waiters)
           + EXISTS (SELECT 1 FROM holdfast_claims c WHERE c.name = v_name), lone, expires
         INTO v_last, v_tomb, v_claims, v_lone, v_expires
@@ -127,7 +128,7 @@ BEGIN
     SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
     IF v_claims > 0 OR (v_lone IS NOT NULL AND v_expires > v_now) OR v_tomb > v_now
         OR v_last NOT BETWEEN 0 AND 4611686018427387904 THEN
-      -- One by one: that mends what is wrong.
+      -- Separate requests repair the damage.
       SET v_said = NULL;
       LEAVE enter;
     END IF;

@@ -81,7 +81,7 @@ class LoopPort:
         self._hearing: asyncio.Task[None] | None = None
         self._mute_until = 0.0
         self._boxes: dict[str, Box] = {}
-        #: Does the pooler keep no sessions, although pooler=session is set?
+        #: True if the pooler keeps no sessions although pooler=session is set.
         self._shared = False
         #: Number of sleeps of each claim that waits without wake-ups.
         self._naps: dict[str, int] = {}

@@ -120,7 +120,7 @@ class Wire:
         self._timer: asyncio.Handle | None = None
         self._writes = False
         self.closed = False
-        #: Is it in use by a verb that wants something new, not by one that renews or releases?
+        #: True while a verb uses it that wants something new, not one that renews or releases.
         self.plain = False
         self._cancel: Cancel | None = None
         #: True if the server did not react to the cancellation of a request.
@@ -208,7 +208,7 @@ class Wire:
             self._timer.cancel()
             self._timer = None
         if self._cancel is not None:
-            # The cancellation may still be under way, and must not meet the next request.
+            # The cancellation can still be under way, and must not meet the next request.
             self._cancel.end()
             self._cancel, unfit = None, True
         if unfit:

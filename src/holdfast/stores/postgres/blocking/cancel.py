@@ -20,7 +20,7 @@ _ENDS = (pq.PollingStatus.OK, pq.PollingStatus.FAILED)
 #: and the time limit of all attempts.
 ATTEMPT_S, AGAIN_S, TRIED_S = 5.0, 1.0, 60.0
 #: Seconds: the pause until a cancellation is sent again, and the time limit of that. It is sent
-#: again because the server drops one that arrives before its request, and such a request may wait
+#: again because the server drops one that arrives before its request, and such a request can wait
 #: without a time limit.
 RETOLD_S, TOLD_S = 0.5, 10.0
 #: Seconds between two checks for a reply.
@@ -52,7 +52,7 @@ class Cancel:
             DaemonThread(target=self._send, name="holdfast-cancel").start()
 
     def _send(self) -> None:
-        while True:  # at least once: the server may wait without a time limit
+        while True:  # at least once: the server can wait without a time limit
             try:
                 told = self._attempt(boottime() + ATTEMPT_S)
             except (psycopg.Error, OSError, ValueError):
@@ -87,7 +87,7 @@ class Cancel:
 
     @property
     def ignored(self) -> bool:
-        """Has the server failed to react in time? Then the connection is of no use."""
+        """True if the server did not react in time: then the connection is of no use."""
         now = boottime()
         if self._told:
             return now - self._told > DEAF_S

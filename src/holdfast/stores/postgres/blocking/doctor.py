@@ -73,7 +73,7 @@ class Visit:
 
     @functools.cached_property
     def kept(self) -> bool:
-        """Is a session kept for each connection?
+        """True if a session is kept for each connection.
 
         With a pooler in between: only if pooler=session is set, and a second connection has a
         separate session.
@@ -106,18 +106,18 @@ def _pooler(visit: Visit) -> Finding:
     if not visit.link.peer.pooled:
         return ok("none is in between")
     if visit.kept:
-        return ok("one is in between that keeps a session for each connection")
+        return ok("one is in between; it keeps a session for each connection")
     if visit.settings.sessions:
         return fail(
-            "pooler=session, but the pooler in between gives one session to two connections",
-            "leave out pooler=session, or set pool_mode = session there",
+            "pooler=session is set, but the pooler in between gives one session to two connections",
+            "remove pooler=session, or set pool_mode = session there",
         )
     return warn(
-        "a pooler is in between, as PgBouncer is. As far as can be seen from here it hands out "
-        "sessions for a transaction each: nobody can be woken through it, so waiters ask again, "
-        "after 20 ms at first and at last about once a second",
-        "pooler=session, if it is in session mode; else an address that leads to the server "
-        "itself, where waiting is to be short",
+        "a pooler such as PgBouncer is in between, and seems to give out a session for each "
+        "transaction: no waiter can be woken through it, so waiters poll, after 20 ms at first "
+        "and later about once a second",
+        "pooler=session, if it is in session mode; otherwise an address of the server itself, "
+        "where waits must be short",
     )
 
 
@@ -125,7 +125,7 @@ def _isolation(visit: Visit) -> Found:
     level = visit.setting("transaction_isolation")
     fixed = ", which can't be changed through a pooler" if visit.link.peer.pooled else ""
     return level != "read committed" and fail(
-        f"transactions are {level.upper()} by themselves{fixed}",
+        f"transactions are {level.upper()} by default{fixed}",
         f"ALTER ROLE {identifier(visit.user)} SET default_transaction_isolation = 'read committed'",
     )
 
@@ -137,7 +137,7 @@ def _clock(visit: Visit) -> Finding:
 
 
 def _pokes(visit: Visit) -> Finding | None:
-    """Does a message to a channel arrive?"""
+    """Test whether a message to a channel arrives."""
     if not visit.kept:
         return None
     channel = f"holdfast_doctor_{secrets.token_hex(6)}"
@@ -148,17 +148,17 @@ def _pokes(visit: Visit) -> Finding | None:
         visit.value(f"SELECT pg_notify('{channel}', 'x')")
         if ear.heard(WITHIN_S):
             return ok(f"a message arrives after {(boottime() - begun) * 1e3:.2f} ms")
-        text = "a message to ourselves did not arrive"
+        text = "a message from doctor to itself did not arrive"
     except ServerSaid as said:
-        text = f"we can't listen: {said}"
+        text = f"LISTEN failed: {said}"
     finally:
         ear.close()
-    return warn(f"{text}: waiters ask once a second", "is a proxy in between?")
+    return warn(f"{text}: waiters poll once a second", "is a proxy in between?")
 
 
 _REACH: Table[Visit] = {
     "server": lambda visit: ok(
-        f"{visit.value('SELECT version()').partition(',')[0]}, and it can be written to"
+        f"{visit.value('SELECT version()').partition(',')[0]}, and it takes writes"
     ),
     "pooler": _pooler,
     "isolation": _isolation,
@@ -172,7 +172,7 @@ _REACH: Table[Visit] = {
 
 
 def _schema(visit: Visit) -> Iterator[Finding]:
-    """Is the schema there, and may this user call its functions?"""
+    """Check that the schema exists and that this user may call its functions."""
     schema, user = visit.settings.schema, visit.user
     found = visit.rows(
         "SELECT proname, has_function_privilege(oid, 'EXECUTE') FROM pg_proc"  # noqa: S608 - checked
@@ -187,10 +187,10 @@ def _schema(visit: Visit) -> Iterator[Finding]:
     if lacking:
         spare = all(name.startswith(("queue_", "refresh_")) for name in lacking)
         grave = warn if spare else fail
-        text = f"the schema {schema} is of a version before {WHOLE}: it lacks {', '.join(lacking)}"
+        text = f"the schema {schema} is older than version {WHOLE}: it lacks {', '.join(lacking)}"
         yield grave(text, "holdfast schema postgres --apply, as its owner")
     else:
-        yield ok(f"version {WHOLE} is there, as {schema}")
+        yield ok(f"version {WHOLE} is installed, as {schema}")
     usage = visit.value(f"SELECT has_schema_privilege('{schema}', 'USAGE')") == "t"
     forbidden = [name for name in wanted if name in may and not may[name]]
     if forbidden or not usage:
@@ -203,27 +203,27 @@ def _schema(visit: Visit) -> Iterator[Finding]:
         )
     elif not lacking and not _readable(visit, VALUES):
         yield warn(
-            f"the user {user} may not read {schema}.{VALUES}, and so has no refresh guards",
+            f"the user {user} may not read {schema}.{VALUES}, so it can't use refresh guards",
             f"GRANT SELECT ON {quoted(schema)}.{VALUES} TO {identifier(user)}",
             "rights",
         )
     else:
-        yield ok(f"the user {user} may call all that is needed", "rights")
+        yield ok(f"the user {user} has all rights that holdfast needs", "rights")
 
 
 def _readable(visit: Visit, table: str) -> bool:
-    """May this user read this table of the schema?"""
+    """True if this user may read this table of the schema."""
     name = f"to_regclass('{quoted(visit.settings.schema)}.{table}')"
     return visit.value(f"SELECT has_table_privilege({name}, 'SELECT')") == "t"
 
 
 def _absent(visit: Visit, schema: str, older: bool) -> Finding:
-    what = "another version of it is there" if older else "it isn't there"
+    what = "another version is installed" if older else "it is missing"
     may = visit.value("SELECT has_database_privilege(current_database(), 'CREATE')") == "t"
     if visit.settings.create and may:
-        return ok(f"{schema}: {what}, and is made with the first use")
+        return ok(f"{schema}: {what}; the first use makes it")
     why = f"the user {visit.user} may not make it" if visit.settings.create else "create_schema=off"
-    remedy = "holdfast schema postgres --apply, as somebody who may"
+    remedy = "holdfast schema postgres --apply, as a user with that right"
     return fail(f"{schema}: {what}, and {why}", remedy)
 
 
@@ -236,14 +236,14 @@ _RIGHTS: Table[Visit] = {"schema": _schema}
 def _durability(visit: Visit) -> Finding:
     if visit.setting("fsync") == "off":
         return warn(
-            "fsync is off: when the machine crashes, what was acknowledged may be lost, and more",
+            "fsync is off: a crash of the machine can lose acknowledged changes and damage data",
             "fsync = on",
         )
     if visit.settings.relaxed:
-        text = "durable=relaxed: a crash forgets the last moments; "
+        text = "durable=relaxed: a crash loses the last changes; "
         if visit.settings.guard == "off":
-            return warn(f"{text}there is no guard", "leave out recovery=off")
-        return ok(f"{text}the guard lets holders put themselves back")
+            return warn(f"{text}recovery is off", "leave out recovery=off")
+        return ok(f"{text}then holders restore their holds")
     level = visit.setting("synchronous_commit")
     return ok(f"a crash loses nothing (synchronous_commit is {level})")
 
@@ -253,18 +253,18 @@ def _standbys(visit: Visit) -> Finding | None:
     kept = sum(state in ("sync", "quorum") for (state,) in rows)
     if not rows or kept:
         return ok(f"{len(rows)}, of which {kept} confirm each grant") if rows else None
-    text = f"{len(rows)}, none of them synchronous, and there is no guard"
+    text = f"{len(rows)}, none of them synchronous, and recovery is off"
     if visit.settings.guard != "off":
         text = (
-            f"{len(rows)}, and none is synchronous: one that is promoted may have missed the last "
-            "grants. Then nobody is let in for the time of the guard's window"
+            f"{len(rows)}, none of them synchronous: a standby that is promoted can lack the last "
+            "grants. Then nothing new is granted for the grace period"
         )
-    return warn(text, "synchronous_standby_names, if that must not be")
+    return warn(text, "synchronous_standby_names, if that must not happen")
 
 
 #: Settings that end sessions or requests of holdfast.
 _ENDING = {
-    "idle_session_timeout": "idle connections are ended, and who waits has one that is idle",
+    "idle_session_timeout": "idle connections are ended, and each waiter has an idle one",
     "statement_timeout": "a request that takes longer is ended",
     "transaction_timeout": "a request that takes longer is ended",
 }
@@ -281,11 +281,11 @@ def _timeouts(visit: Visit) -> Iterator[Finding]:
         return
     base = visit.value("SELECT current_database()")
     yield warn(
-        "idle_in_transaction_session_timeout is 0: a program that forgets a transaction keeps "
-        "all that is over from being removed, also here",
-        "set it for the role of the program that forgets, from its next session on: ALTER "
-        "ROLE, the role, SET idle_in_transaction_session_timeout = '10min'; with IN DATABASE "
-        f"{identifier(base)} before SET other databases aren't touched",
+        "idle_in_transaction_session_timeout is 0: a program that leaves a transaction open keeps "
+        "dead rows from being removed, also here",
+        "set it for the role of that program, from its next session on: ALTER ROLE, the role, SET "
+        "idle_in_transaction_session_timeout = '10min'; with IN DATABASE "
+        f"{identifier(base)} before SET it applies only to this database",
     )
 
 
@@ -296,15 +296,15 @@ def _connections(visit: Visit) -> Finding:
         " (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
         "  OR backend_type IS NULL)"
     )
-    each = f"each client takes up to {visit.settings.pool} and one to listen"
+    each = f"each client uses up to {visit.settings.pool}, and one to listen"
     text = f"{int(used):,} of {int(most):,}; {each}"
     if int(used) < FULL * int(most):
         return ok(text)
-    return warn(text, "more (max_connections), a pooler, or a smaller pool=")
+    return warn(text, "raise max_connections, use a pooler, or make pool= smaller")
 
 
 def _snapshots(visit: Visit) -> Finding:
-    """Does an old snapshot keep the server from removing dead rows?"""
+    """Check whether an old snapshot keeps the server from removing dead rows."""
     seconds = int(
         visit.value(
             "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start))::bigint, 0)"
@@ -315,8 +315,7 @@ def _snapshots(visit: Visit) -> Finding:
     if seconds <= OPEN_S:
         return ok(text)
     return warn(
-        f"{text}: until it ends, nothing that is over is removed. Requests stay quick, but "
-        "the tables grow",
+        f"{text}: until it ends, no dead row is removed. Requests stay fast, but the tables grow",
         "find it in pg_stat_activity, by xact_start",
     )
 
@@ -339,11 +338,11 @@ def _tables(visit: Visit) -> Finding | None:
 
 def _autovacuum(visit: Visit) -> Found:
     off = visit.setting("autovacuum") == "off"
-    return off and warn("it is off: what is over is never removed", "autovacuum = on")
+    return off and warn("it is off: dead rows are never removed", "autovacuum = on")
 
 
 def _lines(visit: Visit) -> Finding | None:
-    """Do lines and claims agree? Checked only if this user may read the tables."""
+    """Compare lines with their claims, if this user may read the tables."""
     if not _readable(visit, "claims"):
         return None
     schema = visit.settings.schema
@@ -360,12 +359,12 @@ def _lines(visit: Visit) -> Finding | None:
 
 
 def _notifications(visit: Visit) -> Found:
-    """Is there room for the notifications that wake waiters?"""
+    """Check the room for the notifications that wake waiters."""
     used = int(visit.value("SELECT (pg_notification_queue_usage() * 100)::int"))
     return used >= NOTIFY_FULL and warn(
-        f"{used} % of the queue of NOTIFY are used: when it is full, no grant that wakes "
-        "somebody can be committed",
-        "end the transaction that keeps it: pg_stat_activity, a session that listens",
+        f"{used} % of the queue of NOTIFY are in use: when it is full, no grant that wakes a "
+        "waiter can be committed",
+        "end the old transaction of a session that listens: see pg_stat_activity",
     )
 
 

@@ -62,11 +62,11 @@ class Link:
 
     @property
     def dead(self) -> bool:
-        """Has the connection ended?"""
+        """True if the connection has ended."""
         return self._conn.status == pq.ConnStatus.BAD
 
     def stale(self) -> bool:
-        """Has something arrived, or has the connection ended, while no request was open?"""
+        """True if data arrived or the connection ended while no request was open."""
         polling = poller()
         polling.register(self._conn.socket, READ)
         if not polling.poll(0):
@@ -78,7 +78,7 @@ class Link:
         return self.dead or bool(polling.poll(0))
 
     def answered(self) -> bool:
-        """Has something arrived for the open request, or has the connection ended?"""
+        """True if data arrived for the open request, or the connection ended."""
         looking = poller()
         try:
             looking.register(self._conn.socket, READ)
@@ -170,4 +170,4 @@ def dial(
         assert failure is not None
         raise failure from None  # an exception that the caller handles isn't its cause
     finally:
-        del failure  # it would keep itself, and after an interrupt also what was lent
+        del failure  # it would keep itself alive, and after an interrupt also the connection

@@ -44,8 +44,8 @@ MUTE_S = 1.0
 _LOOK_S = 0.005
 #: Logged once, if sessions turn out to be shared.
 SHARED = (
-    "%s: one session of the server answers two connections of ours, so the pooler in between isn't "
-    "in session mode, as pooler=session says; who waits asks again instead of being woken"
+    "%s: one session of the server answers two connections of this client, so the pooler isn't in "
+    "session mode, although pooler=session is set; waiters poll instead of being woken"
 )
 log = logging.getLogger("holdfast")
 
@@ -70,7 +70,7 @@ class ThreadPort(Makes[Link]):
         self._opening = Turn()
         self._mute_until = 0.0
         self._closed = False
-        #: Does the pooler keep no sessions, although pooler=session is set?
+        #: True if the pooler keeps no sessions although pooler=session is set.
         self._shared = False
         #: Number of sleeps of each claim that waits without wake-ups.
         self._naps: dict[str, int] = {}
@@ -128,7 +128,7 @@ class ThreadPort(Makes[Link]):
         except BaseException as wrong:
             self._broken(link, wrong, until - boottime())
         self._ear.link = link
-        if self._closed:  # meanwhile
+        if self._closed:  # while it was opened
             self._deafen()
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
@@ -195,7 +195,7 @@ class ThreadPort(Makes[Link]):
 
     def _all_in_use(self) -> StoreUnavailable:
         lost = len(self._lost) + len(self._ending)
-        why = f"; {lost} of them wait for the server to end what was given up" if lost else ""
+        why = f"; {lost} of them wait for the server to end abandoned requests" if lost else ""
         return StoreUnavailable(
             f"all {self._settings.pool} connections of this client of {self.label} are in use{why}"
             "; its option pool= allows more"
@@ -245,7 +245,7 @@ class ThreadPort(Makes[Link]):
             self._drop(link)  # the connection beyond the pool is made when it is needed
             return
         self._pool.append(link)
-        if self._closed:  # checked after the append, because another thread may close
+        if self._closed:  # checked after the append, because another thread can close
             self._drain()
         if not self._back.is_set():
             self._back.set()

@@ -41,9 +41,9 @@ SELECT pg_backend_pid(), current_setting('server_version_num'), pg_is_in_recover
 """
 #: The error if the transactions of this user are read only, but the server takes writes.
 READ_ONLY_SET = (
-    "its transactions are read only, as default_transaction_read_only is on. Some hosts turn it on "
-    "when a disk is full: make room. Else turn it off where it was set: for the user, for the "
-    "database, for the server, or in options= of the URL"
+    "its transactions are read only, because default_transaction_read_only is on. Some hosts turn "
+    "it on when a disk is full: make room. Otherwise turn it off where it was set: for the user, "
+    "for the database, for the server, or in options= of the URL"
 )
 _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
@@ -51,7 +51,8 @@ _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 class Peer(NamedTuple):
     """The server at the other end of a connection.
 
-    ``pooled``: there is a pooler in between, so no session is ours, unless pooler=session is set.
+    ``pooled``: there is a pooler in between, so this client has no session, unless pooler=session
+    is set.
     ``pid``: the process of the server that answered.
     """
 
@@ -60,12 +61,12 @@ class Peer(NamedTuple):
     pid: int
 
     def shares(self, others: Iterable[Peer]) -> bool:
-        """Does one process answer on two open connections? Then they share a session."""
+        """True if one process answers on two open connections: then they share a session."""
         return self.pooled and any(one.pid == self.pid for one in others)
 
 
 def local(conninfo: str) -> bool:
-    """Can connecting begin without a look-up of a name? A look-up may be slow."""
+    """True if connecting begins without a look-up of a name. A look-up can be slow."""
     try:
         words = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as wrong:  # libpq is older than an option
@@ -81,7 +82,7 @@ def local(conninfo: str) -> bool:
 
 
 def begin(conninfo: str) -> pq.abc.PGconn:
-    """Begin to connect. This looks up the host's name, which may be slow."""
+    """Begin to connect. This looks up the host's name, which can be slow."""
     return pq.PGconn.connect_start(conninfo.encode())
 
 
@@ -115,7 +116,7 @@ def hello(conn: pq.abc.PGconn, settings: Settings) -> Steps[Peer]:
     if int(version or 0) < OLDEST:
         raise ConfigError(f"{label} is older than PostgreSQL {OLDEST // 10_000}")
     if standby == b"t":
-        raise StoreUnavailable(f"{label} can't do that now: it is a standby, and takes nothing in")
+        raise StoreUnavailable(f"{label} can't do that now: it is a standby, and takes no writes")
     if read_only == b"on":
         raise ConfigError(f"{label} can't be used: {READ_ONLY_SET}")
     if superuser == b"on":
@@ -174,7 +175,7 @@ def listening(conn: pq.abc.PGconn, channel: str) -> Steps[None]:
 
 
 def installing(conn: pq.abc.PGconn, settings: Settings) -> Steps[None]:
-    """Make the schema, unless another client has made it meanwhile."""
+    """Make the schema, unless another client has just made it."""
     lock = f"SELECT pg_advisory_xact_lock({LOCK})"
     try:
         yield from saying(conn, f"BEGIN ISOLATION LEVEL READ COMMITTED; {lock}")

@@ -1,6 +1,6 @@
--- What the guard needs besides the verbs.
+-- The functions of recovery, in addition to the verbs.
 
--- 'mark us': which life of the server this is, and for how long nobody is let in.
+-- 'mark us': the generation of this server, and the time for which nothing is granted.
 CREATE OR REPLACE FUNCTION {schema}.look_{version}(
     p_window bigint, p_relaxed boolean, p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -16,8 +16,8 @@ BEGIN
     RETURN a.mark || ' ' || greatest(0, a.until - now_us);
 END $$;
 
--- Put back a claim that was held, on a server that has forgotten it: only as long as nobody else
--- is let in. Those who are beside it have shown that they live, or it takes their place.
+-- Put back a claim that was held, on a server that has lost it: only while recovery grants nothing
+-- new. Another holder has renewed since then, or this claim takes its place.
 CREATE OR REPLACE FUNCTION {schema}.reclaim_{version}(
     p_name bytea, p_id uuid, p_ticket bigint, p_kind text, p_capacity integer, p_weight integer,
     p_ttl bigint, p_owner bytea, p_meta bytea, p_window bigint, p_relaxed boolean,
@@ -59,8 +59,8 @@ BEGIN
         PERFORM save(l, now_us);
         RETURN 'G e';
     END IF;
-    -- Of those who were not renewed since the server came to be as it is, the one who was renewed
-    -- longest ago goes first; then who came before this claim, for it must have been released.
+    -- Holders not renewed since the grace period began go first, the oldest renewal first.
+    -- Then holders with a lesser ticket: they must have been released before this claim was held.
     begun := a.until - abs(p_window);
     SELECT coalesce(sum(o.weight), 0) INTO room FROM claims o
     WHERE o.name = p_name AND o.held AND o.ticket BETWEEN l.low AND l.high

@@ -1,15 +1,15 @@
--- What the verbs share. None of this is called from outside: see the end of verbs.sql.
+-- Helpers that the verbs share. Clients cannot call them: see rights.sql.
 
 CREATE OR REPLACE FUNCTION {schema}.clock() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 $$;
 
--- The row of a name, locked. What is read after this sees all that was done before, as every
--- statement of a volatile function has a snapshot of its own under READ COMMITTED.
+-- Return the row of a name, locked. Reads after this see all earlier changes, because under READ
+-- COMMITTED each statement of a volatile function has a new snapshot.
 --
--- A new row is made under a lock for its name, because the index can't tell that a name is there
--- under another gen. What the row says is derived from the claims; where it contradicts itself, or
--- was removed from outside, it is derived again.
+-- A new row is made under a lock for its name, because the index cannot find the name under another
+-- gen. The row is derived from the claims; if it contradicts itself, or was removed from outside,
+-- it is derived again.
 CREATE OR REPLACE FUNCTION {schema}.locked(p_name bytea, p_make boolean)
 RETURNS {schema}.lines LANGUAGE plpgsql AS $$
 DECLARE
@@ -34,8 +34,8 @@ BEGIN
         END IF;
     ELSIF least(l.last, l.changes) < 0 OR greatest(l.last, l.changes) > {clock_max} THEN
         RETURN rebuilt(l, clock());
-    -- Each part of an expression costs time in each transaction, so there are few, and those of
-    -- holders and of waiters aren't asked for where there are none.
+    -- Each part of an expression costs time in each transaction. So there are few of them, and the
+    -- fields of holders and of waiters are not checked where there are none.
     ELSIF l.holders = 0 THEN
         IF l.used <> 0 OR l.high <> 0 OR least(l.first, l.low) < {never} THEN
             RETURN rebuilt(l, clock());
@@ -48,7 +48,7 @@ BEGIN
             RETURN rebuilt(l, clock());
         END IF;
         IF l.holders = 0 THEN
-            RETURN l;  -- whoever finds nobody there writes the rest
+            RETURN l;  -- the next claim that enters the line sets the other fields
         END IF;
     ELSIF l.head = {never} OR l.waiters NOT BETWEEN 0 AND {waiters_max} THEN
         RETURN rebuilt(l, clock());
@@ -60,14 +60,14 @@ BEGIN
     RETURN l;
 END $$;
 
--- A renewal takes no lock of the line, so it may come between the moment that a verb has read from
--- the clock and the look at the claim: an expiry is compared with the clock once more wherever the claim
--- could lose by it. Else a clock that is set back in between ends what was just renewed.
+-- A renewal takes no lock of the line, so it can come after a verb read the clock and before the
+-- verb reads the claim. Wherever a claim could end, its expiry is compared with the clock again.
+-- Otherwise, if the clock is set back in between, a claim ends that was just renewed.
 
--- The line as the claims of its name say it is. An expiry further ahead than the claim's own ttl
--- shows that the clock was set back, or the row changed, since: it is put where a renewal at this
--- moment would put it. What no row tells (a kind and a capacity that can't be) the next to join
--- brings along.
+-- Derive the row of a line from the claims of its name. An expiry further ahead than the ttl of its
+-- claim shows that the clock was set back, or that the row was changed: it becomes the expiry of a
+-- renewal at this moment. No row contains a replacement for an invalid kind or capacity: the next
+-- claim that enters the line brings them.
 CREATE OR REPLACE FUNCTION {schema}.rebuilt(l {schema}.lines, p_now bigint)
 RETURNS {schema}.lines LANGUAGE plpgsql AS $$
 DECLARE
@@ -84,7 +84,7 @@ BEGIN
         l.capacity := 1;
     END IF;
     IF l.kind NOT IN ('', 'semaphore') THEN
-        -- More hold than can: who came first stays.
+        -- More holders than the capacity allows: the earliest ones stay.
         UPDATE claims SET held = false WHERE name = l.name AND ticket IN (
             SELECT o.ticket FROM (
                 SELECT c.ticket, sum(c.weight) OVER (ORDER BY c.ticket) AS upto FROM claims c
@@ -113,20 +113,20 @@ BEGIN
     l.seats := n.seats;
     l.last := greatest(n.last, CASE WHEN l.last BETWEEN 0 AND {clock_max} THEN l.last ELSE 0 END);
     IF l.changes < 0 OR l.changes > {clock_max} THEN
-        -- Greater than any gen that this name has had, as old versions stand before it.
+        -- Greater than every earlier gen of this name, or a search passes all old versions first.
         l.changes := (p_now / 1000) * 32;
     END IF;
     RETURN l;
 END $$;
 
--- The longest lease that a claim with this ttl can have just now: a grant keeps the expiry that
--- the claim had as a waiter.
+-- The longest lease that a claim with this ttl can have at this moment: a grant keeps the expiry
+-- that the claim had as a waiter.
 CREATE OR REPLACE FUNCTION {schema}.lease(p_ttl bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT greatest({patience_us}, least(p_ttl, {ttl_max_us}))
 $$;
 
--- The line of a name that is in use, compared with its claims before anybody is refused by it. Of
--- many holders only some calls look at all: four rows a call, on the whole.
+-- Compare the line of a name in use with its claims, before a client is refused by it. With many
+-- holders only some calls compare: on average a call reads four rows.
 CREATE OR REPLACE FUNCTION {schema}.verified(
     l {schema}.lines, p_now bigint, p_window bigint, p_self uuid)
 RETURNS {schema}.lines LANGUAGE plpgsql AS $$
@@ -146,7 +146,7 @@ BEGIN
     RETURN settled(rebuilt(l, p_now), p_now, p_window, p_self);
 END $$;
 
--- True, so that it can be called without a query of its own.
+-- Write the row of a line. It returns true, so that an assignment can call it without a query.
 CREATE OR REPLACE FUNCTION {schema}.save(l {schema}.lines, p_now bigint)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -160,17 +160,17 @@ BEGIN
     RETURN true;
 END $$;
 
--- Which history this server is part of: another one after every promotion.
+-- The timeline of this server: every promotion starts a new one.
 CREATE OR REPLACE FUNCTION {schema}.timeline() RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
 $$;
 
--- Until when nobody is let in (0, or a time in the past: somebody is), because what was
--- acknowledged may be lost, and those who hold may have to say so first.
+-- Return the row of `alive`. Nothing is granted until its `until` (0, or a time in the past:
+-- claims are granted), because acknowledged claims can be lost and their holders must renew first.
 --
 -- The mark of a living server is absent after a crash, a promotion, or the start of a copy; `home`
--- tells a mark that was restored from a dump. After a crash alone nothing is lost, but a started
--- copy of a live data directory looks the same: the strict guard (p_window < 0) takes both for it.
+-- shows a mark that was restored from a dump. A crash alone loses nothing, but the start of a copy
+-- of a live data directory looks the same: strict recovery (p_window < 0) treats both as a copy.
 CREATE OR REPLACE FUNCTION {schema}.gate(p_now bigint, p_window bigint, p_relaxed boolean)
 RETURNS {schema}.alive LANGUAGE plpgsql AS $$
 DECLARE
@@ -180,7 +180,7 @@ DECLARE
 BEGIN
     SELECT * INTO a FROM alive WHERE home = tableoid;
     IF a.mark IS NOT NULL AND (a.relaxed OR NOT p_relaxed) THEN
-        -- A window further ahead than any can be: the clock was set back.
+        -- Further ahead than any grace period can be: the clock was set back.
         IF a.until > p_now THEN
             IF a.until > p_now + {window_max_us} THEN
                 a.until := p_now + abs(p_window);
@@ -210,13 +210,13 @@ BEGIN
         a.relaxed := true;
         UPDATE alive SET relaxed = true;
         UPDATE guard SET relaxed = true;
-        -- This one must be on the disk before anything that need not be.
+        -- This commit must be on disk before a commit that does not wait for the disk.
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     RETURN a;
 END $$;
 
--- How long what is done here may be lost: durable unless asked otherwise.
+-- Make the commit durable before the reply, unless p_relaxed.
 CREATE OR REPLACE FUNCTION {schema}.commits(p_relaxed boolean)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -234,14 +234,14 @@ BEGIN
     ON CONFLICT (id) DO UPDATE SET until = excluded.until, broken = excluded.broken;
 END $$;
 
--- 'G b' if it was broken, 'G r' if it was released, else 'G e'.
+-- Why a claim is gone: 'G b' if it was broken, 'G r' if it was released, else 'G e'.
 CREATE OR REPLACE FUNCTION {schema}.gone(p_id uuid, p_now bigint)
 RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT coalesce((SELECT CASE WHEN broken THEN 'G b' ELSE 'G r' END
         FROM tombs WHERE id = p_id AND until > p_now), 'G e')
 $$;
 
--- Microseconds until asking again can be of use.
+-- Microseconds after which asking again can be useful.
 CREATE OR REPLACE FUNCTION {schema}.retry(l {schema}.lines, p_now bigint)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT greatest(0, least({ask_again_us}, l.first - p_now,
@@ -262,7 +262,7 @@ BEGIN
         RETURN l;
     END IF;
     IF c.ticket < l.low OR c.ticket > l.high THEN
-        RETURN rebuilt(l, clock());  -- it was changed from outside, and may not have been counted
+        RETURN rebuilt(l, clock());  -- it was changed from outside, and is perhaps not counted
     END IF;
     IF l.holders = 1 AND c.weight = l.used THEN
         l.holders := 0;
@@ -274,7 +274,7 @@ BEGIN
     END IF;
     l.holders := l.holders - 1;
     l.used := l.used - greatest(0, least(c.weight, l.used));
-    IF l.holders < 1 OR l.used < l.holders THEN  -- each weighs 1 at least
+    IF l.holders < 1 OR l.used < l.holders THEN  -- each weighs at least 1
         IF l.holders <> 0 OR l.used <> 0 THEN
             RETURN rebuilt(l, clock());
         END IF;
@@ -305,9 +305,9 @@ BEGIN
     RETURN l;
 END $$;
 
--- Drop who is dead, and serve who fits then: a grant never touches an expiry. `p_self` is not
--- told, as it is the one who asks. In one call so many are passed, or served, at most; the next
--- verb goes on.
+-- Remove expired claims, and grant the next waiters that fit; a grant never changes an expiry.
+-- `p_self` gets no wake-up, because it is the caller. One call handles at most `steps` waiters and
+-- grants at most `grants` of them; the next verb continues.
 CREATE OR REPLACE FUNCTION {schema}.settled(
     l {schema}.lines, p_now bigint, p_window bigint, p_self uuid)
 RETURNS {schema}.lines LANGUAGE plpgsql AS $$
@@ -318,7 +318,7 @@ DECLARE
     grants integer := 100;
 BEGIN
     IF p_now >= l.first THEN
-        -- One that weighs less than 1 was changed from outside, and would make room for two.
+        -- A claim that weighs less than 1 was changed from outside, and would make room for two.
         DELETE FROM claims
         WHERE name = l.name AND ticket >= l.low AND ticket <= l.high AND held
             AND (weight < 1 OR expires <= p_now AND expires <= clock());
@@ -372,7 +372,8 @@ BEGIN
     RETURN l;
 END $$;
 
--- A few lines that nobody used for more than an hour go, and who died there. Never waits.
+-- Remove a few lines that were unused for more than an hour, and expired claims there. Locked lines
+-- are skipped.
 CREATE OR REPLACE FUNCTION {schema}.tidy(p_now bigint, p_window bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

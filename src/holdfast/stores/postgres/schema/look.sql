@@ -1,6 +1,6 @@
--- To change a line as a whole, and to look at lines.
+-- Changing the capacity of a line, and inspecting lines.
 
--- 'C capacity': the former one; 'M capacity kind': it is no semaphore; NULL: nobody is here.
+-- 'C capacity': the former one; 'M capacity kind': it is no semaphore; NULL: the line is empty.
 CREATE OR REPLACE FUNCTION {schema}.resize_{version}(
     p_name bytea, p_capacity integer, p_window bigint, p_relaxed boolean,
     p_within integer DEFAULT 0)
@@ -33,7 +33,7 @@ BEGIN
         ELSE 'C ' || before END;
 END $$;
 
--- The claims that are alive of the names from p_from to before p_to (NULL: to the end). Texts are
+-- The live claims of the names from p_from up to, but without, p_to (NULL: to the end). Texts are
 -- hexadecimal.
 CREATE OR REPLACE FUNCTION {schema}.inspect_{version}(p_from bytea, p_to bytea)
 RETURNS TABLE (name text, kind text, capacity integer, held boolean, ticket bigint,

@@ -1,5 +1,6 @@
--- The functions work with the rights of whoever makes the schema. So nothing in it may belong to
--- somebody who could add a trigger, or replace a function: that would run with these rights.
+-- The functions run with the rights of the role that makes the schema. A role that owns an object
+-- in it could add a trigger or replace a function, which would run with these rights: so only
+-- trusted roles may own one.
 DO $$
 DECLARE
     odd text;
@@ -20,7 +21,7 @@ BEGIN
             FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
             WHERE c.relnamespace IN (SELECT oid FROM ours) AND NOT t.tgisinternal
     ), whose AS (
-        -- pg_database_owner is whoever owns the database.
+        -- pg_database_owner means the owner of the database.
         SELECT o.what, CASE WHEN r.rolname = 'pg_database_owner' THEN pg_get_userbyid(d.datdba)
             ELSE coalesce(r.rolname, 'everybody') END AS name
         FROM owned o LEFT JOIN pg_roles r ON r.oid = o.owner, pg_database d

@@ -1,7 +1,7 @@
--- What the verbs of queues share. None of this is called from outside.
+-- Helpers that the verbs of queues share. Clients cannot call them.
 --
--- The order in which rows are locked: a loan, known ids, groups (ascending), the queue's bell. Who
--- might come otherwise skips what is locked.
+-- Rows are locked in this order: a delivery, known ids, groups (ascending), the queue's bell. Code
+-- that needs another order skips locked rows.
 
 CREATE OR REPLACE FUNCTION {schema}.queue_begin(p_relaxed boolean)
 RETURNS bigint LANGUAGE plpgsql AS $$
@@ -13,20 +13,21 @@ BEGIN
     RETURN clock();
 END $$;
 
--- The lock of a lane or of a take: a copy of a request waits until the first one is over.
+-- The lock of a producer or of a take: a copy of a request waits until the first one has ended.
 CREATE OR REPLACE FUNCTION {schema}.queue_alone(p_id uuid)
 RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT pg_advisory_xact_lock(hashtextextended(p_id::text, 7236144))
 $$;
 
--- The key of a queue's bell. Whoever lines up a track holds it, shared, until its commit; whoever
--- goes to sleep takes it alone. So nobody goes to sleep beside a job that is just being put.
+-- The key of a queue's bell. A transaction that makes a job ready locks it, shared, until its
+-- commit; a take that begins to wait locks it alone. So no take begins to wait while a job is being
+-- put.
 CREATE OR REPLACE FUNCTION {schema}.queue_bell(p_queue bytea)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT hashtextextended(encode(p_queue, 'hex'), 7236145)
 $$;
 
--- Wake so many of those who wait, those first who came last.
+-- Wake at most `p_many` waiting takes, the latest first.
 CREATE OR REPLACE FUNCTION {schema}.queue_ring(p_queue bytea, p_many bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -47,8 +48,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- The row of a group, locked, and made if it isn't there. With `p_wait` false: NULL if somebody
--- else has locked it.
+-- Return the row of a group, locked. With `p_wait` it is made if it is missing; without, the result
+-- is NULL if it is missing or another transaction has locked it.
 CREATE OR REPLACE FUNCTION {schema}.queue_group(p_queue bytea, p_grp bytea, p_wait boolean)
 RETURNS {schema}.groups LANGUAGE plpgsql AS $$
 DECLARE
@@ -111,7 +112,7 @@ BEGIN
     END IF;
 END $$;
 
--- A job is over, and its row is gone: its id is remembered for the rest of its window.
+-- A job has ended, and its row is deleted: its id is remembered for the rest of its dedup window.
 CREATE OR REPLACE FUNCTION {schema}.queue_forget(j {schema}.jobs, p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -122,7 +123,8 @@ BEGIN
     END IF;
 END $$;
 
--- When a job is due whose delay was counted by a clock that was set back since: it keeps its delay.
+-- Give a job its delay again, because the clock that counted it was set back. Returns when it is
+-- due.
 CREATE OR REPLACE FUNCTION {schema}.queue_again(j {schema}.jobs, p_now bigint)
 RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
@@ -133,14 +135,14 @@ BEGIN
     RETURN j.not_before;
 END $$;
 
--- A group whose rows contradict each other, lined up again by its jobs and its loan: is it due at
--- once, or soon?
+-- Repair a group with contradicting rows: line it up by its jobs and its delivery. True: it is due
+-- now or soon.
 CREATE OR REPLACE FUNCTION {schema}.queue_healed(g {schema}.groups, p_now bigint)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     since_us bigint;
 BEGIN
-    -- Waits for a take that has its row just now, and sees its loan then.
+    -- Waits for a take that is deleting this row, and then sees the delivery of that take.
     DELETE FROM ready WHERE queue = g.queue AND lane = 0 AND grp = g.grp;
     SELECT seq INTO g.head FROM loans WHERE queue = g.queue AND grp = g.grp LIMIT 1;
     IF FOUND THEN
@@ -149,12 +151,12 @@ BEGIN
         RETURN false;
     END IF;
     g.last := CASE WHEN g.last BETWEEN 0 AND {clock_max} THEN g.last ELSE 0 END;
-    -- The last fence is a moment of the same clock: one that is to come shows that it was set back,
-    -- and how long after that the group was to rest.
+    -- The last fence is a time of the same clock. A future one shows that the clock was set back,
+    -- and how long after that time the group had to pause.
     IF g.last > p_now AND g.due > g.last THEN
         g.due := p_now + (g.due - g.last);
     ELSIF g.last > p_now AND g.due > p_now THEN
-        -- It was set back again, after the rest had been given in that clock: as the first job was.
+        -- The clock was set back again after `due` was set. The first job has a time of that clock.
         SELECT CASE WHEN stamped = 0 THEN accepted ELSE stamped END INTO since_us FROM jobs
         WHERE queue = g.queue AND grp <= g.grp AND (grp, seq) > (g.grp, 0)
             AND grp <> '' AND NOT aside
@@ -168,15 +170,15 @@ BEGIN
     RETURN queue_line_up(g, 0, p_now);
 END $$;
 
--- Give a group its place by its first job, and save it: is it due at once, or soon? The group isn't
--- on loan, and doesn't stand in `ready`.
+-- Give a group the place of its first job, and save it. True: it is due now or soon. The group has
+-- no delivery, and is not in `ready`.
 CREATE OR REPLACE FUNCTION {schema}.queue_line_up(
     g {schema}.groups, p_after bigint, p_now bigint)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     j jobs;
 BEGIN
-    -- Ordered so that there is no way but the index of groups, and never past the end of this one.
+    -- This order leaves the planner only the index of groups, and never reads past this group.
     SELECT * INTO j FROM jobs
     WHERE queue = g.queue AND grp <= g.grp AND (grp, seq) > (g.grp, p_after)
         AND grp <> '' AND NOT aside
@@ -195,8 +197,8 @@ BEGIN
     RETURN g.place > 0 AND g.place < p_now + {ask_again_us};
 END $$;
 
--- A loan is over since p_when, and its row is gone: what becomes of its job, and of its group,
--- which is locked. Is a track due by that, at once or soon?
+-- A delivery ended at p_when, and its row is deleted: update its job, and its group, which is
+-- locked. True: a job is due because of this, now or soon.
 CREATE OR REPLACE FUNCTION {schema}.queue_ended(
     l {schema}.loans, g {schema}.groups, p_verdict text, p_when bigint, p_delay bigint,
     p_reason bytea, p_now bigint)
@@ -230,14 +232,14 @@ BEGIN
         RETURN NOT goes AND at_us < p_now + {ask_again_us};
     END IF;
     g.last := l.fence;
-    -- A moment that is to come was given by a clock that was set back since.
+    -- A future time was issued by a clock that was set back since.
     g.due := greatest(CASE WHEN l.fence > p_now THEN least(g.due, p_now) ELSE g.due END,
         CASE WHEN l.from_take THEN least(l.taken, p_now) ELSE p_when END + l.min_interval);
     RETURN queue_line_up(g, CASE WHEN goes THEN l.seq ELSE l.seq - 1 END, p_now);
 END $$;
 
--- Take back what is on loan beyond its lease. Looks from p_from on, and answers from when on
--- somebody has to look after this.
+-- Recover deliveries whose lease has ended, searching from p_from on. Returns the moment from which
+-- the next search has to start.
 CREATE OR REPLACE FUNCTION {schema}.queue_reap(p_queue bytea, p_from bigint, p_now bigint)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -247,7 +249,7 @@ DECLARE
     left_us bigint := p_now;
     steps integer := 0;
 BEGIN
-    -- Once more by the clock: a loan may have been prolonged since p_now, by a clock that was set back.
+    -- Compare with the clock again: a lease can be renewed after p_now, with the clock set back.
     FOR l IN SELECT * FROM loans WHERE queue = p_queue AND expires >= p_from AND expires <= p_now
             AND expires <= clock()
             ORDER BY queue, expires LIMIT 100 FOR UPDATE SKIP LOCKED LOOP
@@ -273,7 +275,7 @@ BEGIN
     RETURN left_us;
 END $$;
 
--- What is over and was remembered for a while goes, so much of it at once. Never waits.
+-- Remove a limited number of records that are no longer needed; locked ones are skipped.
 CREATE OR REPLACE FUNCTION {schema}.queue_tidy(p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -300,7 +302,7 @@ BEGIN
             removed = queues.removed + excluded.removed, hour = hour_now;
         DELETE FROM counts WHERE queue = c.queue AND session = c.session AND gen = c.gen;
     END LOOP;
-    -- A queue that was empty and unused for a day is forgotten.
+    -- Forget a queue that was empty and unused for a day.
     DELETE FROM queues q WHERE q.hour < hour_now - 24
         AND NOT EXISTS (SELECT FROM counts o WHERE o.queue = q.queue)
         AND NOT EXISTS (SELECT FROM jobs j WHERE j.queue = q.queue);

@@ -1,6 +1,6 @@
--- Looking at queues, and mending them by hand.
+-- Inspecting queues, and reviving and purging jobs.
 
--- Every job, and how it stands now: `due` is when nothing but its group holds it back.
+-- Every job with its state. From `due` on, only its group can hold it back.
 CREATE OR REPLACE VIEW {schema}.standing AS
 SELECT j.queue, j.seq, j.grp, j.id, j.payload, j.accepted, j.attempts, j.reason, j.dead,
     l.take, l.attempt, l.expires, l.owner,
@@ -11,7 +11,7 @@ LEFT JOIN LATERAL (
     SELECT o.head, o.due FROM {schema}.groups o WHERE o.queue = j.queue AND o.grp = j.grp
     ORDER BY o.gen DESC LIMIT 1) g ON j.grp <> '';
 
--- Up to so many jobs of a queue, in the order of acceptance. Texts are hexadecimal.
+-- At most `p_most` jobs of a queue, in order of acceptance. Texts are hexadecimal.
 CREATE OR REPLACE FUNCTION {schema}.queue_jobs_{queue_version}(
     p_queue bytea, p_state text, p_grp bytea, p_most integer)
 RETURNS TABLE (id text, grp text, state text, payload text, attempts integer, age bigint,
@@ -52,14 +52,14 @@ BEGIN
         CASE WHEN s.dead OR s.take IS NOT NULL THEN 0 ELSE greatest(0, s.due - now_us) END,
         greatest(0, coalesce(s.expires, now_us) - now_us),
         encode(coalesce(s.owner, ''), 'hex'), encode(s.reason, 'hex')
-    -- One by one: a join, or `= ANY`, may go through the whole queue to have them in order.
+    -- One by one: a join, or `= ANY`, can read the whole queue to get them in order.
     FROM unnest(these) t(seq), LATERAL (
         SELECT * FROM standing o WHERE o.queue = p_queue AND o.seq = t.seq LIMIT 1) s
     ORDER BY t.seq;
 END $$;
 
--- The queues whose names are from p_from to before p_to (NULL: to the end). The jobs that are there
--- aren't counted one by one: that would take long where there are many.
+-- The queues whose names are from p_from up to, but without, p_to (NULL: to the end). Waiting jobs
+-- are not counted one by one, because that takes long: their number is computed.
 CREATE OR REPLACE FUNCTION {schema}.queue_survey_{queue_version}(p_from bytea, p_to bytea)
 RETURNS TABLE (name text, waiting bigint, taken bigint, dead bigint, groups bigint, oldest bigint,
     accepted bigint, done bigint)
@@ -94,8 +94,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Try dead letters again, up to 1,000: these, or all; how many. One that blocks its group goes on
--- where it stands, another one at the end of its group.
+-- Revive at most 1,000 dead letters: the given ones, or all; their number. A dead letter that
+-- blocks its group keeps its place, another one goes to the end of its group.
 CREATE OR REPLACE FUNCTION {schema}.queue_revive_{queue_version}(
     p_queue bytea, p_ids bytea[], p_relaxed boolean, p_within integer DEFAULT 0)
 RETURNS integer LANGUAGE plpgsql AS $$
@@ -123,7 +123,7 @@ BEGIN
             stamped = now_us,
             seq = CASE WHEN grp <> '' AND aside THEN nextval('queue_seq') ELSE seq END
         WHERE queue = p_queue AND seq = j.seq AND dead RETURNING * INTO j;
-        CONTINUE WHEN j.seq IS NULL;  -- somebody else was first
+        CONTINUE WHEN j.seq IS NULL;  -- another client was first
         revived := revived + 1;
         IF j.grp = '' THEN
             INSERT INTO ready (queue, lane, place, seq, grp, last)
@@ -137,8 +137,8 @@ BEGIN
     RETURN revived;
 END $$;
 
--- Remove up to so many jobs that stand so, or of these, the oldest first; how many. What is on
--- loan, or is just being taken, stays.
+-- Remove at most `p_most` jobs of a state, or the given ones, the oldest first; their number. A job
+-- that is delivered, or is being taken, stays.
 CREATE OR REPLACE FUNCTION {schema}.queue_purge_{queue_version}(
     p_queue bytea, p_state text, p_ids bytea[], p_most integer, p_relaxed boolean,
     p_within integer DEFAULT 0)
@@ -171,7 +171,7 @@ BEGIN
         SELECT * INTO j FROM jobs WHERE queue = p_queue AND seq = one.seq FOR UPDATE;
         CONTINUE WHEN j.seq IS NULL;
         first := NOT j.aside AND (j.grp = '' OR g.head = j.seq);
-        -- Who takes it has locked, or removed, its row in `ready`.
+        -- A take that is picking it has locked, or removed, its row in `ready`.
         IF first AND NOT j.dead THEN
             WITH mine AS MATERIALIZED (
                 SELECT r.* FROM ready r WHERE r.queue = p_queue AND r.seq = j.seq

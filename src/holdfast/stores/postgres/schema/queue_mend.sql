@@ -1,8 +1,8 @@
--- What nobody meets on the way of a job, because a row was removed or changed from outside, or the
--- clock was set back.
+-- Repairs for jobs that no other verb reaches, because a row was removed or changed from outside,
+-- or the clock was set back.
 
--- Is nothing there that will lead to this job: no place in `ready`, no loan, no dead letter before it?
--- One statement, because one has one snapshot: by that, a job is in one place at any moment.
+-- True if nothing leads to this job: no place in `ready`, no delivery, no dead letter before it. It
+-- is one statement, because that has one snapshot, in which each job is in one place.
 CREATE OR REPLACE FUNCTION {schema}.queue_stalled(j {schema}.jobs)
 RETURNS boolean LANGUAGE sql VOLATILE AS $$
     SELECT NOT j.dead
@@ -20,9 +20,9 @@ RETURNS boolean LANGUAGE sql VOLATILE AS $$
             WHERE j.grp <> '' AND (h.dead OR r.seq IS NOT NULL))
 $$;
 
--- Look at some jobs of a queue that gave nothing to a take, and mend what is wrong with them: the
--- oldest ones, to which whatever stands still comes in the end, and some others. How many tracks are
--- due by that. Whoever is looking already does it alone.
+-- After a take without success: check some jobs of the queue, and repair them. It checks the oldest
+-- ones, because each job that is stuck becomes one of them, and some others. Returns how many
+-- groups and ungrouped jobs are due because of this. If another session does this now: 0.
 CREATE OR REPLACE FUNCTION {schema}.queue_mend(p_queue bytea, p_now bigint)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -46,7 +46,7 @@ BEGIN
             ORDER BY o.queue, o.seq LIMIT 100 LOOP
         IF j.stamped > p_now OR j.stamped = 0 AND j.accepted > p_now
                 OR j.not_before > p_now + {delay_max_us} THEN
-            -- The clock was set back: where it stands is wrong, unless it is on loan.
+            -- The clock was set back: its place is wrong, unless it is delivered.
             CONTINUE WHEN EXISTS (SELECT FROM loans l WHERE l.queue = p_queue AND l.seq = j.seq);
             IF j.grp = '' THEN
                 WITH mine AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- Who may call what of the queues, as for the verbs of locks. Looking, and mending by hand, go along
--- the order of acceptance; only counting may read whole tables.
+-- The rights on the functions of queues, as for the verbs of locks. Listing, reviving and purging
+-- read jobs in order of acceptance; only counting reads whole tables.
 REVOKE ALL ON {schema}.standing FROM PUBLIC;
 
 DO $$

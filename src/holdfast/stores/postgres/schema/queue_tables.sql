@@ -1,29 +1,29 @@
 -- The tables of serial queues. Times are microseconds since 1970 by the server's clock.
 --
--- What runs one at a time is a track: a group, or one job of the plain lane (lane 1). A track
--- stands in `ready` at the moment at which it becomes due, or in `loans` while a worker has its
--- first job, or in neither of them.
+-- The unit of `ready` and `loans` is a group, or a single ungrouped job (`lane` 1). It is in
+-- `ready`, with the moment at which it becomes due, or in `loans` while a worker has its first job,
+-- or in neither.
 --
--- No statement on the way of a job begins at the least key of an index: what an old snapshot keeps
--- would be walked through each time. Clients say from which moment on there can be anything.
+-- No statement on the path of a job starts at the least key of an index: each time it would pass
+-- all row versions that an old snapshot keeps. Clients send the moment from which to search.
 
 CREATE SEQUENCE IF NOT EXISTS {schema}.queue_seq;
 
--- Every job that isn't over, in the order of acceptance.
+-- The jobs and the dead letters, in order of acceptance.
 CREATE TABLE IF NOT EXISTS {schema}.jobs (
     queue bytea NOT NULL,
     seq bigint NOT NULL,
-    -- '' in the plain lane.
+    -- '' for an ungrouped job.
     grp bytea NOT NULL,
     id bytea NOT NULL,
-    -- The caller chose the id: until when it is remembered; 0: the client made it.
+    -- If the caller chose the id: the end of its dedup window; 0: the client made the id.
     known bigint NOT NULL,
     accepted bigint NOT NULL,
-    -- In the plain lane also its place in `ready`.
+    -- For an ungrouped job also its place in `ready`.
     not_before bigint NOT NULL,
     attempts integer NOT NULL DEFAULT 0,
     dead boolean NOT NULL DEFAULT false,
-    -- A dead letter that holds nobody back: it doesn't stand in its group any more.
+    -- A dead letter that does not block its group: it is no longer part of the group.
     aside boolean NOT NULL DEFAULT false,
     reason bytea NOT NULL DEFAULT '',
     payload bytea NOT NULL,
@@ -31,15 +31,15 @@ CREATE TABLE IF NOT EXISTS {schema}.jobs (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
 
--- When `not_before` was set; 0: with `accepted`. That is in the future only if the clock was set back.
+-- When `not_before` was set; 0: with `accepted`. A future time shows that the clock was set back.
 ALTER TABLE {schema}.jobs ADD COLUMN IF NOT EXISTS stamped bigint NOT NULL DEFAULT 0;
 
 CREATE INDEX IF NOT EXISTS jobs_line ON {schema}.jobs (queue, grp, seq)
     WHERE grp <> '' AND NOT aside;
 CREATE INDEX IF NOT EXISTS jobs_dead ON {schema}.jobs (queue, seq) WHERE dead;
 
--- A row for each group. Whoever changes what stands in a group locks this row first; `gen` is as
--- in `lines`.
+-- A row for each group. A change of the jobs of a group locks this row first; `gen` works as in
+-- `lines`.
 CREATE TABLE IF NOT EXISTS {schema}.groups (
     queue bytea NOT NULL,
     grp bytea NOT NULL,
@@ -47,13 +47,13 @@ CREATE TABLE IF NOT EXISTS {schema}.groups (
     changes bigint NOT NULL DEFAULT 0,
     -- Its first job; 0: it has none.
     head bigint NOT NULL DEFAULT 0,
-    -- Not before this moment, by its last execution.
+    -- The earliest next delivery, because of the last execution and its `min_interval`.
     due bigint NOT NULL DEFAULT 0,
-    -- Where it stands in `ready`, if it stands there.
+    -- Its place in `ready`, if it is there.
     place bigint NOT NULL DEFAULT 0,
-    -- The last fence that was given.
+    -- The last fence that was issued.
     last bigint NOT NULL DEFAULT 0,
-    -- The hour of the last change; a group without jobs is removed an hour after it.
+    -- The hour of the last change; a group without jobs is removed an hour later.
     hour integer NOT NULL DEFAULT 0,
     PRIMARY KEY (queue, grp, gen)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
@@ -61,7 +61,8 @@ CREATE TABLE IF NOT EXISTS {schema}.groups (
 
 CREATE INDEX IF NOT EXISTS groups_hour ON {schema}.groups (hour);
 
--- The tracks that may be taken, or will be, with the last fence of each. Who deletes a row has it.
+-- The groups and ungrouped jobs that are due, now or later, with the last fence of each. The
+-- transaction that deletes a row owns the job.
 CREATE TABLE IF NOT EXISTS {schema}.ready (
     queue bytea NOT NULL,
     lane smallint NOT NULL,
@@ -73,7 +74,7 @@ CREATE TABLE IF NOT EXISTS {schema}.ready (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
 
--- The deliveries that aren't settled. The id of the take is the secret of whoever has them.
+-- The deliveries that are not settled. The id of the take is the secret of their worker.
 CREATE TABLE IF NOT EXISTS {schema}.loans (
     take uuid NOT NULL,
     seq bigint NOT NULL,
@@ -93,12 +94,13 @@ CREATE TABLE IF NOT EXISTS {schema}.loans (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
 
--- What was left of the lease when it was last renewed.
+-- The time left of the lease at its last renewal.
 ALTER TABLE {schema}.loans ADD COLUMN IF NOT EXISTS ttl bigint NOT NULL DEFAULT 0;
 
 CREATE INDEX IF NOT EXISTS loans_expire ON {schema}.loans (queue, expires);
 
--- Ids that the callers chose: remembered until then, 9223372036854775807 while the job is there.
+-- The ids that callers chose, with the end of the dedup window (9223372036854775807: the job
+-- exists).
 CREATE TABLE IF NOT EXISTS {schema}.known (
     queue bytea NOT NULL,
     id bytea NOT NULL,
@@ -109,7 +111,7 @@ CREATE TABLE IF NOT EXISTS {schema}.known (
 CREATE INDEX IF NOT EXISTS known_until ON {schema}.known (until)
     WHERE until < 9223372036854775807;
 
--- The last answer of each lane that jobs are put by.
+-- The last reply to each producer (`lane`).
 CREATE TABLE IF NOT EXISTS {schema}.lanes (
     lane uuid NOT NULL,
     number bigint NOT NULL,
@@ -120,8 +122,8 @@ CREATE TABLE IF NOT EXISTS {schema}.lanes (
 
 CREATE INDEX IF NOT EXISTS lanes_hour ON {schema}.lanes (hour);
 
--- What was accepted, done, and removed by hand: a row for each session, so that nobody waits for
--- another to count. What wasn't touched for an hour is added up in `queues`.
+-- The numbers of jobs accepted, done, and removed by hand: a row for each session, so that no
+-- session waits for another one to count. A row unchanged for an hour is added to `queues`.
 CREATE TABLE IF NOT EXISTS {schema}.counts (
     queue bytea NOT NULL,
     session integer NOT NULL,
@@ -144,7 +146,7 @@ CREATE TABLE IF NOT EXISTS {schema}.queues (
     hour integer NOT NULL
 );
 
--- Of a queue that has a rate: when the next delivery may start.
+-- For a queue with a rate: the moment at which its whole burst is available again.
 CREATE TABLE IF NOT EXISTS {schema}.rates (
     queue bytea NOT NULL,
     gen bigint NOT NULL DEFAULT 0,
@@ -153,7 +155,8 @@ CREATE TABLE IF NOT EXISTS {schema}.rates (
     PRIMARY KEY (queue, gen)
 ) WITH (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 
--- Who waits for a job, and where it hears of one. Losing a row costs its worker a second.
+-- The takes that wait for a job, each with the channel of its wake-up. A lost row costs its worker
+-- one second.
 CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.idle (
     take uuid PRIMARY KEY,
     queue bytea NOT NULL,

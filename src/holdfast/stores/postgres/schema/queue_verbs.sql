@@ -1,10 +1,10 @@
 -- The verbs of queues: one function each, and one call is one transaction.
 --
--- `expires + 0` and `OFFSET 0` leave the planner no way to a row but by its own key: however empty it
--- takes the table to be, another way would lead past all that an old snapshot keeps.
+-- `expires + 0` and `OFFSET 0` force the planner to find a row by its own key, even if it assumes
+-- an empty table: another index could lead through all row versions that an old snapshot keeps.
 
--- Accept jobs, all or none: 't' for each that is new, 'f' for a duplicate; NULL: a copy of an
--- earlier request came late.
+-- Accept jobs, all or none: 't' for each new job, 'f' for a duplicate; NULL: this is a late copy of
+-- an earlier request.
 CREATE OR REPLACE FUNCTION {schema}.queue_put_{queue_version}(
     p_queue bytea, p_lane uuid, p_number bigint, p_ids bytea[], p_groups bytea[],
     p_payloads bytea[], p_delays bigint[], p_known boolean[], p_window bigint, p_tidy boolean,
@@ -34,7 +34,7 @@ BEGIN
         RETURN CASE WHEN a.number = p_number THEN a.answer END;
     END IF;
     now_us := clock();
-    -- Known ids, in ascending order, as are groups. The first of several in one request counts.
+    -- Known ids in ascending order, like groups. Of equal ids in one request, the first one counts.
     IF true = ANY (p_known) THEN
         WITH new AS (
             INSERT INTO known AS k (queue, id, until)
@@ -79,7 +79,7 @@ BEGIN
                 AND r.place = g.place AND r.seq = g.head) THEN
             CONTINUE;
         END IF;
-        -- It is on loan, or held back, or its row says what isn't so.
+        -- It is delivered, or blocked, or its row is wrong.
         IF g.changes > 0 AND EXISTS (SELECT FROM loans l WHERE l.queue = p_queue AND l.grp = g.grp)
                 OR g.head <> 0 AND EXISTS (SELECT FROM jobs j WHERE j.queue = p_queue
                     AND j.seq = g.head AND j.grp = g.grp AND j.dead) THEN
@@ -106,8 +106,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- How many deliveries the rate of a queue allows now, at most so many, and in how many
--- microseconds there is another one. Locks the row of its rate.
+-- The number of deliveries that the rate of a queue allows now, at most `p_most`, and the
+-- microseconds until the next one. Locks the row of the rate.
 CREATE OR REPLACE FUNCTION {schema}.queue_allowed(
     p_queue bytea, p_rate double precision, p_burst double precision, p_most integer, p_now bigint,
     OUT room integer, OUT pause bigint, OUT r {schema}.rates)
@@ -123,21 +123,21 @@ BEGIN
             INSERT INTO rates (queue) VALUES (p_queue) RETURNING * INTO r;
         END IF;
     END IF;
-    -- Further ahead than a whole burst it can't be, unless the clock was set back.
+    -- Further ahead than a whole burst is only possible if the clock was set back.
     IF r.next_start > p_now + (p_burst + p_most) / p_rate * 1000000.0 THEN
         r.next_start := p_now + p_burst / p_rate * 1000000.0;
         UPDATE rates SET next_start = r.next_start WHERE queue = p_queue AND gen = r.gen;
     END IF;
-    -- So many may start at once: the burst, less what is used up of it.
+    -- The number that can start now: the burst, minus what is used of it.
     spare := p_burst - (greatest(r.next_start, p_now) - p_now) / 1000000.0 * p_rate;
     room := greatest(0, least(p_most, floor(spare + 0.000001)::integer));
     pause := CASE WHEN room > 0 THEN 0 ELSE ceil((1 - spare) / p_rate * 1000000)::bigint END;
 END $$;
 
--- Up to p_most deliveries that are due. The first row says how it stands: `n`, microseconds until
--- more may be due; `fence`, `seq` and `id`, from which moment on the next take of this client need
--- look for groups, for the plain lane, and for leases that have ended. A row for each delivery
--- follows; texts are hexadecimal. Without an address it doesn't go to sleep.
+-- At most p_most deliveries that are due. The first row is the state: `n`: the microseconds until
+-- more can be due; `fence`, `seq` and `id`: the moments from which the next take of this client has
+-- to search for groups, for ungrouped jobs, and for expired leases. A row for each delivery
+-- follows; texts are hexadecimal. Without an address the take does not wait.
 CREATE OR REPLACE FUNCTION {schema}.queue_take_{queue_version}(
     p_queue bytea, p_id uuid, p_most integer, p_ttl bigint, p_owner bytea, p_interval bigint,
     p_from_take boolean, p_rate double precision, p_burst double precision, p_attempts integer,
@@ -199,8 +199,8 @@ BEGIN
         room := rate.room;
         retry := least(retry, rate.pause);
     END IF;
-    -- The lanes in turn, half for each if there is enough; and once more, alone with those who put,
-    -- before going to sleep.
+    -- Groups and ungrouped jobs in turn, half of the room for each if there are enough. Then once
+    -- more before the take waits, while no other transaction can make a job ready.
     FOR pass IN 1 .. CASE WHEN room = 0 THEN 0 WHEN p_address = '' THEN 3 ELSE 6 END LOOP
         IF pass = 4 THEN
             EXIT WHEN got > 0;
@@ -240,7 +240,7 @@ BEGIN
         got := got + lent_now;
         mended := mended OR orphans IS NOT NULL;
         dry := pass IN (1, 4) AND lent_now < want OR pass IN (2, 5) AND dry;
-        -- What was put before what is visible now may become visible later, by so much.
+        -- A job with an earlier place can become visible later: the next search starts before it.
         low[at_lane + 1] := greatest(low[at_lane + 1], last_place - 100000,
             CASE WHEN lent_now < want THEN now_us - {ask_again_us} END);
         EXIT WHEN got >= room;
@@ -248,7 +248,7 @@ BEGIN
     IF mended OR got = 0 AND room > 0 AND random() < 0.25 THEN
         many := queue_mend(p_queue, now_us);
         PERFORM queue_ring(p_queue, many);
-        IF got = 0 AND (many > 0 OR random() < 0.1) THEN  -- it may stand before all that
+        IF got = 0 AND (many > 0 OR random() < 0.1) THEN  -- a repaired job can be before `low`
             retry := CASE WHEN many > 0 THEN 0 ELSE retry END;
             low := ARRAY[0, 0];
             expired := 0;
@@ -274,7 +274,7 @@ BEGIN
     RETURN QUERY SELECT * FROM queue_lent(p_id, low || expired, now_us, retry);
 END $$;
 
--- The rows that a take answers.
+-- The rows that a take returns.
 CREATE OR REPLACE FUNCTION {schema}.queue_lent(
     p_id uuid, p_low bigint[], p_now bigint, p_retry bigint)
 RETURNS TABLE (seq bigint, fence bigint, age bigint, attempt integer, n bigint, id text, grp text,
@@ -290,7 +290,7 @@ BEGIN
         ORDER BY l.place, l.seq;
 END $$;
 
--- Microseconds until something may be due, if that is before one asks again anyway.
+-- The microseconds until a job can be due, at most the time until the next poll.
 CREATE OR REPLACE FUNCTION {schema}.queue_soonest(p_queue bytea, p_now bigint)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -309,7 +309,7 @@ BEGIN
     RETURN least(at_us, one) - p_now;
 END $$;
 
--- Return what a take got; how many. A copy of the take that comes later gets nothing.
+-- Release the deliveries of a take; their number. A late copy of the take gets nothing.
 CREATE OR REPLACE FUNCTION {schema}.queue_give_back_{queue_version}(
     p_queue bytea, p_id uuid, p_ttl bigint, p_within integer DEFAULT 0)
 RETURNS integer LANGUAGE plpgsql AS $$
@@ -342,7 +342,7 @@ BEGIN
             many := many + 1;
         END IF;
     END LOOP;
-    -- If it waits no more, because it was woken for what is due, another one is.
+    -- If the take no longer waits, because it was woken for a job that is due, wake another one.
     IF many = 0 AND NOT waited AND EXISTS (SELECT FROM ready r
             WHERE r.queue = p_queue AND r.lane IN (0, 1) AND r.place < now_us + {ask_again_us}) THEN
         many := 1;
@@ -351,11 +351,11 @@ BEGIN
     RETURN given;
 END $$;
 
--- Settle deliveries: 't' for each that was this take's. Queues, and groups in each, in ascending
--- order.
+-- Settle deliveries: 't' for each that this take still had. The queues, and the groups of each, are
+-- in ascending order.
 --
--- This need not wait for the disk. If a crash forgets it, the loan is there until its lease is
--- over, and the job comes again after that: what was taken since was flushed behind it.
+-- This need not wait for the disk. If a crash loses it, the delivery stays until its lease ends,
+-- and then the job is delivered again. All later takes are flushed after it.
 CREATE OR REPLACE FUNCTION {schema}.queue_settle_{queue_version}(
     p_queues bytea[], p_takes uuid[], p_seqs bigint[], p_verdicts text[], p_delays bigint[],
     p_reasons bytea[], p_ttls bigint[], p_suspects boolean[], p_within integer DEFAULT 0)
@@ -403,7 +403,7 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Prolong leases: the fences in order, 0 for each that is over.
+-- Renew leases: the fences in order, 0 for each that has ended.
 CREATE OR REPLACE FUNCTION {schema}.queue_extend_{queue_version}(
     p_takes uuid[], p_seqs bigint[], p_ttls bigint[], p_relaxed boolean,
     p_within integer DEFAULT 0)

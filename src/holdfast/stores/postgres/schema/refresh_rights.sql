@@ -1,4 +1,4 @@
--- Who may call what of the refresh guards, as for the verbs of locks.
+-- The rights on the functions of refresh guards, as for the verbs of locks.
 DO $$
 DECLARE
     f record;

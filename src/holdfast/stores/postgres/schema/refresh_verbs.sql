@@ -1,12 +1,12 @@
--- The verbs of refresh guards; a fresh hit calls none of them, it reads `refresh_values`. Nothing
--- of this need wait for the disk: a commit that is lost is a miss.
+-- The verbs of refresh guards. A fresh hit calls none of them: it reads `refresh_values`. None of
+-- them has to wait for the disk: a lost commit is a miss.
 
--- The gen of a new row: greater than any that a row of the same key, swept a while ago, has had.
+-- The gen of a new row: greater than every gen of an earlier row of the same key that was swept.
 CREATE OR REPLACE FUNCTION {schema}.refresh_gen() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT (extract(epoch FROM now()) * 256)::bigint
 $$;
 
--- The row of an entry, locked, and made if it isn't there.
+-- Return the row of an entry, locked; with `p_make` it is made if it is missing.
 CREATE OR REPLACE FUNCTION {schema}.refresh_locked(p_guard bytea, p_key bytea, p_make boolean)
 RETURNS {schema}.refresh_duties LANGUAGE plpgsql AS $$
 DECLARE
@@ -30,8 +30,8 @@ BEGIN
     RETURN refresh_checked(d, clock());
 END $$;
 
--- The same without what can't be: a lease further ahead than the ttl with which it was renewed, or a
--- fence of a moment to come, shows that the clock was set back, or the row changed from outside.
+-- Correct impossible values of a row. A lease further ahead than the ttl of its renewal, or a fence
+-- in the future, shows that the clock was set back, or that the row was changed from outside.
 CREATE OR REPLACE FUNCTION {schema}.refresh_checked(d {schema}.refresh_duties, p_now bigint)
 RETURNS {schema}.refresh_duties LANGUAGE plpgsql AS $$
 BEGIN
@@ -50,7 +50,7 @@ BEGIN
         d.changes := refresh_gen() * 32;
     END IF;
     d.failures := greatest(0, least(d.failures, 1000000));
-    -- No pause outlasts the memory of the failure that it is for.
+    -- No pause lasts longer than the memory of its failure.
     d.pause := least(d.pause, d.failed);
     IF d.pause > p_now THEN
         d.pause := p_now + greatest(0, least(d.pause - greatest(d.fence, p_now), {ttl_max_us}));
@@ -62,7 +62,7 @@ BEGIN
     RETURN d;
 END $$;
 
--- The same without what is over by now.
+-- Clear the fields of a row that have expired.
 CREATE OR REPLACE FUNCTION {schema}.refresh_now(d {schema}.refresh_duties, p_now bigint)
 RETURNS {schema}.refresh_duties LANGUAGE plpgsql AS $$
 BEGIN
@@ -76,7 +76,7 @@ BEGIN
     RETURN d;
 END $$;
 
--- The row stays a minute longer than it must, so that fences rise though the clock is set back.
+-- Write the row. It stays a minute longer than needed: fences rise even if the clock is set back.
 CREATE OR REPLACE FUNCTION {schema}.refresh_save(d {schema}.refresh_duties, p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -88,7 +88,7 @@ BEGIN
     WHERE guard = d.guard AND key = d.key AND gen = d.gen;
 END $$;
 
--- The duty has ended in some way: wake all who wait.
+-- The refresh lease has ended: wake all waiters of the entry.
 CREATE OR REPLACE FUNCTION {schema}.refresh_wake(p_guard bytea, p_key bytea, p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -102,9 +102,10 @@ BEGIN
     END LOOP;
 END $$;
 
--- What a wish is answered: `kind` is 'd' (the duty), 'b' (somebody has it), 'f' (it failed) or 'v'
--- (a fresh value). `n`: the fence, or the version; `left_us`: of the lease, of the pause, or for
--- which it is fresh; `stale_us`: for which it may be served. With an address it waits.
+-- Ask for a refresh lease: `kind` is 'd' (granted), 'b' (another caller holds it), 'f' (the last
+-- computation failed) or 'v' (a fresh value). `n`: the fence, or the version; `left_us`: the time
+-- left of the lease, of the pause, or of freshness; `stale_us`: the time for which the value can be
+-- served. With an address the caller waits.
 CREATE OR REPLACE FUNCTION {schema}.refresh_begin_{refresh_version}(
     p_guard bytea, p_key bytea, p_id uuid, p_owner bytea, p_lease bigint, p_known bigint,
     p_address text, p_within integer DEFAULT 0,
@@ -133,7 +134,7 @@ BEGIN
     SELECT o.gen, o.version, o.fresh, o.stale, o.cost, o.stored INTO v FROM refresh_values o
     WHERE o.guard = p_guard AND o.key = p_key ORDER BY o.gen DESC LIMIT 1;
     IF coalesce(nullif(v.stored, 0), v.version) > now_us THEN
-        v.fresh := 0;  -- the clock was set back since, so nobody knows how old it is
+        v.fresh := 0;  -- the clock was set back since: the age is unknown
     END IF;
     IF v.fresh > now_us AND v.version <> p_known THEN
         kind := 'v';
@@ -174,8 +175,9 @@ BEGIN
     PERFORM refresh_save(d, now_us);
 END $$;
 
--- Store the value of a duty, and end it: is it stored? The id alone doesn't tell the duty: a late copy
--- of the request may have taken it again after an invalidation, under another fence.
+-- Store the value that a refresh lease computed, and end the lease. True: it is stored. The id
+-- alone is not enough: after an invalidation a late copy of the request can hold a new refresh
+-- lease, under another fence.
 CREATE OR REPLACE FUNCTION {schema}.refresh_finish_{refresh_version}(
     p_guard bytea, p_key bytea, p_id uuid, p_fence bigint, p_data bytea, p_ttl bigint,
     p_stale bigint, p_keep bigint, p_cost bigint, p_within integer DEFAULT 0)
@@ -219,8 +221,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- End a duty without a value, and be not tried again for a while: was it ours? Of a request that
--- may still be under way no copy gets the duty for p_bury, if that isn't 0.
+-- End a refresh lease without a value, and grant no other one for `p_pause`. True: the caller held
+-- it. If `p_bury` is not 0, a late copy of its request is refused for this time.
 CREATE OR REPLACE FUNCTION {schema}.refresh_abandon_{refresh_version}(
     p_guard bytea, p_key bytea, p_id uuid, p_pause bigint, p_memory bigint, p_reason bytea,
     p_bury bigint, p_within integer DEFAULT 0)
@@ -233,8 +235,8 @@ BEGIN
     IF p_within > 0 THEN
         bound := set_config('lock_timeout', p_within::text, true);
     END IF;
-    -- The request that it buries may not be committed yet, on a row that nobody else sees: locked as
-    -- by one who writes, or it would be buried before it has come.
+    -- The request that gets the tombstone can be uncommitted, with a new row that is invisible
+    -- here. So lock as a writer does, to wait for it. Otherwise the tombstone would come before it.
     d := refresh_locked(p_guard, p_key, p_bury > 0);
     now_us := clock();
     IF p_bury > 0 THEN
@@ -245,7 +247,7 @@ BEGIN
     d := refresh_now(d, now_us);
     IF d.id IS DISTINCT FROM p_id THEN
         IF p_bury > 0 THEN
-            PERFORM refresh_save(d, now_us);  -- or a row that was made here would stay for good
+            PERFORM refresh_save(d, now_us);  -- otherwise a row made here is never swept
         END IF;
         RETURN false;
     END IF;
@@ -261,7 +263,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Renew duties, in ascending order: the fence of each; 0: it is over.
+-- Renew refresh leases, in ascending order: the fence of each; 0: it has ended.
 CREATE OR REPLACE FUNCTION {schema}.refresh_prolong_{refresh_version}(
     p_guards bytea[], p_keys bytea[], p_ids uuid[], p_fences bigint[], p_leases bigint[],
     p_within integer DEFAULT 0)
@@ -290,10 +292,11 @@ BEGIN
     RETURN fences;
 END $$;
 
--- Forget values, failures and duties, in ascending order: 't' for each that had a value.
+-- Forget values, failures and refresh leases, in ascending order: 't' for each that had a value.
 --
--- An entry without a row has none of them; whoever makes one now begins after this. The row of a
--- value stays, so that none is made at once that would stand behind what an old snapshot keeps.
+-- An entry without a row has none of them; a caller that makes one now begins after this. The row
+-- of a value stays: a search would find a new row only after the old versions that a snapshot
+-- keeps.
 CREATE OR REPLACE FUNCTION {schema}.refresh_invalidate_{refresh_version}(
     p_guards bytea[], p_keys bytea[], p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -337,8 +340,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Remove what is over at this moment, up to so much of it, and look only at what ended in step p_from
--- or later. The answer: from which step on the next one need look. Never waits.
+-- Remove at most `p_many` expired entries, waiters and counts each; search from step p_from on.
+-- Returns the step from which the next sweep has to search. Never waits.
 CREATE OR REPLACE FUNCTION {schema}.refresh_sweep(p_now bigint, p_many integer, p_from integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
@@ -378,7 +381,7 @@ BEGIN
     RETURN refresh_sweep(clock(), p_many, p_from);
 END $$;
 
--- How an entry stands; `version` is NULL if there is no value.
+-- The state of an entry; `version` is NULL if it has no value.
 CREATE OR REPLACE FUNCTION {schema}.refresh_look_{refresh_version}(
     p_guard bytea, p_key bytea,
     OUT version bigint, OUT size integer, OUT fresh_us bigint, OUT stale_us bigint,
@@ -406,7 +409,7 @@ BEGIN
     ORDER BY o.gen DESC LIMIT 1;
 END $$;
 
--- The guards whose names are from p_from to before p_to (NULL: to the end), and their numbers.
+-- The guards whose names are from p_from up to, but without, p_to (NULL: to the end), with counts.
 CREATE OR REPLACE FUNCTION {schema}.refresh_survey_{refresh_version}(p_from bytea, p_to bytea)
 RETURNS TABLE (name bytea, numbers text) LANGUAGE plpgsql AS $$
 BEGIN
@@ -414,7 +417,7 @@ BEGIN
     WHERE t.guard >= p_from AND (p_to IS NULL OR t.guard < p_to) ORDER BY t.guard;
 END $$;
 
--- Add to the numbers of a guard.
+-- Add to the counts of a guard.
 CREATE OR REPLACE FUNCTION {schema}.refresh_tally_{refresh_version}(
     p_guard bytea, p_counts bigint[], p_within integer DEFAULT 0)
 RETURNS void LANGUAGE plpgsql AS $$

@@ -1,6 +1,6 @@
--- Who may call what. The verbs work with the rights of their owner, so that nobody else can read a
--- claim's secret in the tables, and each with a path of its own, so that nobody can slip in
--- another table. The plans go by the primary keys, however small the tables are.
+-- The rights on the functions. The verbs run with the rights of their owner, so that no other role
+-- can read the secret of a claim in the tables. Each has its own search path, so that no role can
+-- substitute another table. The plans use indexes, however small the tables are.
 DO $$
 DECLARE
     f record;
@@ -27,7 +27,7 @@ END $$;
 
 INSERT INTO {schema}.guard (timeline, relaxed) SELECT {schema}.timeline(), false
 ON CONFLICT DO NOTHING;
--- Only with the schema itself: later, that there is no row says that something may be lost.
+-- Only together with the schema: later, a missing row means that data can be lost.
 INSERT INTO {schema}.alive (mark, until, relaxed, home)
 SELECT gen_random_uuid(), 0, false, '{schema}.alive'::regclass FROM {schema}.guard
 WHERE NOT EXISTS (SELECT FROM {schema}.version) AND NOT EXISTS (SELECT FROM {schema}.alive);

@@ -1,47 +1,46 @@
--- The tables. {schema} is the schema's name; every statement here may be said again.
--- Times are microseconds since 1970 by the server's clock; 9223372036854775807 is never.
+-- The tables. {schema} is the name of the schema. Every statement here can run again.
+-- Times are microseconds since 1970 by the server's clock; 9223372036854775807 means never.
 
--- Who may not make schemas may have been given one.
+-- A role without the right to create schemas can use one that was made for it.
 DO $$ BEGIN
     IF to_regnamespace('{schema}') IS NULL THEN
         CREATE SCHEMA {schema};
     END IF;
 END $$;
--- The bodies of the functions are read with this path.
+-- The bodies of the functions are parsed with this path.
 SET LOCAL search_path = {schema}, pg_temp;
 
--- A row for each name: how its line stands. Whoever changes a line locks this row first.
+-- One row for each name: the state of its line. A change of a line locks this row first.
 --
--- `gen` grows with every 32nd change, and the row is looked for from the greatest one down. So the
--- versions that somebody's old snapshot keeps from being removed are never walked through: of one
--- gen there are 32 at most.
+-- `gen` grows with every 32nd change, and a search for the row starts at the greatest `gen`. So a
+-- search passes at most 32 old versions of the row, however many an old snapshot keeps.
 CREATE TABLE IF NOT EXISTS {schema}.lines (
     name bytea NOT NULL,
     gen bigint NOT NULL DEFAULT 0,
     changes bigint NOT NULL DEFAULT 0,
     kind text NOT NULL DEFAULT '',
     capacity integer NOT NULL DEFAULT 1,
-    -- Claims that come with this one are taken in, too: what the capacity was before a resize.
+    -- The capacity before a resize: claims with this capacity are accepted, too.
     former integer NOT NULL DEFAULT 0,
     used integer NOT NULL DEFAULT 0,
     holders integer NOT NULL DEFAULT 0,
     waiters integer NOT NULL DEFAULT 0,
-    -- The tickets of all who hold are from low to high, and none of them expires before first.
+    -- The tickets of all holders are from low to high, and no holder expires before first.
     low bigint NOT NULL DEFAULT 9223372036854775807,
     high bigint NOT NULL DEFAULT 0,
     first bigint NOT NULL DEFAULT 9223372036854775807,
-    -- Nobody with a lesser ticket waits. Of who is first of them: its seat, its weight, its expiry
-    -- (at the soonest; 0: to be looked up).
+    -- No waiter has a lesser ticket. Of the first waiter: its seat, its weight, its expiry
+    -- (at the earliest; 0: unknown, read its claim).
     head bigint NOT NULL DEFAULT 9223372036854775807,
     headseat integer NOT NULL DEFAULT 0,
     headweight integer NOT NULL DEFAULT 0,
     headexp bigint NOT NULL DEFAULT 0,
     seats integer NOT NULL DEFAULT 0,
-    -- The last ticket that was given.
+    -- The last ticket that was issued.
     last bigint NOT NULL DEFAULT 0,
     -- When the last tombstone of this name ends.
     tombs bigint NOT NULL DEFAULT 0,
-    -- The hour of the last change; a line that nobody used for longer than one is removed.
+    -- The hour of the last change; a line that was unused for longer than an hour is removed.
     hour integer NOT NULL DEFAULT 0,
     PRIMARY KEY (name, gen)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
@@ -49,7 +48,7 @@ CREATE TABLE IF NOT EXISTS {schema}.lines (
 
 CREATE INDEX IF NOT EXISTS lines_hour ON {schema}.lines (hour);
 
--- Who holds and who waits. The id is the secret of a claim: who knows it owns the claim.
+-- Holders and waiters. The id is the secret of a claim: a client that knows it owns the claim.
 CREATE TABLE IF NOT EXISTS {schema}.claims (
     id uuid PRIMARY KEY,
     name bytea NOT NULL,
@@ -61,7 +60,7 @@ CREATE TABLE IF NOT EXISTS {schema}.claims (
     ttl bigint NOT NULL,
     since bigint NOT NULL,
     expires bigint NOT NULL,
-    -- The channel on which it hears that it was served; '': nowhere.
+    -- The channel of its wake-up when it is granted; '': none.
     address text NOT NULL,
     owner bytea NOT NULL,
     meta bytea NOT NULL
@@ -70,7 +69,7 @@ CREATE TABLE IF NOT EXISTS {schema}.claims (
 
 CREATE UNIQUE INDEX IF NOT EXISTS claims_line ON {schema}.claims (name, ticket);
 
--- Claims that must not enter any more, and whether it is because they were broken.
+-- Tombstones: claims that can no longer enter a line. `broken`: a break ended the claim.
 CREATE TABLE IF NOT EXISTS {schema}.tombs (
     id uuid PRIMARY KEY,
     until bigint NOT NULL,
@@ -79,22 +78,22 @@ CREATE TABLE IF NOT EXISTS {schema}.tombs (
 
 CREATE INDEX IF NOT EXISTS tombs_until ON {schema}.tombs (until);
 
--- The guard: the timeline of the server that gave the latest grants, and whether any of them was
--- acknowledged before it was on the disk.
+-- Recovery: the timeline of the server of the latest grants, and whether any grant was
+-- acknowledged before it was on disk.
 CREATE TABLE IF NOT EXISTS {schema}.guard (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     timeline text NOT NULL,
     relaxed boolean NOT NULL
 );
 
--- Unlogged, because such a table is emptied by whatever may lose data: a crash, a promotion, a
--- copy that is started. Its row says: nothing of that has happened since.
+-- Unlogged: PostgreSQL empties such a table after each event that can lose data (a crash, a
+-- promotion, the start of a copy). Its row means that none of them has happened since.
 CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.alive (
     mark uuid NOT NULL,
     until bigint NOT NULL,
     relaxed boolean NOT NULL
 );
--- The table in which the row was written: a row that came with a dump stands in another one.
+-- The table in which the row was written: a row from a dump names another table.
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = '{schema}.alive'::regclass
             AND attname = 'home') THEN
@@ -103,7 +102,7 @@ DO $$ BEGIN
     END IF;
 END $$;
 
--- Which version of the schema this is, and since when.
+-- The versions of the schema, each with the time of its installation.
 CREATE TABLE IF NOT EXISTS {schema}.version (
     version integer PRIMARY KEY,
     since timestamptz NOT NULL DEFAULT now()

@@ -1,16 +1,17 @@
 -- The verbs: one function each, and one call is one transaction. A trailing number is the version
--- of the schema, so that clients of two releases can share it.
+-- of the functions, so that clients of two releases can share the schema.
 --
--- Answers are texts: 'H ticket us' held, so much is left; 'W ticket position us' waiting, ask again
--- then; 'R us owner' would have to wait; 'M capacity kind' in use as something else; 'F waiters' the
--- line is full; 'G reason' gone (e: expired, b: broken, r: released); 'N us' nobody is let in.
--- A patience below 0 says that the claim won't wait: only if it is held at once.
--- `name || ''` leaves the planner no way to a claim but by its id: however empty it takes the table
--- to be, another way would lead past all that an old snapshot keeps.
--- `p_window` is that of the guard in microseconds: 0 without one, below 0 for a strict one.
--- `p_within` is for how many milliseconds the verb waits for a row that somebody has locked: whoever
--- asked has given up by then, and what it asked must not stay behind. 0: for as long as the session
--- waits, for to set that takes time.
+-- Replies are texts: 'H ticket us' held, with the time left; 'W ticket position us' waiting, with
+-- the time until the next request; 'R us owner' would have to wait; 'M capacity kind' in use as
+-- something else; 'F waiters' the line is full; 'G reason' gone (e: expired, b: broken,
+-- r: released); 'N us' recovery grants nothing for this time.
+-- With `p_patience` below 0 the claim does not wait: it enters only if it is held immediately.
+-- `name || ''` forces the planner to find a claim by its id, even if it assumes an empty table:
+-- another index could lead through all row versions that an old snapshot keeps.
+-- `p_window` is the grace period of recovery in microseconds: 0 without it, below 0 if strict.
+-- `p_within` is the maximum time in milliseconds for which the verb waits for a locked row: after
+-- that the client has given up, and its request must not stay. 0: the limit of the session applies,
+-- because setting one takes time.
 
 CREATE OR REPLACE FUNCTION {schema}.join_{version}(
     p_name bytea, p_id uuid, p_kind text, p_capacity integer, p_weight integer, p_ttl bigint,
@@ -139,8 +140,8 @@ BEGIN
     RETURN 'W ' || ticket || ' ' || l.seats - l.headseat + 1 || ' ' || retry(l, now_us);
 END $$;
 
--- All of them at once, if nobody is in any of these lines; else NULL. Names in ascending order,
--- so that two who want the same ones never wait for each other.
+-- Acquire all names, if all these lines are empty; else NULL. Names are in ascending order, so that
+-- two clients that want the same names never wait for each other.
 CREATE OR REPLACE FUNCTION {schema}.join_free_{version}(
     p_names bytea[], p_ids uuid[], p_kinds text[], p_capacities integer[], p_weights integer[],
     p_ttls bigint[], p_owners bytea[], p_metas bytea[], p_window bigint, p_relaxed boolean,
@@ -193,10 +194,11 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Renew what is held and let the rest be: the tickets in order, 0 for each that has to be asked
--- for by `stand`. A renewal needs no lock of its line: as long as a claim's row is there, nobody
--- else is given what it has, and a row that has been lengthened is not dropped. The ttl in the row is
--- what is left of the lease at this moment: an expiry further ahead shows a clock that was set back.
+-- Renew the claims that are held, and leave the others unchanged: the tickets in order, 0 for each
+-- that needs `stand`. A renewal needs no lock of its line: while the row of a claim exists, its
+-- place is not granted to another claim, and a row with an extended lease is not removed. The ttl
+-- in the row is the time left of the lease now: an expiry further ahead shows that the clock was
+-- set back.
 CREATE OR REPLACE FUNCTION {schema}.keep_{version}(
     p_names bytea[], p_ids uuid[], p_ttls bigint[], p_relaxed boolean,
     p_within integer DEFAULT 0)
@@ -225,8 +227,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Keep one claim alive, whatever it is: one who waits takes its turn here if it is its. A claim
--- that is held may also become lighter, or change its secret and its owner.
+-- Renew one claim, held or waiting; a waiter is granted here if it is its turn. A held claim can
+-- also get a lesser weight, or a new secret and owner.
 CREATE OR REPLACE FUNCTION {schema}.stand_{version}(
     p_name bytea, p_id uuid, p_ttl bigint, p_patience bigint, p_address text, p_weight integer,
     p_new uuid, p_owner bytea, p_window bigint, p_relaxed boolean, p_within integer DEFAULT 0)
@@ -259,7 +261,7 @@ BEGIN
         PERFORM save(settled(l, now_us, p_window, p_id), now_us);
         RETURN 'G e';
     END IF;
-    -- Its adopter withdrew the new id before this came.
+    -- The adopter withdrew the new id before this request came.
     IF p_new <> c.id AND l.tombs > now_us
             AND EXISTS (SELECT FROM tombs t WHERE t.id = p_new AND t.until > now_us) THEN
         RETURN gone(p_new, now_us);
@@ -282,7 +284,7 @@ BEGIN
         SELECT * INTO c FROM claims WHERE id = p_id AND name || '' = p_name;
         IF c.id IS NULL OR NOT c.held THEN
             PERFORM save(l, now_us);
-            IF c.id IS NULL THEN  -- too heavy for a line that was made smaller
+            IF c.id IS NULL THEN  -- heavier than the capacity that a resize set
                 RETURN 'G e';
             END IF;
             RETURN 'W ' || c.ticket || ' ' || c.seat - l.headseat + 1 || ' ' || retry(l, now_us);
@@ -304,11 +306,12 @@ BEGIN
     RETURN 'H ' || c.ticket || ' ' || p_ttl;
 END $$;
 
--- Withdraw or release, by the secret or (p_id is NULL) by the ticket, and serve who fits then.
+-- Withdraw or release a claim, by its secret or (p_id is NULL) by its ticket, and grant the next
+-- waiters that fit.
 --
--- A release need not wait for the disk. If a crash forgets it, the claim stays until its lease is
--- over; who was served then still stands in the line with what its last answer promised, which is
--- on the disk, and believes in no more than that. Whatever is granted later is flushed behind it.
+-- A release need not wait for the disk. If a crash loses it, the claim stays until its lease ends.
+-- A waiter that it granted is still in the line until the expiry of its last reply, which is on
+-- disk; its client relies on nothing more. All later grants are flushed after the release.
 CREATE OR REPLACE FUNCTION {schema}.leave_{version}(
     p_name bytea, p_id uuid, p_ticket bigint, p_after bigint, p_suspect boolean, p_ttl bigint,
     p_window bigint, p_relaxed boolean, p_within integer DEFAULT 0)
@@ -374,7 +377,7 @@ BEGIN
     RETURN coalesce(c.expires > now_us, false);
 END $$;
 
--- Many by their secrets, in one transaction; names in ascending order. 't' or 'f' for each.
+-- `leave` for several secrets, in one transaction; names in ascending order. 't' or 'f' for each.
 CREATE OR REPLACE FUNCTION {schema}.leave_all_{version}(
     p_names bytea[], p_ids uuid[], p_suspects boolean[], p_ttls bigint[], p_window bigint,
     p_relaxed boolean, p_within integer DEFAULT 0)

@@ -64,7 +64,7 @@ class LoopFace:
         """The primary of each bucket; one search serves all tasks that ask."""
         self._places, self._until = places, boottime() + within
         return await self._finding.wait(
-            within, f"{self._members.settings.label} did not say who has which slots"
+            within, f"{self._members.settings.label} did not report its slots"
         )
 
     async def _find(self) -> list[Place | None]:
@@ -104,7 +104,7 @@ class LoopFace:
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
-        """Run all at once."""
+        """Run all at the same time."""
         left = until - boottime()
         if len(works) == 1:
             return [await _outcome(works[0], left)]
@@ -112,7 +112,7 @@ class LoopFace:
 
 
 async def _hung_up(nodes: Sequence[ClusterNode]) -> None:
-    """Close the connections of all nodes, even if some fail or if we are cancelled meanwhile."""
+    """Close the connections of all nodes, even if some fail or the caller is cancelled."""
     ends = [node.disconnect() for node in nodes]
     await asyncio.shield(asyncio.gather(*ends, return_exceptions=True))
 

@@ -30,7 +30,7 @@ async def connect(
 ) -> Settings:
     """Connect, shake hands, and pass the bytes to the wire, within ``limit`` seconds.
 
-    With a guard, also learn which server this is. Returns ``settings`` with the protocol that the
+    With recovery, also learn which server this is. Returns ``settings`` with the protocol that the
     server turned out to know.
     """
     made_of = settings.connection_class
@@ -47,13 +47,13 @@ async def connect(
             await connection.connect()
         wire.take_over(connection)
     except TimeoutError as late:
-        hint = " (if it doesn't speak TLS, it is redis://)" if settings.kind == "tls" else ""
+        hint = " (for a server without TLS write redis://)" if settings.kind == "tls" else ""
         text = f"{settings.label} took no connection within {limit:g} s{hint}"
         raise StoreUnavailable(text) from late
     except Exception as wrong:
         if settings.protocol == 3 and knows_no_hello(wrong):
             return await connect(settings._replace(protocol=2), wire, limit, guard)
-        raise error_of(settings, wrong) from None  # it may repeat the password
+        raise error_of(settings, wrong) from None  # it can contain the password
     finally:
         if connection.is_connected:  # not taken over
             connection._close()
@@ -73,7 +73,7 @@ async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
     try:
         wire.server = tail(guard.server([await one for one in answers]))
     except BaseException:
-        wire.drop(f"{wire.label} is not known to be the server that it should be")
+        wire.drop(f"it is unknown which server {wire.label} is")
         raise
 
 

@@ -1,6 +1,6 @@
 """The steps between a request and its final answer on a shared connection, hidden from the caller.
 
-If the server doesn't know our scripts, they are loaded; if a script requires it, the guard is
+If the server doesn't know our scripts, they are loaded; if a script requires it, recovery is
 asked. The request is then sent again, under a new tag; its answer still goes to the same caller.
 """
 
@@ -25,8 +25,8 @@ from .answer import Answer, new_answer
 #: how many times it was sent. A plain tuple, as one is made for each request.
 Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
 
-#: Maximum number of times that a call is sent: at first, after loading, after loading the text for
-#: old servers, after the guard was asked.
+#: Maximum number of times that a call is sent: the first time, after loading the scripts, after
+#: loading the texts for old servers, after recovery was asked, and one more as a reserve.
 TRIES_MAX = 5
 #: The name of a request that loads a script.
 LOADING = "SCRIPT LOAD"
@@ -46,7 +46,7 @@ class Exchange(ABC):
     def __init__(self, guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
         self._guard = guard
         self._loop = loop
-        #: Requests to the guard that are under way, by their scope.
+        #: Requests to recovery that are under way, by their scope.
         self._judging: dict[int, Answer] = {}
         #: The server to which the connection leads, as an argument of scripts.
         self.server = tail(b"")
@@ -102,7 +102,7 @@ class Exchange(ABC):
         self._post_call(call, within, answer, tries + 1)
 
     def _loaded(self, reply: Any) -> None:
-        """At once, because the call that is sent again may be answered in the same read."""
+        """Called immediately: the call that is sent again may be answered in the same read."""
         self._loading -= 1
         if isinstance(reply, ServerSaid):
             self._load_failed = reply
@@ -110,7 +110,7 @@ class Exchange(ABC):
             self._old = self._old or reply.code == "ERR"
 
     def _judge(self, slot: Slot, reply: Reply) -> None:
-        """A script requires that the guard is asked. Not if the caller no longer waits."""
+        """Ask recovery, because a script requires it; not if the caller no longer waits."""
         answer, _, due, _, call, tries = slot
         if answer.done() or isinstance(call, str):
             return

@@ -34,7 +34,7 @@ from .wire import Wire
 
 log = logging.getLogger("holdfast")
 
-#: Maximum seconds for the first attempt to connect; each further one may take twice the time.
+#: Maximum seconds for the first attempt to connect; each further one can take twice the time.
 FIRST_S = 1.0
 #: Maximum seconds for requests under way when the client closes.
 CLOSE_S = 2.0
@@ -45,7 +45,7 @@ SIGN_S = 1.0  # maximum seconds for this sign
 MUTE_S = 1.0
 #: The same when the server has refused it; then this is logged.
 DEAF_S = 30.0
-DEAF = "%s doesn't let us subscribe (%s): waiters ask once a second; tried again in %g s"
+DEAF = "%s refused the subscription (%s): waiters ask once a second; tried again in %g s"
 _SCAN_COUNT = b"1000"
 #: Objects of the parent in a forked child: kept, because the server would notice their end.
 _of_the_parent: list[object] = []
@@ -87,7 +87,7 @@ class LoopPort:
         self._failures = 0
         self._closed = False
         self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
-        #: By claim that may be woken: the fence of its last wake-up (0: none), or its sleep.
+        #: By claim that can be woken: the fence of its last wake-up (0: none), or its sleep.
         self._boxes: dict[str, int | Box] = {}
         self._connecting = Shared(self._connect)
         self._listening = Shared(self._listen)
@@ -95,7 +95,7 @@ class LoopPort:
     # -- asking ----------------------------------------------------------------------------
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """Send one call: at once, before it is awaited, if there is a connection."""
+        """Send one call: immediately, before it is awaited, if there is a connection."""
         wire = self._wire
         if wire is None or asyncio.get_running_loop() is not self._loop:
             return self._ask(call, within)
@@ -122,7 +122,7 @@ class LoopPort:
         return reply
 
     async def look(self, within: float) -> Verdict:
-        """The present verdict of the guard; see the protocol."""
+        """The present verdict of recovery; see the protocol."""
         wire, within = await self._reach(within)
         due = boottime() + within
         found = self.guard.verdict(await wire.send(self.guard.look(), within))
@@ -149,7 +149,7 @@ class LoopPort:
         return found
 
     def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
-        """Read values; at once, as in `ask`."""
+        """Read values; immediately, as in `ask`."""
         wire = self._wire
         if wire is None or asyncio.get_running_loop() is not self._loop:
             return self._reach_and_fetch(places, within)
@@ -181,7 +181,7 @@ class LoopPort:
     ) -> Awaitable[Reply]:
         if self._ear is None:
             return self._send(wire, call_of(b""), within)
-        self._boxes[claim_id] = 0  # now, as its wake-up may be read together with the answer
+        self._boxes[claim_id] = 0  # now: its wake-up can be read together with the answer
         return self._send(wire, call_of(self._address), within)
 
     def addressed(self, claim_id: str) -> bool:
@@ -196,7 +196,7 @@ class LoopPort:
         if ear is None and not self._deaf and boottime() >= self._mute_until:
             begun = boottime()
             try:
-                # At most half of the time, as the claim must be kept in any case.
+                # At most half of the time, because the claim must be renewed in any case.
                 await self._listening.wait(within / 2, f"could not subscribe at {self.label}")
             except StoreUnavailable:
                 self._mute_until = boottime() + MUTE_S
@@ -299,11 +299,11 @@ class LoopPort:
         return self._made_into(self.label, heard, ended, self.guard, ear)
 
     async def _where(self) -> Settings:
-        """The settings of the server now, as it may be another one than before."""
+        """The settings of the server now, which can be another one than before."""
         return self._settings
 
     def _attempt_s(self) -> float:
-        """The first attempt is short, as its packets may be lost; each further one is longer."""
+        """The first attempt is short, because packets can be lost; each further one is longer."""
         return min(self._settings.connect_s, FIRST_S * 2.0 ** min(self._failures, 12))
 
     def _failed(self) -> None:
@@ -345,7 +345,7 @@ class LoopPort:
                 ear.close()
 
     def _refused(self, reply: ServerSaid) -> None:
-        """The server doesn't let us subscribe, until the user gets the right."""
+        """The server refuses the subscription, until the user gets the right."""
         self._deaf_until = boottime() + DEAF_S
         log.warning(DEAF, self.label, reply, DEAF_S)
 
@@ -372,7 +372,7 @@ class LoopPort:
             await ended([wire.gone], CLOSE_S)
 
     def abandon(self) -> None:
-        """Our loop no longer runs: close the connections without it."""
+        """Close the connections without our loop, which no longer runs."""
         self._closed = True
         for wire in {one for one in (self._wire, self._ear) if one is not None}:
             sever(wire.transport)

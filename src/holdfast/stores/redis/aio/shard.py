@@ -30,14 +30,14 @@ from .wire import Wire
 
 
 class ShardWire(Wire):
-    """A connection that may lose a subscription, and some of the slots."""
+    """A connection that can lose a subscription, and some of the slots."""
 
     subscribed: Callable[[bytes], None]
     unsubscribed: Callable[[bytes], None]
 
     def _pushed(self, reply: Any, given: list[Answer]) -> None:
         # Both are recorded when they are read: the task that asked for the first one runs only
-        # afterwards, and the second one may have come with it.
+        # afterwards, and the second one can have come with it.
         kind = reply[0] if isinstance(reply, list) else b""
         if kind == b"sunsubscribe":
             self.unsubscribed(reply[1])
@@ -47,7 +47,7 @@ class ShardWire(Wire):
         super()._pushed(reply, given)
 
     def _astray(self, reply: ServerSaid) -> bool:
-        # One slot may be on another node while the others are still here.
+        # One slot can be on another node while the others are still here.
         return reply.code != MOVED and super()._astray(reply)
 
 
@@ -88,7 +88,7 @@ class LoopNode(LoopPort):
         return (await asyncio.gather(*answers))[1::2]
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
-        """The verdict of the guard on this bucket."""
+        """The verdict of recovery on this bucket."""
         wire, within = await self._reach(within)
         return self.guard.verdict(await wire.send(self.guard.asked(bucket), within))
 
@@ -115,7 +115,7 @@ class LoopNode(LoopPort):
         self._boxes.setdefault(claim_id, 0)
         if self._must_subscribe(bucket):
             try:
-                # At most half of the time, as the claim must be kept in any case.
+                # At most half of the time, because the claim must be renewed in any case.
                 refusal = await self._subscribe(bucket, within / 2)
             except StoreUnavailable:
                 self._mute_until = boottime() + MUTE_S
@@ -129,7 +129,7 @@ class LoopNode(LoopPort):
         return await self._send(wire, call_of(self._address_of(bucket)), within)
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up arrives; None at once if none can come."""
+        """Sleep until the wake-up arrives; None immediately if none can come."""
         if self._must_subscribe(self._buckets.get(claim_id, -1)):
             known = self._boxes.get(claim_id, 0)
             fence = known.fence if isinstance(known, Box) else known
@@ -146,7 +146,7 @@ class LoopNode(LoopPort):
         self._boxes.setdefault(claim_id, 0)
 
     def address(self, claim_id: str) -> bytes:
-        """The address by which the line knows a claim that waits here."""
+        """The address of a claim that waits here, as in its line."""
         return address_in(self._buckets.get(claim_id, 0), self._settings.prefix, self._token)
 
     # -- channels --------------------------------------------------------------------------

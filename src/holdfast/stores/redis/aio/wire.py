@@ -189,7 +189,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 self._unfinished(nbytes)
         except NO_REPLY as wrong:
             why = wrong if isinstance(wrong, ValueError) else strange(wrong)
-            self.drop(f"{self.label} sent what is no answer to anything that was asked: {why}")
+            self.drop(f"{self.label} sent a reply that no request expects: {why}")
         finally:
             if given:
                 wake_all(given)
@@ -204,7 +204,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         """Add one of several replies; returns whether these are all. A number and something else
         take turns: so no reply is taken for another one for long."""
         if reply.__class__ is not ServerSaid and (reply.__class__ is int) == len(answers.parts) % 2:
-            raise ValueError("what was read is out of step")
+            raise ValueError("the replies are out of step")
         answers.parts.append(reply)
         if len(answers.parts) < answers.count:
             return False
@@ -225,7 +225,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 self._load(slot, reply)
                 return
         elif tag is not PLAIN:
-            raise ValueError("the tag is another one")
+            raise ValueError("the tag is of another request")
         if not answer.done():
             answer.set_result(reply)
         if isinstance(reply, ServerSaid) and self._astray(reply):
@@ -289,7 +289,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             elif due < soonest:
                 soonest = due
         if late and now - max(self.heard_at, self._pending[0][3]) >= STALL_S:
-            self.drop(f"{self.label} has not said anything for {STALL_S:g} s")
+            self.drop(f"{self.label} has sent nothing for {STALL_S:g} s")
         return soonest
 
     def _late(self, what: Call | str, seconds: float) -> str:
@@ -297,7 +297,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return f"{self.label} did not answer a {word} within {seconds:.3g} s"
 
     def _too_much(self) -> str:
-        return f"{len(self._pending)} requests are under way to {self.label}: no more are taken"
+        return f"{len(self._pending)} requests are under way to {self.label}, which is the maximum"
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -309,9 +309,9 @@ class Wire(Exchange, asyncio.BufferedProtocol):
     def leak(self) -> None:
         """We are the child of a fork: close the socket, and change nothing else.
 
-        A usual close may send something, by TLS for example, which would end the parent's session.
+        A usual close can send something, such as the end of TLS, and end the parent's session.
         """
-        self.over = "it is the parent's"
+        self.over = "it belongs to the parent process"
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, self._transport.get_extra_info("socket").fileno())
         os.close(nothing)

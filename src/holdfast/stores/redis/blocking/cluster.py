@@ -1,4 +1,4 @@
-"""A cluster for threads: redis-py finds which node has which slots, from any node that answers."""
+"""A cluster for threads: redis-py reads the slots of each node from any node that answers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ThreadFace:
         self._token = secrets.token_hex(9)
 
 
-#: Arguments of a connection that redis-py wants under other names here, or not at all.
+#: Arguments of a connection that redis-py takes by other names here, or not at all.
 _ELSEWHERE = ("db", "host", "port")
 
 
@@ -109,14 +109,14 @@ def bucket_places(slots: dict[int, list[Any]]) -> list[Place | None]:
 def lost(settings: Settings, places: Sequence[Place], wrong: Exception) -> HoldfastError:
     """The error if no node reports where the slots are."""
     if isinstance(wrong, IndexError):
-        return StoreUnavailable(f"no node of {settings.label} has a slot: is the cluster made?")
+        return StoreUnavailable(f"no node of {settings.label} has a slot: was the cluster created?")
     cause: BaseException | None = wrong
     while cause is not None:
         if isinstance(cause, said.AuthenticationError):
             return error_of(settings, cause)
         if isinstance(cause, said.NoPermissionError) or "not enabled" in str(cause):
             return ConfigError(
-                f"{settings.label} can't be used as a cluster: what answers is no node of one "
+                f"{settings.label} can't be used as a cluster: the server is no node of one "
                 "(then write redis://), or the user lacks a right: "
                 + rules(str(settings.arguments.get("username") or "default"), "+cluster|slots")
             )

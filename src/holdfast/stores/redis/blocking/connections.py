@@ -39,7 +39,7 @@ HANDED_S = 0.05
 #: Requests for something new wait for a connection; requests that end or renew something don't.
 _PATIENT = frozenset({JOIN, JOIN_FREE, PUT, TAKE, BEGIN})
 FAREWELL = DEMOTED | {MOVED, "LOADING"}
-#: Errors of the system that mean: no more for now. Open connections continue to work.
+#: Errors of the system that mean: no more for now. Open connections still work.
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 
 
@@ -83,8 +83,8 @@ class Connections(Exchange):
         #: The threads that wait for one, and the threads that open one (weakly, as above).
         self._queue: deque[_Turn] = deque()
         self._dialling: WeakSet[_Turn] = WeakSet()
-        #: Whether one is to be kept in reserve; whether a thread that returns one must look for a
-        #: thread that needs one.
+        #: Whether one is to be kept in reserve; whether a thread that returns one must pass it on
+        #: to a thread that needs one.
         self._reserving = self._short = False
         self._closed = False
 
@@ -97,7 +97,7 @@ class Connections(Exchange):
             link = self._pool.pop()
         except IndexError:
             link = None
-        if link is None:  # not in the handler: an error of connecting isn't caused by the pool
+        if link is None:  # not in the handler: a failed connection isn't caused by the empty pool
             return self._another(now, until, script not in _PATIENT)
         if now - link.used < FRESH_S:
             return link
@@ -253,7 +253,7 @@ class Connections(Exchange):
         if isinstance(wrong, OSError):
             raise StoreUnavailable(f"the connection to {self.label} broke: {wrong}") from wrong
         if isinstance(wrong, ValueError) and not isinstance(wrong, ConfigError | UnicodeError):
-            raise StoreUnavailable(f"{self.label} sent what is no reply: {wrong}") from wrong
+            raise StoreUnavailable(f"{self.label} sent bytes that are no reply: {wrong}") from wrong
         raise wrong
 
     # -- their end -----------------------------------------------------------------------------

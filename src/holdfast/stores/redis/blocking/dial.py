@@ -45,9 +45,9 @@ class Timed:
     """A connection of redis-py; each of its time-outs is the time that is left until ``until``."""
 
     until = 0.0
-    #: The server to which it leads, if there is a guard and the server reports it.
+    #: The server to which it leads, if recovery is on and the server reports it.
     run_id = b""
-    #: The replies to the guard's requests.
+    #: The replies to the requests of recovery.
     said: Sequence[Any] = ()
 
     @property
@@ -90,9 +90,9 @@ class _Bounded:
     def _counted(self, read: Any, size: Callable[[Any], int]) -> Any:
         self._left -= size(read)
         if self._left < 0:
-            raise said.InvalidResponse("its first answers have no end")
+            raise said.InvalidResponse("its first replies are too long")
         if boottime() > self._until:
-            raise TimeoutError("no end of its first answers")
+            raise TimeoutError("its first replies take too long")
         return read
 
 
@@ -102,7 +102,7 @@ class Dialler:
     def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
         self._settings = settings
         self._guard = guard
-        #: 3, until a server turns out not to know that protocol.
+        #: 3, until a server turns out not to support that protocol.
         self.protocol = settings.protocol
         arguments = dict(settings.arguments)
         base = settings.connection_class or _CLASSES[settings.kind]()
@@ -197,7 +197,7 @@ def own_name() -> str:
 
 
 def knows_no_hello(wrong: Exception) -> bool:
-    """True if the error is from a server or a proxy that doesn't know the third protocol."""
+    """True if the error is from a server or a proxy that doesn't support RESP3."""
     text = str(wrong).lower()
     told = isinstance(wrong, said.ResponseError) and not isinstance(wrong, said.AuthenticationError)
     return told and ("hello" in text or "noproto" in text or "unknown command" in text)
@@ -215,19 +215,19 @@ def error_of(settings: Settings, wrong: Exception) -> HoldfastError:
 def _unwelcome(settings: Settings, wrong: Exception) -> HoldfastError:
     text = without_arguments(str(wrong))
     if "without any password configured" in text:
-        hint = "it has no password: take the one in the URL out"
+        hint = "it has no password: remove the one in the URL"
     elif not {"username", "password", "credential_provider"} & set(settings.arguments):
-        hint = f"it wants a password: {settings.login}"
+        hint = f"it requires a password: {settings.login}"
     else:
         hint = "user name or password is wrong"
-    return ConfigError(f"{settings.label} doesn't let us in; {hint}. It said: {text}")
+    return ConfigError(f"{settings.label} refuses the login; {hint}. The error: {text}")
 
 
 def refused(label: str, wrong: Exception) -> HoldfastError:
-    """The error for a server that answers, but not as it must on a new connection."""
+    """The error for a server that refuses a new connection."""
     answer = server_said(f"ERR {wrong}")  # redis-py removes the first word
     if isinstance(wrong, said.BusyLoadingError | said.MaxConnectionsError):
-        return StoreUnavailable(f"{label} can't serve us now: {answer.text}")
+        return StoreUnavailable(f"{label} can't accept connections now: {answer.text}")
     known = complaint(answer, label)
     if type(known) is not HoldfastError:
         return known
@@ -244,25 +244,25 @@ def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
         cause = cause.__cause__ or cause.__context__
     if settings.kind == "tls" and "CERTIFICATE_VERIFY_FAILED" in seen and "mismatch" in seen:
         return ConfigError(
-            f"the certificate of {label} is for another host: connect by a name that it has, or "
-            f"give the server one for this name. It said: {text}"
+            f"the certificate of {label} is for another host: connect by a name that it contains, "
+            f"or give the server one for this name. The error: {text}"
         )
     if settings.kind == "tls" and "CERTIFICATE_VERIFY_FAILED" in seen:
         return ConfigError(
-            f"the certificate of {label} is not to be trusted; name the authority that signed it "
-            f"with ssl_ca_certs=/path/to/ca.pem. It said: {text}"
+            f"the certificate of {label} is not trusted; name the authority that signed it with "
+            f"ssl_ca_certs=/path/to/ca.pem. The error: {text}"
         )
     if settings.kind == "tls" and ("SSLError" in seen or "SSLEOFError" in seen):
-        return ConfigError(f"{label} doesn't speak TLS, or not as we do: {text}")
+        return ConfigError(f"{label} supports no TLS, or no common version or cipher: {text}")
     usual = said.RedisError | said.RedisClusterException | OSError
     if isinstance(wrong, said.InvalidResponse) or not isinstance(wrong, usual):
         return ConfigError(
-            f"what answers at {label} is no Redis, or a proxy in between is wrong: {text:.200}"
+            f"the peer at {label} is no Redis, or a proxy in between is wrong: {text:.200}"
         )
     if isinstance(wrong, said.TimeoutError):
-        hint = "; a server that speaks no TLS is redis://" if settings.kind == "tls" else ""
+        hint = "; for a server without TLS write redis://" if settings.kind == "tls" else ""
         return Unreached(f"{label} did not answer while a connection was made: {text}{hint}")
     hint = ""
     if settings.kind == "tcp" and re.search("closed by server|while reading", text):
-        hint = " (a server that expects TLS is rediss://)"
+        hint = " (for a server with TLS write rediss://)"
     return Unreached(f"{label} can't be reached: {text}{hint}")

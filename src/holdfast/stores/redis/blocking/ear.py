@@ -5,7 +5,7 @@ others. When it leaves, another one takes over, the oldest first, because it is 
 next. So no extra thread is started, and a thread that waits alone sleeps in the kernel until its
 own wake-up arrives.
 
-The address stays the same over every new connection: the lines know it.
+The address stays the same over every new connection, because the lines contain it.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ class Box:
         self.bell: Any = None
 
     def wake(self) -> None:
-        """Wake its thread, if it sleeps, so that it looks again."""
+        """Wake its thread, if it sleeps, so that it checks again."""
         try:
             self.bell.release()
         except (RuntimeError, AttributeError):
-            return  # it was woken already, or doesn't sleep
+            return  # it has been woken already, or doesn't sleep
 
 
-#: Sits in the chair of a connection that no thread reads.
+#: The reader of a connection that no thread reads.
 _CLOSER = Box("")
 
 
 class EarLink(Link):
-    """The connection that listens. One thread reads; others may send meanwhile."""
+    """The connection that listens. One thread reads; at the same time others can send."""
 
     __slots__ = ("addresses", "asked_at", "chair", "heard", "heard_at", "io", "pending", "refused")
 
@@ -69,16 +69,16 @@ class EarLink(Link):
         super().__init__(driver)
         #: Called with each message.
         self.heard = heard
-        #: The reader, under the key 0: the first that puts itself there.
+        #: The reader, under the key 0: the first thread that enters itself there.
         self.chair: dict[int, Box] = {}
-        #: Addresses that are subscribed; that were asked for; that were refused.
+        #: Addresses that are subscribed, requested, and refused.
         self.addresses: set[bytes] = set()
         self.pending: deque[bytes] = deque()
         self.refused: dict[bytes, ServerSaid] = {}
         self.heard_at = self.used
         #: The time when it was asked for a sign of life.
         self.asked_at = 0.0
-        #: A TLS connection must not be written to and read from by two threads at once.
+        #: Two threads must not use a TLS connection at the same time, one writing and one reading.
         self.io = threading.Lock()
         if self._timed:
             self._sock.settimeout(0.0)
@@ -125,7 +125,7 @@ class EarLink(Link):
     def listen_for(self, box: Box, ticket: int, poke: bytes, until: float) -> None:
         """Read until this box has this ticket, or until the time-out has expired. Reads at least
         once."""
-        self.file_all()  # it may have come with something else
+        self.file_all()  # it can have come with something else
         ending = poke + b"\r\n"
         next_bytes = self._next_bytes if self._timed else super()._next_bytes
         while box.fence != ticket:
@@ -211,7 +211,7 @@ class Ear:
 
     def wait(self, box: Box, ticket: int, poke: bytes, seconds: float) -> bool:
         """Sleep until the wake-up for this ticket arrives (True), or the time-out has expired;
-        False at once when the connection has died."""
+        False immediately when the connection has died."""
         until = boottime() + seconds
         while box.fence != ticket:
             link = self.link

@@ -1,6 +1,6 @@
 """The steps between a request and its final answer on one connection, hidden from the caller.
 
-If the server doesn't know our scripts, they are loaded; if a script requires it, the guard is
+If the server doesn't know our scripts, they are loaded; if a script requires it, recovery is
 asked; if the settings require it, replicas confirm.
 """
 
@@ -35,7 +35,7 @@ class Exchange:
 
     def _mended(self, link: Link, call: Call, reply: Any, until: float) -> Any:
         """The final reply: after loading the scripts, if the server didn't know them, and after
-        asking the guard, if that was required."""
+        asking recovery, if that was required."""
         if _is_unknown(reply):
             reply = self._load(link, until) or self._again(link, call, until)
         if asks(reply):
@@ -49,7 +49,7 @@ class Exchange:
         return link.ask(self._wire(link, call), boottime(), until)
 
     def _judge(self, link: Link, until: float, bucket: int = 0) -> Verdict | ServerSaid:
-        """Make the guard look at all of its records, and record which server this is."""
+        """Ask recovery about all of its records, and record which server this is."""
         found = self._verdict(link, self.guard.asked(bucket), until)
         if isinstance(found, Verdict):
             link.ending = ending(found.run_id)

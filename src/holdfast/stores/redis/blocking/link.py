@@ -37,7 +37,7 @@ _FEW_BYTES = 4096
 #: Number of lines of a wake-up, in both protocols.
 _POKE_LINES = 7
 _COLON, _NEWLINE = b":\n"
-#: A wait may end this much earlier than asked for: cheaper than another call of the kernel.
+#: Seconds by which a wait can end too early: cheaper than another call of the kernel.
 NEAR_S = 0.01
 #: Where there is no such flag, the socket is first polled for data.
 _flags: int = getattr(socket, "MSG_DONTWAIT", 0)
@@ -97,7 +97,7 @@ class Link:
     )
 
     def __init__(self, driver: Any) -> None:
-        #: The last arguments of each call here: the run id of the server, for the guard.
+        #: The last arguments of each call here: the run id of the server, for recovery.
         self.ending = ending(driver.run_id)
         self._driver = driver  # it closes the socket when it is collected
         self._sock = sock = driver._sock
@@ -141,7 +141,7 @@ class Link:
         return self._reply(until)
 
     def ask_many(self, wires: list[bytes], until: float) -> list[Any]:
-        """The same for many requests at once."""
+        """The same for many requests together."""
         self.used = now = boottime()
         if self._timed:
             self._beat(until - now)
@@ -172,7 +172,7 @@ class Link:
         """Sleep until this wake-up arrives (True), or until the time-out has expired. Reads at
         least once."""
         while True:
-            while (said := self._take()) is not NOTHING:  # it may have come with a reply
+            while (said := self._take()) is not NOTHING:  # it can have come with a reply
                 self._file(said)
             while self.mail:
                 if self.mail.popleft() == poke:
@@ -193,7 +193,7 @@ class Link:
             self._feed(data)
 
     def stale(self) -> bool:
-        """True if it died while it was idle. Reads the messages that have come meanwhile."""
+        """True if it died while it was idle. Reads the messages that have arrived."""
         try:
             if self._timed:
                 self._sock.settimeout(0.0)

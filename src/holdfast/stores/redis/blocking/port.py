@@ -31,7 +31,7 @@ from .ear import Box, Ear, EarLink
 log = logging.getLogger("holdfast")
 
 #: The warning after a refused subscription.
-DEAF = "%s doesn't let us subscribe (%s): waiters ask once a second; tried again in %g s"
+DEAF = "%s refused the subscription (%s): waiters ask once a second; tried again in %g s"
 #: Number of keys that a server examines in one call of SCAN.
 _SCAN_COUNT = b"1000"
 _WAITS = 2
@@ -123,7 +123,7 @@ class ThreadPort(Connections):
         return replies
 
     async def look(self, within: float) -> Verdict:
-        """The present verdict of the guard; see the protocol."""
+        """The present verdict of recovery; see the protocol."""
         until = boottime() + within
         link = self._take(boottime(), until)
         try:
@@ -208,7 +208,7 @@ class ThreadPort(Connections):
         begun = boottime()
         until = begun + within
         box = self._ear.box(claim_id)
-        # At most half of the time, as the claim must be kept in any case.
+        # At most half of the time, because the claim must be renewed in any case.
         refusal = self._attend(box, call_of, begun, begun + within / 2)
         if refusal is not None:
             return refusal
@@ -277,8 +277,8 @@ class ThreadPort(Connections):
     def _attend(
         self, box: Box, call_of: Callable[[bytes], Call], now: float, until: float
     ) -> ServerSaid | None:
-        """Make sure that the wake-ups for this claim arrive; returns an answer if it must go
-        elsewhere."""
+        """Make sure that the wake-ups for this claim arrive; returns an answer if the claim must go
+        to another node."""
         if self._ear.link is not None:
             self._ear.check(now)
         if self._ear.link is None and now >= self._deaf_until and not self._closed:
@@ -317,13 +317,13 @@ class ThreadPort(Connections):
             self._broken(ear, wrong, until - boottime())
         if refusal is None and not self._closed:
             return ear
-        self._drop(ear)  # closed meanwhile: the end of all connections may have missed this one
+        self._drop(ear)  # the port was closed: the end of all connections can have missed this one
         if refusal is not None:
             self._refused(refusal)
         return None
 
     def _refused(self, refusal: ServerSaid) -> None:
-        """The server doesn't let us subscribe: for now, or until the user gets the right."""
+        """The server refuses the subscription: for now, or until the user gets the right."""
         passing = isinstance(complaint(refusal, self.label), StoreUnavailable)
         self._deaf_until = boottime() + (MUTE_S if passing else DEAF_S)
         if not passing:

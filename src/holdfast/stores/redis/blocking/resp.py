@@ -18,8 +18,8 @@ REPLY_BYTES_MAX = 300 * 1024 * 1024
 TOO_LONG = f"a reply of more than {REPLY_BYTES_MAX >> 20} MiB"
 #: Maximum depth of lists within lists in a reply.
 DEPTH_MAX = 16
-#: Exceptions of readers for bytes that are no reply of ours: lengths beyond all memory, a list as
-#: the key of a map, a number that is none.
+#: Exceptions of readers for bytes that are no reply: a length beyond all memory, a list as the
+#: key of a map, an invalid number.
 NO_REPLY = (ValueError, TypeError, MemoryError, OverflowError, IndexError)
 
 
@@ -164,7 +164,7 @@ try:
 except ImportError:
     pass
 else:
-    # Older versions give a push as a list like any other, so that it looks like a reply.
+    # Older versions return a push as a plain list, which looks like a reply.
     if hasattr(hiredis, "PushNotification"):
         _quick, Push = hiredis.Reader, hiredis.PushNotification
 

@@ -91,7 +91,7 @@ class ThreadNode(ThreadPort):
         return replies[1::2]
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
-        """The verdict of the guard on this bucket."""
+        """The verdict of recovery on this bucket."""
         now = boottime()
         link = self._take(now, now + within)
         try:
@@ -108,12 +108,12 @@ class ThreadNode(ThreadPort):
         self._ear.box(claim_id)
 
     def address(self, claim_id: str) -> bytes:
-        """The address by which the line knows a claim that waits here."""
+        """The address of a claim that waits here, as in its line."""
         box = self._ear.boxes.get(claim_id)
         return b"" if box is None else self._address_of(box.bucket)
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up arrives; None at once if none can come."""
+        """Sleep until the wake-up arrives; None immediately if none can come."""
         box, link = self._ear.boxes.get(claim_id), self._ear.link
         if box is not None and link is not None and not self._here(box):
             if box.fence == ticket:
@@ -185,7 +185,7 @@ class ThreadNode(ThreadPort):
 
     def _give(self, link: Link, reply: Any) -> None:
         if isinstance(reply, ServerSaid) and reply.code == MOVED:
-            reply = None  # one slot is elsewhere; the others may still be here
+            reply = None  # one slot is elsewhere; the others can still be here
         super()._give(link, reply)
 
     async def retire(self) -> None:

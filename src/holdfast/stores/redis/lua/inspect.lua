@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- The claims of a line that are alive, in no order.
--- KEYS  state, waiters, tombstones, guard
+-- The live claims of a line, in no order.
+-- KEYS  state, waiters, tombstones, recovery record
 -- ARGV  run id, tag
--- ->    kind, capacity, and of each claim: 1 if held, else 0; ticket; weight; microseconds since
---       it joined or was served; microseconds left; owner; meta; 1 if it was released and stays, else 0. nil: nobody is
---       here
+-- ->    kind, capacity, and per claim: 1 if held, else 0; ticket; weight; microseconds since it
+--       entered or was granted; microseconds left; owner; meta; 1 if it was released and its lease
+--       stays, else 0. nil: there is no live claim
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')
@@ -30,7 +30,7 @@ end
 local function inspect()
   if found and found.err then return error(found) end
   load(found)
-  -- Whoever looks writes nothing.
+  -- A read-only script writes nothing.
   dirty = false
   seen = {kind, capacity}
   if alone then

@@ -1,41 +1,41 @@
 -- Enter the line.
--- KEYS  state, waiters, tombstones, guard
--- ARGV  ttl ms; weight, kind, capacity and words; patience ms (below 0: don't wait) and address;
+-- KEYS  state, waiters, tombstones, recovery record
+-- ARGV  ttl ms; weight, kind, capacity and words; waiter TTL ms (below 0: don't wait) and address;
 --       claim id; run id, tag
 -- ->    ticket                          held, with the whole ttl
---       {1, ticket, ms}                 held, this is left of it
---       {2, ticket, position, ms}       waiting; ask again then
---       {3, ms, owner}                  would have to wait
---       {4, kind, capacity}             in use as something else
+--       {1, ticket, ms}                 held; ms are left of the lease
+--       {2, ticket, position, ms}       waiting; ask again after ms
+--       {3, ms, owner}                  busy; ask again after ms
+--       {4, kind, capacity}             the name is in use with this kind and capacity
 --       {5, waiters}                    the line is full
---       {0, reason}                     gone
---       {6}                             the guard lets nobody in
+--       {0, reason}                     the claim has ended
+--       {6}                             recovery grants nothing now
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')
 local guarded = ARGV[5] ~= '' and redis.pcall('GET', KEYS[4]) ~= ARGV[5]
 local before = found and #found == 8 and struct.unpack('>d', found) or 0
--- (A ticket is a whole number. What was damaged, or cut to this length, is refused further below.)
+-- (A ticket is a whole number. A state that was damaged, or cut to this length, is refused below.)
 if (not found or #found == 8 and before % 1 == 0 and before >= 0 and before < 9e15)
   and not guarded then
   local ticket = now
   if before >= now then
     ticket = before + 1
   elseif not found and redis.call('HLEN', KEYS[1]) > 0 then
-    -- Claims that were left without their state would hold beside this one. (No write comes before the
-    -- one of the state, or a server without memory would let it in.)
+    -- Holders that were left without a state would hold next to this claim. (Delete only if there
+    -- are some: before Redis 7.0 a script that has written can also write without memory.)
     redis.call('DEL', KEYS[1])
   end
   redis.call('HSET', KEYS[1], 's',
     ARGV[4] .. struct.pack('>dd', ticket, now + ARGV[1] * 1000) .. ARGV[1] .. ' ' .. ARGV[2])
-  -- The last ticket is the time of the last join: so once in ten minutes, and for a long ttl.
+  -- The last ticket is about the time of the last join: so once in ten minutes, and for a long ttl.
   if ticket - ticket % 6e8 ~= before - before % 6e8 or ARGV[1] + 0 > 600000 then
     redis.call('PEXPIRE', KEYS[1], ARGV[1] + 5400000)
   end
   if ARGV[6] == '' then return ticket end
   return {ARGV[6], ticket}
 end
--- A try that finds a claim that stands alone: the same as below, with fewer steps.
+-- Fast path, with the same result as the code below: a try that finds one holder without waiters.
 if found and #found > 50 and string.byte(found) ~= 42 and string.byte(ARGV[3]) == 45
   and not guarded and string.sub(found, 1, 32) ~= ARGV[4] then
   local expires = struct.unpack('>d', found, 41)
@@ -50,7 +50,7 @@ if found and #found > 50 and string.byte(found) ~= 42 and string.byte(ARGV[3]) =
     return {ARGV[6], reply}
   end
 end
--- Behind a line, or behind who has all of it: the same as below, with fewer steps.
+-- Fast path: wait behind other waiters, or behind holders that leave no room.
 if found and #found == 74 and string.byte(found) == 42 and not guarded
   and string.byte(ARGV[3]) ~= 45 then
   local mark, kind, capacity, former, used, holders, waiters, headweight,
@@ -99,7 +99,7 @@ local patience, address = string.match(ARGV[3], '^-?(%d+) (.*)$')
 local weight, mine, mycapacity, words = string.match(ARGV[2], '^(%d+) (%a) (%d+) (.*)$')
 patience, weight, mycapacity = patience + 0, weight + 0, mycapacity + 0
 
--- The owner of the first claim, for a message; of any, where there are many.
+-- The owner of the first holder, for a message; of more than 32 holders, of any.
 local function ahead()
   if alone then return (owner(string.sub(alonerow, WORDS))) end
   flush()
@@ -114,7 +114,7 @@ local function ahead()
   return (owner(words))
 end
 
--- It is in the line already: its standing, kept alive if it waits.
+-- The reply for a claim that is in the line already; a waiter is renewed.
 local function again()
   local row = holder(id)
   if row then
@@ -144,7 +144,7 @@ local function enter(wait)
     hold(id, struct.pack(HELD, ticket, expires, now, ttl, weight, 0) .. words, expires, weight)
     return ticket
   end
-  -- A line that has just begun has no second key; what is there is left from a lost first one.
+  -- A new line has no second key. One that exists is left over from a lost first key.
   if last == 0 and call('HLEN', W) > 0 then call('DEL', W) end
   expires, last = now + patience * 1000, last + 1
   seat_down(last, {id, ticket, expires, ttl, weight, address, words}, renew or waiters == 0)

@@ -1,9 +1,9 @@
--- Enter several lines at once, of different names: all of them, or none if one may not be empty.
--- KEYS  the state of each line; then the guard of each of their buckets
+-- Acquire several names in one step: all of them, or none if one of the lines may not be empty.
+-- KEYS  the state of each line; then the recovery record of each of their buckets
 -- ARGV  ttl ms of each claim, and its weight, kind, capacity and words; their ids in one; run id, tag
 -- ->    the ticket of each: held, with the whole ttl
 --       0: nothing was done
---       {6}: nothing was done; ask the guard first
+--       {6}: nothing was done; call guard.lua first
 local call = redis.call
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -20,8 +20,8 @@ if run ~= '' then
     if redis.pcall('GET', KEYS[i]) ~= run then return answer({6}) end
   end
 end
--- Only a state of 8 bytes is that of an empty line without tombstones. One that isn't ours either
--- is met by the join of its claim, which says what it is.
+-- A state of 8 bytes is an empty line without tombstones. Everything else is left to join.lua,
+-- which also reports a key of a wrong type.
 local before = {}
 for i = 1, many do
   local found = redis.pcall('HGET', KEYS[i], 's')

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Renew claims that are held. Whatever is more than that is for stand.lua.
+-- Renew held claims. A claim that needs more than that gets -1 and is left to stand.lua.
 -- KEYS  the state of each claim's line
 -- ARGV  claim id and ttl ms of each, run id, tag
--- ->    of each: its ticket; -1: ask with stand; a text: an error
+-- ->    per claim: its ticket; -1: call stand.lua; a text: an error
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local call, sub = redis.call, string.sub
 
--- A lease that is longer than what is asked for stays; unless it is longer than it can have been
--- given: then the clock was set back, which is for stand.lua.
+-- A lease that is longer than requested stays. One that is longer than any that was granted shows
+-- that the clock was set back: stand.lua repairs it.
 local function longer(before, lease, ttl)
   if before > now + math.max(lease * 1000, 10000000) then return end
   return before, math.max(ttl, math.ceil((before - now) / 1000))
@@ -34,7 +34,7 @@ local function renew(key, id, ttl)
     local since, lease, leaving, _
     ticket, before, since, lease, _, leaving = struct.unpack('>ddddI4B', row)
     local waiters, _, first, _, headexp = struct.unpack('>I4I4ddd', state, 19)
-    -- Somebody may have to be dropped, or served, besides.
+    -- Another claim may have to be reaped or granted, too.
     if leaving == 1 or before <= now or (waiters > 0 and
       (now >= first or (headexp > 0 and now >= headexp))) then
       return -1

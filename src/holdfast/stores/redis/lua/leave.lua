@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Withdraw, release or break; serves those who fit then.
--- KEYS  state, waiters; in the long form tombstones; guard
+-- Withdraw, release or break a claim, and grant the waiters that fit then.
+-- KEYS  state, waiters; in the long form tombstones; recovery record
 -- ARGV  claim id, run id, tag
---   or, long, claim id ('': by its ticket), ticket, ms to stay on, ms of its tombstone (0: none;
---       when broken: beyond its ttl), run id, tag
--- ->    1: it was there; 0: it was not
+--   or, long, claim id ('': break by its ticket), ticket, ms for which a released hold stays, ms of
+--       its tombstone (0: none; of a broken claim: beyond its ttl), run id, tag
+-- ->    1: its lease had not expired; 0: it had, or there was no such claim
 local redis, string, keys, args = redis, string, KEYS, ARGV
 local key = keys[1]
 local found = redis.pcall('HGET', key, 's')
@@ -17,7 +17,7 @@ if found and #found > 50 and not keys[4] and string.find(found, args[1], 1, true
   return {tag, there}
 end
 local now = clock[1] * 1000000 + clock[2]
--- All of it passes on to the next in line: the same as below, with fewer steps.
+-- Fast path, with the same result as below: the only holder hands the whole capacity off.
 local unheard
 if found and #found == 74 and string.byte(found) == 42 and not KEYS[4] then
   local mark, kind, capacity, former, used, holders, waiters, headweight,
@@ -55,7 +55,7 @@ local id = ARGV[1]
 local wanted, after, buried = 0, 0, 0
 if X then wanted, after, buried = ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0 end
 
--- A late copy of this claim's join finds it. ttl: how long this may be, in milliseconds.
+-- Write a tombstone for `ms` milliseconds. A late copy of the claim's join finds it.
 local function bury(id, ms, broken)
   local ends = now + ms * 1000
   call('ZADD', X, string.format('%.0f', ends * 2 + broken), id)
@@ -64,7 +64,7 @@ local function bury(id, ms, broken)
   tomb, dirty, lives = math.max(tomb, ends), true, math.max(lives, ms + SHORT)
 end
 
--- Holder's id, or seat, of the claim with that ticket; only a break is in need of it.
+-- The id of the claim with that ticket. Only a break needs it.
 local function by_ticket()
   if alone then return struct.unpack('>d', alonerow) == wanted and alone end
   local all = call('HGETALL', H)

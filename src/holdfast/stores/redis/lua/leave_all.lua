@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Release claims that stand alone in their lines. Whatever is more than that is for leave.lua.
+-- Release claims that are alone in their lines. Other claims get -1 and are left to leave.lua.
 -- KEYS  the state of each claim's line
 -- ARGV  the ids in one; run id, tag
--- ->    of each: 1: it was there; 0: it was not; -1: nothing was done, ask with leave
+-- ->    per claim: 1: its lease had not expired; 0: it had; -1: nothing was done, call leave.lua
 local call, sub = redis.call, string.sub
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]

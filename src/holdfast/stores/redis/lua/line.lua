@@ -1,59 +1,61 @@
--- The line, for everything but the uncontended path; each script takes this in behind its own.
+-- The code for lines. Each script includes it after its own first part.
 --
--- State, the field `s` of the first key, has one of three forms (big-endian, as struct has it):
---   nobody is here          LAST: the last ticket
---   a claim stands alone    LONE: id, ticket, expiry; then "<ttl> <weight> <kind> <capacity> "
+-- State, the field `s` of the first key, has one of three forms (big-endian, packed by `struct`):
+--   no claim                LAST: the last ticket
+--   one holder, no waiter   LONE: id, ticket, expiry; then "<ttl> <weight> <kind> <capacity> "
 --                           and its words: "<bytes of owner> <owner><meta>"
---   else                    MANY, with a field per holder, its id: HELD, and its words
--- The second key: q<seat> = WAITS, and its words; i<id> = seat. The third: the ids of claims that
--- must not enter, by twice the time until when, and one more if they were broken.
--- Times are microseconds, but for a ttl, which is milliseconds.
--- The last key is the guard's record (guard.lua), the last arguments are the run id of the server
--- that the connection leads to ('': no guard) and the tag.
+--   else                    MANY, and per holder a field, named by its id: HELD, and its words
+-- The second key: q<seat> = WAITS and the words of the waiter; i<id> = its seat. The third key:
+-- tombstones, a zset of claim ids. A score is twice the time at which the tombstone ends, plus 1 if
+-- the claim was broken.
+-- The last key is the recovery record (guard.lua). The last arguments are the run id of the server
+-- that the connection leads to ('': no recovery) and the tag.
 local H, W, X, G = KEYS[1], KEYS[2], KEYS[4] and KEYS[3], KEYS[4] or KEYS[3]
 local run, tag = ARGV[#ARGV - 1], ARGV[#ARGV]
 local LAST, LONE, MANY = '>d', '>c32dd', '>c1c1I4I4I4I4I4I4dddddd'
 local HELD, WAITS = '>ddddI4B', '>c32dddI4Bc0'
--- Where the words begin behind HELD.
+-- Offset of the words after HELD.
 local WORDS = 38
 local NEVER, LIFE, SHORT = 1e300, 5400000, 600000
--- More than any lease, and than any patience; microseconds.
+-- Microseconds. AGES is more than any lease, SLACK more than any waiter TTL.
 local AGES, MINUTE, SLACK, SECOND = 2 * 86400000000, 60000000, 10000000, 1000000
--- Up to this number of holders, all are looked through whenever one may have too long a lease.
+-- Maximum number of holders that are all checked often for a lease that is too long (`settle`).
 local FEW = 8
 local call = redis.call
 local kind, capacity, former, used, holders, waiters = 'l', 1, 0, 0, 0, 0
--- No holder expires before `first`. The head of those who wait: its seat, weight, and expiry (at
--- the soonest; 0: not looked at yet). The last seat. The end of the last tombstone.
+-- No holder expires before `first`. The first waiter: its seat, its weight, and its earliest expiry
+-- (0: not read yet). The last seat. The end of the last tombstone.
 local first, head, headweight, headexp, last, tomb = NEVER, 1, 0, 0, 0, 0
--- The last ticket given to this name.
+-- The last ticket of this name.
 local given = 0
--- A claim that stood alone, until it is written as one of many.
+-- The id and the row of a single holder, until it is stored in the form MANY.
 local alone, alonerow
--- What is still to be written, what is to be published then, and how long the keys must live.
+-- Fields to write, waiters to wake after that, whether the state changed, and the least TTL of the
+-- first key in milliseconds.
 local put, pokes, dirty, lives = {}, {}, false, 0
--- So many claims are passed, and served, in one call; the next verb goes on.
+-- Maximum number of waiters that one call passes, and that it grants. The next verb continues.
 local steps, grants = 500, 100
--- Does the guard let nobody in? Looked at when somebody could be.
+-- Whether recovery grants nothing now. Read when the first waiter could be granted.
 local shut
 
--- Keys are given a longer life when a time moves on to the next ten minutes.
+-- The start of the ten minutes that contain this time. A key's TTL is extended once in each.
 local function window(time) return time - time % 600000000 end
 
--- Can these numbers be ours? What was damaged from outside may bar a name for ever. NaN is unequal to
--- itself, and no comparison with it is true. In the line of a lock each claim weighs 1, and one fits.
+-- Whether these numbers are possible. A state that was damaged from outside can block a name
+-- permanently. NaN is unequal to itself, and no comparison with it is true. In the line of a lock
+-- each claim weighs 1, and one claim fits.
 local function sound()
   return given >= 0 and given < 9e15 and given % 1 == 0 and used >= 0 and capacity >= 0 and head >= 1
     and head <= last + 1 and last < 1e12 and first == first and headexp == headexp and tomb == tomb
     and (kind ~= 'l' or capacity == 1 and used == holders and used <= 1)
 end
 
--- The latest moment at which a lease may end. One that ends later was given before the clock was set
--- back, or was damaged. Whoever was just served has what is left of a waiter's patience.
+-- The latest possible end of a lease. A lease that ends later was granted before the clock was set
+-- back, or was damaged. A claim that was just granted has the rest of its waiter TTL as its lease.
 local function longest(ttl) return now + math.max(ttl * 1000, SLACK) end
 
--- Until when a renewed lease lasts, and its ttl: never shorter than it was, unless the clock was set
--- back. The ttl covers what is left, so that a longer one can be told.
+-- The end of a renewed lease, and its ttl. The end never moves back, unless the clock was set back.
+-- The ttl covers the time that is left, so that a lease that is too long can be recognised.
 local function renewed(before, lease, ttl)
   local until_ = now + ttl * 1000
   if before <= until_ or before > longest(lease) then return until_, ttl end
@@ -97,7 +99,8 @@ local function holder(id)
   return holders > 0 and call('HGET', H, id)
 end
 
--- Seat and row of one who waits, by its id: {id, ticket, expires, ttl, weight, address, words}
+-- The row of a waiter by its seat: {id, ticket, expires, ttl, weight, address, words}. `waiter`
+-- finds seat and row by the id.
 local function seated(seat)
   local raw = call('HGET', W, 'q' .. seat)
   if not raw then return end
@@ -118,7 +121,7 @@ local function seat_down(seat, row, renew)
   if renew then call('PEXPIRE', W, LIFE) end
 end
 
--- It waits for another while.
+-- Renew a waiter.
 local function stay(seat, row, patience, address)
   local before = row[3]
   row[3] = now + patience * 1000
@@ -139,7 +142,7 @@ local function hold(id, row, expires, weight)
   if expires < first then first = expires end
 end
 
--- Several at once, by their ids.
+-- Remove holders by their ids; `weight` is their sum.
 local function let_go(ids, weight)
   if alone then alone = nil
   else
@@ -150,7 +153,7 @@ local function let_go(ids, weight)
   if holders == 0 then first = NEVER end
 end
 
--- A record whose time is over is as good as one that has none.
+-- A record whose time has passed counts as one without a time.
 local function barred()
   if shut == nil and run ~= '' then
     local record = call('GET', G)
@@ -164,17 +167,19 @@ local function barred()
   return shut
 end
 
--- Drop who is dead, and serve who fits then.
+-- Remove expired holders, then grant waiters that fit.
 local function settle()
   if holders == 0 then used, first = 0, NEVER end
-  -- An expiry has passed; or none will for long, and leases are long, or the clock was set back, or
-  -- something was damaged: then a few are looked through at once, or for a second of each five if
-  -- it is within a minute, and many for two seconds of each minute. Each weighs 1 at least.
+  -- Scan the holders if an expiry has passed, or if the counts are wrong (a claim weighs at least
+  -- 1). Scan also if the next expiry is too far away: leases are long, or the clock was set back,
+  -- or the state was damaged. If it is more than a minute away, up to FEW holders are scanned each
+  -- time, and more of them for two seconds of each minute. Within a minute, up to FEW are scanned
+  -- for one second of five.
   if now >= first or used < holders or (holders > 0 and not alone and first > now + SLACK
     and (first > now + AGES or holders <= FEW and (first > now + MINUTE
       or now % (5 * SECOND) < SECOND) or first > now + MINUTE and now % MINUTE < 2 * SECOND)) then
-    -- Drop dead holders and find the next expiry: the only scan, once per expiry that passes. What
-    -- is derived from the rows is counted again, as one of them may have been removed from outside.
+    -- Remove expired holders and find the next expiry: this is the only scan. The counts are made
+    -- again from the rows, because a row may have been removed from outside.
     local dead, weight = {}, 0
     if alone then
       dead, weight = {alone}, used
@@ -187,7 +192,7 @@ local function settle()
         local ticket, expires, since, ttl, heavy, leaving
         if row then ticket, expires, since, ttl, heavy, leaving = struct.unpack(HELD, row) end
         if #all[i] == 32 and not (row and ticket >= 0 and ticket < 9e15 and heavy >= 1) then
-          -- It was damaged from outside, so that it is no claim.
+          -- It was damaged from outside and is no claim.
           call('HDEL', H, all[i])
         elseif row then
           holders, used = holders + 1, used + heavy
@@ -208,7 +213,7 @@ local function settle()
     dirty = true
     if dead[1] then let_go(dead, weight) end
   end
-  -- Those at the head become holders as long as they fit; a grant never touches an expiry.
+  -- Waiters at the head become holders as long as they fit. A grant never changes an expiry.
   while waiters > 0 and steps > 0 and grants > 0 do
     if now < headexp and headexp <= now + SLACK and headweight <= capacity
       and used + headweight > capacity then
@@ -217,7 +222,7 @@ local function settle()
     steps = steps - 1
     local row = seated(head)
     if not row then
-      -- Step over seats that are empty, because those who sat there left.
+      -- Skip empty seats, whose waiters have left.
       local names = {}
       for seat = head + 1, math.min(head + 256, last) do names[#names + 1] = 'q' .. seat end
       local step = #names + 1
@@ -232,7 +237,7 @@ local function settle()
     elseif not (row[3] > now) or row[5] > capacity then
       rise(head, row[1])
     elseif row[3] > now + SLACK then
-      -- Every waiter asks sooner than that: the clock was set back.
+      -- No waiter TTL is that long: the clock was set back.
       row[3] = now + 3 * SECOND
       seat_down(head, row)
       headexp, dirty = 0, true
@@ -251,7 +256,7 @@ local function settle()
   end
 end
 
--- Milliseconds until asking again can be of use: at once, if `settle` had to stop before its end.
+-- Milliseconds until the next request can have an effect; 0 if `settle` stopped at a limit.
 local function retry()
   if steps <= 0 or grants <= 0 then return 0 end
   return math.max(0, math.min(1000, math.ceil((first - now) / 1000)))
@@ -262,7 +267,7 @@ local function owner(words)
   return string.sub(rest, 1, bytes + 0), string.sub(rest, bytes + 1)
 end
 
--- Why a claim of this id must not enter, if so.
+-- The reason why a claim with this id must not enter; nil if it may.
 local function tombstone(id)
   if tomb <= now then return end
   local score = call('ZSCORE', X, id)
@@ -290,15 +295,16 @@ local function save()
   if lives > 0 and call('PTTL', H) < lives then call('PEXPIRE', H, lives) end
 end
 
--- Nobody hears one who was served: its client has most likely ended.
+-- A granted claim whose address has no listener: its client has most likely ended.
 local function pass_over(row)
   let_go({row[1]}, row[5])
   settle()
   save()
 end
 
--- Tell those who were served; nothing is written after that, but for one whom nobody hears: it
--- is passed over. One only, because it may be a mistake: a client may just connect anew.
+-- Wake the granted waiters. Nothing is written after that, with one exception: a claim whose
+-- address has no listener is passed over. Only one, because it can be a mistake: a client may be
+-- reconnecting.
 local function poke(pass)
   local passed
   for _, row in ipairs(pokes) do
@@ -315,8 +321,8 @@ local function poke(pass)
   end
 end
 
--- What a verb did before an error is written down, or the counts would be wrong for ever. If one
--- of our keys is something else, the error says which.
+-- Run a verb and save, also after an error: or the counts would stay wrong. If one of the keys has
+-- a wrong type, the error names the key.
 local function answer(verb, final)
   local done, reply = pcall(verb)
   local saved, wrong = pcall(save)

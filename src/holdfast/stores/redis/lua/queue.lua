@@ -1,47 +1,47 @@
--- One shard of a serial queue, for all of its scripts; each takes this in behind its own head.
+-- One shard of a serial queue, for all of its scripts. Each includes this after its own first part.
 --
--- A job is a field of the rows, "<number>:<group>": in a group they are numbered one after the
--- other, so that its first job and the number of its next one are all that is known of a group;
--- the plain lane is numbered in the same way, those that begin with a delay downwards from -1.
--- A row: ROW, its id, its payload. It is written once and removed once.
+-- A job is a field of the rows, "<number>:<group>". The jobs of a group are numbered one after the
+-- other, so a group's record is the number of its first job and the number of its next one.
+-- Ungrouped jobs are numbered in the same way; those with a delay are numbered downwards from -1.
+-- A row: ROW, its id, its payload. It is never changed in place.
 -- KEYS  1 state: a hash of STATE, at HERE, and GROUP of each group that has jobs or must rest
 --       2 rows: a hash
---       3 groups whose first job may be delivered, by the moment at which it is due: a zset
---       4 plain jobs that are not in the order of their numbers, by that moment: a zset
---       5 loans: a zset of take and field, by the end of the lease
---       6 takes: a hash of TAKE, its owner and its fields; and of how many are left, at 'c<take>'
---       7 failures: a hash of FAILED and the reason of those that have failed
+--       3 groups whose first job is not delivered, by the time at which it is due: a zset
+--       4 ungrouped jobs that are not in the order of their numbers, by that time: a zset
+--       5 deliveries: a zset of take and field, by the end of the lease
+--       6 takes: a hash of TAKE, its owner and its fields; at 'c<take>' how many are left
+--       7 failures: a hash of FAILED and the reason, for jobs that have failed
 --       8 dead letters: a zset of fields by the time of acceptance
---       9 ids that are known, by the time until when: a zset
---      10 takes that must get nothing any more, by the time until when: a zset
---      11 who waits for a job: a zset of "<take> <ticket> <address>", by since when
---      12 groups without jobs that must rest, by the time until when: a zset
---      13, 14 lanes: hashes of the last request of each, of even hours and of odd ones
---      15 the guard's record (guard.lua)
--- Times are microseconds. The last arguments are the run id, for the guard, and the tag.
+--       9 ids in their dedup window, by its end: a zset
+--      10 tombstones: takes that must get nothing, by the end: a zset
+--      11 waiters: a zset of "<take> <ticket> <address>", by the time of their last request
+--      12 groups without jobs that must rest, by the end of the rest: a zset
+--      13, 14 producers: hashes of the last request of each, of even hours and of odd ones
+--      15 the recovery record (guard.lua)
+-- Times are microseconds. The last arguments are the run id, for recovery, and the tag.
 local G, J, D, P, E, T, I = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local Z, K, B, W, R = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local call = redis.call
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local run, tag = ARGV[#ARGV - 1], ARGV[#ARGV]
--- No text has this byte, so no group is called so.
+-- No text contains the byte 255, so no group has this name.
 local HERE, LONG = '\255', string.rep('\255', 65)
--- The last fence; the first and the next number of the plain lane, the last one downwards; whose
--- turn it is (0: the groups'); when the next one may start by the rate; so many were accepted, and
--- done; the hour of the lanes; above the numbers of groups that are gone; until when there are
--- takes that must get nothing; no lease ends before; until when somebody waits; so many jobs are
--- here; 1 each: ids or resting groups, plain jobs out of order, failures may be here. Behind it the
--- latest time that was seen here (an earlier release leaves it out).
+-- The last fence; the first and the next number of ungrouped jobs, and the last one downwards; the
+-- turn (0: groups); when the next job may start by the rate; the numbers of accepted and of done
+-- jobs; the hour of the producers; a number above those of all removed groups; the end of the last
+-- tombstone; the earliest end of a lease; until when there can be waiters; the number of jobs;
+-- 1 each: ids or resting groups, ungrouped jobs out of order, failures can be here. After it the
+-- latest time that was seen here (an earlier release omits it).
 local STATE, STATE_BYTES = '>ddddddddddddddBBB', 115
 local GROUP, ROW, FAILED = '>ddd', '>ddI4I2', '>dd'
--- The first fence, how many, interval, start by take, last attempt, it blocks, ids are known; the
--- bytes of its owner.
+-- The first fence, number of jobs, interval, 1 if it counts from the take, last attempt, 1 if a
+-- dead letter blocks its group, 1 if a job has a dedup window; the bytes of the owner.
 local TAKE = '>dI2dBdBBI2'
 local HOUR, SOON = 3600000000, 1000000
--- Whoever waits asks again within a second; who didn't has gone.
+-- A waiter asks again within a second. One that did not in this time is gone.
 local PATIENCE = 1500000
--- An unused queue is forgotten after so many milliseconds; late copies no more come then.
+-- Milliseconds after which an unused queue is removed. No late copy of a request comes then.
 local LIFE = 5400000
 
 local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
@@ -53,24 +53,25 @@ if raw then
     jobs, extra, others, failures = struct.unpack(STATE, raw)
   if #raw > STATE_BYTES then seen = struct.unpack('>d', raw, STATE_BYTES + 1) end
 end
--- NaN is not less than anything. What was damaged from outside may stop a queue for ever.
+-- NaN is not less than anything. A state that was damaged from outside can block a queue
+-- permanently.
 if not (math.abs(last + first + next_ + below + turn + start + accepted + done + hour + floor + tomb
   + waits + seen) < 1e17) or last < 0 or next_ < first then
   error({err = 'ERR user_script: the state of the queue is damaged (key ' .. G .. ')'})
 end
 local before = raw and jobs or -1
--- So many jobs have become due, or will within a second.
+-- Number of jobs that have become due, or will within a second.
 local due = 0
--- What is done at the end, at once: what is removed, the groups that are lined up, and of each take
--- how many of its loans are over.
+-- The writes that `flush` makes together: removals, groups to line up, and per take the number of
+-- its deliveries that ended.
 local rows, loans, failed, ended, lines = {}, {}, {}, {}, {}
 
 local function many(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(#list, i + 999))) end
 end
 
--- Into a zset. Redis keeps a short one as a list, in which each of many is looked for from its
--- beginning; one long member makes it another, and then goes.
+-- Add to a zset. Redis stores a short zset as a list and searches it from its beginning for each
+-- member. One long member makes Redis convert it, and is removed then.
 local function into(key, list)
   local some = #list > 40
   if some then call('ZADD', key, 'inf', LONG) end
@@ -78,8 +79,8 @@ local function into(key, list)
   if some then call('ZREM', key, LONG) end
 end
 
--- The clock was set back since somebody was here: so is every moment. Otherwise nothing would be due, nor
--- any lease be over, before the clock has caught up. Every script that changes anything begins so.
+-- If the clock was set back since the last call, move all stored times back, too. Otherwise no job
+-- becomes due and no lease ends until the clock has caught up. All scripts that save start with it.
 local function keep_time()
   local by = seen - now
   if by <= SOON then return end
@@ -124,7 +125,7 @@ local function save()
   if jobs <= 0 and before ~= 0 then jobs = call('HLEN', J) end
   if jobs == 0 then first, others, failures = next_, 0, 0 end
   if (jobs == 0) ~= (before == 0) and (raw or jobs == 0) then
-    -- Nothing is left but what is remembered for a while; or there is something again.
+    -- Only records with an end are left; or there are jobs again.
     local lives, keys = LIFE, {G}
     if extra == 1 then
       keys = {G, K, R}
@@ -154,14 +155,14 @@ local function group_of(name)
   if record then return struct.unpack(GROUP, record) end
 end
 
--- When it was accepted, and before when it isn't delivered.
+-- The time of acceptance, and the time before which the job isn't delivered.
 local function times(row)
   local at, delay = struct.unpack('>dd', row)
   at = math.min(at, now)  -- the clock may have been set back since
   return at, at + delay
 end
 
--- Somebody who waits is to be woken for it.
+-- Count a job for which a waiter is to be woken.
 local function rouse(moment)
   if moment < now + SOON then due = due + 1 end
 end
@@ -171,7 +172,7 @@ local function line_up(name, moment)
   rouse(moment)
 end
 
--- The first job of a group has left it: the next one stands there, or the group rests.
+-- The first job of a group has left it. Line up the next one, or rest, or remove the group.
 local function advance(name, head, after, rests)
   local step = 1
   while head < after do
@@ -200,7 +201,7 @@ local function advance(name, head, after, rests)
   end
 end
 
--- Its job is over: the id of one that is known is remembered for the rest of its window.
+-- A job has ended. Remember its id for the rest of its dedup window.
 local function forget(row)
   local at, _, window, bytes = struct.unpack(ROW, row)
   if window == 0 then return end
@@ -215,8 +216,8 @@ local function bury(take, ms)
   call('PEXPIRE', B, math.ceil((tomb - now) / 1000) + 1000)
 end
 
--- What is known of a take: {fence, count, interval, by take, attempts, blocks, known, owner,
--- where its fields begin, all}
+-- The record of a take: {fence, count, interval, by take, attempts, blocks, known, owner, offset of
+-- its fields, the whole record}
 local function known_take(take)
   local raw = call('HGET', T, take)
   if not raw then return end
@@ -226,7 +227,7 @@ local function known_take(take)
   return found
 end
 
--- Stands for one that was lost with the server's memory (evicted), so that its jobs come again.
+-- Replaces a take that the server has evicted, so that its jobs are delivered again.
 local LOST = {0, 1, 0, 0, 1000000, 0, 1, '?'}
 
 local function fields_of(known)
@@ -244,7 +245,7 @@ local function fail(field, before, reason)
   if record then
     attempts, not_before = struct.unpack(FAILED, record)
     old = string.sub(record, 17)
-    -- It was delivered since: what is still to come was written before the clock was set back.
+    -- The job was delivered after that time: if it is to come, the clock was set back since.
     if not_before > now then not_before = 0 end
   end
   if reason == '' then reason = old end
@@ -254,8 +255,8 @@ local function fail(field, before, reason)
   return attempts + 1, not_before
 end
 
--- The loan of a field by a take is over since `when`, with this verdict: a(ck), r(etry), d(ead),
--- b(ack). An expired one is 'r', and dead after its last attempt.
+-- End the delivery of a field to a take, at the time `when`, with this outcome: a(ck), r(etry),
+-- d(ead letter), b(ack: released). An expired one is 'r', or dead after its last attempt.
 local function finish(take, known, field, verdict, when, delay, reason, expired)
   loans[#loans + 1] = take .. field
   local one = ended[take]
@@ -295,7 +296,7 @@ local function finish(take, known, field, verdict, when, delay, reason, expired)
       local _, not_before = struct.unpack(FAILED, record)
       if not_before <= now then before = math.max(before, not_before) end
     end
-    -- Its place is by the moment of its return, or it would come again before all others.
+    -- Its place is by the time of its release, or it would be delivered before all others.
     before = math.max(before, when)
   end
   if head then
@@ -308,7 +309,7 @@ local function finish(take, known, field, verdict, when, delay, reason, expired)
   end
 end
 
--- Take back what is on loan beyond its lease.
+-- End deliveries whose lease has expired.
 local function reap()
   if now < soonest then return end
   local ended = call('ZRANGEBYSCORE', E, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 100)
@@ -323,7 +324,7 @@ local function reap()
   soonest = left[2] and left[2] + 0 or math.huge
 end
 
--- Wake so many of those who wait, the longest waiting first.
+-- Wake this number of waiters, those with the oldest requests first.
 local function wake(count)
   if count == 0 or waits <= now then return end
   local idle = call('ZPOPMIN', W, count)

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Return what a take got, as if it had not been taken; a late copy of it gets nothing.
+-- Release the jobs that a take got, without counting an attempt. A late copy of the take gets
+-- nothing.
 -- KEYS  see queue.lua
--- ARGV  take, ms of its tombstone, 1 if others wait elsewhere, run id, tag
--- ->    how many; if others wait elsewhere, 0, it, and how many are to be woken
+-- ARGV  take, ms of its tombstone, 1 if the queue has several shards, run id, tag
+-- ->    the number of jobs; with several shards: 0, that number, the number of waiters to wake
 --@ queue.lua
 keep_time()
 
@@ -16,7 +17,7 @@ for _, field in ipairs(known and fields_of(known) or {}) do
     count = count + 1
   end
 end
--- Nor does it wait: what is put would wake it in the place of another.
+-- The take no longer waits either, or a put would wake it instead of another waiter.
 local waited = false
 for _, member in ipairs(call('ZRANGE', W, 0, -1)) do
   if string.sub(member, 1, #take + 1) == take .. ' ' then
@@ -24,7 +25,7 @@ for _, member in ipairs(call('ZRANGE', W, 0, -1)) do
     waited = true
   end
 end
--- If it waits no more, because it was woken for what is due, another one is.
+-- If it had been woken for a due job, and so did not wait, wake another waiter.
 if due == 0 and not waited then
   if first < next_ then rouse(now) end
   for _, key in ipairs({D, P}) do

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Prolong leases. One key, so that it goes on while a slot is being moved.
--- KEYS  loans (queue.lua)
--- ARGV  of each its take and field, and ttl in µs; run id, tag
--- ->    of each 1 if it is still on loan, else 0
+-- Renew leases. It needs one key only, so it works while a slot is being moved.
+-- KEYS  deliveries (queue.lua)
+-- ARGV  per delivery its take and field, and ttl in µs; run id, tag
+-- ->    per delivery 1 if it is still delivered to this take, else 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local answers, tag = {}, ARGV[#ARGV]

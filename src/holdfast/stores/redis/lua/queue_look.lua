@@ -1,12 +1,12 @@
 #!lua flags=no-writes
--- Look at a queue: how much is where, or a part of its jobs.
+-- Inspect a queue: its sizes, or a part of its jobs.
 -- KEYS  see queue.lua
--- ARGV  'sizes'; 'due'; 'oldest', cursor of the groups, cursor of the plain ones (-1: over);
+-- ARGV  'sizes'; 'due'; 'oldest', cursor of the groups, cursor of ungrouped jobs (-1: finished);
 --       'scan', cursor; 'dead', from, to; 'rows', fields; run id, tag
--- ->    0, and what the function below says that is called so
+-- ->    0, and the result of the function with that name
 --@ queue.lua
 
--- How the job of this row stands, and until when if it is delayed.
+-- The state of the job of this row, and the time at which it is due if it is delayed (else 0).
 local function stands(field, row)
   if call('ZSCORE', Z, field) then return 'dead', 0 end
   local number, name = split(field)
@@ -27,13 +27,13 @@ end
 
 local looks = {}
 
--- Jobs, loans, dead letters, groups, accepted, done.
+-- The numbers of jobs, deliveries, dead letters, groups, accepted jobs, done jobs.
 function looks.sizes()
   local groups = call('HLEN', G) - 1 - call('ZCARD', R)
   return {call('HLEN', J), call('ZCARD', E), call('ZCARD', Z), math.max(0, groups), accepted, done}
 end
 
--- Since how many microseconds something is due; -1: nothing is; and ms until something may be.
+-- Microseconds since a job became due (-1: none is), and ms until one can be.
 function looks.due()
   local moment = math.huge
   if first < next_ then
@@ -48,7 +48,7 @@ function looks.due()
   return {moment <= now and now - moment or -1, left}
 end
 
--- The cursors to go on with, and the age of the oldest job that waits (-1: none does), of a part.
+-- Of a part of the jobs: the next cursors, and the age of the oldest waiting job (-1: none waits).
 function looks.oldest()
   local groups, others, fields = ARGV[2], ARGV[3], {}
   if groups == '0' and others == '0' and first < next_ then fields[1] = first .. ':' end
@@ -76,7 +76,7 @@ function looks.oldest()
   return {groups, others, oldest <= now and now - oldest or -1}
 end
 
--- The cursor to go on with, and of each job its field, how it stands, since when, its id.
+-- The next cursor, and per job its field, its state, its time of acceptance, its id.
 function looks.scan()
   local part = call('HSCAN', J, ARGV[2], 'COUNT', 300)
   local reply = {part[1]}
@@ -101,8 +101,8 @@ function looks.dead()
   return reply
 end
 
--- The time; of each job its field, row, how it stands, attempts, microseconds until it is due and
--- until its lease ends, owner, reason.
+-- The time; per job its field, row, state, attempts, microseconds until it is due and until its
+-- lease ends, owner, reason.
 function looks.rows()
   local reply, owners = {now}, nil
   for i = 2, #ARGV - 2 do
@@ -126,7 +126,7 @@ function looks.rows()
         if loan then
           left = loan[2] - now
           owner = (known_take(loan[1]) or LOST)[8]
-          -- Nobody has taken it back yet.
+          -- The lease has expired, and no request has ended the delivery yet.
           if left <= 0 then how, left, owner = 'waiting', 0, '' end
         end
       end
@@ -139,7 +139,7 @@ function looks.rows()
   return reply
 end
 
--- In a list of its own, as a first number would be taken for a word to the port.
+-- In an inner list, because the port reads a first number as the kind of the reply.
 local reply = {0, looks[ARGV[1]]()}
 if tag == '' then return reply end
 return {tag, reply}

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Remove jobs by hand, or have dead letters tried again.
+-- Remove jobs by hand, or retry dead letters.
 -- KEYS  see queue.lua
--- ARGV  'purge' or 'revive', the state that they must be in ('': any but taken), 1 if others wait
---       elsewhere, fields, run id, tag
--- ->    how many; if others wait elsewhere, 0, it, and how many are to be woken
+-- ARGV  'purge' or 'revive', the state that they must have ('': any but taken), 1 if the queue has
+--       several shards, fields, run id, tag
+-- ->    the number of jobs; with several shards: 0, that number, the number of waiters to wake
 --@ queue.lua
 keep_time()
 
@@ -50,7 +50,7 @@ function acts.revive(field, row)
   end
   local to = field
   if head and head ~= number then to = string.format('%.0f:', after) .. name end
-  -- Its attempts count anew; why it failed stays to be read.
+  -- Its attempts start from 0 again; the reason of its failure stays readable.
   local record = call('HGET', I, field)
   if record then
     call('HDEL', I, field)
@@ -62,7 +62,7 @@ function acts.revive(field, row)
     return rouse(now)
   end
   if head == number then return line_up(name, math.max(rests, now)) end
-  -- Its turn comes as if it had been put now.
+  -- It gets the place of a job that is put now.
   local at = times(row)
   call('HDEL', J, field)
   call('HSET', J, to, struct.pack('>dd', at, now - at) .. string.sub(row, 17))

@@ -1,28 +1,28 @@
 #!lua flags=allow-oom
--- Settle deliveries, each by itself, and take what is due then: for who has done one job and wants
--- the next.
+-- Settle deliveries, each independently, and take due jobs then: for a worker that has done one job
+-- and wants the next.
 -- KEYS  see queue.lua
--- ARGV  the first twelve of queue_take.lua, but for '' in the place of who waits; of each that is
---       settled its take and field, and what becomes of it (queue_settle.lua); run id, tag
--- ->    as of queue_take.lua, and last a text: of each that was settled 1 if it was on loan by its
---       take, else 0; {3, that text}: the guard must be asked before anything is taken
+-- ARGV  the first twelve of queue_take.lua, but with '' for the waiter; per delivery to settle its
+--       take and field, and its outcome (queue_settle.lua); run id, tag
+-- ->    as of queue_take.lua, and last a text: per delivery 1 if its take still had it, else 0;
+--       {3, that text}: call guard.lua before a take
 local string, struct, call = string, struct, redis.call
--- Of a group that isn't there.
+-- The record of a group that doesn't exist.
 local NONE = string.rep('\0', 24)
 local state = #ARGV == 16 and ARGV[14] == 'a' and ARGV[2] == '1' and ARGV[9] == '0'
   and call('HGET', KEYS[1], '\255')
--- One that is done, and one of the lane whose turn it is, with nothing out of the ordinary: the same
--- as below, with fewer steps. All is looked at before anything is changed.
+-- Fast path, with the same result as below: one ack and one job, from the groups or the ungrouped
+-- jobs, whichever have the turn, and no rare case. All checks come before the first write.
 if state then
   local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
-  -- The latest time that was seen here: a clock that was set back is looked after below.
+  -- The latest time seen here. The code below handles a clock that was set back.
   local seen = #state > 115 and struct.unpack('>d', state, 116) or 0
   local take, run, member = ARGV[1], ARGV[15], ARGV[13]
   local old, over = string.sub(member, 1, 32), string.sub(member, 33)
-  -- A plain job that is done makes no other one due, so nobody is to be woken for it.
+  -- The end of an ungrouped job makes no other job due, so no waiter is to be woken for it.
   local held = seen <= now + 1000000 and now < soonest and tomb <= now and failures == 0 and others == 0 and jobs > 1
     and (waits <= now or string.byte(over, -1) == 58)
     and (run == '' or call('GET', KEYS[15]) == run) and call('HMGET', KEYS[6], old, take)
@@ -32,7 +32,7 @@ if state then
     _, count, interval, by_take, _, _, known = struct.unpack('>dI2dBdBB', held)
     ready = count == 1 and known == 0
   end
-  -- The group of the one that is done: its record, and its next job and when that is due.
+  -- The group of the finished job: its record, its next job and when that is due.
   local mine, record, head, after, rests, behind, due
   if ready and string.byte(over, -1) ~= 58 then
     mine = string.sub(over, string.find(over, ':', 1, true) + 1)

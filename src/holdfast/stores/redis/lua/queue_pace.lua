@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Reserve starts by the rate of a queue whose jobs are in several shards.
 -- KEYS  see queue.lua
--- ARGV  how many at most, microseconds between two, how many may start at once, run id, tag
--- ->    0, how many may start, and ms until the next one may
+-- ARGV  limit, microseconds between two starts, burst of the rate, run id, tag
+-- ->    0, the number of jobs that may start, and ms until the next one may
 --@ queue.lua
 keep_time()
 

@@ -1,20 +1,21 @@
 #!lua
--- Accept jobs, all of them.
+-- Put jobs.
 -- KEYS  see queue.lua
--- ARGV  lane, number, 1 if others wait elsewhere; of each job its group and its row without the time; run id, tag
--- ->    1: all are new; a text: of each 1 if it is new, else 0; -1: a copy that came late. If others
---       wait elsewhere, in a list, and behind it how many of them are to be woken
+-- ARGV  producer, number, 1 if the queue has several shards; per job its group and its row without
+--       the time; run id, tag
+-- ->    1: all are new; a text: per job 1 if it is new, else 0; -1: a late copy of a request. If
+--       the queue has several shards, a list of that and the number of waiters to wake
 local string, struct, call = string, struct, redis.call
 local state = #ARGV == 7 and call('HGET', KEYS[1], '\255')
 local lane = ARGV[1]
--- One job without delay, whose id isn't known, by a lane of this hour, of a number that is its next
--- one: the same as below, with fewer steps.
+-- Fast path, with the same result as below: one job without delay and dedup window, of a producer
+-- of this hour, with the producer's next number.
 if state and string.sub(ARGV[5], 1, 12) == '\0\0\0\0\0\0\0\0\0\0\0\0' then
   local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
-  -- The latest time that was seen here: a clock that was set back is looked after below.
+  -- The latest time seen here. The code below handles a clock that was set back.
   local seen = #state > 115 and struct.unpack('>d', state, 116) or 0
   local this = math.floor(now / 3600000000)
   local mine = KEYS[13 + this % 2]
@@ -66,7 +67,7 @@ if known then
   end
 end
 
--- Lanes of the hour before the last one are forgotten.
+-- Producers of the hour before the last one are removed.
 local this = math.floor(now / HOUR)
 local mine, other = KEYS[13 + this % 2], KEYS[14 - this % 2]
 if this ~= hour then

@@ -1,21 +1,21 @@
 #!lua flags=allow-oom
--- Settle deliveries, each by itself.
+-- Settle deliveries, each independently.
 -- KEYS  see queue.lua
--- ARGV  1 if others wait elsewhere; of each its take and field, and "<verdict><delay> <ms of the
---       tombstone of its take> <reason>"; run id, tag
--- ->    of each 1 if it was on loan by this take, else 0 (a single 1 may come by itself); if others
---       wait elsewhere, one more: how many of them are to be woken
+-- ARGV  1 if the queue has several shards; per delivery its take and field, and 'a' or
+--       "<outcome><delay> <ms of the tombstone of its take> <reason>"; run id, tag
+-- ->    per delivery 1 if this take still had it, else 0 (a single 1 can come without a list); if
+--       the queue has several shards, one more: the number of waiters to wake
 local string, struct, call = string, struct, redis.call
--- Of a group that isn't there.
+-- The record of a group that doesn't exist.
 local NONE = string.rep('\0', 24)
 local state = #ARGV == 5 and ARGV[3] == 'a' and call('HGET', KEYS[1], '\255')
--- One that is done, with nothing out of the ordinary: the same as below, with fewer steps.
+-- Fast path, with the same result as below: one ack, and no rare case.
 if state then
   local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
-  -- The latest time that was seen here: a clock that was set back is looked after below.
+  -- The latest time seen here. The code below handles a clock that was set back.
   local seen = #state > 115 and struct.unpack('>d', state, 116) or 0
   local member = ARGV[2]
   local take, field = string.sub(member, 1, 32), string.sub(member, 33)

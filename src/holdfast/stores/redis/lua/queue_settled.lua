@@ -1,5 +1,5 @@
--- Settle what these arguments name, for the scripts that do: of each its take and field, and what
--- becomes of it; see queue_settle.lua. Answers 1 or 0 for each.
+-- Settle the deliveries that these arguments name, two for each as in queue_settle.lua. Returns 1
+-- or 0 for each.
 local function settled(from, upto)
   local members, answers, takes, seen = {}, {}, {}, {}
   for i = from, upto, 2 do members[#members + 1] = ARGV[i] end

@@ -1,21 +1,21 @@
 #!lua flags=allow-oom
 -- Take jobs that are due.
 -- KEYS  see queue.lua
--- ARGV  take, most, ttl, interval, by take, attempts, blocks, owner, microseconds between two
---       by the rate (0: none), how many may start at once by it, ticket and address of one who
---       waits (''), what of those who waited does so no more, run id, tag
--- ->    {1, the first fence, now, and of each its field, row, attempt and how far its fence is from
---       the first one}; {2, ms until asking again can be of use}; {6}: the guard must be asked
+-- ARGV  take, limit, ttl, interval, by take, attempts, blocks, owner, microseconds between two
+--       starts by the rate (0: no rate), burst of the rate, ticket and address of a waiter (''),
+--       members of the waiters that wait no longer, run id, tag
+-- ->    {1, the first fence, now, and per job its field, row, attempt and the distance of its fence
+--       from the first one}; {2, ms until the next request can have an effect}; {6}: call guard.lua
 local string, struct, call = string, struct, redis.call
 local state = ARGV[2] == '1' and ARGV[9] == '0' and call('HGET', KEYS[1], '\255')
--- One job, of the lane whose turn it is, with nothing out of the ordinary: the same as below, with
--- fewer steps.
+-- Fast path, with the same result as below: one job, from the groups or the ungrouped jobs,
+-- whichever have the turn, and no rare case.
 if state then
   local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')
   local now = clock[1] * 1000000 + clock[2]
-  -- The latest time that was seen here: a clock that was set back is looked after below.
+  -- The latest time seen here. The code below handles a clock that was set back.
   local seen = #state > 115 and struct.unpack('>d', state, 116) or 0
   local take, run = ARGV[1], ARGV[13]
   if jobs > 0 and seen <= now + 1000000 and now < soonest and tomb <= now and failures == 0 and (others == 0 or turn == 0)
@@ -24,7 +24,7 @@ if state then
     if turn == 0 or first == next_ then
       name = call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, 1)[1]
     elseif first < next_ then
-      -- The other lane may have none: then it is this one's turn again, which is as good.
+      -- The groups may have no job; then the next take gets an ungrouped one, too.
       field = first .. ':'
       row = call('HGET', KEYS[2], field)
     end

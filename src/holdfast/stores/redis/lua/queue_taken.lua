@@ -1,4 +1,4 @@
--- Take what is due, for the scripts that do: their first arguments are those of queue_take.lua.
+-- Take due jobs, for scripts whose first arguments are those of queue_take.lua.
 local take, most, ttl, seat = ARGV[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[11]
 local pause, burst = ARGV[9] + 0, ARGV[10] + 0
 for member in string.gmatch(ARGV[12], '[^\n]+') do call('ZREM', W, member) end
@@ -9,7 +9,7 @@ local function attempts_of(fields)
   return found
 end
 
--- What this take has got before, if that is still on loan.
+-- The jobs that this take got before, if they are still delivered.
 local function again()
   local known = known_take(take)
   if not known then return end
@@ -39,7 +39,7 @@ local function barred()
   return true
 end
 
--- How many may start by the rate.
+-- The number of jobs that may start now by the rate, at most `most`.
 local function allowed()
   if pause == 0 then return most end
   local count = 0
@@ -50,8 +50,7 @@ local function allowed()
   return count
 end
 
--- Up to so many of the plain lane, in the order in which they became due: field, row, place in the
--- order of numbers (or nil).
+-- At most `count` ungrouped jobs in the order in which they became due: {field, row} each.
 local function plain(count)
   local found = {}
   local late = others == 1
@@ -63,7 +62,7 @@ local function plain(count)
       fields[#fields + 1] = number .. ':'
     end
     local got = call('HMGET', J, unpack(fields))
-    -- Where some were removed there may be many gaps.
+    -- After removals there can be many gaps.
     least, rounds = 500, rounds + 1
     for i = 1, #fields do
       if got[i] then
@@ -91,7 +90,7 @@ local function plain(count)
   return found
 end
 
--- So many groups that are due, the longest first: their first jobs.
+-- The first jobs of the first `count` of these groups: {field, row} each.
 local function grouped(names, count)
   local found, fields, taken = {}, {}, {}
   if count == 0 then return found end
@@ -109,7 +108,8 @@ local function grouped(names, count)
   return found
 end
 
--- The lanes take turns where both have some.
+-- Choose due jobs: half from groups, half ungrouped. The two sides take turns with the odd one; if
+-- one has too few, the other fills up.
 local function lent(count)
   local names = call('ZRANGEBYSCORE', D, '-inf', now, 'LIMIT', 0, count)
   local half = turn == 0 and math.ceil(count / 2) or math.floor(count / 2)

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Wake those who wait here for what became due in other shards.
+-- Wake waiters of this shard for jobs that became due in other shards.
 -- KEYS  see queue.lua
 -- ARGV  how many, run id, tag
--- ->    how many
+-- ->    the same number
 --@ queue.lua
 
 wake(ARGV[1] + 0)

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Put back a claim that was held, on a server that has forgotten it: only as long as the guard lets
--- nobody else in, or where nobody has been let in since. Those who are beside it have shown that
--- they live, or it takes their place.
--- KEYS  state, waiters, tombstones, guard
--- ARGV  claim id, ticket, ttl ms; weight, kind, capacity and words; window ms; run id, tag
--- ->    ticket: it is held; {0, reason}; {6}: ask the guard first
+-- Restore a hold on a server that has forgotten it: only while recovery grants nothing, or in a
+-- line that was never used there. The other holders must have renewed since, or the claim replaces
+-- them.
+-- KEYS  state, waiters, tombstones, recovery record
+-- ARGV  claim id, ticket, ttl ms; weight, kind, capacity and words; grace period ms; run id, tag
+-- ->    ticket: it is held; {0, reason}; {6}: call guard.lua first
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')
@@ -15,8 +15,8 @@ local id, ticket, ttl, window_us = ARGV[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[5] * 
 local weight, mine, wanted, words = string.match(ARGV[4], '^(%d+) (%a) (%d+) (.*)$')
 weight, wanted = weight + 0, wanted + 0
 
--- Make room: of those who were not renewed since the server came to be as it is, the one who was
--- renewed longest ago goes first; then who came before this claim, for he must have been broken.
+-- Make room. First remove holders that were not renewed in this grace period, the longest without
+-- renewal first. Then remove holders that entered before this claim: they must have been broken.
 local function displace(since)
   flush()
   local all = alone and {alone, alonerow} or call('HGETALL', H)
@@ -41,7 +41,7 @@ local function displace(since)
   return true
 end
 
--- Was the claim granted before this server began, on one whose data it hasn't got, or not all of?
+-- Whether the claim was granted by a server whose data this one lacks, in part or completely.
 local function forgot()
   local said, copied = call('INFO', 'server'), call('INFO', 'replication')
   local up = string.match(said, 'uptime_in_seconds:(%d+)')
@@ -56,7 +56,7 @@ local function reclaim()
   local server, ends = string.match(record or '', '^(%S+) (%d+) ')
   if record ~= run and server ~= run then return {6} end
   ends = (ends or 0) + 0
-  -- A line without a state was never used here: so nobody was let in.
+  -- A line without a state was never used here, so nothing was granted in it.
   if ends <= now and (found or not forgot()) then return {0, 'expired'} end
   load(found)
   if not found and call('HLEN', H) > 0 then call('DEL', H) end

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Change the capacity of a line that isn't empty. Claims with the former one are still taken in.
--- KEYS  state, waiters, tombstones, guard
+-- Change the capacity of a line that isn't empty. Claims with the former one are still accepted.
+-- KEYS  state, waiters, tombstones, recovery record
 -- ARGV  capacity, run id, tag
--- ->    the former capacity; {4, kind, capacity}: it is no semaphore; nil: nobody is here
+-- ->    the former capacity; {4, kind, capacity}: it is no semaphore; nil: the line is empty
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')

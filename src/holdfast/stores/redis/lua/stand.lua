@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Keep one claim alive, whatever it is: one who waits takes his turn here if it is his. A claim
--- that is held may also become lighter, or change its secret and its owner.
--- KEYS  state, waiters, tombstones, guard
--- ARGV  claim id, ttl ms, patience ms, address ('': as it is), weight (0: as it is), new id, its
---       owner, run id, tag
--- ->    as join.lua: ticket, {2, ...} or {0, ...}; {6, ...}: as {2, ...}, and it could be served,
---       but the guard lets nobody in
+-- Renew one claim of any state. A waiter is granted here if its turn has come. A hold can also
+-- become lighter, or change its id and its owner (handover).
+-- KEYS  state, waiters, tombstones, recovery record
+-- ARGV  claim id, ttl ms, waiter TTL ms, address ('': unchanged), weight (0: unchanged), new id
+--       ('': unchanged), its owner, run id, tag
+-- ->    as join.lua: ticket, {2, ...} or {0, ...}; {6, ...}: as {2, ...}, and a waiter fits, but
+--       recovery grants nothing now
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')
@@ -20,7 +20,7 @@ local function gone(why)
   return {0, why}
 end
 
--- The row of one who waited and whose turn it is; or else the answer.
+-- The row of a waiter that is granted now; or else nil and the reply.
 local function wait()
   local seat, waits = waiter(id)
   if not waits or fresh ~= '' then return nil, {0, tombstone(id) or 'expired'} end
@@ -33,7 +33,7 @@ local function wait()
   local row = holder(id)
   if row then return row end
   seat, waits = waiter(id)
-  -- It may have been too heavy for a line that was made smaller.
+  -- It may have been too heavy for a capacity that was reduced.
   if not waits then return nil, {0, 'expired'} end
   return nil, {shut and 6 or 2, waits[2], seat - head + 1, retry()}
 end
@@ -41,7 +41,7 @@ end
 local function renew(row)
   local ticket, expires, since, before, weight, leaving = struct.unpack(HELD, row)
   if leaving == 1 or expires <= now then return gone('expired') end
-  -- Its adopter withdrew the new id before this came.
+  -- The adopter withdrew the new id before this request arrived.
   local withdrawn = fresh ~= '' and fresh ~= id and tombstone(fresh)
   if withdrawn then return gone(withdrawn) end
   local until_, lease = renewed(expires, before, ttl)

@@ -1,35 +1,36 @@
--- One entry of a refresh guard, for all of its scripts; each takes this in behind its own head.
+-- One entry of a refresh guard, for all of its scripts. Each includes this after its own head.
 --
--- The value: a string of HEAD and the data, which ends by itself. It is written by `finish` alone,
--- and read without a script.
--- The duty: a hash, there while somebody has the duty, failures count, or a request is buried.
+-- The value: a string of HEAD and the data, which expires by itself. Only `finish` writes it, and
+-- it is read without a script.
+-- The refresh lease: a hash that exists while a caller has the lease, failures count, or there is a
+-- tombstone.
 --   s        STATE, the owner, and the reason of the last failure
---   l        'u' and the microseconds of the lease, or of the pause after a failure, as they were asked
---            for: one that ends later shows that the clock was set back
---   w<id>    who waits: until when that is believed, and its ticket and address
---   x<id>    a request for the duty that must get nothing any more: until when
+--   l        'u' and the requested microseconds of the lease, or of the pause after a failure: a
+--            later end shows that the clock was set back
+--   w<id>    a waiter: the time until which it counts as one, and its ticket and address
+--   x<id>    the tombstone of a request for the lease: until when
 -- Times are microseconds, but for those of the value, which are milliseconds. The last arguments
--- are the run id, which is not looked at here, and the tag.
+-- are the run id, which is not used here, and the tag.
 local string, struct, call = string, struct, redis.call
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local tag = ARGV[#ARGV]
--- The mark, what the name adds up to, version; for how long it is fresh, and kept after that, and
--- after it may be served no more; seconds that it took to compute.
+-- The mark, checksum of the name, version; the time for which it is fresh, the time for which it is
+-- kept after that, the last part of that, in which it may not be served; cost in seconds.
 local HEAD, HEAD_BYTES, MARK = '>c3I4ddddd', 47, '\241hf'
--- Who has the duty, under which fence, until when; failures in a row, no duty until, they count
--- until; bytes of the owner.
+-- The id that has the refresh lease, its fence, its end; failures in a row, no lease before,
+-- failures count until; bytes of the owner.
 local STATE, STATE_BYTES, NOBODY = '>c32ddI4ddI2', 70, string.rep('\0', 32)
--- Whoever waits asks again within 1.2 s; who didn't has gone.
+-- A waiter asks again within 1.2 s. One that did not in this time is gone.
 local PATIENCE = 3000000
--- What is over is kept so much longer, in milliseconds: those who wait may still be known by it.
+-- Milliseconds for which the hash is kept after its end, because it lists the waiters.
 local SLACK = 10000
 local FOREIGN = redis.error_reply('WRONGTYPE a value that is not one of holdfast')
--- Whom to wake at the end.
+-- Waiters to wake at the end: {address, message} each.
 local pokes = {}
 
--- Could this be a moment, a span or a fence of ours? What couldn't was damaged from outside, and
--- counts as missing: a value is computed again.
+-- Whether this can be a time, a span or a fence. A number that can't be was damaged from outside
+-- and counts as missing: a value is computed again.
 local function sane(number)
   return number >= 0 and number < 9e15
 end
@@ -46,8 +47,8 @@ local function read_state(raw)
     string.sub(raw, STATE_BYTES + 1 + bytes)
 end
 
--- No lease and no pause ends later than was asked for, counted from now: `till` and `pause`, and
--- whether one of them did.
+-- Limit the ends of lease and pause to the requested span from now: `till`, `pause`, and whether
+-- one of them was later.
 local function bounded(span, till, pause)
   local most = span and tonumber(string.sub(span, 2))
   most = most and now + most
@@ -55,9 +56,9 @@ local function bounded(span, till, pause)
   return math.min(till, most), math.min(pause, most), true
 end
 
--- Version of a value, for how long it is kept when it is fresh no more, and for how long it was to be
--- fresh. Nothing if there is none or it is damaged, false if it is none of ours. `check`: what the
--- name adds up to, where it matters.
+-- The version of a value, the time for which it is kept after it was fresh, and the time for which
+-- it is fresh. nil if there is none or it is damaged, false if it is not one of holdfast. `check`:
+-- the checksum that the name must have, where it matters.
 local function read_head(key, check)
   local raw = call('GETRANGE', key, 0, HEAD_BYTES - 1)
   if raw == '' then return nil, 0, 0 end
@@ -80,7 +81,7 @@ local function drop(key, fields)
   end
 end
 
--- The duty ends in any way: nothing is left but what is buried, and who waits is to be woken.
+-- The refresh lease ends: keep only tombstones, and wake the waiters.
 local function clear(key)
   local all, over, kept = call('HGETALL', key), {}, false
   for i = 1, #all, 2 do

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- End a duty without a value.
--- KEYS  duty (value.lua)
--- ARGV  id, µs in which nobody gets it (0: it is no failure), µs for which the failure counts,
---       its reason, µs for which the request for the duty is to get nothing; run id, tag
--- ->    1, or 0 if it wasn't ours
+-- End a refresh lease without a value.
+-- KEYS  refresh lease (value.lua)
+-- ARGV  id, µs in which no caller gets the lease (0: it is no failure), µs for which the failure
+--       counts, its reason, µs of the tombstone of the request (0: none); run id, tag
+-- ->    1, or 0 if this id did not have the lease
 --@ value.lua
 local D, id, wait, bury = KEYS[1], ARGV[1], ARGV[2] + 0, ARGV[5] + 0
 local holder, fence, till, failures, pause, row, owner, reason = read_state(call('HGET', D, 's'))

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Take the duty to compute a value, unless there is a fresh one or somebody else has the duty.
--- KEYS  value, duty (value.lua)
--- ARGV  id, lease in µs, the version that is to be replaced (0: none), owner, ticket and address
---       of one who waits (''), what the name adds up to; run id, tag
--- ->    {1, fence, µs that are left, failures in a row}; {2, µs to wait}; {2, µs to wait, the
---       reason of the failure that is remembered}; {0, ms that are left, the value}
+-- Take the refresh lease, unless there is a fresh value or another caller has the lease.
+-- KEYS  value, refresh lease (value.lua)
+-- ARGV  id, lease in µs, the version to replace (0: none), owner, ticket and address of a waiter
+--       (''), checksum of the name; run id, tag
+-- ->    {1, fence, µs left, failures in a row}; {2, µs to wait}; {2, µs to wait, the reason of the
+--       last failure}; {0, ms left, the value}
 --@ value.lua
 local V, D, id = KEYS[1], KEYS[2], ARGV[1]
 local found = call('HMGET', D, 's', 'x' .. id, 'w' .. id, 'l')
@@ -22,7 +22,7 @@ local version, rest, fresh = read_head(V, ARGV[6] + 0)
 if version == false then return FOREIGN end
 if version and version ~= ARGV[3] + 0 then
   local left = call('PTTL', V)
-  -- One that is kept for longer than it was to be was stored before the clock was set back.
+  -- A value with more time left than it was stored with was stored before the clock was set back.
   if left > rest and left <= fresh + rest + 1000 then
     if found[3] then call('HDEL', D, 'w' .. id) end
     return answer({0, left, call('GET', V)})

@@ -1,8 +1,8 @@
 #!lua
--- Store the value of a duty, and end it.
--- KEYS  value, duty (value.lua)
+-- Store the value of a refresh lease, and end the lease.
+-- KEYS  value, refresh lease (value.lua)
 -- ARGV  id, fence, ms for which it is kept, the value; run id, tag
--- ->    1, or 0 if the duty isn't ours any more
+-- ->    1, or 0 if this id no longer has the lease
 --@ value.lua
 local holder, fence, till = read_state(call('HGET', KEYS[2], 's'))
 if holder == ARGV[1] and fence == ARGV[2] + 0 and till > now then
@@ -10,5 +10,5 @@ if holder == ARGV[1] and fence == ARGV[2] + 0 and till > now then
   clear(KEYS[2])
   return answer(1)
 end
--- The same request a second time has been answered with yes.
+-- A copy of a request that stored its value gets 1, too.
 return answer(read_head(KEYS[1]) == ARGV[2] + 0 and 1 or 0)

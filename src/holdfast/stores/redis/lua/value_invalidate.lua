@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Forget a value, its duty and its failures.
--- KEYS  value, duty (value.lua)
+-- Remove a value, its refresh lease and its failures.
+-- KEYS  value, refresh lease (value.lua)
 -- ARGV  run id, tag
--- ->    was there a value? 1 or 0
+-- ->    1 if there was a value, else 0
 --@ value.lua
 if read_head(KEYS[1]) == false then return FOREIGN end
 clear(KEYS[2])

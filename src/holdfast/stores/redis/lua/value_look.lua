@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- How an entry stands.
--- KEYS  value, duty (value.lua)
+-- The state of an entry.
+-- KEYS  value, refresh lease (value.lua)
 -- ARGV  run id, tag
--- ->    ms that are left (below 0: there is no value), its bytes, its head, the state of the duty,
---       now
+-- ->    ms left (below 0: there is no value), bytes of the value, its head, the state of the
+--       refresh lease, now
 --@ value.lua
 local head = call('GETRANGE', KEYS[1], 0, HEAD_BYTES - 1)
 return answer({call('PTTL', KEYS[1]), call('STRLEN', KEYS[1]), head,

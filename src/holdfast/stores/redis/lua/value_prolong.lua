@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Renew the lease of a duty. One key, so that it goes on while a slot is being moved.
--- KEYS  duty (value.lua)
+-- Renew a refresh lease. It needs one key only, so it works while a slot is being moved.
+-- KEYS  refresh lease (value.lua)
 -- ARGV  id, fence, lease in µs; run id, tag
--- ->    1, or 0 if it isn't ours any more
+-- ->    1, or 0 if this id no longer has the lease
 --@ value.lua
 local D = KEYS[1]
 local holder, fence, till, failures, pause, row, owner, reason = read_state(call('HGET', D, 's'))
@@ -12,7 +12,7 @@ call('HSET', D, 's', struct.pack(STATE, holder, fence, till, failures, pause, ro
   .. reason, 'l', 'u' .. ARGV[3])
 live(D, (math.max(till, row) - now) / 1000 + SLACK)
 if call('HLEN', D) > 2 then
-  -- Who has gone without a word, and what may come no more.
+  -- Remove waiters that are gone, and tombstones that have ended.
   local all, over = call('HGETALL', D), {}
   for i = 1, #all, 2 do
     local moment = all[i] ~= 's' and string.match(all[i + 1], '^%d+')

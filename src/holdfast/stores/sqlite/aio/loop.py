@@ -54,7 +54,7 @@ class Ways(Protocol):
         ...
 
     def forked(self) -> None:
-        """Forget what is the parent's, in the child of a fork."""
+        """Forget the parent's state, in the child of a fork."""
         ...
 
 
@@ -213,8 +213,8 @@ class Loop(Generic[E]):
         return result
 
     def _look_later(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
-        """Set the timer. Nearly every request is answered before its time is over, so a timer for
-        each would cost more than it is worth."""
+        """Set the timer. Nearly every request is answered before its time-out expires, so a
+        separate timer for each would be waste."""
         if self._timer is not None:
             self._timer.cancel()
         self._looks_at = at
@@ -356,7 +356,7 @@ class Loop(Generic[E]):
 
 
 def _look(loop: weakref.ref[Loop[Any]]) -> None:
-    """The timer fires; it pins no client that nobody uses any more."""
+    """The timer fires. Its weak reference doesn't keep an unused client alive."""
     found = loop()
     if found is not None:
         found.end_overdue()

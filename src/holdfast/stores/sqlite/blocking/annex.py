@@ -131,7 +131,7 @@ class AnnexFiles(Generic[D]):
         self.post = Post(self.place)
 
     def bury(self, session: str) -> None:
-        """Remove the files of a session that has ended, unless others must see what it holds."""
+        """Remove the files of an ended session, unless it holds something that others must see."""
         if self.empty(session):
             self.others.bury(session)
             self.ears.bury(session)
@@ -144,7 +144,7 @@ class AnnexFiles(Generic[D]):
         self.gate.close()
 
     def forked(self) -> None:
-        """In the child: close our copies of what is the parent's. SQLite's stay open."""
+        """In the child: close our copies of the parent's descriptors. SQLite's stay open."""
         self.gate.forked()
         self.database.forked()
         self.others.close()
@@ -250,7 +250,7 @@ class AnnexEngine(Way[F]):
         return session.name
 
     def close(self, within: float) -> None:
-        """End the session; what it still holds can be recovered at once."""
+        """End the session; its remaining deliveries or leases can be recovered at once."""
         if self.closed:
             return
         ended = False

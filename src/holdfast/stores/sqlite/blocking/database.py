@@ -105,7 +105,7 @@ class Database:
         return info.st_size > 0
 
     def _share(self) -> None:
-        """See whether another client has the file open, and lock it as one that has."""
+        """See whether another client has the file open; lock it, so that others see this client."""
         self.alone = self._lock(_ALONE_RANGE)
         end = boottime() + BUSY_S
         while _OFD_SETLK is not None and not self._lock(_SHARED_RANGE):
@@ -134,15 +134,15 @@ class Database:
         return True
 
     def _recognise(self, head: bytes) -> None:
-        """Refuse what isn't ours, before SQLite has touched it."""
+        """Refuse a file that isn't ours, before SQLite touches it."""
         if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
             raise ConfigError(
-                f"{self.path} is not a SQLite database: it was left as it is. Name another path, "
+                f"{self.path} is not a SQLite database: it was left unchanged. Name another path, "
                 "or move the file away"
             )
         if int.from_bytes(head[68:72], "big") != self.application:
             raise ConfigError(
-                f"{self.path} is the database of another application: it was left as it is. "
+                f"{self.path} is the database of another application: it was left unchanged. "
                 "Name another path in the URL"
             )
         found = int.from_bytes(head[60:64], "big")
@@ -357,7 +357,7 @@ def explain(
     # An overwritten name in the schema, or in SQLite's message about it, isn't valid text.
     garbled = isinstance(wrong, UnicodeDecodeError) or "no such table" in str(wrong)
     if garbled or code in DAMAGE:
-        return ConfigError(f"{path} is damaged ({wrong}) and was left as it is: {remedy}")
+        return ConfigError(f"{path} is damaged ({wrong}) and was left unchanged: {remedy}")
     permanent = (
         sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_CANTOPEN,

@@ -84,7 +84,7 @@ def _folder(visit: Visit) -> Finding:
     if visit.place.shared:
         return ok(f"{text}: shared with the group {_group(info.st_gid)}")
     text += f": for uid {info.st_uid} alone, on one machine or container"
-    return ok(text + ("; others may list it, and read no lock" if others_read(visit.place) else ""))
+    return ok(text + ("; others can list it, but read no lock" if others_read(visit.place) else ""))
 
 
 def _group(gid: int) -> str:
@@ -99,13 +99,12 @@ def _group(gid: int) -> str:
 def _file_system(visit: Visit) -> Finding:
     kind = file_system(visit.folder)
     if kind is None:
-        return ok("not told by this system; it must be a local one")
+        return ok("this system doesn't report it; it must be a local one")
     if kind in TRUSTED:
         return ok(f"{kind}, where kernel locks hold")
     return warn(
-        f"{kind} isn't known to lock between all who see it; ?network_fs=yes says that it may be "
-        "used",
-        "make sure that a single kernel serves everybody who uses it",
+        f"{kind}, whose locks may not work between all users of it; ?network_fs=yes allows it",
+        "make sure that a single kernel serves all users of it",
     )
 
 
@@ -134,7 +133,7 @@ def _gate(place: Place) -> Iterator[Finding]:
         return
     try:
         if info.st_size < SIZE:
-            yield warn("it isn't complete; the next use makes it so")
+            yield warn("it isn't complete; the next use completes it")
             return
         found = _free(fd, place)
         yield found
@@ -151,8 +150,8 @@ def _free(fd: int, place: Place) -> Finding:
     waited = _enter(fd)
     if waited is None:
         pid = int.from_bytes(os.pread(fd, 8, PID * 8), "little")
-        text = f"not free within {GATE_S:g} s: {describe(pid)}" if pid else "locked by somebody"
-        return fail(text, f"look who has it open: fuser {place.gate}")
+        text = f"not free within {GATE_S:g} s: {describe(pid)}" if pid else "a process holds it"
+        return fail(text, f"find the processes that have it open: fuser {place.gate}")
     return ok("free" if waited < 0.01 else f"free after {waited * 1000:.0f} ms")
 
 
@@ -179,24 +178,24 @@ def _header(header: Header) -> Iterator[Finding]:
     now = boottime()
     if header.damaged(now):
         yield warn(
-            "it is damaged: it says what can't be",
-            "the next use begins with new tickets, once the leases of this moment are over",
+            "it is damaged: it contains impossible values",
+            "the next use begins with new tickets, after the current leases have expired",
         )
         return
-    boot = "" if header.same_boot() else "; the machine was started anew since the last use"
+    boot = "" if header.same_boot() else "; the machine was restarted since the last use"
     yield ok(f"counts from the machine's start, {now:,.0f} s ago{boot}", "clock")
     ahead = header.words[NEXT] / 1e6 - walltime()
     text = f"next {header.words[NEXT]}, reserved on the disk up to {header.words[LIMIT]}"
     if ahead > AHEAD_S:
-        remedy = "check the wall clock; as long as the gate's file stays, fences rise in any case"
+        remedy = "check the wall clock; fences rise in any case while the file mutex stays"
         yield warn(f"{text}: {ahead:,.0f} s ahead of the wall clock", remedy, "fences")
     else:
         yield ok(text, "fences")
     quiet = header.floats[QUIET] - now
     if quiet > 0:
         yield warn(
-            f"it was deleted while locks were held, so nobody is served for {quiet:,.0f} s more",
-            "wait: whoever held a lock in the old one may still believe in it until then",
+            f"it was deleted while locks were held, so no lock is granted for {quiet:,.0f} s",
+            "wait: until then, holders in the deleted file can still rely on their locks",
             "database",
         )
 
@@ -272,7 +271,7 @@ def _sessions(visit: Visit) -> Finding:
         return fail(str(wrong))
     text = f"{len(names) - dead} alive"
     if dead:
-        text += f", {dead} dead; whoever opens the store next clears up after those"
+        text += f", {dead} dead; the next client that opens the store removes these"
     return ok(text)
 
 

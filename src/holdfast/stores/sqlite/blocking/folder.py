@@ -1,4 +1,4 @@
-"""A folder of the store as an open file, so that no link can redirect what is done in it.
+"""A folder of the store as an open file, so that no link can redirect the work in it.
 
 All clients of a process share one descriptor of it. It always leads to the folder that is now in
 its place: the one that was opened first may have been deleted.

@@ -38,7 +38,7 @@ def version() -> Finding:
     text = f"version {sqlite3.sqlite_version}"
     if has_reset_bug(sqlite3.sqlite_version_info):
         text += (
-            ", which has SQLite's WAL-reset bug; the gate keeps it out as long as no other program "
+            ", which has SQLite's WAL-reset bug; the file mutex prevents it while no other program "
             "checkpoints these files"
         )
     return ok(text)
@@ -50,7 +50,7 @@ def strangers(place: Place) -> Iterator[Finding]:
         if pid != os.getpid() and _writes_past(pid, place):
             yield warn(
                 f"process {pid} ({command_of(pid) or 'no command line'}) has {place.database} open "
-                "for writing and goes past the gate: if it writes or checkpoints, jobs can be lost",
+                "for writing without the file mutex: if it writes or checkpoints, jobs can be lost",
                 f"end it; read with sqlite3 -readonly {place.database}, which can do neither",
                 "foreign",
             )

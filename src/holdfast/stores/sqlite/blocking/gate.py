@@ -136,13 +136,13 @@ class Gate:
 
     def stuck(self, within: float) -> str:
         """A message about the process that holds the file mutex."""
-        text = f"the embedded store's gate {self.path} was not free within {within:.3g} s"
+        text = f"the file mutex {self.path} of the store was not free within {within:.3g} s"
         pid = 0
         with contextlib.suppress(OSError):
             page = memoryview(os.pread(self.fd, SIZE, 0))
             pid = page.cast("Q")[PID] if len(page) == SIZE else 0
         if not pid:
-            return text + "; it seems to be busy: try again, or look with fuser who has it open"
+            return text + "; it seems busy: try again, or find its users with fuser"
         return text + f": {describe(pid)}"
 
     def close(self) -> None:
@@ -267,12 +267,12 @@ def describe(pid: int) -> str:
     except (OSError, IndexError):
         return (
             f"process {pid} was the last to enter and no longer runs here (or is in another "
-            "container); a child of it may keep the file open: look with fuser"
+            "container); a child of it may keep the file open: find it with fuser"
         )
     command = command_of(pid) or "no command line"
     if state in "Tt":
-        return f"process {pid} ({command}) sits in it and is stopped: kill -CONT {pid}, or end it"
-    return f"process {pid} ({command}) sits in it, in state {state}: see what holds it up"
+        return f"process {pid} ({command}) holds it and is stopped: kill -CONT {pid}, or end it"
+    return f"process {pid} ({command}) holds it, in state {state}: see what blocks that process"
 
 
 def command_of(pid: int) -> str:

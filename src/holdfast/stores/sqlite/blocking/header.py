@@ -64,8 +64,8 @@ def boot_id() -> int:
         return 0
     except OSError as wrong:
         raise StoreUnavailable(
-            f"{BOOT} can't be read: {wrong.strerror}. Without it nobody can tell whether the "
-            "machine was restarted; try again when this process has what it lacks"
+            f"{BOOT} can't be read: {wrong.strerror}. Without it, a restart of the "
+            "machine can't be detected; remove the cause and try again"
         ) from None
 
 
@@ -109,19 +109,19 @@ class Header:
         words = self.words
         if words[MAGIC] != MAGIC_WORD:
             raise ConfigError(
-                f"{self.path} is not the gate of a lock database; if no process uses the "
+                f"{self.path} is not the file mutex of a lock database; if no process uses the "
                 "database, remove that file"
             )
         if words[VERSION] != FORMAT:
             raise ConfigError(
                 f"{self.path} was made by another version of holdfast (format {words[VERSION]}, "
-                f"this one knows {FORMAT}): upgrade holdfast here, or use another path"
+                f"this one uses {FORMAT}): upgrade holdfast here, or use another path"
             )
         boot, known = boot_id(), words[BOOT_HIGH] << 64 | words[BOOT_LOW]
         if bool(boot) != bool(known):
             raise ConfigError(
                 f"{self.path} is used by a process that can read {BOOT}, and by one that can't, so "
-                "they can't agree whether the machine was restarted since. Let each see it "
+                "they can't agree whether the machine was restarted. Let both read it "
                 "(ProcSubset= and a chroot hide it); if no process uses the database, remove that "
                 "file"
             )

@@ -272,7 +272,7 @@ class Line:
         """Drop the dead, then grant the first waiter while it fits.
 
         No claim is granted before ``quiet``: until then the holders of a database that was deleted
-        may still believe in their holds. ``briefly``: stop when the capacity is used up; the next
+        may still rely on their holds. ``briefly``: stop when the capacity is used up; the next
         verb can drop a dead head as well.
         """
         if now >= self.first:

@@ -81,8 +81,8 @@ class Lone:
             try:
                 self.inode = info.st_ino
                 if info.st_size != SIZE:
-                    # New, or damaged: the claims of a missing part are lost, so the number of its
-                    # generation is removed before anything else is done.
+                    # New, or damaged: claims in a missing part are lost. Without the number of its
+                    # generation, `agree` begins a new one; so that number is removed first.
                     os.pwrite(fd, bytes(8), 0)
                     _allocate(fd)
                 self._map = mapped(fd, info, SIZE)

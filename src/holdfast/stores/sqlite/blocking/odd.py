@@ -36,7 +36,7 @@ def corrupt(text: str) -> sqlite3.DatabaseError:
 
 def senseless(name: str) -> sqlite3.DatabaseError:
     """The same for the header of this line."""
-    return corrupt(f"the line {name!r} says what can't be")
+    return corrupt(f"the line {name!r} has impossible values")
 
 
 def unreadable(wrong: Exception, label: str, remedy: str = MOVE_AWAY) -> Exception:

@@ -100,8 +100,8 @@ def _require_own(path: str, info: os.stat_result) -> None:
         )
     if info.st_nlink > 1:
         raise ConfigError(
-            f"{path} has {info.st_nlink} names (hard links), and who comes by another name would "
-            f"lock against nobody here: see with find / -xdev -inum {info.st_ino}, and remove "
+            f"{path} has {info.st_nlink} names (hard links), and a process with another name of it "
+            f"would not be excluded: list them by find / -xdev -inum {info.st_ino}, and remove "
             "all but this one"
         )
     if not info.st_nlink:
@@ -166,7 +166,7 @@ def _check(fd: int, path: str, place: Place, made: bool) -> None:
     if not (mine or place.shared) or info.st_mode & stat.S_IWOTH:
         raise ConfigError(
             f"{path} belongs to another user or is writable by everybody: use another path for "
-            "the lock database, or remove that folder if nobody uses it"
+            "the lock database, or remove that folder if it is unused"
         )
     if made and mine and place.shared:
         try:

@@ -79,8 +79,8 @@ def unusable(path: str, wrong: OSError) -> Exception:
             "that can be written in the URL"
         )
     if wrong.errno == errno.ENOENT:  # its folder was there a moment ago
-        return StoreUnavailable(f"somebody is removing {path} just now: try again")
+        return StoreUnavailable(f"another process is removing {path}: try again")
     return ConfigError(
         f"the embedded store cannot use {path}: {wrong.strerror}; it needs a folder that it may "
-        "write to: mend the permissions, or name another path in the URL"
+        "write to: correct the permissions, or name another path in the URL"
     )

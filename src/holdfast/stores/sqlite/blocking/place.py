@@ -250,7 +250,7 @@ def _check_file_system(folder: str) -> None:
         raise ConfigError(
             f"the folder {folder} is on a {kind} file system, where kernel locks may not hold "
             "between machines or containers: use a path on a local disk, a network store, or add "
-            "?network_fs=yes if you know that one kernel serves all who use it"
+            "?network_fs=yes if you know that one kernel serves all its users"
         )
 
 

@@ -99,7 +99,7 @@ def _fifo(there: Folder, name: str) -> int:
     info = os.fstat(fd)
     if not stat.S_ISFIFO(info.st_mode) or info.st_uid != os.geteuid() or info.st_nlink != 1:
         os.close(fd)
-        raise PermissionError(errno.EPERM, "somebody has replaced it")
+        raise PermissionError(errno.EPERM, "another process has replaced it")
     try:
         flock(fd, LOCK_EX | LOCK_NB)
     except OSError:

@@ -56,7 +56,7 @@ class Room(Protocol):
         ...
 
     def forked(self) -> None:
-        """In the child of a fork: close what is the parent's."""
+        """In the child of a fork: close the parent's files."""
         ...
 
 
@@ -95,7 +95,7 @@ class Way(Generic[F]):
 
     def _open(self, within: float) -> F:
         """Open the files and keep the file mutex."""
-        raise TypeError(f"{type(self).__name__} says nothing of its files")
+        raise TypeError(f"{type(self).__name__} doesn't define its files")
 
     def _flush(self) -> None:
         """Send the wake-ups, and clear up; called outside the file mutex."""
@@ -127,7 +127,7 @@ class Way(Generic[F]):
             self._flush()
         return answer
 
-    def _locked(  # noqa: C901 - all that an interrupt could come between stands in one place
+    def _locked(  # noqa: C901 - all lines between which an interrupt can come are here
         self, within: float, work: Callable[..., T], args: tuple[Any, ...]
     ) -> T:
         """Do a piece of work inside the file mutex, at one moment of the store's clock.
@@ -246,7 +246,7 @@ class Way(Generic[F]):
         self._start()
 
     def _abandon(self) -> None:
-        """Forget what is the parent's, without touching it."""
+        """Forget the parent's state, without touching it."""
         self._opened_or_not()
         if self._files is not None:
             leak(self._files.connection)

@@ -3,8 +3,8 @@ together.
 
 Its number is in all three, and the file mutex records the files of the other two. When they
 disagree, one was deleted or replaced during its use. Then a new, empty generation begins. It grants
-nothing until the last expiry of the old one has passed, because the old holders may still believe
-in their holds until they look at the header again. After a boot all claims are dead, the files are
+nothing until the last expiry of the old one has passed, because the old holders may still rely
+on their holds until they look at the header again. After a boot all claims are dead, the files are
 made again, and no client has to wait.
 
 If only the file mutex is missing, and no other client is here, nothing is lost: a new file mutex

@@ -1,16 +1,16 @@
--- What must be true of the database of serial queues, in an order in which a rule may rely on those
--- above. "must X" asks for what breaks the rule X, in words; "mend X" makes it true, in steps. "drop X"
--- is both for rows without which it is true: the rest of a DELETE FROM, and of a SELECT.
--- The functions: readable(typeof(x), CAST(x AS BLOB)): is it text? clock(x): is it a note of the clock?
--- moment(): the time now. called(x): the job of this number, in words.
+-- Rules for the database of serial queues, in an order in which a rule can rely on the rules above.
+-- The block "must X" selects violations of rule X, as messages; "mend X" repairs them, in steps.
+-- "drop X" does both, for rows that can be deleted: it is the rest of a DELETE FROM and of a
+-- SELECT. The functions: readable(typeof(x), CAST(x AS BLOB)): is it text? clock(x): is it a record
+-- of the clock? moment(): the time now. called(x): the job with this number, as words.
 
 -- name: view firsts
--- The job that stands first in the line of its group.
+-- The first job of each group.
 CREATE TEMP VIEW firsts AS
 SELECT grp, min(job) AS job FROM jobs WHERE grp > 0 AND apart = 0 GROUP BY grp
 
 -- name: view due
--- What stands ready, and where.
+-- The rows that the table of ready jobs must have.
 CREATE TEMP VIEW due AS
 SELECT (j.job >> 40) * 2 + (j.grp = 0) AS lane, max(j.due, ifnull(g.due, j.due)) AS due, j.job, j.grp
 FROM jobs j LEFT JOIN groups g ON g.id = j.grp AND j.grp > 0
@@ -18,7 +18,7 @@ WHERE j.dead = 0 AND j.job NOT IN (SELECT job FROM loans)
   AND (j.grp = 0 OR j.job IN (SELECT job FROM firsts))
 
 -- name: view counts
--- What each queue has: how many of its jobs wait, are taken, are dead, and the groups they belong to.
+-- The counts of each queue: its waiting, taken and dead jobs, and the groups of these jobs.
 CREATE TEMP VIEW counts AS
 SELECT q.id, ifnull(j.waiting, 0) AS waiting, ifnull(j.taken, 0) AS taken, ifnull(j.dead, 0) AS dead,
   ifnull(j.groups, 0) AS groups, ifnull(j.last - (q.id << 40), 0) AS seq
@@ -86,7 +86,7 @@ SELECT called(job) || ' has a number that can''t be' FROM jobs
 WHERE job NOT BETWEEN 1 << 40 AND 1 << 60 OR job & (1 << 40) - 1 > 1 << 39
 
 -- name: mend number 1
--- What isn't known to belong to a queue gets one of its own.
+-- A job without a known queue gets a new queue.
 UPDATE OR IGNORE jobs SET grp = 0,
   job = ((SELECT ifnull(max(id), 0) + 1 FROM queues WHERE id < 1 << 20) << 40) + 1 + (job & 1048575)
 WHERE job NOT BETWEEN 1 << 40 AND 1 << 60 OR job & (1 << 40) - 1 > 1 << 39
@@ -124,7 +124,7 @@ SELECT printf('queue %d has a number that can''t be', id) FROM queues
 WHERE id NOT BETWEEN 1 AND 1 << 20
 
 -- name: mend queue number 1
--- It gets that of jobs without a queue, if there are such.
+-- It gets the number of jobs without a queue, if there are any.
 UPDATE OR IGNORE queues SET id = (SELECT ifnull(
   (SELECT min(job >> 40) FROM jobs WHERE job >> 40 NOT IN (SELECT id FROM queues)),
   (SELECT ifnull(max(id), 0) + 1 FROM queues WHERE id <= 1 << 20)))
@@ -167,7 +167,7 @@ UPDATE jobs SET grp = 0 WHERE grp > 0 AND job >> 40 <> (SELECT queue FROM groups
 DELETE FROM groups WHERE queue NOT IN (SELECT id FROM queues)
 
 -- name: drop strange loan
--- Of a job that is there and not dead, and first in its group.
+-- A delivered job must exist, must not be dead, and must be the first of its group.
 loans WHERE job NOT IN (
   SELECT l.job FROM loans l JOIN jobs j ON j.job = l.job AND j.dead = 0
   LEFT JOIN firsts f ON f.grp = j.grp AND j.grp > 0

@@ -1,11 +1,12 @@
--- The shape of the database. One table holds the lines: a claim per row, in ticket order, and a
--- header in the row of ticket 0. A name with neither waiters nor a second holder is not here but in
--- the table of lone claims (blocking/lone.py).
+-- The shape of the database. One table contains the lines: a claim per row, in ticket order, and a
+-- header in the row of ticket 0. A name with neither waiters nor a second holder is not in it, but
+-- in the table of lone claims (blocking/lone.py).
 
 -- name: claims
--- A header has: expires (nothing alive in the line expires before), and state, eight words: kind,
--- capacity, former capacity, weight held, seats given, waiters, holders, and the greatest ticket that
--- is or was held. A claim has the rest; its seat is 0 if it was held at once.
+-- A header has: expires (no live claim of the line expires before), and state, eight words: kind,
+-- capacity, former capacity, weight held, seats given, waiters, holders, and the greatest ticket
+-- that is or was held. A claim has the other columns; its seat is 0 if it was granted without
+-- waiting.
 CREATE TABLE claims (
   name TEXT NOT NULL,
   ticket INTEGER NOT NULL,
@@ -26,7 +27,7 @@ CREATE TABLE claims (
 ) WITHOUT ROWID
 
 -- name: by_id
--- Finds a claim whose ticket isn't known, and refuses the second of two joins that are the same.
+-- Finds a claim whose ticket is unknown, and refuses a second, equal join.
 CREATE UNIQUE INDEX by_id ON claims (id, name) WHERE id IS NOT NULL
 
 -- name: tombs

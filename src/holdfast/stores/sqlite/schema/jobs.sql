@@ -1,4 +1,4 @@
--- The statements of serial queues. Values travel as parameters only.
+-- The statements of serial queues. Values are passed as parameters only.
 
 -- name: queue
 SELECT id, name, seq, fence, turn, next_start, used, waiting, taken, dead, groups, accepted, done
@@ -17,13 +17,13 @@ UPDATE queues SET seq = ?3, fence = ?4, turn = ?5, next_start = ?6, used = ?7, w
   taken = ?9, dead = ?10, groups = ?11, accepted = ?12, done = ?13 WHERE id = ?1 AND name = ?2
 
 -- name: queues_forget
--- Queues that nobody has used for longer than anything of them is remembered.
+-- Queues that were unused for longer than any of their records is remembered.
 DELETE FROM queues WHERE used < ?1 AND waiting = 0 AND taken = 0 AND dead = 0
   AND NOT EXISTS (SELECT 1 FROM known WHERE known.queue = queues.id)
   AND NOT EXISTS (SELECT 1 FROM groups WHERE groups.queue = queues.id)
 
 -- name: latest
--- The latest time that the database knows of.
+-- The latest time in the database.
 SELECT max(ifnull((SELECT max(used) FROM queues), 0), ifnull((SELECT max(used) FROM lanes), 0))
 
 -- name: group_find
@@ -48,7 +48,7 @@ DELETE FROM groups WHERE id = ?
 DELETE FROM groups WHERE id IN (SELECT id FROM groups WHERE size = 0 AND due <= ?1 LIMIT ?2)
 
 -- name: first
--- The job that stands first in the line of its group.
+-- The first job of a group.
 SELECT job, due, dead FROM jobs WHERE grp = ? AND grp > 0 AND apart = 0 ORDER BY job LIMIT 1
 
 -- name: job_new
@@ -118,7 +118,7 @@ UPDATE loans SET expires = ?2 WHERE job = ?1
 DELETE FROM loans WHERE job = ?
 
 -- name: sessions
--- Who has something of this queue on loan.
+-- The sessions that have deliveries of this queue.
 SELECT DISTINCT session FROM loans WHERE queue = ? LIMIT ?
 
 -- name: session_there
@@ -160,7 +160,7 @@ SELECT accepted FROM jobs WHERE job BETWEEN ?1 AND ?2 AND dead = 0
   AND NOT EXISTS (SELECT 1 FROM loans WHERE loans.job = jobs.job) ORDER BY job LIMIT 1
 
 -- name: listed
--- Jobs in their order, each with how it stands; ?3 is the time now.
+-- Jobs in their order, each with its state; ?3 is the time now.
 SELECT j.job, j.id, ifnull(g.name, ''), j.payload, ifnull(l.attempt, j.attempts), j.accepted,
   CASE WHEN g.due > j.due AND g.due > ?3
     AND j.job = (SELECT min(f.job) FROM jobs f WHERE f.grp = j.grp AND f.grp > 0 AND f.apart = 0)

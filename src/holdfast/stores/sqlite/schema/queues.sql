@@ -1,10 +1,10 @@
--- The shape of the database of serial queues. A job's row is written once and read by whoever takes
--- it; while it is on loan it has a second, short one, so that neither take nor ack rewrites the first.
+-- The shape of the database of serial queues. The row of a job contains its payload. A delivered
+-- job has a second, short row, so that neither take nor ack rewrites the first one.
 
 -- name: queues
--- id is the upper part of the numbers of its jobs; seq, the last number given, is the lower one.
--- fence: the last one given. turn: the lane that is served next. next_start: by its rate. used: when
--- something was last put or taken.
+-- id: the upper part of the numbers of its jobs; seq, the last number given, is the lower part.
+-- fence: the last one given. turn: the kind that is served next, 0 groups, 1 ungrouped jobs.
+-- next_start: the next start by the rate. used: the time of the last put or take.
 CREATE TABLE queues (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
@@ -22,7 +22,8 @@ CREATE TABLE queues (
 )
 
 -- name: groups
--- due: nothing is delivered before, by the last execution. size: its jobs, dead letters included.
+-- due: nothing is delivered before, because of the last execution. size: its jobs, dead letters
+-- included.
 CREATE TABLE groups (
   id INTEGER PRIMARY KEY,
   queue INTEGER NOT NULL,
@@ -33,12 +34,13 @@ CREATE TABLE groups (
 )
 
 -- name: resting
--- Groups without jobs, which are kept until their interval is over.
+-- Groups without jobs, which are kept until their interval ends.
 CREATE INDEX resting ON groups (due) WHERE size = 0
 
 -- name: jobs
--- grp: its group, 0 in the plain lane. due: not delivered before. until: a known id is remembered so
--- long, NULL for one that wasn't chosen by the caller. apart: out of its group's line, for good.
+-- grp: its group, 0 if ungrouped. due: not delivered before. until: the id is remembered until
+-- then, NULL if the caller did not choose it. apart: 1 for a dead letter that has left the order of
+-- its group.
 CREATE TABLE jobs (
   job INTEGER PRIMARY KEY,
   id TEXT NOT NULL,
@@ -63,8 +65,9 @@ CREATE INDEX jobs_by_id ON jobs (id)
 CREATE INDEX letters ON jobs (dead) WHERE dead = 1
 
 -- name: ready
--- What is served next: the first job of each group and every job of the plain lane, unless it is on
--- loan or dead, by the moment at which it is due. lane: twice the queue's id, and 1 for the plain one.
+-- The jobs that can be served next: the first job of each group and every ungrouped job, unless it
+-- is delivered or dead, ordered by the moment at which it is due. lane: twice the queue's id, plus
+-- 1 for ungrouped jobs.
 CREATE TABLE ready (
   lane INTEGER NOT NULL,
   due REAL NOT NULL,
@@ -74,8 +77,9 @@ CREATE TABLE ready (
 ) WITHOUT ROWID
 
 -- name: loans
--- rest: the interval that counts from its end, NULL if it counted from the take. last: the number of
--- the attempt after which it is a dead letter. blocks: that one then holds back its group.
+-- rest: the interval that begins when the delivery ends, NULL if it began with the take. last: the
+-- attempt after which the job becomes a dead letter. blocks: 1 if that dead letter blocks its
+-- group.
 CREATE TABLE loans (
   job INTEGER PRIMARY KEY,
   queue INTEGER NOT NULL,
@@ -98,7 +102,7 @@ CREATE INDEX loans_by_expiry ON loans (queue, expires)
 CREATE INDEX loans_by_take ON loans (take)
 
 -- name: known
--- Ids of jobs that are over, until their window is over, too.
+-- Ids of finished jobs, until their dedup window ends.
 CREATE TABLE known (
   queue INTEGER NOT NULL,
   id TEXT NOT NULL,
@@ -110,7 +114,7 @@ CREATE TABLE known (
 CREATE INDEX fading ON known (until)
 
 -- name: lanes
--- The last request to put of each lane, and its answer: a digit per job.
+-- The last put of each producer, and its reply: a digit per job.
 CREATE TABLE lanes (
   lane TEXT PRIMARY KEY,
   number INTEGER NOT NULL,
@@ -122,7 +126,7 @@ CREATE TABLE lanes (
 CREATE INDEX lanes_by_use ON lanes (used)
 
 -- name: tombs
--- Takes that get nothing any more.
+-- Takes that get nothing more.
 CREATE TABLE tombs (take TEXT PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID
 
 -- name: tombs_by_end

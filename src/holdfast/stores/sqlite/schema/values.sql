@@ -1,9 +1,10 @@
--- The shape of the database of refresh guards: a cache, which is made anew after each boot. Moments
--- are seconds by the clock of this boot.
+-- The shape of the database of refresh guards: a cache, which is made again after each boot.
+-- Moments are seconds by the clock of this boot.
 
 -- name: cached
--- fresh, stale, kept: until when it is fresh, may be served, is there at all. version: the fence of
--- the duty that stored it. The data stand last, so that nobody reads through them to the rest.
+-- fresh, stale, kept: the ends of the times in which it is fresh, can be served, and exists.
+-- version: the fence of the refresh lease that stored it. The data are the last column, so that a
+-- read of the other columns does not pass through them.
 CREATE TABLE cached (
   guard TEXT NOT NULL,
   key TEXT NOT NULL,
@@ -20,9 +21,9 @@ CREATE TABLE cached (
 CREATE INDEX cached_by_end ON cached (kept)
 
 -- name: duties
--- id: of whoever has the duty, empty if nobody has and the row only counts failures. lease: until
--- when it has it. failures: in a row, counted until failed. pause: nobody gets it before. until: the
--- row may be forgotten then.
+-- id: the secret of the caller that has the refresh lease; empty if there is none and the row only
+-- counts failures. lease: the end of the lease. failures: failures in a row, counted until failed.
+-- pause: no lease is granted before. until: the row can be removed then.
 CREATE TABLE duties (
   guard TEXT NOT NULL,
   key TEXT NOT NULL,

@@ -1,7 +1,7 @@
--- Every statement that is run once the database is open. Values travel as parameters only.
+-- All statements that run after the database is open. Values are passed as parameters only.
 
 -- name: keep_held
--- Renewal of what is held, whole: nothing in its line has expired.
+-- Renew a held claim with its full weight, if nothing in its line has expired.
 UPDATE claims SET expires = max(expires, ?4 + ?5), ttl = ?5
 WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND held = 1 AND leaving = 0 AND expires > ?4
   AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket = 0 AND expires <= ?4)
@@ -29,7 +29,7 @@ SELECT ticket, id, held, weight, expires, session, address, seat, leaving
 FROM claims WHERE id = ?2 AND name = ?1
 
 -- name: row_after
--- The first who waits is the first after the frontier: the held claims are a prefix of the line.
+-- The first waiter is the first claim after the frontier: the held claims are a prefix of the line.
 SELECT ticket, id, held, weight, expires, session, address, seat, leaving
 FROM claims WHERE name = ?1 AND ticket > ?2 ORDER BY ticket LIMIT 1
 
@@ -49,7 +49,7 @@ WHERE name = ?1 AND ticket BETWEEN 1 AND ?2 AND expires <= ?3 ORDER BY ticket LI
 SELECT min(expires) FROM claims WHERE name = ?1 AND ticket > 0 AND expires > ?2
 
 -- name: words
--- What only people and an heir want to know.
+-- Columns that only a reader of messages and an adopter of the hold need.
 SELECT owner, ttl FROM claims WHERE name = ?1 AND ticket = ?2
 
 -- name: enter

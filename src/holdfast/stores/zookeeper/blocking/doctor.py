@@ -67,10 +67,10 @@ def _members(visit: Visit) -> Iterator[Finding]:
         version = re.search(r"^Zookeeper version: ([0-9]+)\.([0-9]+)[0-9.]*", said, re.MULTILINE)
         if role is None:
             if "not currently serving" in said:
-                text = f"{place} serves nobody: it sees no majority"
-                yield warn(text, "look after its connections to the other servers, and its log")
+                text = f"{place} serves no client: it sees no majority"
+                yield warn(text, "check its connections to the other servers, and its log")
             elif not tls and not said:
-                yield warn(f"{place} doesn't answer", "is it up, and in reach?")
+                yield warn(f"{place} doesn't answer", "check whether it runs, and can be reached")
             continue
         roles.append(role[1])
         if version is not None and (int(version[1]), int(version[2])) < (3, 5):
@@ -80,15 +80,15 @@ def _members(visit: Visit) -> Iterator[Finding]:
             yield ok(f"{place} is {role[1]}" + (f", {version[0][19:]}" if version else ""))
     if roles == ["standalone"]:
         yield warn(
-            "one server alone: while it is down nobody gets a lock, and holds end with their lease",
-            "three servers go on when one is lost",
+            "a single server: while it is down, no lock is granted, and holds end with their lease",
+            "three servers continue when one is lost",
             "ensemble",
         )
     elif len(roles) > 1 and not {"leader", "standalone"} & set(roles):
-        text = "none of the hosts that answered leads"
+        text = "none of the hosts that answered is the leader"
         yield warn(text, "name all servers of the ensemble in the URL", "ensemble")
     elif len(roles) > 1:
-        yield ok(f"{len(roles)} servers answer, one of them leads", "ensemble")
+        yield ok(f"{len(roles)} servers answer, one of them is the leader", "ensemble")
 
 
 def _ask(place: str) -> str:
@@ -109,13 +109,13 @@ def _session(visit: Visit) -> Finding:
     try:
         run_sync(visit.keeping.mark(boottime() + REACH_S))
     except HoldfastError as wrong:
-        return fail(str(wrong), "are the hosts, the login and the ports right?")
+        return fail(str(wrong), "check the hosts, the login and the ports")
     wanted, granted = visit.settings.session, visit.port.granted()
     if granted <= wanted + 0.001:
-        return ok(f"{granted:g} s: as late as that a crash is noticed")
+        return ok(f"{granted:g} s: a crash is noticed after this time")
     return warn(
-        f"{wanted:g} s are asked for, and the servers give {granted:g} s at least: a dead process "
-        "is noticed that late",
+        f"{wanted:g} s are requested, but the servers grant at least {granted:g} s: a dead process "
+        "is noticed after that time",
         f"write session={granted:g}, or lower minSessionTimeout (two ticks, if it isn't set)",
     )
 
@@ -139,8 +139,8 @@ def _acl(visit: Visit) -> Finding:
         return warn(f"the ACL of {root} can't be read: {wrong!r}")
     if any(acl.id.scheme == "world" and acl.perms == _ALL for acl in acls):
         return warn(
-            f"whoever reaches the servers may do anything in {root}: break locks, and take them",
-            "zookeeper://user:password@..., from the first use on, gives it to that user alone",
+            f"every client of the servers has all rights in {root}: it can break and take locks",
+            "zookeeper://user:password@..., from the first use on, makes that user its owner",
         )
     return ok(f"{root} belongs to {len(acls)} users or groups")
 
@@ -167,18 +167,18 @@ def _nodes(visit: Visit) -> Finding | None:
                 entries(nodes, recipe, name)
     except HoldfastError as wrong:
         return warn(str(wrong), "another prefix, or the other recipe")
-    return ok(f"{len(known)} names are there, or were until a while ago")
+    return ok(f"{len(known)} names are in use, or were a short time ago")
 
 
 def _secrecy(visit: Visit) -> Found:
     plain = bool(visit.settings.auth) and not visit.settings.tls
-    text = "the password goes over the network as it is"
+    text = "the password goes over the network unencrypted"
     return plain and warn(text, "tls=on, where the servers have a secure port")
 
 
 _SLOW = (
-    "a write is one disk write on a majority of the servers: give dataLogDir a disk of "
-    "its own, and look at the network between them"
+    "a write is one disk write on a majority of the servers: give dataLogDir a separate "
+    "disk, and check the network between the servers"
 )
 _REACH: Table[Visit] = {"server": _members, "session": _session}
 _PARTS: Table[Visit] = {

@@ -219,7 +219,7 @@ class Driver:
         def changed(state: object) -> None:
             if self.client.client_state == KeeperState.AUTH_FAILED:
                 self.unfit = self.unfit or ConfigError(
-                    f"{self._settings.label} refused our credentials: look at user:password@, "
+                    f"{self._settings.label} refused our credentials: check user:password@, "
                     "sasl= and the server's configuration"
                 )
             self._tell()
@@ -260,7 +260,7 @@ class Driver:
         if seconds < self._settings.session - 0.001:
             self.unfit = ConfigError(
                 f"{self._settings.label} gives no session of more than {seconds:g} s, and "
-                f"{self._settings.session:g} s are asked for: write session={seconds:g} in the URL,"
+                f"{self._settings.session:g} s are requested: write session={seconds:g} in the URL,"
                 " or raise maxSessionTimeout on the servers"
             )
 

@@ -62,6 +62,6 @@ class Meeting:
         if over and answer[0].time_out > 0:
             with suppress(ZookeeperError):  # a server that wants a login first disconnects
                 invoke(patience, wire.CloseInstance, 1)
-            raise SessionExpiredError("no server has taken this session for longer than it lasts")
+            raise SessionExpiredError("no server accepted this session for longer than it lasts")
         self._since, self._patience = None, CONNECT_S
         return answer

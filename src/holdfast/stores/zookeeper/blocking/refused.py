@@ -14,7 +14,7 @@ from ..config import Settings
 
 #: Maximum steps of a login by SASL: it takes two or three, with Kerberos a few more.
 STEPS_MAX = 20
-_NO_SASL = "the server doesn't go on with a login by SASL"
+_NO_SASL = "the server doesn't continue a login by SASL"
 #: Failed TLS handshakes without a success after which a restarting server isn't the cause.
 HANDSHAKES = 3
 
@@ -73,7 +73,7 @@ class Attempts:
         label = self._settings.label
         if wrong.args == (_NO_SASL,):
             return ConfigError(
-                f"{label} knows no login by SASL: leave sasl= out, or give the servers a "
+                f"{label} supports no login by SASL: leave sasl= out, or give the servers a "
                 "SASLAuthenticationProvider and a login configuration"
             )
         said = tls.failure(wrong) if self._settings.tls else None
@@ -81,13 +81,13 @@ class Attempts:
             return None
         if "CERTIFICATE_VERIFY_FAILED" in str(said):
             return ConfigError(
-                f"the certificate of {label} is not to be trusted, or is for another host: name "
-                f"the authority that signed it, as ca=, and the host as it does. It said: {said}"
+                f"the certificate of {label} is not trusted, or is for another host: name the "
+                f"authority that signed it (ca=), and use the host name of the certificate: {said}"
             )
         self._handshakes += 1
         if self._handshakes < HANDSHAKES:
             return None
         return ConfigError(
-            f"{label} doesn't speak TLS, or not as we do: name its secureClientPort, or leave out "
-            f"what asks for TLS. It said: {said}"
+            f"{label} doesn't use TLS, or no common version: name its secureClientPort, or leave "
+            f"out the options for TLS: {said}"
         )

@@ -22,8 +22,8 @@ A list stays true until its entries are gone, because the name of a node never c
 * **A take creates the mark of an entry**, and writes to the entry for the first time, in one
   transaction. No other client can, while the mark or that write is there. A list that is out of
   date costs a refused transaction, and no more.
-* **A mark ends with its session.** Then the entry is still at its place in the order, and what was
-  written to it shows that it was delivered: the attempt counts.
+* **A mark ends with its session.** Then the entry is still at its place in the order, and its
+  data show that it was delivered: the attempt counts.
 * **A settle deletes the mark**, in one transaction with all else. A worker that has lost its mark
   changes nothing.
 * **The time is that of the leader**, from the answer to the same transaction. The time that a

@@ -111,7 +111,7 @@ class Settling:
         if not why_not(answer):
             return True
         if self._why(loan) is Loss.SESSION:
-            text = f"the session that had a delivery of {loan.space.name!r} on loan is over"
+            text = f"the session with the delivery of {loan.space.name!r} has ended"
             return LockLost(text, Loss.SESSION)
         return False
 

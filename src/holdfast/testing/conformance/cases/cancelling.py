@@ -21,7 +21,7 @@ LOOP = "only asyncio has an event loop"
 async def cancelled(task: asyncio.Task[Any]) -> bool:
     """Wait for the end of a task; return whether it was cancelled."""
     done, _ = await asyncio.wait([task], timeout=5)
-    assert done, "it goes on"
+    assert done, "the task continues"
     return task.cancelled()
 
 
@@ -161,7 +161,7 @@ async def _guarded(at: Arena, body: Callable[[Any], Awaitable[Any]]) -> LockLost
 async def a_loss_cancels_the_body_and_becomes_lock_lost(at: Arena) -> None:
     async def body(hold: Any) -> None:
         await asyncio.sleep(20)
-        raise AssertionError("the body went on")
+        raise AssertionError("the body continued")
 
     begun = now()
     loss = await _guarded(at, body)

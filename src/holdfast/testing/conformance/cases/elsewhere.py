@@ -83,14 +83,14 @@ async def who_asks_in_a_plain_thread_to_be_told_of_a_loss_is_told_in_the_loop(at
     await at.until(lambda: len(told) == 2)
     assert told == [threading.current_thread()] * 2
     await hold.release()
-    await at.free()  # the store goes by its own clock
+    await at.free()  # the store uses its own clock
 
 
 @case("lock", only="aio", because=LOOPS)
 async def an_acquire_belongs_to_the_event_loop_that_awaits_it(at: Arena) -> None:
     async def elsewhere() -> None:
         for wish in (lambda: awaited, lambda: asyncio.create_task(started)):
-            hold = await wish()  # one after the other: they want the same name
+            hold = await wish()  # one after the other: they need the same name
             assert hold._ctx.place is asyncio.get_running_loop()
             assert await hold.release() is True
 

@@ -29,10 +29,10 @@ async def when_one_fails_exactly_one_successor_computes_at_once(at: Arena) -> No
     async def fail() -> int:
         inside.set()
         await go.wait()
-        raise LookupError("in vain")
+        raise LookupError("no value")
 
     async def first() -> None:
-        with raises(LookupError, "in vain"):
+        with raises(LookupError, "no value"):
             await ours.get(fail)
 
     async def later(number: int) -> int:
@@ -154,7 +154,7 @@ async def a_computation_that_outlives_its_lease_overwrites_nothing(at: Arena) ->
     assert now() - begun < 0.3 + at.served(begun)
     go.set()
     assert await actor.result() == "late"
-    with promised("who computes beyond its lease stores nothing"):
+    with promised("a computation that outlives its lease stores nothing"):
         assert await theirs.get(slow) == "in time"
     assert (await ours.stats()).refused == 1
 

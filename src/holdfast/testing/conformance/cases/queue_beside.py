@@ -153,7 +153,7 @@ async def of_two_acks_of_a_job_that_is_lost_none_counts(at: Arena) -> None:
     ours = job._ack_request()
     job._lease.take = job._lease.take._replace(id="0" * 32)  # as if another worker held it
     both = [at.start(job.ack) for _ in range(2)]
-    with promised("no ack of a job of somebody else counts"):
+    with promised("no ack of another worker's job counts"):
         assert [await one.result() for one in both] == [False, False]
     assert job.lost is not None
     assert not job.settled

@@ -43,7 +43,7 @@ async def what_dies_again_while_dead_letters_are_revived_is_not_revived_again(at
     async def beside(*given: object) -> object:
         nonlocal again
         found = await revive(*given)
-        assert again < 500, "it goes on and on"
+        assert again < 500, "it never ends"
         again += await bury(100)
         return found
 
@@ -67,7 +67,7 @@ async def a_purge_beside_somebody_who_puts_comes_to_an_end(at: Arena) -> None:
         nonlocal rounds
         found = await purge(*given)
         rounds += 1
-        assert rounds < 5, "it goes on and on"
+        assert rounds < 5, "it never ends"
         await queue.put_many(range(10))
         return found
 

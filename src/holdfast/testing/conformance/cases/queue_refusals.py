@@ -97,6 +97,6 @@ async def what_a_loop_or_a_body_could_not_settle_comes_again(at: Arena) -> None:
         assert not job.settled
         assert job.lost is not None
         again = await at.others.queue(name).take(timeout=10 * KEPT_S)
-        assert again is not None, "it is renewed, though nobody can settle it"
+        assert again is not None, "it is renewed, though no worker can settle it"
         assert (again.id, again.attempt) == (job.id, 2)
         assert await again.ack()

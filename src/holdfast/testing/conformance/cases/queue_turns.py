@@ -129,7 +129,7 @@ async def _returned(at: Arena, groups: list[str | None], take_turns: bool) -> No
         assert job.attempt == 1
         seen.append(job.payload)
         assert await job.release()
-    assert set(seen) == set(range(len(groups))), f"returned ones starve others: {seen}"
+    assert set(seen) == set(range(len(groups))), f"returned jobs starve others: {seen}"
     assert await queue.purge() == len(groups)
 
 
@@ -164,7 +164,7 @@ async def what_a_take_gives_back_comes_behind_those_that_were_due(at: Arena) -> 
         seen += [job.payload for job in jobs]
         for job in jobs:
             assert await job.release()
-    assert len(set(seen)) == 3, f"returned ones starve others: {seen}"
+    assert len(set(seen)) == 3, f"returned jobs starve others: {seen}"
     assert await queue.purge() == 4
 
 

@@ -240,7 +240,7 @@ async def a_lost_delivery_comes_again_and_a_late_ack_is_refused(at: Arena) -> No
     again = await queue.take(timeout=5)
     assert again is not None
     assert (again.payload, again.attempt) == ("first", 2)
-    with promised("who takes later has the greater fence, and a lost delivery does not count"):
+    with promised("a later delivery has a greater fence, and a lost delivery does not count"):
         assert again.fence > lost.fence
         assert not await lost.ack()
     again.check()

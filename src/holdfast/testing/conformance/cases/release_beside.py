@@ -66,7 +66,7 @@ async def two_releases_at_once_of_a_broken_hold_both_say_that_it_was_lost(at: Ar
     hold = await at.primitive.make(client, at.name, ttl=60.0).acquire()
     assert await at.others.break_(at.name, at.number(hold)) is True
     both = [at.start(hold.release) for _ in range(2)]
-    with promised("no release of a hold that was broken says that it was held"):
+    with promised("no release of a broken hold returns that it was held"):
         assert [await one.result() for one in both] == [False, False]
         assert hold.lost is Loss.BROKEN
 
@@ -75,7 +75,7 @@ async def two_releases_at_once_of_a_broken_hold_both_say_that_it_was_lost(at: Ar
 async def a_body_whose_hold_was_broken_does_not_end_silently_beside_a_release(at: Arena) -> None:
     client, arrived = _meeting(at)
     others = []
-    with promised("the end of a body tells of a break"), raises(LockLost):
+    with promised("the end of a body reports a break"), raises(LockLost):
         async with at.primitive.make(client, at.name, ttl=60.0) as hold:
             assert await at.others.break_(at.name, at.number(hold)) is True
             others.append(at.start(hold.release))
@@ -92,6 +92,6 @@ async def two_releases_at_once_of_several_names_tell_of_a_break_alone(at: Arena)
         for one in hold._holds if broken else ():
             assert await at.others.break_(one.name, at.number(one)) is True
         both = [at.start(hold.release) for _ in range(2)]
-        with promised("releases at once say what has become of the names"):
+        with promised("simultaneous releases return the true end of the hold"):
             assert [await one.result() for one in both] == [not broken] * 2
             assert [one.lost for one in hold._holds] == [Loss.BROKEN if broken else None] * 2

@@ -37,8 +37,8 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
             # after the exchange releases it, as no process knows the new secret.)
             thief = await at.others.lock(name, ttl=TTL_S).acquire(blocking=False)
             if thief is not None:
-                assert token, f"{thief} holds besides {hold}"
-                assert mine is None, f"{thief} holds besides {mine}"
+                assert token, f"{thief} and {hold} both hold"
+                assert mine is None, f"{thief} and {mine} both hold"
                 assert pair.other == "cut"
                 fence = thief.fence
                 assert await thief.release() is True
@@ -129,7 +129,7 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
                 others = permits(at.others, line.capacity)
                 tries = [await others.acquire(blocking=False) for _ in range(line.capacity)]
                 more = [one for one in tries if one is not None]
-                assert len(more) <= line.capacity - (2 if hold else 1), f"{more} besides {hold}"
+                assert len(more) <= line.capacity - (2 if hold else 1), f"{more} and {hold} hold"
                 for one in more:
                     await one.release()
                 if hold is not None:

@@ -100,7 +100,7 @@ class Caller:
             version = source.version[key]
             await sleep(after * rng.random())
             if fails:
-                raise LookupError("in vain")
+                raise LookupError("no value")
             return version
 
         return compute

@@ -173,7 +173,7 @@ class QueueWatch(Trouble):
         """If its worker believes that the delivery is valid, the server must agree."""
         lease = loan.lease
         if loan.lost_seen and lease.reason is None:
-            raise Violation("no resurrection", f"{loan} was lost and is had again")
+            raise Violation("no resurrection", f"{loan} was lost and is valid again")
         loan.lost_seen = loan.lost_seen or lease.reason is not None
         if not loan.believed():
             return
@@ -183,7 +183,7 @@ class QueueWatch(Trouble):
             return
         if self.outdated(loan.process, lease) and not self.told_late(loan.process, lease):
             return
-        raise Violation("local honesty", f"{loan} is believed, but the server has it no more")
+        raise Violation("local honesty", f"{loan} is believed, but the server has no record")
 
     def looked(self, loan: Loan) -> None:
         """Its worker has checked whether the delivery is still valid."""

@@ -55,7 +55,7 @@ def _cluster(members: Members) -> Iterator[Finding]:
             except HoldfastError as wrong:
                 yield fail(str(wrong))
             if well:
-                yield ok(f"{name}: {well} more parts are well")
+                yield ok(f"{name}: {well} more checks are fine")
 
     checks: Table[Members] = {
         "cluster": lambda members: cluster.examine(members, found),
@@ -85,7 +85,7 @@ def _unseen(visit: Visit) -> Finding | None:
     if not visit.unseen:
         return None
     return warn(
-        f"not everything could be looked at: {visit.user} has no right to that",
-        "examine it once as somebody who may: "
+        f"not everything could be examined: {visit.user} lacks some rights",
+        "examine it once as a user with these rights: "
         + " ".join(f"+{one}" for one in sorted(visit.unseen)),
     )

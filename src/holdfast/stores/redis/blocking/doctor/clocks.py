@@ -1,4 +1,4 @@
-"""The clocks of the servers that may take each other's place: replicas, and a cluster's nodes."""
+"""The clocks of servers that can replace each other: replicas, and a cluster's nodes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,20 @@ from ...config import Settings
 from ...topology import Members, Place, shown
 from .visit import Visit
 
-#: Number of looks at a clock; the quickest one counts.
+#: Number of readings of a clock; the quickest one counts.
 LOOKS = 3
-_REMEDY = (
-    "have all servers follow the time of the network (NTP), before one of them takes the place of "
-    "another"
-)
+_REMEDY = "synchronize the clocks of all servers (NTP), before one of them replaces another"
 
 
 class Ahead(NamedTuple):
-    """The seconds by which a clock is ahead of ours, plus or minus ``by``."""
+    """Seconds by which a clock is ahead of ours, plus or minus ``by``."""
 
     seconds: float
     by: float
 
 
 def of(visit: Visit) -> Ahead | None:
-    """The clock of the server that is visited, by the quickest of `LOOKS` looks."""
+    """The clock of the examined server, by the quickest of `LOOKS` readings."""
     looks = [look for look in (visit.clock() for _ in range(LOOKS)) if look]
     if not looks:
         return None
@@ -62,7 +59,7 @@ def examine(visit: Visit) -> Finding | None:
 
 
 def of_cluster(members: Members, places: list[Place]) -> Finding | None:
-    """Compare the primaries of a cluster: a slot may move from one to another."""
+    """Compare the primaries of a cluster: a slot can move from one to another."""
     seen: dict[str, Ahead] = {}
     for place in places:
         with suppress(HoldfastError), Visit(members.at(place)) as visit:
@@ -77,7 +74,7 @@ def of_cluster(members: Members, places: list[Place]) -> Finding | None:
 def compared(
     first: str, mine: Ahead, others: Mapping[str, Ahead], silent: list[str] | None = None
 ) -> Finding:
-    """Compare one clock and the clocks of servers that may take over from it."""
+    """Compare one clock and the clocks of servers that can take over from it."""
     wrong, most = [], 0.0
     for name, one in others.items():
         apart = one.seconds - mine.seconds
@@ -88,20 +85,20 @@ def compared(
     unseen = f"; can't be asked from here: {', '.join(silent)}" if silent else ""
     if wrong:
         return warn(
-            f"{'; '.join(wrong)}{unseen}. Once one that is behind has taken over, leases end later "
-            "and fences may fall; ahead, leases end sooner than their holders think",
+            f"{'; '.join(wrong)}{unseen}. If a server that is behind takes over, leases end later "
+            "and fences can fall; if it is ahead, leases end earlier than their holders assume",
             _REMEDY,
         )
     if not others:
         return warn(
             f"the clocks of {first} and its replicas could not be compared{unseen}",
-            "run this where the replicas can be reached, or compare the answers to TIME by hand",
+            "run this where the replicas can be reached, or compare the replies to TIME by hand",
         )
     return ok(f"{first} and {len(others)} more differ by {most * 1000:.0f} ms{unseen}")
 
 
 def _at(base: Settings, place: Place) -> Settings:
-    """The settings of a replica: as of its primary, except for the place."""
+    """The settings of a replica: those of its primary, except for the address."""
     host, port = place
     arguments = {key: value for key, value in base.arguments.items() if key != "path"}
     return base._replace(

@@ -31,7 +31,7 @@ def examine(members: Members, found: list[Primary]) -> Iterator[Finding]:
                 said, state = visit.ask(b"CLUSTER", b"SLOTS"), visit.ask(b"CLUSTER", b"INFO")
                 user = visit.user_name
         except HoldfastError as wrong:
-            yield warn(f"{shown(place)}: {wrong}", "start it again, or take it out of the URL")
+            yield warn(f"{shown(place)}: {wrong}", "start it again, or remove it from the URL")
             continue
         yield _verdict(place, said, state, user)
         if isinstance(said, list):
@@ -44,7 +44,7 @@ def _verdict(asked: Place, said: Any, state: Any, user: str) -> Finding:
     if isinstance(said, ServerSaid):
         lacking = said.code == "NOPERM"
         remedy = rules(user, "+cluster|slots") if lacking else "is it a cluster?"
-        return fail(f"{shown(asked)} doesn't tell its nodes: {said}", remedy)
+        return fail(f"{shown(asked)} doesn't list its nodes: {said}", remedy)
     served = sum(end - begin + 1 for begin, end, *_ in said)
     primaries = len({tuple(row[2][:2]) for row in said})
     alone = sum(len(row) < 4 for row in said)
@@ -52,8 +52,8 @@ def _verdict(asked: Place, said: Any, state: Any, user: str) -> Finding:
     known = _STATE.search(state) if isinstance(state, bytes) else None
     if served < SLOTS or (known and known[1] != b"ok"):
         text += ": names in the others can't be locked"
-        return fail(text, "look which nodes are down (CLUSTER NODES)")
-    return ok(f"{text}; those of {alone} have no replica" if alone else text)
+        return fail(text, "find the nodes that are down (CLUSTER NODES)")
+    return ok(f"{text}; {alone} slot ranges have no replica" if alone else text)
 
 
 def _primaries(members: Members, asked: Place, said: list[Any]) -> list[Primary]:

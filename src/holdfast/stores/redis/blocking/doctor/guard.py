@@ -1,4 +1,4 @@
-"""The guard against a server that has lost data: whether it knows this one and grants names."""
+"""Recovery: whether it has a record of this server, and whether it grants names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _RECORD = re.compile(rb"([0-9a-f]{40})(?: (\d+) (\w))?")
 
 
 def examine(visit: Visit) -> Finding | None:
-    """The state of the guard's records; None if the server hides its run id."""
+    """The state of the recovery records; None if the server hides its run id."""
     guard = Guard(visit.settings)
     run_id = visit.info.get("run_id", "")
     if not guard.on:
-        return ok("off, as the URL says: after a restart without data two may hold")
+        return ok("off by the URL: after a restart without data two clients can hold a name")
     return _records(visit, guard, run_id.encode()) if run_id.strip("0") else None
 
 
@@ -35,15 +35,15 @@ def _records(visit: Visit, guard: Guard, run_id: bytes) -> Finding:
     young = max(YOUNG_S, guard.window) if guard.mode == "strict" else YOUNG_S
     if up is not None and up < young and len(records) < len(visit.buckets):
         return warn(
-            f"lets nobody in at first, as it started {up} s ago: whoever asks in the next "
-            f"{max(1.0, young - up):.0f} s is let in {guard.window:g} s after that, so that "
-            "holders from before the start can say so first",
+            f"grants nothing at first, as it started {up} s ago: a client that asks in the next "
+            f"{max(1.0, young - up):.0f} s is granted {guard.window:g} s after that, so that "
+            "holders from before the start can renew first",
             f"wait, or start the server {young:.0f} s before its first client",
         )
     if any(one[1] != run_id for one in records):
         return warn(
-            "this isn't the server that gave the latest grants: it started again, or was promoted. "
-            f"Nobody will be let in for {guard.window:g} s, so that holders can say so first",
-            "nothing, if you know of it; otherwise look why it happened",
+            "this isn't the server that gave the latest grants: it restarted, or was promoted. "
+            f"Nothing will be granted for {guard.window:g} s, so that holders can renew first",
+            "nothing, if that was planned; otherwise find out why it happened",
         )
-    return ok(f"{guard.mode}, {guard.window:g} s; knows this server")
+    return ok(f"{guard.mode}, grace period {guard.window:g} s; this server is known")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from .....core.finding import FULL, Finding, Table, fail, ok, warn
 from .visit import Visit
 
-#: Maximum bytes that a replica may be behind, and seconds that it may be silent; beyond them it
-#: doesn't follow.
+#: Maximum bytes by which a replica can be behind, and seconds for which it can be silent; with more
+#: it counts as one that doesn't follow.
 BEHIND_BYTES, SILENT_S = 1 << 20, 10
 
 
@@ -22,17 +22,17 @@ def _memory(visit: Visit) -> Iterator[Finding]:
         return
     if policy != "noeviction":
         evicted = visit.number("evicted_keys")
-        so_far = f", and has evicted {evicted:,} since it was started" if evicted else ""
+        so_far = f", and has evicted {evicted:,} since its start" if evicted else ""
         grave = fail if visit.settings.guard == "strict" else warn
         yield grave(
             f"when memory is full it deletes keys ({policy}){so_far}: an evicted key is a "
-            "forgotten holder, and its name is given to the next",
-            "maxmemory-policy noeviction, or a server of its own for the locks",
+            "forgotten holder, and its name is granted again",
+            "maxmemory-policy noeviction, or a separate server for the locks",
             "eviction",
         )
     text = f"{_mib(used)} of {_mib(limit)} used"
     if used >= FULL * limit:
-        yield warn(f"{text}: when it is full nobody new is let in", "give it more (maxmemory)")
+        yield warn(f"{text}: when it is full, new claims are refused", "give it more (maxmemory)")
     else:
         yield ok(text)
 
@@ -49,33 +49,33 @@ def _disk(visit: Visit) -> Finding | None:
         fsync = visit.setting("appendfsync")
         if fsync == "always":
             return ok("a restart loses nothing (appendfsync always)")
-        how = {"no": "what the system hadn't written yet", "everysec": "the last second"}
-        lost = how.get(fsync or "", "what appendfsync allows")
+        how = {"no": "all that the system hadn't written yet", "everysec": "the last second"}
+        lost = how.get(fsync or "", "as much as appendfsync allows")
         return ok(f"append-only file: a crash of the machine loses {lost}")
     save = visit.setting("save")
     if save == "":
-        kept = "nothing is written to the disk: a restart forgets every lock"
+        kept = "nothing is written to the disk: a restart loses every lock"
     elif save is None:
-        kept = "there is no append-only file: a restart forgets what came after the last copy"
+        kept = "there is no append-only file: a restart loses all changes since the last snapshot"
     else:
-        kept = f"copies now and then (save {save}): a restart forgets what came after the last one"
+        kept = f"snapshots only (save {save}): a restart loses all changes since the last one"
     if visit.settings.guard != "off" and visit.info.get("run_id", "").strip("0"):
-        return ok(f"{kept}. The guard lets holders put themselves back")
-    return warn(kept, "appendonly yes; with appendfsync always if a restart must lose nothing")
+        return ok(f"{kept}. Recovery lets holders restore their holds")
+    return warn(kept, "appendonly yes; and appendfsync always if a restart must lose nothing")
 
 
-#: Lines of INFO that report if something could be written, and names for what it is.
+#: Lines of INFO that report whether something could be written, and its name.
 _WRITTEN = {
-    "rdb_last_bgsave_status": "its last copy",
+    "rdb_last_bgsave_status": "its last snapshot",
     "aof_last_write_status": "the append-only file",
-    "aof_last_bgrewrite_status": "the shorter append-only file",
+    "aof_last_bgrewrite_status": "the rewritten append-only file",
 }
 
 
 def _trouble(visit: Visit) -> Iterator[Finding]:
     for key, what in _WRITTEN.items():
         if visit.info.get(key, "ok") != "ok":
-            remedy = "look into its log: is the disk full, or the folder not its own?"
+            remedy = "read its log: is the disk full, or does it lack rights to the folder?"
             yield warn(f"it could not write {what} to the disk", remedy)
 
 
@@ -85,7 +85,7 @@ def _replicas(visit: Visit) -> Iterator[Finding]:
     if count is not None and count < wanted:
         yield fail(
             f"{wanted} must confirm each grant (replicas={wanted}), but there are {count}",
-            "give it more replicas, or ask for fewer in the URL",
+            "give it more replicas, or require fewer in the URL",
         )
     if not count:
         return
@@ -96,15 +96,14 @@ def _replicas(visit: Visit) -> Iterator[Finding]:
         silent = int(seen.get("lag") or 0)
         most = max(most, behind)
         if seen.get("state") != "online":
-            late.append(f"{name} is not in step yet ({seen.get('state', 'no state')})")
+            late.append(f"{name} is not in sync yet ({seen.get('state', 'no state')})")
         elif behind > BEHIND_BYTES:
             late.append(f"{name} is {_mib(behind)} behind")
         elif silent > SILENT_S:
             late.append(f"{name} has been silent for {silent} s")
     if late:
         yield warn(
-            f"of {count}, {'; '.join(late)}. Promoted now, it would forget the holds that it "
-            "hasn't heard of",
+            f"of {count}, {'; '.join(late)}. If it is promoted now, it lacks the latest holds",
             "find out why it doesn't follow: the network, its disk, its load?",
         )
     else:
@@ -119,8 +118,8 @@ def _connections(visit: Visit) -> Finding | None:
     if now < FULL * most:
         return ok(text)
     return warn(
-        f"{text}: each thread that acquires needs one, and one more to wait",
-        "give it more (maxclients), or find out who has them (CLIENT LIST)",
+        f"{text}: each client needs a few, and one more while it waits",
+        "raise the limit (maxclients), or find out which clients have them (CLIENT LIST)",
     )
 
 

@@ -26,7 +26,7 @@ TYPES |= {mark: b"hash" if mark in HASHES else b"zset" for mark in MARKS}
 TYPES |= {b"=": b"string", b"%": b"hash", b"+": b"hash", b"&": b"zset"}
 #: Marks of the counts of refresh guards: each key is in a bucket that isn't its name's.
 TALLIES = (b"+", b"&")
-#: Marks of keys that always have an end; jobs have none.
+#: Marks of keys that always have an expiry; jobs have none.
 _ENDS = frozenset((b":", b"~", b"!", b"=", b"%", b"+", b"&"))
 #: Maximum number of names in use, or used lately, whose fences are examined.
 FENCES = 1000
@@ -45,7 +45,7 @@ class _Found:
         )
         self.all = 0
         self.lines: list[bytes] = []
-        #: Not made by holdfast; made by holdfast by the name, but not by the type; without an end.
+        #: Not of holdfast; of holdfast by the name, but not by the type; without an expiry.
         self.foreign: list[bytes] = []
         self.mistaken: list[bytes] = []
         self.endless: list[bytes] = []
@@ -53,7 +53,7 @@ class _Found:
     def take(self, key: bytes, kind: bytes, pttl: int) -> None:
         """Add one key to its list."""
         if kind == b"none":
-            return  # it has ended meanwhile
+            return  # it has expired since
         self.all += 1
         mark = self._mark(key)
         if mark is None:
@@ -95,8 +95,8 @@ def examine(visit: Visit) -> Iterator[Finding]:
     yield from _others(visit, found)
     if cursor != b"0":
         yield warn(
-            f"the database is so large that it wasn't seen whole within {LOOK_S:g} s",
-            "holdfast ls looks through all of it: a database of its own makes that quick",
+            f"the database is too large to search within {LOOK_S:g} s",
+            "holdfast ls searches all of it: a separate database makes that fast",
         )
     yield from _fences(visit, found)
 
@@ -116,18 +116,18 @@ def _others(visit: Visit, found: _Found) -> Iterator[Finding]:
     if found.foreign:
         yield warn(
             f"{len(found.foreign)} under {prefix} aren't holdfast's: {_some(found.foreign)}",
-            "somebody else writes there: give the locks a prefix or a database of their own",
+            "another program writes there: give the locks a separate prefix or database",
         )
     if found.mistaken:
         yield warn(
             f"{len(found.mistaken)} that holdfast needs are of another type: "
             f"{_some(found.mistaken)}. Their names can't be locked",
-            "find out who has written them, and delete or rename them",
+            "find out which program writes them, and delete or rename them",
         )
     if found.endless:
         yield warn(
-            f"{len(found.endless)} have no end any more: {_some(found.endless)}",
-            "holdfast gives an end to all of its keys; somebody has taken it away (PERSIST)",
+            f"{len(found.endless)} have lost their expiry: {_some(found.endless)}",
+            "all keys of holdfast expire; another program has removed the expiry (PERSIST)",
         )
     if not (found.foreign or found.mistaken or found.endless):
         yield ok(f"{found.all:,} under {prefix}, all of them holdfast's")
@@ -148,10 +148,10 @@ def _fences(visit: Visit, found: _Found) -> Iterator[Finding]:
     ahead = max((ticket_of(state) / 1e6 - clock.server for state in states), default=0.0)
     if ahead > AHEAD_S:
         yield warn(
-            f"the server's clock was set back: a fence lies {ahead:,.0f} s ahead of it. Of names "
-            "that are used fences go on rising; one that was idle for 90 minutes starts at the "
-            "clock, and may be given smaller ones than before",
-            "put the clock right, and keep it from jumping (NTP)",
+            f"the server's clock was set back: a fence lies {ahead:,.0f} s ahead of it. Fences of "
+            "names in use still rise. A name that is idle for 90 minutes starts at the clock "
+            "again, and can get smaller fences than before",
+            "correct the clock, and keep it from jumping (NTP)",
             "fences",
         )
 

@@ -9,7 +9,7 @@ from ...slots import address_in
 from . import clocks
 from .visit import Visit
 
-#: Seconds after which a message to ourselves is taken to be lost.
+#: Seconds after which a message to ourselves counts as lost.
 LOST_S = 1.0
 
 
@@ -37,13 +37,13 @@ def _pokes(visit: Visit) -> Finding:
         except OSError as wrong:
             return _deaf(f"listening failed ({wrong})", "is a proxy in between?")
     return _deaf(
-        f"a message to ourselves did not arrive within {LOST_S:g} s",
+        f"a test message did not arrive within {LOST_S:g} s",
         "is a proxy in between? Connect to the server itself, or try ?protocol=2",
     )
 
 
 def _deaf(why: str, remedy: str) -> Finding:
-    return warn(f"without pokes a waiter asks again every second at least: {why}", remedy)
+    return warn(f"without wake-ups a waiter asks again every second at least: {why}", remedy)
 
 
 def _remedy(visit: Visit, refusal: ServerSaid) -> str:

@@ -47,12 +47,12 @@ TRIALS = {name: form for form, names in _FORMS for name in names.split()}
 #: Commands that can be missing, and what that means.
 SPARE = {
     "scan": "holdfast ls can't find names",
-    "info": "there is no guard against a restart without data",
-    "script|load": "nothing works before somebody else has loaded the scripts",
+    "info": "there is no recovery after a restart without data",
+    "script|load": "nothing works before another client has loaded the scripts",
 }
 #: Commands that the store itself calls; its scripts call the rest.
 OURS = frozenset({"evalsha", "script|load", "ping", "scan"})
-#: Commands that only the guard calls, and the one without which it can do nothing.
+#: Commands that only recovery calls, and the one without which it can do nothing.
 GUARD, GUARD_KEY = frozenset({"info", "get", "set"}), "info"
 #: `reach` handles refusals of these, because they cost only time.
 _POKES = frozenset({"publish", "spublish"})
@@ -128,11 +128,11 @@ def examine(
 ) -> Iterator[Finding]:
     """Report missing commands and keys, and whether the server accepts writes."""
     refused = refusals(visit, names, prefix)
-    if GUARD_KEY in refused:  # then the guard works as if it were off
+    if GUARD_KEY in refused:  # then recovery works as if it were off
         refused = {name: one for name, one in refused.items() if name not in GUARD - {GUARD_KEY}}
     findings = list(lacking(visit, refused, spare, "commands"))
     if any(said.code == "NOPERM" and _key(said) for said in refused.values()):
-        text = f"{visit.user} may not touch keys that begin with {prefix or 'anything'}"
+        text = f"{visit.user} has no right to keys that begin with {prefix or 'anything'}"
         findings.append(fail(text, rules(visit.user_name, f"~{prefix}*")))
     yield from findings or [ok(f"{visit.user} may do all that is needed")]
     for said in refused.values():
@@ -152,13 +152,13 @@ CHECKS: Table[Visit] = {
     "queues": lambda visit: _besides(
         visit,
         QUEUES,
-        "there can be no serial queues, only locks",
-        f"{visit.user} may do all that serial queues need",
+        "serial queues don't work here, only locks",
+        f"{visit.user} has all rights that serial queues need",
     ),
     "values": lambda visit: _besides(
         visit,
         VALUES,
         "refresh guards (client.guard) don't work here",
-        "refresh guards may keep their values here",
+        "refresh guards can keep their values here",
     ),
 }

@@ -30,7 +30,7 @@ def examine(watch: Sentinels) -> Iterator[Finding]:
             continue
         if primary is None:
             text = f"{shown(place)} doesn't know {watch.service!r}"
-            yield warn(text, "look how the servers are called there", "sentinel")
+            yield warn(text, "find the name that it uses (SENTINEL MASTERS)", "sentinel")
         else:
             named.setdefault(shown(primary), []).append(shown(place))
     if not named:
@@ -39,7 +39,7 @@ def examine(watch: Sentinels) -> Iterator[Finding]:
     elif len(named) > 1:
         told = "; ".join(f"{', '.join(by)}: {primary}" for primary, by in named.items())
         text = f"they name different primaries ({told})"
-        yield warn(text, "wait for the end of a fail-over, if it is one")
+        yield warn(text, "wait, if a fail-over is under way")
     else:
         ((primary_shown, by),) = named.items()
         yield ok(f"{len(by)} of {len(watch.places)} name {primary_shown}")
@@ -48,10 +48,10 @@ def examine(watch: Sentinels) -> Iterator[Finding]:
 def _remedy(wrong: Exception) -> str:
     """The remedy for a sentinel that didn't name a primary."""
     if LOCKED_OUT.search(str(wrong)):
-        return f"{_LOGIN}; it isn't that of the servers"
+        return f"{_LOGIN}; it differs from that of the servers"
     if isinstance(wrong, ConfigError):
-        return "change what it names, in the URL or at the sentinel"
-    return "start it again, or take it out of the URL"
+        return "correct the part that the error names, in the URL or at the sentinel"
+    return "start it again, or remove it from the URL"
 
 
 def _asked(watch: Sentinels, place: Place) -> Place | None:

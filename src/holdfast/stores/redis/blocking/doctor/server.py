@@ -20,7 +20,7 @@ def version(hello: dict[str, Any], info: dict[str, str], protocol: int) -> Findi
     """Check whether it is new enough."""
     told = info.get("redis_version") or _text(hello.get("version"))
     numbers = tuple(int(part) for part in re.findall(r"\d+", told)[:2])
-    name = "Redis " + (told or "of a version that isn't told")
+    name = "Redis " + (told or "of an unknown version")
     for key, kin in KIN.items():
         if key in info:
             name = f"{kin} {info[key]} (as Redis {told})"
@@ -29,7 +29,7 @@ def version(hello: dict[str, Any], info: dict[str, str], protocol: int) -> Findi
         words.append(f"up for {_span(int(uptime))}")
     text = ", ".join(words)
     if not told:
-        text += ": INFO and HELLO aren't answered"
+        text += ": it answers neither INFO nor HELLO"
         return warn(text, "a proxy, or another program? Redis 6.2 or Valkey is needed")
     return fail(text, "it must be Redis 6.2 or later, or Valkey") if numbers < OLDEST else ok(text)
 
@@ -40,15 +40,15 @@ def _kind(visit: Visit) -> Finding | None:
     if mode == "sentinel":
         return fail(
             "this is a sentinel, which keeps no data",
-            "name it as one: redis+sentinel://host1,host2/NAME/0, or the server that it watches",
+            "write redis+sentinel://host1,host2/NAME/0, or the address of the watched server",
         )
     if mode == "cluster" and not visit.sharded:
         state = visit.look("cluster|info", b"CLUSTER", b"INFO")
         found = re.search(rb"cluster_state:(\w+)", state) if isinstance(state, bytes) else None
         how = f"; the cluster's state is {found[1].decode()}" if found else ""
         return fail(
-            f"this is one node of a cluster, with a part of the names only{how}",
-            "name the cluster: redis+cluster://host1,host2 (rediss+cluster:// with TLS)",
+            f"this is one node of a cluster, which has only a part of the names{how}",
+            "write redis+cluster://host1,host2 (rediss+cluster:// with TLS)",
         )
     return None
 
@@ -60,10 +60,10 @@ def _role(visit: Visit) -> Finding | None:
         place = f" of {info['master_host']}:{info['master_port']}" if "master_host" in info else ""
         down = ", which it has lost" if info.get("master_link_status") == "down" else ""
         return fail(
-            f"it is a replica{place}{down}, and takes in nothing",
-            "name the primary, or an address that follows it",
+            f"it is a replica{place}{down}, and accepts no writes",
+            "write the address of the primary, or an address that follows it",
         )
-    return ok("a primary, which takes in what is written") if role else None
+    return ok("a primary, which accepts writes") if role else None
 
 
 def _identity(visit: Visit) -> Finding | None:
@@ -76,9 +76,9 @@ def _identity(visit: Visit) -> Finding | None:
             ids.add(visit.told(link).get("run_id", ""))
     if len(ids) > 1:
         return fail(
-            f"{CONNECTIONS + 1} connections have led to {len(ids)} different servers, or it was "
-            "started anew meanwhile",
-            "a proxy or a name that stands for several servers can't keep a lock: name one of them",
+            f"{CONNECTIONS + 1} connections have led to {len(ids)} different servers, or it "
+            "restarted between them",
+            "a proxy or a name that leads to several servers can't keep a lock: name one of them",
         )
     (run_id,) = ids
     if _NO_ID.fullmatch(run_id):

@@ -24,7 +24,7 @@ Reply = Any
 
 
 class Clock(NamedTuple):
-    """One look at the server's clock, seconds: its time, ours, and how long the answer took."""
+    """One reading of the server's clock, in seconds: its time, ours, the time of the request."""
 
     server: float
     ours: float
@@ -46,7 +46,7 @@ class Visit:
         self.buckets = range(BUCKETS) if buckets is None else buckets
         self.label = settings.label
         self.prefix = settings.prefix
-        #: The rights that were missing for a look.
+        #: The rights that were missing for a finding.
         self.unseen: set[str] = set()
         #: A word that no other client uses.
         self.word = f"doctor-{secrets.token_hex(6)}".encode()
@@ -55,7 +55,7 @@ class Visit:
 
     @contextmanager
     def connected(self) -> Generator[Link]:
-        """One more connection for a short time; few may be left."""
+        """One more connection for a short time, because few may be left."""
         link = self._connect(ShardLink if self.sharded else Link)
         try:
             yield link
@@ -88,7 +88,7 @@ class Visit:
             ) from wrong
 
     def look(self, right: str, *words: bytes, link: Link | None = None) -> Reply:
-        """The answer to a request that may be forbidden: then None, and the right is recorded."""
+        """The answer to a request; None if it is forbidden, and the right is recorded."""
         reply = self.ask(*words, link=link)
         if isinstance(reply, ServerSaid):
             if reply.code == "NOPERM":

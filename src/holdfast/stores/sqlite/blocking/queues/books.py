@@ -71,7 +71,7 @@ def broken(connection: sqlite3.Connection, most: int = 3) -> list[str]:
             found += [words for (words,) in rows]
         elif kind == "drop":
             (count,) = connection.execute(f"SELECT count(*) FROM {statement}").fetchone()  # noqa: S608
-            found += [f"{count} times a {what} that can't be"] * bool(count)
+            found += [f"{count} impossible rows: {what}"] * bool(count)
     return found
 
 
@@ -112,7 +112,7 @@ def _numbered(
     old: sqlite3.Connection, table: str, unread: set[str]
 ) -> Iterator[tuple[object, ...]]:
     """The readable rows of a table: read from both ends until an error, and then again in both
-    halves of what is left in the middle."""
+    halves of the unread middle."""
     looks, parts = 0, [(FIRST, LAST)]
     while parts and looks < LOOKS_MAX:
         first, last = parts.pop()

@@ -2,7 +2,7 @@
 
 A put is synced: its jobs are on the disk before it returns. Takes and acks are not synced by
 default: if a power cut loses one, its job is delivered again, as after the death of a worker.
-``kill -9`` of any process loses nothing, because the kernel has what was written.
+``kill -9`` of any process loses nothing, because the kernel has the written data.
 """
 
 from __future__ import annotations

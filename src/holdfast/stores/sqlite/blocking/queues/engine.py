@@ -144,7 +144,7 @@ class JobEngine(AnnexEngine[JobFiles]):
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work)
         # Last, because a write to a file that is no longer the store's is lost. A file mutex that
-        # was deleted meanwhile changes nothing: other clients find what was committed.
+        # was deleted meanwhile changes nothing: other clients find the committed rows.
         if files.replaced():
             raise Replaced
         return answer

@@ -52,8 +52,8 @@ def remedy(url: StoreURL) -> str:
     import shlex  # because few programs meet this error
 
     return (
-        f"run holdfast doctor --mend --url {shlex.quote(str(url))}, which gets the queues going "
-        "again and says which jobs are gone"
+        f"run holdfast doctor --mend --url {shlex.quote(str(url))}, which repairs the queues "
+        "and lists the lost jobs"
     )
 
 
@@ -68,8 +68,8 @@ def _agree(database: JobDatabase, header: Header, url: StoreURL) -> None:
     same = words[DATABASE] == database.inode
     if same and not database.complete((words[SHARED_MEMORY], words[LOG])):
         raise StoreUnavailable(
-            f"the log of {database.path} was deleted while others use it: end all processes that "
-            "do, so that they write what they have, and only then begin again"
+            f"the log of {database.path} was deleted while it was in use: end all processes that "
+            "use it, so that they write their changes, and only then start again"
         )
     database.tune(url)
     words[DATABASE] = database.inode

@@ -93,14 +93,14 @@ class Jobs:
         row = self.run(what, (job,)).fetchone()
         if row is None:
             names = {queue.id: queue.name for queue in self._queues.values()}
-            raise Unsound(f"{called(job, names)} is gone, though it is in line or on loan")
+            raise Unsound(f"{called(job, names)} is gone, although it is due or delivered")
         return row
 
     def group(self, grp: int) -> Any:
         """The time until which a group rests, and its number of jobs; it must be there."""
         row = self.run(_SQL.group_get, (grp,)).fetchone()
         if row is None:
-            raise Unsound(f"the group {grp} is gone, though there are jobs of it")
+            raise Unsound(f"the group {grp} is gone, although it has jobs")
         return row
 
     # -- taking ----------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def mend(place: Place) -> list[Finding]:
         with Opening(place, boottime() + GATE_S):
             return list(_mend(place))
     except Replaced:
-        raise StoreUnavailable(f"somebody is replacing {place.gate} just now: try again") from None
+        raise StoreUnavailable(f"another process is replacing {place.gate}: try again") from None
     finally:
         if header is not None:
             header.words[PID] = 0
@@ -71,7 +71,7 @@ def _mend(place: Place) -> Iterator[Finding]:
 
             database.remake(fill, PAGE_SIZE)
         yield from told
-        text = f"the queues go on; the damaged file is kept as {kept}, with its log beside it"
+        text = f"the queues work again; the damaged file is kept as {kept}, with its log"
         yield Finding(Level.OK, "mend", text)
     finally:
         database.close()
@@ -125,12 +125,12 @@ def _salvaged(old: sqlite3.Connection, made: sqlite3.Connection) -> Iterator[Fin
     books.settle(made)
     if wrong := books.broken(made):
         raise ConfigError(
-            f"the queues can't be mended, and were left as they are: {wrong[0]}. End the processes "
+            f"the queues can't be repaired, and were left unchanged: {wrong[0]}. End the processes "
             "that use them, and move the file away; the next one makes a new one"
         )
     yield from _told(made, gone, spoken)
     if unread & {"jobs", "queues"}:
-        yield Finding(Level.WARN, "gone", "what could not be read: it is not known how many jobs")
+        yield Finding(Level.WARN, "gone", "an unknown number of jobs could not be read")
 
 
 def _told(
@@ -147,5 +147,5 @@ def _told(
     for queue, waiting, taken, dead in made.execute("SELECT id, waiting, taken, dead FROM queues"):
         more = spoken.get(queue, 0) - waiting - taken - dead - lost[queue]
         if 0 < more < 1 << SEQ_BITS:
-            text = f"{more} more of queue {names[queue]!r}, of which nothing else is known"
+            text = f"{more} more of queue {names[queue]!r}, whose ids are unknown"
             yield Finding(Level.WARN, "gone", text)

@@ -80,7 +80,7 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
         super().close()
 
     def forked(self) -> None:
-        """In the child: close our copies of what is the parent's. SQLite's stay open."""
+        """In the child: close our copies of the parent's descriptors. SQLite's stay open."""
         self.reading.forked()
         super().forked()
 

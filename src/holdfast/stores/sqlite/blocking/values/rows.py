@@ -26,7 +26,7 @@ class DutyRow:
     until: float = 0.0
 
     def tidy(self, now: float) -> None:
-        """Drop what has expired."""
+        """Drop the expired parts."""
         if self.id and now >= self.lease:
             self.over()
         if now >= self.failed:
