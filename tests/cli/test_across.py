@@ -32,9 +32,9 @@ def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
     # Then others find it busy
     code, out, err = world.run("acquire", "-n", "job")
     assert (code, out) == (75, "")
-    assert "'job' is busy, held by ann@web1 (detached: nobody renews it) for" in err
+    assert "'job' is busy, held by ann@web1 (detached: no process renews it) for" in err
     assert world.run("acquire", "-qn", "-E", "9", "job") == (9, "", "")
-    with pytest.raises(NotAcquired, match="nobody renews it") as busy:
+    with pytest.raises(NotAcquired, match="no process renews it") as busy:
         world.client.lock("job", timeout=0).acquire()
     assert busy.value.holder == "ann@web1"
     # And the token gives it back, once
@@ -102,7 +102,7 @@ def test_its_time_is_what_was_asked_for_and_it_ends_then(world: World) -> None:
 
 def test_ls_show_doctor_and_break_report_a_detached_hold_without_renewal(world: World) -> None:
     text = acquire(world, "--as", "ann@web1")
-    assert "ann@web1 (detached: nobody renews it)" in world.run("ls")[1]
+    assert "ann@web1 (detached: no process renews it)" in world.run("ls")[1]
     row = world.run("show", "job")[1].splitlines()[-1]
     assert re.fullmatch(r"detached +ann@web1 +.+ ago +in .+: no process renews it +\d+", row)
     (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
@@ -114,7 +114,7 @@ def test_ls_show_doctor_and_break_report_a_detached_hold_without_renewal(world: 
     assert "unless renewed" in world.run("show", "job")[1]
     # And what a program detaches is shown as what a command does
     hold.detach(ttl=60)
-    assert f"{world.client.owner} (detached: nobody renews it)" in world.run("ls")[1]
+    assert f"{world.client.owner} (detached: no process renews it)" in world.run("ls")[1]
     code, out, _ = world.run("break", "--yes", "job")
     assert code == 0
     assert f"of {world.client.owner} is no longer valid" in out

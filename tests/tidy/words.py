@@ -42,7 +42,7 @@ CLASSES = {
 \bgate\b = file mutex
 \bgo(?:es)? on\b|\bwent on\b = continue
 \bin vain\b = without success
-\bkeepers?\b = renewer; holder process (command line)
+(?<!-)\bkeepers?\b = renewer; holder process (command line)
 \blets? (?:in|nobody|anybody|go|all)\b = grant; forget, close
 \bmend(?:s|ed|ing)?\b = fix, repair, remedy
 \bmerely\b|\bseldom\b|\bnoughts\b|\bthereby\b|\bwhereof\b|\bfortnight\b = only, rarely, zeros
@@ -90,7 +90,11 @@ LIST = [
 _PYTHON = re.compile(r'""".*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(#[^\n]*)', re.DOTALL)
 _OTHER = re.compile(r"(--[^\n]*)")
 _PAGE = re.compile(r"^ *(```|~~~).*?^ *\1[^\n]*", re.DOTALL | re.MULTILINE)
-_NAMES = re.compile(r"``[^`]+``|`[^`\n]+`|\]\([^)\s]*\)|\{[^}\n]*\}")
+_NAMES = re.compile(
+    r"``[^`]+``|`[^`\n]+`|\]\([^)\s]*\)|\{[^}\n]*\}|\w+(?=\()|(?<!\S)--[\w-]+|\bb'[^'\n]*'|\bb\"[^\"\n]*\""
+)
+#: A string or a comment that is code: a statement, or the name of one.
+_CODE = re.compile(r"\b(?:SELECT|FROM|AND|IN|ON|WHERE|ORDER BY)\b|^-- name: ")
 
 
 def prose(text: str, suffix: str) -> str:
@@ -103,6 +107,8 @@ def prose(text: str, suffix: str) -> str:
             code = text[done : found.start()]
             parts.append("\0" * bool(code.strip()) + "\n" * code.count("\n") + " ")
             said = found[1] or found[0].startswith('"""') or " " in found[0]
+            if _CODE.search(found[0]) and not found[0].startswith(('"""', "#")):
+                said = suffix == ".sql" and not found[0].startswith("-- name: ")
             parts.append(found[0].strip("#:-\"'") if said else "\0")
             done = found.end()
         text = "".join(parts)

@@ -21,7 +21,7 @@ WAITERS_MAX = 10_000
 #: Capacity of a read-write lock: a reader weighs 1, a writer the whole capacity.
 RWLOCK_CAPACITY = 1 << 20
 #: The end of a detached hold's owner, which listings and errors show.
-DETACHED = " (detached: nobody renews it)"
+DETACHED = " (detached: no process renews it)"
 PERMITS_MAX = RWLOCK_CAPACITY
 
 

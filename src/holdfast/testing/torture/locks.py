@@ -125,7 +125,7 @@ class LockRun(Run):
         self.end_s += self._late_s
         self._weather: Weather | None = None
         if options.weather:
-            self._weather = Weather(self.store, random.Random(f"{options.seed} weather"))
+            self._weather = Weather(self.store, random.Random(f"{options.seed} network"))
         self._prefix = f"torture-{os.urandom(4).hex()}:"
         self._names = [
             f"{self._prefix}{kind}-{number}" for kind in KINDS for number in range(options.names)

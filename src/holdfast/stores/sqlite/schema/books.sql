@@ -1,5 +1,5 @@
 -- Rules for the database of serial queues, in an order in which a rule can rely on the rules above.
--- The block "must X" selects violations of rule X, as messages; "mend X" repairs them, in steps.
+-- The block "must X" selects violations of rule X, as messages; `mend X` repairs them, in steps.
 -- "drop X" does both, for rows that can be deleted: it is the rest of a DELETE FROM and of a
 -- SELECT. The functions: readable(typeof(x), CAST(x AS BLOB)): is it text? clock(x): is it a record
 -- of the clock? moment(): the time now. called(x): the job with this number, as words.

@@ -66,7 +66,7 @@ CREATE INDEX letters ON jobs (dead) WHERE dead = 1
 
 -- name: ready
 -- The jobs that can be served next: the first job of each group and every ungrouped job, unless it
--- is delivered or dead, ordered by the moment at which it is due. lane: twice the queue's id, plus
+-- is delivered or dead, ordered by the moment at which it is due. `lane`: twice the queue's id, plus
 -- 1 for ungrouped jobs.
 CREATE TABLE ready (
   lane INTEGER NOT NULL,

@@ -25,7 +25,7 @@ async def a_detached_hold_is_adopted_with_its_fence(at: Arena) -> None:
     assert (hold.state, hold.lost, hold.remaining()) == (State.DETACHED, None, 0.0)
     (seen,) = await at.holders()
     assert (seen.fence, seen.who, seen.detached) == (hold.fence, hold.owner, True)
-    assert seen.owner == f"{hold.owner} (detached: nobody renews it)"
+    assert seen.owner == f"{hold.owner} (detached: no process renews it)"
     mine = await at.others.adopt(token)
     assert (mine.name, mine.fence, mine.ttl) == (hold.name, hold.fence, 20.0)
     assert (mine.weight, mine.owner) == (hold.weight, at.others.owner)

@@ -112,7 +112,7 @@ async def an_upgrade_is_refused_and_explained(at: Arena) -> None:
     rw = at.locks.rwlock(at.name)
     for side, word in ((rw.read, "reading"), (rw.write, "writing")):
         async with side:
-            with raises(NotSupported, at.name, word, "for ever", "downgrade"):
+            with raises(NotSupported, at.name, word, "forever", "downgrade"):
                 await rw.write.acquire(timeout=1)
     assert not await at.holders()
 
