@@ -8,48 +8,55 @@ names them. The store brings the kinds, and makes a request from the packed valu
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from operator import attrgetter, call, itemgetter
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 A = TypeVar("A")
 #: Packs one value.
 Pack = Callable[[Any], Any]
-_FIELD = re.compile(r"([\w.$]+):?(\S*)")
-
-
-class Field(NamedTuple):
-    """One parameter: where its value comes from, and its kind."""
-
-    source: str
-    kind: str
+#: A parameter: the source of its value, and its kind.
+Field = tuple[str, str]
 
 
 class Row(ABC, Generic[P, A]):
-    """A verb in a table: on an instance, a function that makes a request of its arguments.
+    """A verb in a table: on an instance, a function that makes a request from its arguments.
 
-    The function is made when it is first used.
+    The function is made at its first use, and only once.
     """
 
     def __init__(self, fields: str) -> None:
-        self.name = ""
-        self.fields = [Field(*found) for found in _FIELD.findall(fields)]
+        self.name, self._fields = "", fields
 
     def __set_name__(self, _: type[object], name: str) -> None:
         self.name = name
 
     def __get__(self, table: Any, _: type[object]) -> Callable[P, A]:
-        made: Callable[P, A] = self.made(table)
+        made: Callable[P, A] = self.made(table, parsed(self._fields))
         vars(table)[self.name] = made
         return made
 
     @abstractmethod
-    def made(self, table: Any) -> Callable[P, A]:
+    def made(self, table: Any, fields: list[Field]) -> Callable[P, A]:
         """Return the function for this instance of the table."""
+
+
+def parsed(fields: str) -> list[Field]:
+    """Return the parameters of a row.
+
+    >>> parsed("claim.id:t keeps*ttl:us $window")
+    [('claim.id', 't'), ('keeps', '*ttl:us'), ('$window', '')]
+    """
+    found = []
+    for field in fields.split():
+        source, star, path = field.partition("*")
+        if not star:
+            source, _, path = field.partition(":")
+        found.append((source, star + path))
+    return found
 
 
 def reader(paths: Iterable[str]) -> Callable[[Any], Iterable[Any]]:
@@ -71,8 +78,8 @@ def packed(fields: str, kinds: Mapping[str, Pack]) -> Callable[[Any], bytes]:
     >>> packed("real:n imag:n", {"n": lambda number: b"%d;" % number})(7)
     b'7;0;'
     """
-    found = _FIELD.findall(fields)
-    read, packs = reader(path for path, _ in found), [kinds[kind] for _, kind in found]
+    paths, names = zip(*parsed(fields), strict=True)
+    read, packs = reader(paths), [kinds[name] for name in names]
     return lambda record: b"".join(map(call, packs, read(record)))
 
 
@@ -84,33 +91,33 @@ def encoder(
 ) -> Callable[..., A]:
     """Return a function that packs its arguments as the parameters of a row.
 
-    ``pack`` finds what packs a kind, and ``request`` makes a request of all parameters.
+    ``pack`` returns the function that packs a kind, and ``request`` makes a request from all
+    parameters.
 
-    >>> parts = [Field("a.real", "n"), Field("$c", ""), Field("a.imag", "n"), Field("b", "n")]
-    >>> encoder(parts, {"n": str}.__getitem__, {"c": "-"}, "/".join)(7, 8)
+    >>> row = parsed("a.real:n $c a.imag:n b:n")
+    >>> encoder(row, {"n": str}.__getitem__, {"c": "-"}, "/".join)(7, 8)
     '7/-/0/8'
     """
-    roots = [field.source.partition(".")[0] for field in fields]
-    names = [*dict.fromkeys(root for root in roots if root[0] != "$")]
-    first, rest = names[:1], names[1:]
-    # The order in which values are packed: fields of the first argument, the others, constants.
-    places = [at for at, root in enumerate(roots) if root in first]
-    packs = [pack(fields[at].kind) for at in places]
-    read = reader(fields[at].source.partition(".")[2] for at in places)
-    places += [roots.index(name) for name in rest]
-    others = [pack(fields[at].kind) for at in places[len(packs) :]]
-    places += [at for at, root in enumerate(roots) if root[0] == "$"]
-    fixed = tuple(constants[roots[at][1:]] for at in places[len(packs) + len(others) :])
+    roots = [source.partition(".")[0] for source, _ in fields]
+    names = list(dict.fromkeys(root for root in roots if root[0] != "$"))
+    # Values are packed in this order: fields of the first argument, the others, constants.
+    first = [at for at, root in enumerate(roots) if root in names[:1]]
+    others = [roots.index(name) for name in names[1:]]
+    places = [*first, *others, *(at for at, root in enumerate(roots) if root[0] == "$")]
     order: Callable[[tuple[Any, ...]], tuple[Any, ...]] = tuple
     if places != sorted(places):
-        order = itemgetter(*(places.index(at) for at in range(len(fields))))
+        order = itemgetter(*map(places.index, range(len(places))))
+    read = reader(fields[at][0].partition(".")[2] for at in first)
+    packs = [pack(fields[at][1]) for at in first]
+    more = [pack(fields[at][1]) for at in others]
+    fixed = tuple(constants[root[1:]] for root in roots if root[0] == "$")
 
     def one(record: Any) -> A:
         return request(order((*map(call, packs, read(record)), *fixed)))
 
-    def several(record: Any, *more: Any) -> A:
-        return request(order((*map(call, packs, read(record)), *map(call, others, more), *fixed)))
+    def several(record: Any, *rest: Any) -> A:
+        return request(order((*map(call, packs, read(record)), *map(call, more, rest), *fixed)))
 
     if not names:
         return lambda: request(fixed)
-    return several if rest else one
+    return several if others else one

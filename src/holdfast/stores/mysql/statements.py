@@ -147,12 +147,12 @@ class Row(codec.Row[P, str]):
         super().__init__(fields)
         self._sql, self._calls = sql, name
 
-    def made(self, table: Statements) -> Callable[P, str]:
+    def made(self, table: Statements, fields: list[codec.Field]) -> Callable[P, str]:
         """See the base class."""
         name = f"{table.family}{self._calls or self.name}_{table.version}"
-        marks = ",".join("%s" for _ in self.fields)
+        marks = ",".join("%s" for _ in fields)
         sql = (self._sql or f"CALL {{prefix}}_{name}({marks})").replace("{prefix}", table.prefix)
-        return codec.encoder(self.fields, table.pack, table.constants, sql.__mod__)
+        return codec.encoder(fields, table.pack, table.constants, sql.__mod__)
 
 
 class LockCalls(Statements):

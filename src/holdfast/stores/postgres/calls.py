@@ -174,10 +174,10 @@ class Row(codec.Row[P, Call]):
         super().__init__(fields)
         self._sql, self._usual, self._calls = sql, AS_THE_SESSION if bounded else (), name
 
-    def made(self, table: Calls) -> Callable[P, Call]:
+    def made(self, table: Calls, fields: list[codec.Field]) -> Callable[P, Call]:
         """See the base class."""
         name = f"{table.family}{self._calls or self.name}"
-        formats = [BINARY if kind in _RAW else TEXT for _, kind in self.fields]
+        formats = [BINARY if kind in _RAW else TEXT for _, kind in fields]
         formats += [TEXT for _ in self._usual]
         marks = ", ".join(f"${at}" for at, _ in enumerate(formats, 1))
         sql = self._sql.format(
@@ -194,7 +194,7 @@ class Row(codec.Row[P, Call]):
             f"{table.family}{self.name}" in _URGENT,
             self._usual,
         )
-        return codec.encoder(self.fields, table.pack, table.constants, partial(Call, verb))
+        return codec.encoder(fields, table.pack, table.constants, partial(Call, verb))
 
 
 class LockCalls(Calls):
