@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from ...core.guard.model import TALLY_KEPT_S, Abandon, Entry, Finish, GuardCounts, Prolong, Wish
+from ...runtime import codec
 from .schema import REFRESH_VERSION
 from .statements import NOW, Row, Statements, literal, micros, of_names
 
@@ -40,7 +42,7 @@ class GuardCalls(Statements):
     """The verbs of refresh guards. Those about several entries have them in ascending order."""
 
     family, version = "refresh_", REFRESH_VERSION
-    kinds = {  # noqa: RUF012
+    kinds: ClassVar[dict[str, codec.Pack]] = {
         "data": literal,
         "keys": lambda keys: ",".join(literal(key.encode()) for key in keys),
         "counts": lambda counts: ",".join(map(str, counts)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from ...core.policy import TOMB_S
 from ...core.queue.model import BATCH_MAX, Extend, Job, Put, Settle, Start, Take, Verdict
@@ -11,13 +12,17 @@ from ...core.queue.policy import rate_burst
 from ...runtime import codec
 from .queue_looks import Place
 from .schema import QUEUE_VERSION
-from .statements import ITEM, Row, Statements, ident, literal, micros, size, sized
+from .statements import ITEM, Row, Statements, ident, literal, micros, sized
 
 _VERDICTS = {Verdict.ACK: b"\0", Verdict.RETRY: b"\1", Verdict.DEAD: b"\2", Verdict.RETURN: b"\3"}
 _NANO = 1_000_000_000
-_ITEM = ITEM | {"bytes": bytes, "verdict": _VERDICTS.__getitem__}
+_ITEM = ITEM | {
+    "bytes": bytes,
+    "size4": lambda payload: len(payload).to_bytes(4, "big"),
+    "verdict": _VERDICTS.__getitem__,
+}
 _JOB = codec.packed(
-    "known:n1 delay:us id:size group:size payload:size id:bare group:bare payload:bytes", _ITEM
+    "known:n1 delay:us id:size group:size payload:size4 id:bare group:bare payload:bytes", _ITEM
 )
 _SETTLE = codec.packed("group:text seq:n8 take:id verdict:verdict delay:us reason:text", _ITEM)
 
@@ -31,7 +36,7 @@ def _in_parts(items: Sequence[bytes]) -> bytes:
     parts = []
     for start in range(0, len(items), each):
         part = b"".join(items[start : start + each])
-        parts.append(size(part) + part)
+        parts.append(len(part).to_bytes(4, "big") + part)
     return b"".join(parts)
 
 
@@ -81,7 +86,7 @@ class QueueCalls(Statements):
     """The verbs of serial queues. Deliveries are of one queue, in the order of their groups."""
 
     family, version = "queue_", QUEUE_VERSION
-    kinds = {  # noqa: RUF012
+    kinds: ClassVar[dict[str, codec.Pack]] = {
         "groups": _groups,
         "jobs": lambda jobs: literal(_in_parts([*map(_JOB, jobs)])),
         "most": lambda most: min(most, BATCH_MAX),

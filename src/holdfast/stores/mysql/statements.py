@@ -9,7 +9,7 @@ and their escaping of quotes depends on settings of the session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ParamSpec
+from typing import ClassVar, ParamSpec
 
 from ...core.model import Claim, Keep, Kind, Leave
 from ...core.policy import PATIENCE_S, TOMB_S
@@ -84,14 +84,7 @@ def sized(value: bytes) -> bytes:
     return len(value).to_bytes(2, "big") + value
 
 
-def size(value: bytes | str) -> bytes:
-    """Return the length of a text in two bytes, of bytes in four."""
-    if isinstance(value, str):
-        return len(value.encode()).to_bytes(2, "big")
-    return len(value).to_bytes(4, "big")
-
-
-#: What packs a value of each kind.
+#: The function that packs a value, by its kind.
 _PACKS: dict[str, codec.Pack] = {
     "text": lambda text: f"X'{text.encode().hex()}'",
     "id": lambda claim_id: f"X'{ident(claim_id).hex()}'",
@@ -101,27 +94,27 @@ _PACKS: dict[str, codec.Pack] = {
     "us": micros,
     "later": lambda seconds: micros(max(0.0, seconds)),
 }
-#: The same for a field of an item in a batch, which is one literal.
+#: The same for fields of the items in a batch, which is one literal.
 ITEM: dict[str, codec.Pack] = {
     "text": lambda text: len(raw := text.encode()).to_bytes(2, "big") + raw,
-    "size": size,
+    "size": lambda text: len(text.encode()).to_bytes(2, "big"),
     "bare": str.encode,
     "id": ident,
     "kind": lambda kind: KINDS.index(kind).to_bytes(1, "big"),
     "n1": lambda number: number.to_bytes(1, "big"),
     "n4": lambda number: number.to_bytes(4, "big"),
     "n8": lambda number: number.to_bytes(8, "big"),
-    "us": lambda seconds: (-int(-seconds * 1_000_000 // 1)).to_bytes(8, "big"),
+    "us": lambda seconds: micros(seconds).to_bytes(8, "big"),
 }
 
 
 class Statements:
-    """A table of verbs: makes their statements, for tables and procedures with this prefix."""
+    """A table of verbs for one prefix: each `Row` of a subclass makes statements."""
 
-    #: What begins the names of the procedures after the prefix, and their version.
+    #: The second prefix of the procedures' names, and their version.
     family, version = "", VERSION
-    #: What packs the kinds of this table alone.
-    kinds: dict[str, codec.Pack] = {}  # noqa: RUF012
+    #: Kinds that only this table has.
+    kinds: ClassVar[dict[str, codec.Pack]] = {}
 
     def __init__(self, prefix: str, patience: float = PATIENCE_S) -> None:
         #: Letters, digits and _ (config.py).
@@ -133,7 +126,7 @@ class Statements:
         }
 
     def pack(self, kind: str) -> codec.Pack:
-        """Return what packs this kind; ``*path:kind,…`` packs these fields of each item."""
+        """Return the function for this kind; ``*path:kind,…`` packs fields of all items."""
         if not kind.startswith("*"):
             return self.kinds.get(kind) or _PACKS[kind]
         item = codec.packed(kind[1:].replace(",", " "), ITEM)

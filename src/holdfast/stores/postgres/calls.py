@@ -9,7 +9,7 @@ from binascii import hexlify
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import NamedTuple, ParamSpec
+from typing import ClassVar, NamedTuple, ParamSpec
 
 from ...core.model import Claim, Keep, Leave
 from ...core.policy import PATIENCE_S
@@ -98,13 +98,8 @@ def blobs(values: Iterable[bytes]) -> bytes:
     return array(map(b'"\\\\x%b"'.__mod__, map(hexlify, values)))
 
 
-def maybe(text: str | None) -> bytes | None:
-    """A text, or nothing, as a value."""
-    return None if text is None else text.encode()
-
-
 def span(prefix: str, exact: bool) -> tuple[bytes, bytes | None]:
-    """The first name with this prefix, and the first one after all of them; or of one name."""
+    """Return the range of the names with this prefix, or of this one name: first, and end."""
     first = prefix.encode()
     return first, first + b"\0" if exact else after(first)
 
@@ -121,13 +116,13 @@ def after(prefix: bytes) -> bytes | None:
 
 #: Kinds that are sent as raw bytes.
 _RAW = frozenset({"b", "b?", "bytes"})
-#: What packs a value of each kind.
+#: The function that packs a value, by its kind.
 KINDS: dict[str, codec.Pack] = {
     "b": str.encode,
-    "b?": maybe,
+    "b?": lambda text: None if text is None else text.encode(),
     "bytes": lambda value: value,
     "t": str.encode,
-    "t?": maybe,
+    "t?": lambda text: None if text is None else text.encode(),
     "id?": lambda text: text.encode() or None,
     "n": b"%d".__mod__,
     "us": microseconds,
@@ -136,12 +131,12 @@ KINDS: dict[str, codec.Pack] = {
 
 
 class Calls:
-    """A table of verbs: makes their calls for one schema."""
+    """A table of verbs for one schema: each `Row` of a subclass makes calls."""
 
-    #: What begins the names of the functions, their version, and the format of their replies.
+    #: The prefix of the functions' names, their version, and the format of their replies.
     family, version, answer = "", VERSION, TEXT
-    #: What packs the kinds of this table alone.
-    kinds: dict[str, codec.Pack] = {}  # noqa: RUF012
+    #: Kinds that only this table has.
+    kinds: ClassVar[dict[str, codec.Pack]] = {}
 
     def __init__(self, settings: Settings, patience: float = PATIENCE_S) -> None:
         self.schema = quoted(settings.schema)
@@ -154,7 +149,10 @@ class Calls:
         self._kinds = KINDS | self.kinds | {"patience": (b"-" + most, most).__getitem__}
 
     def pack(self, kind: str) -> codec.Pack:
-        """Return what packs this kind; ``*path:kind`` packs a field of each item as an array."""
+        """Return the function for this kind; ``*path:kind`` packs a field of all items as an array.
+
+        Without a path, it packs the items themselves.
+        """
         if not kind.startswith("*"):
             return self._kinds[kind]
         path, _, kind = kind[1:].partition(":")
@@ -233,9 +231,9 @@ class LockCalls(Calls):
         "leaves*name:b leaves*id:t leaves*suspect:yes leaves*ttl:us $window $relaxed"
     )
     resize: Row[[str, int]] = Row("name:b capacity:n $window $relaxed")
-    #: Returns the claims of the names from the first to before the last: see `span`.
+    #: Returns the claims of a range of names, see `span`.
     inspect: Row[[bytes, bytes | None]] = Row(
-        "first:bytes last:bytes", "SELECT * FROM {call}", bounded=False
+        "first:bytes end:bytes", "SELECT * FROM {call}", bounded=False
     )
     #: Returns the generation of the server, and what is left of the grace period.
     look: Row[[]] = Row("$window $relaxed")

@@ -65,6 +65,6 @@ class GuardCalls(Calls):
     tidy: Row[[int, int]] = Row("many:n since:n")
     look: Row[[Entry]] = Row("entry.guard:b entry.key:b", "SELECT * FROM {call}", bounded=False)
     survey: Row[[bytes, bytes | None]] = Row(
-        "first:bytes last:bytes", "SELECT * FROM {call}", bounded=False
+        "first:bytes end:bytes", "SELECT * FROM {call}", bounded=False
     )
     tally: Row[[str, GuardCounts]] = Row("guard:b tally*:n")

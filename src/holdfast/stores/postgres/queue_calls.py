@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ...core.queue.model import Extend, JobState, Put, Settle, Start, Take
 from ...core.queue.policy import rate_burst
+from ...runtime import codec
 from .calls import Calls, Row, blobs
 from .ddl import QUEUE_VERSION
 
@@ -36,7 +37,7 @@ class QueueCalls(Calls):
     """The verbs of serial queues."""
 
     family, version = "queue_", QUEUE_VERSION
-    kinds = {  # noqa: RUF012
+    kinds: ClassVar[dict[str, codec.Pack]] = {
         "start": lambda start: b"t" if start is Start.TAKE else b"f",
         "rate": lambda rate: b"0" if rate == math.inf else repr(rate).encode(),
         "burst": lambda rate: b"0" if rate == math.inf else repr(rate_burst(rate)).encode(),
@@ -65,7 +66,7 @@ class QueueCalls(Calls):
     )
     extend: Row[[Sequence[Extend]]] = Row("extends*take:t extends*seq:n extends*ttl:us $relaxed")
     survey: Row[[bytes, bytes | None]] = Row(
-        "first:bytes last:bytes", "SELECT * FROM {call}", bounded=False
+        "first:bytes end:bytes", "SELECT * FROM {call}", bounded=False
     )
     jobs: Row[[str, JobState | None, str | None, int]] = Row(
         "queue:b state:t? group:b? most:n", "SELECT * FROM {call}", bounded=False
