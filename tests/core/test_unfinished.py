@@ -32,7 +32,7 @@ FINALIZED = finalized()
 
 
 def test_the_classes_are_found() -> None:
-    assert {"Session", "Others", "Gate", "Client", "AsyncClient"} <= {
+    assert {"Session", "Alarm", "Gate", "Client", "AsyncClient"} <= {
         one.__name__ for one in FINALIZED
     }
 

@@ -134,9 +134,7 @@ def test_one_permit_too_many_is_found(one: Worker, events: list[Event]) -> None:
     assert broken(events) == {"exclusion": 1}
 
 
-def test_a_reader_that_overlaps_a_writer_is_found(
-    one: Worker, two: Worker, events: list[Event]
-) -> None:
+def test_a_reader_beside_a_writer_is_found(one: Worker, two: Worker, events: list[Event]) -> None:
     for number in range(3):
         one.hold(1, 2, 10 + number, kind="rwlock", weight=1, capacity=100)
     assert broken(events) == {}
@@ -254,9 +252,7 @@ def test_a_look_that_passes_after_the_loss_is_found(one: Worker, events: list[Ev
     assert broken(events) == {"no resurrection": 1}
 
 
-def test_the_story_names_the_claims_and_the_times(
-    one: Worker, two: Worker, events: list[Event]
-) -> None:
+def test_the_story_names_claims_and_times(one: Worker, two: Worker, events: list[Event]) -> None:
     one.hold(1, 2, 10)
     two.hold(1.99, 3, 11, asked=1.5)
     said = tell(judge([json.dumps(event) for event in events]))

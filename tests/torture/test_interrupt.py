@@ -35,8 +35,8 @@ AGAIN_S = 5.0
 NOT_BEGUN = {
     *("Lock.__exit__", "MultiLock.__exit__", "Hold.__enter__", "Hold.__exit__"),
     *("Hold.release", "MultiHold.release", "Lock.release", "run_sync"),
-    *("LockBase._exit", "LockBase._release_one", "MultiLockBase._exit", "MultiHoldBase._exit"),
-    *("MultiHoldBase._release", "HoldBase._exit", "HoldBase._release", "Door.leave"),
+    *("LockBase._release_one", "MultiHoldBase._exit", "HoldBase._exit"),
+    *("MultiHoldBase._release", "HoldBase._release", "Door.leave"),
 }
 #: So many points of one statement are of that kind, at most.
 NOT_BEGUN_MAX = 5

@@ -207,7 +207,7 @@ class AsyncLock(LockBase):
         trace: TracebackType | None,
     ) -> Coroutine[Any, Any, None]:
         if self._ctx.runs._thread_id == get_ident():
-            return self._exit(failure, sys._getframe(1))
+            return self._door.leave(self, failure, sys._getframe(1))
         return leave(self, failure, sys._getframe(1))
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:

@@ -243,7 +243,8 @@ async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> 
 async def leave(one: Any, failure: BaseException | None, frame: FrameType) -> None:
     """End a ``with`` over a lock, possibly in another loop than it began in."""
     if not one._elsewhere(failure, frame):
-        await here(one)._exit(failure, frame)
+        mine = here(one)
+        await mine._door.leave(mine, failure, frame)
 
 
 async def close_here(ctx: Context) -> None:

@@ -45,6 +45,7 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
             ends = min(deadline(sent, min(answer.expires_in, length)), sent + terms.max_hold)
             hold = _hold(ctx, Lease(fresh, fence, ends, sent, terms, retried), sent, terms)
             if ctx.now() < ends:
+                ctx.under_way.pop(undo, None)  # an interrupt after the `return` would leave it
                 return hold
     except BaseException as stop:  # if the exchange still takes place, no caller has the new id
         try:
@@ -57,7 +58,8 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
                 await ctx.undo(undo)
         raise
     finally:
-        ctx.under_way.pop(undo, None)
+        if undo in ctx.under_way:
+            ctx.under_way.pop(undo, None)
     if hold is not None:  # its deadline passed before it could be returned
         hold._forgo()
         await ctx.put_back(undo)

@@ -7,7 +7,7 @@ for them a lock also remembers the holds that it returned and that have not ende
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import ref
@@ -241,10 +241,6 @@ class LockBase:
     async def _unenter(self, entry: Entry) -> None:
         """Release the hold after an exception between the grant and the body."""
         await self._door.undo(entry)
-
-    def _exit(self, failure: BaseException | None, frame: FrameType) -> Coroutine[Any, Any, None]:
-        """Leave the body: release, and report a hold that was lost while the body ran."""
-        return self._door.leave(self, failure, frame)
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
         """Was it entered by this statement in another event loop, which releases it?"""

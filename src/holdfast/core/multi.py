@@ -226,9 +226,6 @@ class MultiLockBase:
     async def _unenter(self, entry: Entry) -> None:
         await self._door.undo(entry)
 
-    async def _exit(self, failure: BaseException | None, frame: FrameType) -> None:
-        await self._door.leave(self, failure, frame)
-
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
         """Was it entered by this statement in another event loop, which releases it?"""
         home = self._ctx.home

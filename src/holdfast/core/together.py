@@ -66,6 +66,7 @@ async def acquire(
             leases.append(lease)
             holds.append(lock._make(lease))
         if ctx.now() < min([lease.deadline for lease in leases]) and not ctx.closed:
+            ctx.under_way.pop(attempt, None)  # an interrupt after the `return` would leave them
             return holds
         _forgo(ctx, leases, holds)
         ctx.require_open()
@@ -83,7 +84,8 @@ async def acquire(
             await _undo(ctx, _leaves(wanted), attempt.limit + GRACE_S)
         raise
     finally:
-        ctx.under_way.pop(attempt, None)
+        if attempt in ctx.under_way:
+            ctx.under_way.pop(attempt, None)
 
 
 def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:

@@ -73,9 +73,13 @@ class Hold(HoldBase):
         return run_sync(self._wait_lost(timeout))
 
     def __enter__(self) -> Self:
-        frame = sys._getframe(1)
-        self._at = frame.f_code, frame.f_lasti, ref(current_thread()), id(frame)
-        return self
+        try:
+            frame = sys._getframe(1)
+            self._at = frame.f_code, frame.f_lasti, ref(current_thread()), id(frame)
+            return self
+        except BaseException:  # Ctrl-C: there is no `with` yet that would release it
+            run_sync(self._release())
+            raise
 
     def __exit__(
         self,
@@ -108,9 +112,13 @@ class MultiHold(MultiHoldBase):
         return run_sync(self._release())
 
     def __enter__(self) -> Self:
-        frame = sys._getframe(1)
-        self._taken((frame.f_code, frame.f_lasti, ref(current_thread()), id(frame)))
-        return self
+        try:
+            frame = sys._getframe(1)
+            self._taken((frame.f_code, frame.f_lasti, ref(current_thread()), id(frame)))
+            return self
+        except BaseException:  # Ctrl-C: there is no `with` yet that would release them
+            run_sync(self._release())
+            raise
 
     def __exit__(
         self,
@@ -177,7 +185,7 @@ class Lock(LockBase):
         if kind is GeneratorExit and nested(frame):
             self._door.abandon(frame)
         else:
-            run_sync(self._exit(failure, frame))
+            run_sync(self._door.leave(self, failure, frame))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function: each call holds the lock; ``{fields}`` of the name are filled
@@ -284,7 +292,7 @@ class MultiLock(MultiLockBase):
         if kind is GeneratorExit and nested(frame):
             self._door.abandon(frame)
         else:
-            run_sync(self._exit(failure, frame))
+            run_sync(self._door.leave(self, failure, frame))
 
 
 class Election(ElectionBase, Lock):

@@ -40,8 +40,9 @@ class Alarm:
 
     def __del__(self) -> None:
         """Close it: a look and several waiters may use one descriptor, on several threads."""
-        if self.fd >= 0:
-            os.close(self.fd)
+        fd = getattr(self, "fd", -1)
+        if fd >= 0:
+            os.close(fd)
 
 
 #: Instead of a descriptor: there is none, or the session has ended.
