@@ -62,13 +62,13 @@ class GuardCalls(Statements):
         "finish.entry.guard:text finish.entry.key:text finish.id:id finish.fence:n finish.ttl:us "
         "finish.stale:us finish.keep:us finish.cost:us finish.data:data"
     )
-    #: The id is refused for ``buried`` seconds.
+    #: With a tombstone for this time in seconds.
     abandon: Row[[Abandon, float]] = Row(
         "abandon.entry.guard:text abandon.entry.key:text abandon.id:id abandon.pause:us "
-        "abandon.memory:us abandon.reason:text buried:us"
+        "abandon.memory:us abandon.reason:text tombstone:us"
     )
     prolong: Row[[Iterable[Prolong]]] = Row(
-        "prolongs*entry.guard:text,entry.key:text,id:id,fence:n8,lease:us"
+        "renewals*entry.guard:text,entry.key:text,id:id,fence:n8,lease:us"
     )
     invalidate: Row[[Iterable[Entry]]] = Row("entries*guard:text,key:text")
     #: Removes at most ``rows`` expired entries, as of ``now_us``; 0 means now.

@@ -113,8 +113,8 @@ class MysqlGuards:
     async def abandon(self, abandon: Abandon, within: float) -> bool:
         """End a refresh lease without a value; see the contract."""
         until = self._port.now() + within
-        buried = abandon.lease + TOMB_S if abandon.suspect else 0.0
-        ours = said(await self._port.call(self._calls.abandon(abandon, buried), within))
+        tombstone = abandon.lease + TOMB_S if abandon.suspect else 0.0
+        ours = said(await self._port.call(self._calls.abandon(abandon, tombstone), within))
         await self._sweep(until)
         return bool(ours)
 

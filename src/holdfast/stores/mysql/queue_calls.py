@@ -93,7 +93,7 @@ class QueueCalls(Statements):
         "start": lambda start: int(start is Start.TAKE),
         "step": _step,
         "burst": _burst,
-        "buried": lambda ttl: micros(ttl + TOMB_S),
+        "tombstone": lambda ttl: micros(ttl + TOMB_S),
         "settles": _settles,
         "places": _places,
     }
@@ -101,13 +101,13 @@ class QueueCalls(Statements):
     put: Row[[Put]] = Row(
         "put.queue:text put.lane:id put.number:n put.window:us put.jobs:groups put.jobs:jobs"
     )
-    #: ``lane``: jobs with a group (0) or ungrouped jobs (1) first.
+    #: ``turn``: jobs with a group (0) or ungrouped jobs (1) first.
     take: Row[[Take, int]] = Row(
         "take.queue:text take.id:id take.most:most take.ttl:us take.owner:text "
         "take.pace.min_interval:us take.pace.start:start take.pace.rate:step take.pace.rate:burst "
-        "take.patience.attempts:n take.patience.blocks:n lane:n $tomb"
+        "take.patience.attempts:n take.patience.blocks:n turn:n $tombstone"
     )
-    give_back: Row[[Take]] = Row("take.queue:text take.id:id take.ttl:buried", name="return")
+    give_back: Row[[Take]] = Row("take.queue:text take.id:id take.ttl:tombstone", name="return")
     settle: Row[[str, Iterable[Settle]]] = Row("queue:text settles:settles")
     extend: Row[[str, Iterable[Extend]]] = Row(
         "queue:text extends*group:text,seq:n8,take:id,ttl:us"

@@ -122,7 +122,7 @@ class Statements:
         self.constants = {
             "patience": micros(patience),
             "semaphore": KINDS.index(Kind.SEMAPHORE),
-            "tomb": micros(TOMB_S),
+            "tombstone": micros(TOMB_S),
         }
 
     def pack(self, kind: str) -> codec.Pack:
@@ -161,9 +161,9 @@ class LockCalls(Statements):
         "keep.claim.spec.name:text keep.claim.id:id keep.ttl:us $patience keep.weight:n "
         "keep.new_id:id? keep.claim.spec.owner:text"
     )
-    #: The id is refused for ``buried`` seconds.
+    #: With a tombstone for this time in seconds.
     _leave: Row[[Leave, float]] = Row(
-        "leave.name:text leave.id:id? leave.ticket:n leave.after:later buried:us", name="leave"
+        "leave.name:text leave.id:id? leave.ticket:n leave.after:later tombstone:us", name="leave"
     )
     resize: Row[[str, int]] = Row("name:text $semaphore capacity:n")
     sweep: Row[[int, float]] = Row("rows:n idle:us", f"CALL {{prefix}}_sweep_{VERSION}(%s, %s)")
@@ -182,12 +182,12 @@ class LockCalls(Statements):
 
     def leave(self, leave: Leave) -> str:
         """Withdraw, release or break."""
-        buried = 0.0
+        tombstone = 0.0
         if not leave.id:
-            buried = TOMB_S
+            tombstone = TOMB_S
         elif leave.suspect:
-            buried = leave.ttl + TOMB_S
-        return self._leave(leave, buried)
+            tombstone = leave.ttl + TOMB_S
+        return self._leave(leave, tombstone)
 
     def inspect(self, prefix: str, exact: bool) -> str:
         """Return the claims of one name, or of all names with a prefix, that have not expired."""

@@ -50,14 +50,14 @@ class GuardCalls(Calls):
         "finish.entry.guard:b finish.entry.key:b finish.id:t finish.fence:n finish.data:bytes "
         "finish.ttl:us finish.stale:us finish.keep:us finish.cost:us"
     )
-    #: The id is refused for ``buried`` seconds.
+    #: With a tombstone for this time in seconds.
     abandon: Row[[Abandon, float]] = Row(
         "abandon.entry.guard:b abandon.entry.key:b abandon.id:t abandon.pause:us abandon.memory:us "
-        "abandon.reason:b buried:us"
+        "abandon.reason:b tombstone:us"
     )
     prolong: Row[[Sequence[Prolong]]] = Row(
-        "prolongs*entry.guard:b prolongs*entry.key:b prolongs*id:t prolongs*fence:n "
-        "prolongs*lease:us",
+        "renewals*entry.guard:b renewals*entry.key:b renewals*id:t renewals*fence:n "
+        "renewals*lease:us",
         "SELECT unnest({call})",
     )
     invalidate: Row[[Sequence[Entry]]] = Row("entries*guard:b entries*key:b")

@@ -107,8 +107,8 @@ class PostgresGuards:
     async def abandon(self, abandon: Abandon, within: float) -> bool:
         """See the contract."""
         until = self._port.now() + within
-        buried = abandon.lease + TOMB_S if abandon.suspect else 0.0
-        rows = await self._port.ask(self._calls.abandon(abandon, buried), within)
+        tombstone = abandon.lease + TOMB_S if abandon.suspect else 0.0
+        rows = await self._port.ask(self._calls.abandon(abandon, tombstone), within)
         await self._tidy(until)
         return replies.yes(rows, self._label)
 
