@@ -211,7 +211,7 @@ def difference(scheme: str) -> differential.Difference | None:
 def kind(found: differential.Difference) -> Failure:
     """After which verb what was answered instead of what, without whose claim it was."""
     *_, verb, theirs, ours = (line.strip() for line in str(found).splitlines())
-    said = theirs.removeprefix("it says").strip(), ours.removeprefix("the model").strip()
+    said = theirs.removeprefix("the store").strip(), ours.removeprefix("the model").strip()
     assert ours.startswith("the model"), str(found)
     told = (re.match(r"\W*\w*", text)[0] for text in (verb, *said))  # type: ignore[index]
     return Failure("Difference", "{}: {} instead of {}".format(*told))

@@ -123,14 +123,14 @@ def test_a_codec_makes_bytes_of_anything(run: Run) -> None:
         plain = at.guard()
         with pytest.raises(ConfigError, match="codec"):
             await plain.get(compute)
-        with pytest.raises(ConfigError, match=r"value is bytes, text, or what JSON has"):
+        with pytest.raises(ConfigError, match=r"value is bytes, text, or JSON data"):
             await plain.get(compute, key="another")
 
         class Wrong(Complex):
             def encode(self, value: complex) -> bytes:
                 return "text"  # type: ignore[return-value]
 
-        with pytest.raises(ConfigError, match=r"encode\(\) gave str"):
+        with pytest.raises(ConfigError, match=r"encode\(\) returned str"):
             await at.guard(codec=Wrong()).get(compute, key="third")
 
     run(case)

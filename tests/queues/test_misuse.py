@@ -42,7 +42,7 @@ def deep() -> list[Any]:
 def test_a_payload_that_json_cannot_write_is_refused_in_words(run: Run, payload: Any) -> None:
     async def case(at: At) -> None:
         queue = at.queue()
-        with pytest.raises(ConfigError, match="payload is bytes, text, or what JSON has"):
+        with pytest.raises(ConfigError, match="payload is bytes, text, or JSON data"):
             await queue.put(payload)
         with pytest.raises(ConfigError):
             await queue.put_many([{"id": 10**5000}])

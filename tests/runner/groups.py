@@ -34,6 +34,9 @@ KIT, HERE, REDIS = "conformance/test_conformance.py", "[memory- or [sqlite-", "[
 #: What takes long comes first, so that the last ones to end are short. A folder that no group
 #: names, be it beside these or in ``stores``, is a group of its own, and begins after all others.
 GROUPS = (
+    # The longest of a full run.
+    Group("torture-jobs", ("torture/test_queues.py",)),
+    Group("planted", ("mutants/test_planted.py",)),
     Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
     Group("postgres", ("stores/postgres",)),
     Group("mysql", ("stores/mysql",)),
@@ -41,6 +44,8 @@ GROUPS = (
     Group("redis", ("stores/redis",)),
     Group("faults", ("conformance", "faults", "servers", "testing")),
     Group("torture", ("torture",)),
+    Group("worlds", ("conformance/test_worlds.py",)),
+    Group("operators", ("mutants/test_operators.py",)),
     Group("kit-servers", (KIT,), only=f"not ({HERE} or {REDIS})"),
     Group("core", ("core",)),
     Group("pages", ("bench", "demo", "harness", "pages", "tidy", "typing")),

@@ -109,7 +109,11 @@ def test_a_hundred_thousand_jobs_without_a_crash(durable: Place) -> None:
 @on_all
 def test_a_hundred_thousand_jobs_under_kills_and_a_restart(durable: Place) -> None:
     outcome = _run(_large(durable), durable)
-    outcome.demand()
+    # An ack on PostgreSQL doesn't wait for the disk; the next take of its worker does. So a crash
+    # may repeat the last job of each worker (docs/stores/postgres.md).
+    repeated = LARGE.processes if durable.url.startswith("postgresql") else 0
+    outcome.demand({"once"} if repeated else ())
+    assert outcome.verdict.counts.get("once", 0) <= repeated
     assert outcome.strikes["kill"] > 5
     assert outcome.strikes.get("restart", 0) == (durable.dies is not None)
 

@@ -48,10 +48,10 @@ def test_a_payload_comes_back_unchanged_or_is_refused_at_the_put(
             jobs = [{"id": nth, "payload": value} for nth, value in good.items()]
             for nth, value, comes_back in batch:
                 if not comes_back:
-                    with pytest.raises(ConfigError, match="comes back as it was; payload"):
+                    with pytest.raises(ConfigError, match="comes back unchanged; payload"):
                         queue.put(value, id=nth)
             odd = next({"id": nth, "payload": value} for nth, value, well in batch if not well)
-            with pytest.raises(ConfigError, match="comes back as it was; payload"):
+            with pytest.raises(ConfigError, match="comes back unchanged; payload"):
                 queue.put_many([*jobs, odd])
             assert queue.stats().waiting == 0
             queue.put_many(jobs)
@@ -78,7 +78,7 @@ def test_a_guards_value_comes_back_unchanged_or_is_refused(
                     got = guard.get(lambda value=value: value, key=nth)
                     assert values.back(got) == values.back(value)
                 else:
-                    with pytest.raises(ConfigError, match="comes back as it was; value"):
+                    with pytest.raises(ConfigError, match="comes back unchanged; value"):
                         guard.get(lambda value=value: value, key=nth)
             found = reader.get_many([nth for nth, *_ in batch], lambda nth: f"none at {nth}")
             for nth, value, comes_back in batch:

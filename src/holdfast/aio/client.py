@@ -289,7 +289,7 @@ class AsyncClient(ClientBase):
         ``lease``: seconds for which the others wait after a computing process died; renewed while
         it lives. ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good
         value; 0: never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds
-        for which a failure is remembered, doubling up to ``failure_ttl_max``. ``local_ttl``:
+        from a failure to the next computation, doubling up to ``failure_ttl_max``. ``local_ttl``:
         seconds for which this process serves a value without asking the store, at most
         ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``: converts values
         that are not bytes, text or JSON. ``cache``: keep the values in this external cache, and

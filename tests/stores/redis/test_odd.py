@@ -287,7 +287,7 @@ def test_a_reply_that_becomes_too_long_is_refused_before_its_time_out(
     with (
         peer(lambda _: b"+" + b"x" * (2 << 20)) as one,
         # Then what ends it isn't the time
-        pytest.raises(HoldfastError, match=r"It said last: .*a reply of more than"),
+        pytest.raises(HoldfastError, match=r"The last failure was: .*a reply of more than"),
     ):
         face(one.url)
 

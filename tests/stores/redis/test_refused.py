@@ -203,7 +203,9 @@ def test_tls(new_redis: NewRedis, new_client: MakeClient, certificate: Certifica
     # Wrong ways to it
     with pytest.raises(ConfigError, match="ssl_ca_certs"):
         new_client(server.tls_url).lock("x").acquire(timeout=PLENTY_S)
-    assert "is redis://" in unavailable(new_client(f"rediss://127.0.0.1:{server.port}"))
+    assert "without TLS write redis://" in unavailable(
+        new_client(f"rediss://127.0.0.1:{server.port}")
+    )
     assert "rediss" in unavailable(new_client(f"redis://127.0.0.1:{server.tls_port}"))
 
 

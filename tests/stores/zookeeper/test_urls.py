@@ -193,7 +193,7 @@ def test_a_lease_without_renewal_is_the_longest_that_the_store_allows(
         assert hold.ttl == 2.5
         assert hold.remaining() <= 2.5
     # Given one that can't be had: it is refused in words, be it the lock's or the client's
-    words = r"no lease of more than 2\.5 s.*max_hold=20 in place of auto_renew=False"
+    words = r"no lease of more than 2\.5 s.*max_hold=20 instead of auto_renew=False"
     with pytest.raises(ConfigError, match=words):
         client.lock(own_name, ttl=20, auto_renew=False)
     with pytest.raises(ConfigError, match=words):
