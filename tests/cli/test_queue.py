@@ -180,7 +180,7 @@ def test_a_duplicate_is_reported_with_its_id(queue: Queue, capsys: Capture) -> N
         (["work", "q", "--rate", "0", "--", "true"], 78, "is not above 0"),
         (["retry", "q"], 64, "give either the ids"),
         (["retry", "q", "--all", "x"], 64, "give either the ids"),
-        (["purge", "q"], 64, "needs --yes without a terminal"),
+        (["purge", "q"], 64, "without a terminal, purging 'q' needs --yes"),
         (["show", "q", "--limit", "0"], 64, "not a whole number"),
     ],
 )  # fmt: skip

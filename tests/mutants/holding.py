@@ -11,7 +11,7 @@ HOLDING = [
         (
             HOLD,
             (
-                "        lease.weight = 1  # before the answer: the store may grant a reader before it arrives\n"
+                "        lease.weight = 1  # now: the store may grant a reader before its answer arrives here\n"
                 "        await self._keep(lease.keep(self._ctx.now()))\n"
             ),
             (

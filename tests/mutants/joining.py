@@ -195,7 +195,7 @@ JOINING = [
         (
             HOLD,
             (
-                "        lease.weight = 1  # before the answer: the store may grant a reader before it arrives\n"
+                "        lease.weight = 1  # now: the store may grant a reader before its answer arrives here\n"
                 "        await self._keep(lease.keep(self._ctx.now()))\n"
             ),
             (

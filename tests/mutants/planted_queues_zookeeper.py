@@ -110,15 +110,6 @@ QUEUES_ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper queues: a loop passes over a job that was returned",
-        f"{BOTH}::test_a_job_that_another_took_first_costs_the_ack_nothing[gives back]",
-        (
-            f"{ROOM}.onward",
-            "            if {No.NODE, No.ROOM} & {*wrong[cut:]}:\n",
-            "            if wrong:\n",
-        ),
-    ),
-    bug(
         "zookeeper queues: a loop wakes nobody for the job that its ack makes due",
         f"{BOTH}::test_what_an_ack_makes_due_is_there_for_others_and_wakes_one",
         (

@@ -93,6 +93,7 @@ class AsyncHold(HoldBase):
     async def __aenter__(self) -> Self:
         frame = sys._getframe(1)
         self._at = frame.f_code, frame.f_lasti, _task(), id(frame)
+        self.check()  # the body of a hold that was released or lost never runs
         return self
 
     async def __aexit__(
@@ -131,6 +132,11 @@ class AsyncMultiHold(MultiHoldBase):
     async def __aenter__(self) -> Self:
         frame = sys._getframe(1)
         self._taken((frame.f_code, frame.f_lasti, _task(), id(frame)))
+        try:
+            self.check()
+        except BaseException:
+            await self._release()
+            raise
         return self
 
     async def __aexit__(

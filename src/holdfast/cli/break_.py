@@ -25,7 +25,7 @@ def break_(options: argparse.Namespace) -> int:
         name = visible(options.name)
         if not options.yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                say(f"breaking {name!r} needs --yes without a terminal")
+                say(f"without a terminal, breaking {name!r} needs --yes")
                 return codes.USAGE
             if not _agreed(options.name, claim):
                 say("nothing was changed")

@@ -37,18 +37,19 @@ class HoldBase:
         "_lock",
         "_strict",
     )
-    _at: Any  # where it was acquired, if not by a `with` over its lock: see `place.Spot`
+    _at: Any  # where it was acquired, unless by a `with` over its lock: see `place.Spot`
 
     def __init__(
         self, ctx: Context, lease: Lease, lock: Callable[[], LockBase | None] | None = None
     ) -> None:
         self._ctx = ctx
         self._lease = lease
-        #: The lock object, as a weak reference: it refers to this hold, which must be collectable.
+        #: A weak reference to the lock object. The lock refers to this hold; a cycle of strong
+        #: references would delay the collection of a forgotten hold.
         self._lock = lock
         self._epoch = ctx.epoch
         self._count = 1
-        #: The thread or task that is inside, for reentrant locks and read-write locks.
+        #: The thread or task that holds it, for reentrant locks and read-write locks.
         self._flow: Any = None
         self._strict = False
         lease.hold_ref = ref(self)
@@ -115,8 +116,8 @@ class HoldBase:
     def remaining(self) -> float:
         """Return the seconds for which the hold is valid without another renewal; 0 once it ended.
 
-        They count from before the last answered request was sent, by a clock that never jumps,
-        less a margin of 1 % and 2 ms.
+        The lease counts from the moment before the last answered request was sent, less a margin
+        of 1 % and 2 ms. The clock never jumps.
         """
         if self.lost is not None or self._lease.end is not None:
             return 0.0
@@ -125,8 +126,8 @@ class HoldBase:
     def check(self) -> None:
         """Raise ``LockLost`` if the hold is lost, ``NotHeld`` if it was released.
 
-        It costs no round trip. It can't detect a pause that comes after it: the fence protects
-        against that.
+        It costs no round trip. The process can pause after the check, and the hold can be lost
+        then: only the fence protects against that.
         """
         reason = self.lost
         if reason is not None:
@@ -135,11 +136,11 @@ class HoldBase:
             raise NotHeld(f"the hold on {self.name!r} was {self._lease.end}; acquire it again")
 
     def on_lost(self, call: OnLost) -> None:
-        """Have ``call(hold, reason)`` called once when the hold is lost.
+        """Call ``call(hold, reason)`` once when the hold is lost.
 
         It runs on the renewer's thread or task. If the loss is known already, it runs at once, in
         the caller. An exception that it raises is logged. While it blocks, no hold of this client
-        is renewed: let it set a flag or start a thread.
+        is renewed: so it should only set a flag or start a thread.
         """
         checks.callback(call, self._ctx.runtime.awaits)
         self._lease.callbacks.append(call)
@@ -183,15 +184,15 @@ class HoldBase:
                 if now >= lease.deadline or self._epoch != ctx.epoch or ctx.closed:
                     lease.reason = self.lost  # checked before anything is sent
                 if lease.reason is None or not self._forked():
-                    # Before the send, so that the renewer reports no false loss. All other work
-                    # comes after the send, because the next waiter waits for that.
+                    # These come before the send, so that the renewer reports no false loss. All
+                    # other work comes after the send, because the next waiter waits for the send.
                     leave = self._leave_of(lease)
                     lease.sent = leave
                     ctx.under_way[lease] = lease.again
                     lease.closing = True
                     lease.leaving += 1
                     until = min(max(lease.deadline, now + 0.05), now + REQUEST_S)
-                    try:  # inline, not in a separate coroutine: usually this is all
+                    try:  # inline, not in a separate coroutine: usually nothing else is sent
                         there = await ctx.store.leave(leave, until - now)
                     except BaseException as failure:
                         ctx.keeper.drop(lease)
@@ -211,9 +212,9 @@ class HoldBase:
             raise
 
     async def _leave_again(self, leave: Leave, until: float, failure: BaseException) -> bool:
-        """Continue after the first leave failed.
+        """Repeat the leave after the first one failed.
 
-        If the hold was lost before, its end is known: the renewer continues with the leave.
+        If the hold was lost already, a silent store is no error: the renewer repeats the leave.
         """
         lease = self._lease
         try:
@@ -251,11 +252,13 @@ class HoldBase:
             raise
 
     def _what(self) -> str:
-        """Return the name for an error."""
+        """Return the kind and the name, for messages."""
         return f"{self._lease.claim.spec.kind} {self.name!r}"
 
     def _cut(self, level: int) -> None:
-        """Finish leaving this level after an interrupt at any point; calling it twice is safe."""
+        """Finish the release of this level of reentry, after an interrupt at any point in it.
+
+        It is safe to call this twice."""
         if self._flow is not None and level > 1:
             self._count = min(self._count, level - 1)
         else:
@@ -269,7 +272,7 @@ class HoldBase:
         self._forgo()
 
     def _forgo(self) -> None:
-        """End the hold in this client; the caller of this withdraws its claim."""
+        """End the hold in this client only; the caller must withdraw the claim from the store."""
         lease, ctx = self._lease, self._ctx
         ctx.flows.forget(self)
         if lease.end is None:
@@ -278,7 +281,7 @@ class HoldBase:
         self._step_back()
 
     def _over(self, end: State) -> None:
-        """End the hold without a loss: no callback runs, and waiters for its end wake."""
+        """End the hold without a loss: no callback runs, and all waits for its end are woken."""
         self._lease.closing, self._lease.end = True, end
         self._ctx.under_way.pop(self._lease, None)
         self._wake()
@@ -294,7 +297,7 @@ class HoldBase:
             lock._given.pop(self, None)
 
     def _gave_back(self, lease: Lease, there: bool) -> None:
-        """Note the answer to a release: the claim was there until now (``there``), or wasn't."""
+        """Note the answer to a release. ``there``: was the claim in the store until now?"""
         self._ctx.under_way.pop(lease, None)
         if lease.end is not None:
             return
@@ -306,7 +309,7 @@ class HoldBase:
             self._wake()
 
     def _leave_of(self, lease: Lease) -> Leave:
-        """Return the request that releases it, now or when ``min_hold`` has ended."""
+        """Return the request that releases the claim, now or when ``min_hold`` has ended."""
         after = max(0.0, lease.min_until - self._ctx.now()) if lease.min_until else 0.0
         claim = lease.claim
         return Leave(
@@ -319,7 +322,7 @@ class HoldBase:
         length = lease.ttl if ttl is None else min(checks.ttl(ttl), self._ctx.store.lease_max)
         sent = self._ctx.now()
         if length < lease.ttl:
-            # Before the send: the store may cut the lease even if its answer never arrives.
+            # This comes before the send: the store may cut the lease although its answer is lost.
             shorter = lease.shorten(sent, length)
             keeper.pace(lease, sent)
             await self._keep(lease.keep(sent, length))
@@ -342,7 +345,7 @@ class HoldBase:
                 f"the write hold on {self.name!r} was entered {self._count} times; "
                 "leave the inner ones before the downgrade"
             )
-        lease.weight = 1  # before the answer: the store may grant a reader before it arrives
+        lease.weight = 1  # now: the store may grant a reader before its answer arrives here
         await self._keep(lease.keep(self._ctx.now()))
 
     async def _detach(self, ttl: Any = None) -> str:
@@ -365,7 +368,7 @@ class HoldBase:
         return lease.reason
 
     async def _keep(self, keep: Keep) -> None:
-        """Send one keep outside the renewer's rounds; raise the error that it finds."""
+        """Send one keep at once, without the renewer; raise an error if the hold isn't renewed."""
         ctx, lease = self._ctx, self._lease
         sent = ctx.now()
         within = min(REQUEST_S, max(lease.deadline - sent, 0.05))
@@ -373,11 +376,11 @@ class HoldBase:
         if isinstance(answer, Gone) and lease.closing:
             raise NotHeld(f"{self.name!r} was released meanwhile; acquire it again")
         if isinstance(answer, Held):
-            same = answer.fence == lease.fence  # else a late copy of the join entered again
+            same = answer.fence == lease.fence  # else it expired; a late copy of the join entered
             if same and lease.renewed(sent, answer.expires_in, ctx.now()):
                 return
             answer = Gone(lease.reason or Loss.EXPIRED)
-            if not same:  # only this withdraws it
+            if not same:  # nothing else withdraws the claim that entered again
                 ctx.keeper.later(lease.undo(answer.reason), ctx.now() + lease.longest_asked)
         if isinstance(answer, Gone):
             lease.reason = lease.reason or answer.reason
@@ -386,7 +389,7 @@ class HoldBase:
         if isinstance(answer, Exception):
             raise answer
         raise StoreUnavailable(
-            f"{ctx.store.label} answers that {self.name!r} waits, though this client holds it"
+            f"{ctx.store.label} reports that {self.name!r} waits, though this client holds it"
         )
 
     def _story(self, reason: Loss) -> str:

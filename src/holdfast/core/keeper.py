@@ -2,9 +2,9 @@
 
 Renewals go out in batches, one round trip each; ``schedule`` defines when a lease is due.
 
-A failed renewal is repeated within the lease, with shorter pauses. An error never ends the renewing
-of a lease; only its deadline does. When that passes, or the store reports that the claim is gone,
-the hold is lost: the reason is recorded, waits are woken, callbacks run.
+A failed renewal is repeated until the deadline of the lease, with shorter pauses. A hold is lost
+only if its deadline passes, or if the store reports that its claim is gone. Then the reason is
+recorded, waits are woken, and callbacks run.
 
 The renewer never renews a waiting claim. It starts when a hold needs it, and ends some seconds
 after the last one. Finalizers take no lock: they only mark a lease as an orphan for the renewer.
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: The idle time in seconds after which it ends. A loop that acquires and releases a lock then
-#: neither wakes nor starts it each time.
+#: The renewer ends after this idle time, in seconds. So a loop that acquires and releases a lock
+#: doesn't start it each time.
 LINGER_S = 5.0
-#: Maximum sleep after a grant by push, during `LINGER_S` seconds.
+#: Maximum sleep in seconds for a while after a grant by push; see `Keeper.add_pushed`.
 BRISK_S = 0.4
-#: The time-out of a first request in seconds: a lost one must not keep other leases from being
-#: renewed. Each repetition gets twice the time, for a store that is only slow.
+#: The time-out of the first request for a lease, in seconds. It is short, because other leases wait
+#: while a request is lost. Each repetition gets twice the time: the store may only be slow.
 FIRST_ASK_S = 1.0
-#: Maximum part of the nearest lease for one request, so that others can follow it. Without this, a
-#: request to a silent store could take the whole rest of the lease.
+#: A request may take at most this part of the time until the nearest deadline. So it can be
+#: repeated before that deadline, if the store is silent.
 ASK_PART = 1 / 3
-#: The pause after which a store that did not answer a check for lost data is checked again.
+#: Maximum seconds until a check for lost data is repeated that the store did not answer.
 AGAIN_S = 0.25
 #: The subject of a log line about an error of a callback.
 TOLD = "the on_lost callback of {!r}"
@@ -60,16 +60,16 @@ class Keeper:
         self._latch = ctx.runtime.latch()
         self._schedule = Schedule(self._latch.set)
         self._wake_at = math.inf
-        #: The turn of the running thread or task, set by one atomic step. It yields True once: to
-        #: the thread or task that begins, or to its interrupted caller; then that thread or task
-        #: ends.
+        #: Under key 0: the turn of the running thread or task, set by one atomic step. A turn
+        #: yields True only once. The new thread or task gets it and runs; if the start was
+        #: interrupted, the starter gets it, and the thread or task ends.
         self._turns: dict[int, Iterator[bool]] = {}
         self._started = False
         self._stopped = self._forgotten = False
         self._idle_since = 0.0
-        #: Until this time it sleeps at most `BRISK_S`.
+        #: Until this time the renewer sleeps at most `BRISK_S` at a time.
         self._brisk_until = -math.inf
-        #: True while it works: a lease that it has taken out of the schedule can be in no list.
+        #: True while the renewer works: a lease that it is handling may be in no list.
         self._awake = False
         #: The batch that is being renewed.
         self._asked: list[Lease] = []
@@ -77,26 +77,26 @@ class Keeper:
     # -- called by holds and claims, from any thread -----------------------------------------
 
     def add(self, lease: Lease, due: float) -> None:
-        """Renew this lease from ``due`` on, each third of its ttl."""
+        """Renew this lease at ``due``, and from then on after each third of its ttl."""
         self._schedule.add(lease, due)
         if due < self._wake_at or not self._started:
             self._rouse_for(lease)
 
     def add_early(self, lease: Lease, due: float) -> None:
-        """Renew or check this lease at ``due``, earlier than its length would make it due."""
+        """Renew or check this lease at ``due``, independently of its length."""
         self._schedule.add_own(lease, due)
         if due < self._wake_at or not self._started:
             self._rouse_for(lease)
 
     def add_pushed(self, lease: Lease, due: float) -> None:
-        """Like `add_early`, for a hold that was granted by a push. More such holds will come, each
-        due earlier than the last planned wake-up. So that they don't have to wake the renewer while
-        their callers continue, it wakes by itself more often for a while."""
+        """Like `add_early`, for a hold that was granted by a push. More such holds will follow,
+        each due before the next planned wake-up. For a while the renewer wakes more often by
+        itself, so that the callers of these holds don't need to wake it."""
         self._brisk_until = due + LINGER_S
         self.add_early(lease, due)
 
     def pace(self, lease: Lease, sent: float) -> None:
-        """Schedule a lease again whose length was changed by a request sent at ``sent``."""
+        """Schedule a lease again, because a request sent at ``sent`` changes its length."""
         self.drop(lease)
         if lease.renewing:
             lease.every = renew_every(lease.longest(sent))
@@ -105,24 +105,24 @@ class Keeper:
             self.add_early(lease, lease.deadline)
 
     def watch(self, lease: Lease) -> None:
-        """Check this lease when its deadline passes, although it isn't renewed."""
+        """Check this lease when its deadline passes, if it isn't renewed."""
         if not lease.renewing and not lease.watched and lease.end is None:
             lease.watched = True
             self.add_early(lease, lease.deadline)
 
     def drop(self, lease: Lease) -> None:
-        """Stop renewing this lease."""
+        """Remove this lease from the schedule."""
         self._schedule.drop(lease)
 
     def later(self, leave: Undo, until: float) -> None:
-        """Carry out this undo as soon as the store answers again; give up at ``until``. A suspect
-        undo is repeated while a copy of the join that it undoes can be under way."""
+        """Carry out this undo as soon as the store answers; give up at ``until``. For a suspect
+        undo, give up `TOMB_S` later: until then a copy of the request that it undoes can arrive."""
         until += TOMB_S if leave.suspect else 0.0
         self._undos.add(self._ctx.now(), leave, until)
         try:
             self._rouse()
         except RuntimeError as failure:
-            text = "the renewer can't be started (%s): %r is withdrawn with the next hold"
+            text = "the renewer can't be started (%s); the next hold starts it, to withdraw %r"
             log.warning(text, failure, leave.name)
 
     def lose(self, lease: Lease, reason: Loss) -> None:
@@ -140,7 +140,7 @@ class Keeper:
         self.tell(lease)
 
     def tell(self, lease: Lease) -> None:
-        """Run the callbacks for the loss. Each runs once, by the first thread that takes it."""
+        """Run the callbacks for the loss. Each runs once, in the first thread that takes it."""
         hold = lease.hold_ref() if lease.hold_ref is not None else None
         while hold is not None and lease.reason is not None and lease.callbacks:
             try:
@@ -160,7 +160,7 @@ class Keeper:
         self._latch.set()
 
     def next_due(self) -> float:
-        """When the next work is due; ``inf`` if there is none."""
+        """When the next work is due: ``inf`` if there is none, ``-inf`` while the renewer works."""
         if self._awake or self._asked:
             return -math.inf
         soonest = min(self._nexts(), default=math.inf)
@@ -201,15 +201,15 @@ class Keeper:
             raise
 
     def _rouse_for(self, lease: Lease) -> None:
-        """Start or wake it for this lease. Raise if that fails: the lease would be lost
-        unnoticed."""
+        """Start or wake the renewer for this lease. Raise if that fails: otherwise the hold would
+        be lost without notice."""
         try:
             self._rouse()
         except RuntimeError as failure:
             if "shutdown" in str(failure):  # in an exit handler: the hold lasts for its ttl
                 log.warning("%r isn't renewed, as the interpreter ends: %s", lease.name, failure)
                 return
-            lease.due = -math.inf  # its own entry no longer counts
+            lease.due = -math.inf  # makes its entry in the heap invalid
             self._schedule.drop(lease)
             raise HoldfastError(
                 f"{lease.name!r} can't be renewed, because its renewer can't be started: "
@@ -217,23 +217,23 @@ class Keeper:
             ) from failure
 
     def forgotten(self) -> None:
-        """No caller refers to the client; there can still be holds. Sleep at most `LINGER_S`, and
-        end without waiting when there is no work. Takes no lock, because a finalizer calls it."""
+        """The client object was collected; holds can still exist. After this, sleep at most
+        `LINGER_S`, and end at once when there is no work. Takes no lock: a finalizer calls it."""
         self._forgotten = True
         self._latch.set()
 
     async def _run(self, turn: Iterator[bool]) -> None:
         if not next(turn, False):
             return  # its start was interrupted, and doesn't count
-            # It lingers even if the hold that it was started for has already ended.
+        # It lingers even if the hold that it was started for has already ended.
         self._idle_since = self._ctx.now()
         self._look_at = self._idle_since + self._ctx.store.watch_every
         while not self._stopped and await self._round():
             pass
 
     def _over(self, turn: Iterator[bool]) -> None:
-        """It ended, because there was no work or because its task was cancelled. The next hold
-        starts another one. Work that was added during the end is found here, so none is missed."""
+        """The thread or task has ended: there was no work, or its task was cancelled. The next hold
+        starts another one. If work was added during the end, another one starts now."""
         if self._turns.get(0) is not turn:
             return
         for lease in self._asked:
@@ -289,16 +289,16 @@ class Keeper:
         now = ctx.now()
         self._look_at = now + every
         if changed:
-            log.warning("%s has changed or lost data; all holds are renewed", ctx.store.label)
+            log.warning("%s may have lost data; renewing all holds", ctx.store.label)
             self._schedule.hasten(now)
 
     def _plan(self, now: float) -> float | None:
-        """Seconds to sleep. The plan is published before it is checked: if a lease is added in
-        between, either its caller sees the plan or this method sees the lease."""
+        """Seconds to sleep; None: end. `_wake_at` is set before the schedule is read again. So if a
+        thread adds a lease meanwhile, it sees `_wake_at`, or this method sees the lease."""
         brisk = now + BRISK_S if now < self._brisk_until else math.inf
         self._wake_at = min(self._soonest(now), brisk)
         target = min(self._wake_at, self._soonest(now))
-        # It also wakes to check the store without any lease: a lease can be added until then.
+        # It wakes for the check of the store even without a lease: one can be added until then.
         if self._forgotten:
             target = min(target, now + LINGER_S) if target < math.inf else target
         return None if target == math.inf else max(0.0, min(target, self._look_at) - now)
@@ -367,7 +367,7 @@ class Keeper:
             if not isinstance(answer, Held):
                 self._trouble(lease, answer, now)
                 continue
-            if answer.fence != lease.fence:  # it had expired; a late copy of its join entered again
+            if answer.fence != lease.fence:  # it had expired; a late copy of its join was granted
                 self._let_go(lease, lease.loss(now) or Loss.EXPIRED)
                 continue
             if answer.expires_in != length:
@@ -393,8 +393,8 @@ class Keeper:
         self.add_early(lease, min(now + pause, max(lease.deadline, now)))
 
     def _let_go(self, lease: Lease, reason: Loss) -> None:
-        """The hold is lost: also withdraw its claim, so that no waiter waits for the rest of its
-        ttl."""
+        """The hold is lost: record that, and withdraw its claim, so that no waiter waits until the
+        end of its ttl."""
         self.lose(lease, reason)
         now, undo = self._ctx.now(), lease.undo(reason)
         self._undos.add(now, undo, now + undo.ttl)

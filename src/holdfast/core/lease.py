@@ -1,10 +1,13 @@
 """The lease of a hold, and the terms of the hold.
 
-The renewer refers to leases only, not to holds: a hold that has no other reference is collected,
-warns, and is no longer renewed. A lease ends once: released, detached or lost. A loss is final once
-it was seen: ``loss`` records it, so a late reply to a renewal can't bring the hold back. Only an
-answered renewal moves the deadline forward. Only a request for a shorter lease moves it back; the
-reply to a renewal that was sent before such a request can't move it beyond the shorter lease.
+The renewer refers to leases only, not to holds. So a hold without any other reference is collected:
+a warning is given, and its lease is no longer renewed. A lease ends once: released, detached or
+lost. ``loss`` records a loss when it is first seen. After that it is final: a late reply to a
+renewal can't bring the hold back.
+
+Only an answered renewal moves the deadline forward. Only a request for a shorter lease moves it
+back. After such a request, the reply to an earlier renewal can't move the deadline beyond the end
+of the shorter lease.
 """
 
 from __future__ import annotations
@@ -35,8 +38,8 @@ class Terms(NamedTuple):
 
 
 class Shorter:
-    """A request for a shorter lease, sent at ``at`` for ``length`` seconds. A store can handle it
-    after any request that is sent before ``until``, and cut the lease to ``length`` then."""
+    """A request for a shorter lease, sent at ``at`` for ``length`` seconds. A late copy of it can
+    reach the store until ``until``, and cut a lease that was renewed before to ``length``."""
 
     __slots__ = ("at", "length", "until")
 
@@ -44,35 +47,35 @@ class Shorter:
         self.at, self.length, self.until = at, length, at + TOMB_S
 
     def answered(self, now: float) -> None:
-        """No copy of the request is under way."""
+        """Note that the request was answered at ``now``: no copy of it is under way."""
         self.until = now
 
 
 class Lease:
     """The state of one hold. The renewer and the caller write it without a lock: each write is
-    final or monotonic, except the deadline, which moves back when a shorter lease is requested.
-    Such a request is recorded first (``shorter``), and bounds the deadline that other replies
-    give."""
+    final or monotonic. One write is not: a request for a shorter lease moves the deadline back. So
+    the request is recorded first (``shorter``), and limits the deadline that other replies give."""
 
-    #: The usual values; most leases never get others.
+    #: Class defaults of fields that most leases never change, to keep the instances small.
     due = min_until = 0.0
     closing = orphan = watched = False
-    #: Does the schedule have a separate entry for it?
+    #: Does the heap of the schedule have an entry for this lease?
     own = False
-    #: The number of its releases under way; and was one of them not answered?
+    #: The number of releases of this lease that are under way.
     leaving = 0
+    #: Did one of its releases get no answer?
     unheard = False
-    #: The request of the last of them.
+    #: The request of its latest release.
     sent: Undo
     #: Was a renewal shorter than the ttl, because of ``max_hold``?
     cut = False
     failures = 0
     end: State | None = None
     reason: Loss | None = None
-    #: The loss that was known when its release began.
+    #: The loss that was already known when the release began.
     before: Loss | None = None
     hold_ref: Callable[[], HoldBase | None] | None = None
-    #: The requests for a shorter lease that bound the deadline; most leases have none.
+    #: The requests for a shorter lease that limit the deadline; most leases have none.
     shorter: Sequence[Shorter] = ()
     _renewal: Renewal | None = None
     #: The kind of lease; each kind has its own verb to renew it.
@@ -115,15 +118,16 @@ class Lease:
         return Leave(self.name, self.claim.id, self.fence, 0.0, self.suspect, self.longest_asked)
 
     def again(self) -> tuple[Undo]:
-        """The request that a close sends while a release is under way, because it ends the
-        connections. The second of both finds no claim; that is no loss."""
+        """The release again, for a close of the client: the close ends the connection on which the
+        first release is under way. One of the two requests finds no claim, which is no loss."""
         self.unheard = True
         return (self.sent,)
 
     def loss(self, now: float) -> Loss | None:
         """The reason of the loss, or None. A loss that this has returned is final."""
         if self.reason is None and self.end is None and now >= self.deadline:
-            if self.capped() or (self.cut and not self.failures):  # a store may grant a bit less
+            # A store may grant slightly less than requested, so `capped` alone is not enough.
+            if self.capped() or (self.cut and not self.failures):
                 self.reason = Loss.MAX_HOLD
             else:
                 self.reason = Loss.UNREACHABLE if self.failures else Loss.EXPIRED
@@ -134,7 +138,7 @@ class Lease:
         return self.prolonged(sent, deadline(sent, lease), now)
 
     def prolonged(self, sent: float, until: float, now: float) -> bool:
-        """Like `renewed`, with the deadline that the keep gives."""
+        """Like `renewed`; ``until``: the new deadline, computed from the keep and its reply."""
         if now >= self.deadline:
             self.loss(now)
         if self.reason is not None:
@@ -145,17 +149,18 @@ class Lease:
             until = self._bounded(sent, until)
         if until > self.deadline:
             self.deadline = until
-            if self.shorter:  # another thread can have requested less just now
+            if self.shorter:  # another thread may have requested a shorter lease just now
                 self.deadline = min(self.deadline, self._bounded(sent, until))
         self.failures = 0
         return self.reason is None
 
     def shorten(self, sent: float, length: float) -> Shorter:
-        """Record that a shorter lease is requested from ``sent`` on. It counts even if the request
-        fails: some stores cut the lease to the last requested length, others do so after their
-        clock is set back. Called before the request is sent, because its reply can be lost."""
+        """Record a request for a shorter lease, sent at ``sent``. It limits the deadline even if it
+        fails: the store may have carried it out. Some stores then cut the lease to the requested
+        length, others only if their clock was set back. Call this before the request is sent,
+        because its reply can be lost."""
         one = Shorter(sent, length)
-        # A reply is late by some seconds at most, so a request that ended before bounds none.
+        # A reply is late by a few seconds at most. So an older request no longer limits any reply.
         self.shorter = [old for old in self.shorter if sent < old.until + TOMB_S] + [one]
         self.ttl = length
         self.deadline = min(self.deadline, deadline(sent, length))
@@ -169,7 +174,7 @@ class Lease:
         return until
 
     def longest(self, now: float) -> float:
-        """The longest lease that is valid if it is requested now."""
+        """The longest lease that is safe to rely on, if it is requested now."""
         return min([self.ttl, *(one.length for one in self.shorter if now < one.until)])
 
     def capped(self) -> bool:
@@ -177,7 +182,7 @@ class Lease:
         return self.deadline + margin(self.ttl) >= self.stop_at
 
     def length(self, wanted: float, now: float) -> float:
-        """The seconds to renew it for: never beyond ``max_hold``."""
+        """The length of lease to request, in seconds: never beyond ``max_hold``."""
         left = self.stop_at - now
         if wanted <= left:
             return wanted
@@ -185,9 +190,9 @@ class Lease:
         return max(left, 0.001)
 
     def keep(self, now: float, length: float = 0.0) -> Keep:
-        """The request that renews it, for its ttl or another length: never beyond ``max_hold``.
-        After a downgrade each request contains the smaller weight, because the reply to the
-        downgrade can be lost. Otherwise the same object is used for equal requests."""
+        """The request that renews the lease, for its ttl or for ``length``: never beyond
+        ``max_hold``. After a downgrade each request contains the smaller weight, because the reply
+        to the downgrade can be lost. Without a downgrade, equal requests are the same object."""
         ttl = self.length(length or self.ttl, now)
         if self.weight < self._entered_with:
             return Keep(self.claim, self.fence, ttl, self.weight)

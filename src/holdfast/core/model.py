@@ -1,9 +1,9 @@
 """Data types: the claim, the replies of a store, and the records that listings show.
 
 All types here are immutable and independent of how a store keeps or sends them. A claim's ``id`` is
-a secret of 128 random bits, chosen before the first byte is sent: a process that knows it owns the
-claim. So no ``repr`` contains it. The *fence* (the ticket of a held claim) is public: hand it to
-every resource that the lock protects.
+a secret of 128 random bits, chosen before the first byte is sent. Any process that has the id can
+renew and release the claim. So no ``repr`` contains it. The *fence* (the ticket of a held claim) is
+public: hand it to every resource that the lock protects.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ TTL_S_MAX = 86_400.0
 WAITERS_MAX = 10_000
 #: Capacity of a read-write lock: a reader weighs 1, a writer the whole capacity.
 RWLOCK_CAPACITY = 1 << 20
-#: The end of a detached hold's owner, which listings and errors show.
+#: The suffix of the owner of a detached hold. Listings and errors show it.
 DETACHED = " (detached: no process renews it)"
 PERMITS_MAX = RWLOCK_CAPACITY
 
 
 class Kind(enum.StrEnum):
-    """The kind of a name. A name has one kind at a time; another kind is refused with both
-    kinds."""
+    """The kind of a name. A name has one kind at a time. A claim of another kind is refused; the
+    error names both kinds."""
 
     LOCK = "lock"
     SEMAPHORE = "semaphore"
@@ -36,7 +36,7 @@ class Kind(enum.StrEnum):
 
 
 class Spec(NamedTuple):
-    """The request for a name: made once per lock object, shared by all its claims."""
+    """What a claim requests. A lock object makes one `Spec`, and all its claims share it."""
 
     name: str
     kind: Kind
@@ -61,10 +61,11 @@ class Claim(NamedTuple):
 class Keep(NamedTuple):
     """A request to renew one claim, or to change it at the same time.
 
-    ``ttl`` is the requested lease in seconds, if the claim is (or now becomes) held. ``weight``
-    shrinks the claim (downgrade). ``new_id`` replaces the secret and the owner: after that only the
-    new ones are valid (adopt); if it equals the old secret, only the owner is replaced (detach).
-    ``detach`` separates the claim from this process, so that it lasts for its ttl only.
+    ``ttl``: the requested lease in seconds, for a claim that is held or becomes held now.
+    ``weight``: the smaller weight for a downgrade; 0 changes nothing. ``new_id``: the secret that
+    replaces the old one, together with the owner (adopt). If it equals the old secret, only the
+    owner is replaced (detach). ``detach``: the death of this process no longer ends the claim; it
+    lasts for its ttl.
     """
 
     claim: Claim
@@ -91,10 +92,10 @@ class Renewal(Keep):
 class Leave(NamedTuple):
     """A request to withdraw or release: by secret ``id``, or (break) by public ``ticket`` alone.
 
-    ``after`` keeps the name occupied for that many more seconds (min_hold). ``suspect``: a join of
-    this claim was repeated or its outcome is unknown, so a late copy of it can still arrive. The
-    store then keeps a tombstone that refuses the copy. For ``ttl`` and a while, the tombstone
-    answers a keep of the claim with ``Loss.RELEASED``.
+    ``after``: the name stays occupied for these seconds (min_hold). ``suspect``: a join of this
+    claim was repeated or its outcome is unknown, so a late copy of it can still arrive. The store
+    then keeps a tombstone, for ``ttl`` and `TOMB_S` more seconds. It refuses the copy, and answers
+    a keep of the claim with ``Loss.RELEASED``.
     """
 
     name: str
@@ -119,7 +120,8 @@ class Held(NamedTuple):
 class Waiting(NamedTuple):
     """The claim is in the line behind at most ``position`` others; ask again in ``retry_in`` s.
 
-    ``watch`` is a note of the store for its own ``wait``: the claims whose death it must notice.
+    ``watch`` is data of the store for its own ``wait``, such as the sessions whose end it must
+    notice.
     """
 
     ticket: int
@@ -129,8 +131,8 @@ class Waiting(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A try that would have had to wait. ``holder``: the owner of a claim ahead, for the
-    message."""
+    """The name is not free, and the join does not wait. ``holder``: the owner of a claim ahead,
+    for the message."""
 
     retry_in: float
     holder: str
@@ -166,7 +168,10 @@ Joined = Held | Waiting | Refused | Mismatch | Full | Gone
 
 
 class Loss(enum.StrEnum):
-    """Why a hold ended without our release. ``RELEASED``: by another process with its token."""
+    """Why a hold ended before it was released by its client.
+
+    ``RELEASED``: another process that has the token released it.
+    """
 
     EXPIRED = "expired"
     BROKEN = "broken"
@@ -191,10 +196,10 @@ class State(enum.StrEnum):
 class ClaimRecord(NamedTuple):
     """One claim, for `inspect`. ``age`` and ``expires_in`` are seconds, by the store's clock.
 
-    ``fence`` names the claim for a break; on a store without fences it is a number for that only. A
-    negative ``age`` is unknown; ``expires_in`` is ``inf`` if the claim never expires. ``kept``: the
-    claim was released and keeps its name occupied until it expires, by ``min_hold``; no client
-    renews it, and its process can have ended.
+    ``fence`` identifies the claim for a break; on a store without fences it has no other use. A
+    negative ``age`` means that the age is unknown. ``expires_in`` is ``inf`` if the claim never
+    expires. ``kept``: the claim was released, but ``min_hold`` keeps its name occupied until it
+    expires. No client renews it, and its process can have ended.
     """
 
     owner: str
@@ -261,21 +266,21 @@ class Capabilities(NamedTuple):
     guards: bool = False
     #: Is the line visible in `inspect`?
     visible_line: bool = True
-    #: Are the owner of a hold and its note visible?
+    #: Are the owner of a claim and its ``meta`` visible in `inspect`?
     owners: bool = True
-    #: Does a name have one kind at a time, and is another one refused?
+    #: Does a name have one kind at a time, so that a claim of another kind is refused?
     kinds: bool = True
     #: Is the number of a semaphore's permits forgotten when no client holds any?
     permits_reset_when_idle: bool = True
     wakes_waiters: bool = True
-    #: Does a push make the waiter a holder? Else it is only a reason to ask again.
+    #: Does a push make the waiter a holder? If not, it only makes the waiter ask again.
     wakeup_grants: bool = True
     across_processes: bool = True
     durable_fences: bool = True
-    #: Does the claim of a dead process end with its ttl? Else with its session.
+    #: Does the claim of a dead process end with its ttl? If not, it ends with its session.
     own_expiry: bool = True
     crash_noticed: str = "ttl"
     clock: str = "store"
-    #: The effect of reentry on a hold that isn't renewed: ``"counted"``, or ``"prolongs"``: a
-    #: request extends the hold to the ttl of the lock that is entered.
+    #: The effect of reentry on a hold that isn't renewed. ``"counted"``: none, it is only counted.
+    #: ``"prolongs"``: a request extends the hold to the ttl of the lock that is entered.
     reentry: str = "counted"

@@ -1,12 +1,12 @@
 """The contract. Read this file first: everything else is policy above it or a store below it.
 
-A **store** keeps lines of claims and answers five verbs; two of them also exist for several names
-at once. A **runtime** gives time, identity and a way to wait. The core is written once, as ``async
-def``, over these two; blocking ports never suspend, so the sync face runs the same coroutine to its
-end with one ``send(None)``.
+A **store** keeps lines of claims. It has five verbs: join, keep, leave, wait and inspect. Join and
+leave also exist for several names at once. A **runtime** gives time, identity and a way to wait.
+The core uses only these two, and is written once, as ``async def``. Blocking ports never suspend,
+so the sync face runs the same coroutine to its end with one ``send(None)``.
 
 Every verb is idempotent by the claim's id: if it is sent twice, because the reply was lost, the
-second one changes nothing and gives the answer of the first. Every verb returns, or raises
+second request changes nothing and gets the answer of the first. Every verb returns, or raises
 ``StoreUnavailable``, within ``within`` seconds.
 """
 
@@ -44,7 +44,7 @@ class NotYet(StoreUnavailable):
 class DiskFailed(StoreUnavailable):
     """The answer that the store's disk accepts no writes: it is full, broken or read-only.
 
-    Asking again doesn't help, so it is raised immediately, whatever time is left.
+    A repetition doesn't help. So the error is raised immediately, even if there is time left.
     """
 
 
@@ -81,7 +81,7 @@ class Store(Protocol):
     keep_batch: int
     #: The name of the store in messages; never with a password.
     label: str
-    #: Seconds between two calls of `changed` while holds are kept; ``inf``: none.
+    #: Seconds between two calls of `changed` while there are holds; ``inf``: it is never called.
     watch_every: float
     #: The longest lease. A longer ttl is kept as renewed leases of this length.
     lease_max: float
@@ -89,72 +89,77 @@ class Store(Protocol):
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Enter the line, atomically.
 
-        With ``wait`` False it enters only if it is held at once, else ``Refused``. The ticket is
-        greater than every ticket that this name ever gave. A claim whose id is in the line already
-        is not entered twice: the answer is its standing. An id with a tombstone is ``Gone``.
-        Another kind or capacity than the line's is ``Mismatch``, a line of 10,000 waiters
-        ``Full``. A grant by join has the whole ttl. May also raise `NotYet`.
+        With ``wait`` False the claim enters only if it is granted at once; otherwise the answer is
+        ``Refused``. The ticket is greater than all earlier tickets of this name. If a claim with
+        this id is in the line already, it does not enter twice: the answer is its standing. Other
+        answers: ``Gone`` if the id has a tombstone, ``Mismatch`` if the line has another kind or
+        capacity, ``Full`` if it has 10,000 waiters. A grant by join has the whole ttl. May also
+        raise `NotYet`.
         """
         ...
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """Renew a batch, at most ``keep_batch``; one answer per claim, in order.
 
-        A held claim lives ``ttl`` from now, a waiting one ``patience`` from now; an expired one is
-        ``Gone`` and never comes back. A waiter that is next becomes a holder here. May also shrink
-        the weight, exchange the id or detach; a new id that a suspect ``leave`` has withdrawn is
-        answered by ``Gone``, and nothing is changed. An error about one claim is the answer in its
-        position, and doesn't affect the others. A ``Renewal`` comes again as the same object: the
-        store may attach prepared data to it.
+        A held claim lives at least ``ttl`` from now, a waiting one ``patience`` from now. An
+        expired claim is ``Gone``, and never comes back. A waiter that is next becomes a holder
+        here. A keep can also shrink the weight, exchange the id, or detach. If a suspect ``leave``
+        has withdrawn the new id, the answer is ``Gone``, and nothing changes. An error about one
+        claim is the answer in its position, and doesn't affect the others. A ``Renewal`` is sent
+        repeatedly as the same object: the store may attach prepared data to it.
         """
         ...
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release, and wake exactly the claims that now fit; was the claim there?
+        """Withdraw or release a claim; return if it was there.
 
-        By id, or by ticket alone when ``id`` is empty (break). With ``after`` the claim stays
-        that many seconds more and can't be renewed. A wrong id changes nothing.
+        Wakes exactly the claims that now fit. By id, or by ticket alone when ``id`` is empty
+        (break). With ``after``, a held claim stays for these seconds and can't be renewed. A wrong
+        id changes nothing.
         """
         ...
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Grant all of them at once, atomically, if each of their lines is empty; else None.
+        """Grant all claims at once, atomically, if each of their lines is empty; otherwise None.
 
-        At most ``keep_batch``, of different names. A line is empty if it has no holder or waiter,
-        and no tombstone of this id is in force. None: no claim was left in any line, and a join of
-        each gives the details. None is also allowed if a store can't decide at once, or can't grant
-        them together, so no waiter is ever overtaken. A copy that arrives after the first was
-        granted finds lines that aren't empty: None is the answer to *this* request only.
+        At most ``keep_batch``, of different names. A line counts as empty if it has no holder, no
+        waiter, and no tombstone for the id of this claim. So no waiter is ever overtaken. After
+        None, none of the claims is in a line; a separate join of each gives the details. None is
+        also allowed if the store can't decide at once, or can't grant the claims together. None
+        answers *this* request only: a late copy of a request that was granted gets None too, as its
+        lines are no longer empty.
         """
         ...
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """Send many leaves together, each as if it were alone; one answer each, in order.
+        """Send several leaves together; one answer for each, in order.
 
-        At most ``keep_batch``, of different names. One round trip, and another one if waiters have
-        to be granted. An error about one leave is the answer in its position, and doesn't affect
-        the others; after an error that is raised, the result of all of them is unknown.
+        Each has the effect that it would have alone. At most ``keep_batch``, of different names. It
+        takes one round trip, and another one if waiters must be granted. An error about one leave
+        is the answer in its position, and doesn't affect the others. If an error is raised, the
+        result of every leave is unknown.
         """
         ...
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until woken or until ``seconds`` have passed; waking without a reason is allowed.
 
-        ``Granted``: a release made this claim a holder. It gives no length of a lease, and counts
-        only if its fence is the ticket of ``waiting``: a wake-up for an earlier ticket of the same
-        id is late. A lost wake-up costs at most ``seconds``.
+        ``Granted``: a release made this claim a holder. It doesn't say how long the lease is. It
+        counts only if its fence is the ticket of ``waiting``; otherwise it is a late wake-up for an
+        earlier ticket of the same id. A lost wake-up costs at most ``seconds``.
         """
         ...
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """Return the lines whose name begins with ``prefix`` (or is it), sorted by name."""
+        """Return the lines whose name begins with ``prefix`` (``exact``: equals it), sorted by
+        name."""
         ...
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
         """Change the capacity of a line that isn't empty; return the old one, None if it is empty.
 
-        Claims with the old capacity are still accepted, and follow the new one, so that a roll-out
-        from 4 to 8 permits can pass through a fleet. No holder loses its hold.
+        Claims with the old capacity are still accepted, and are granted by the new one. So clients
+        can be changed from 4 to 8 permits one after the other. No holder loses its hold.
         """
         ...
 
@@ -175,7 +180,7 @@ class Store(Protocol):
         ...
 
     def forked(self) -> None:
-        """Reset in the child of a fork: use and change nothing of the parent's."""
+        """Reset in the child of a fork, without using or changing anything of the parent."""
         ...
 
 
@@ -192,14 +197,15 @@ class Latch(Protocol):
 
 
 class Guard(Protocol):
-    """Cancels the guarded task when its hold is lost, and knows afterwards that it did."""
+    """Cancels one task when its hold is lost; distinguishes this cancellation from others."""
 
     def lost(self, hold: object, reason: object) -> None:
-        """Cancel the task that is inside, as the hold is lost."""
+        """Cancel the task, because its hold is lost."""
         ...
 
     def caused(self, failure: BaseException | None) -> bool:
-        """The body has ended: did this guard cause it? If so, the cancellation is withdrawn."""
+        """Return if only this guard ended the body. Called at the end of the body: the cancellation
+        by this guard, if any, is withdrawn."""
         ...
 
 
@@ -207,7 +213,7 @@ class Runtime(Protocol):
     """Time, identity and concurrency, as the core may use them."""
 
     def bind(self) -> None:
-        """Bind to the event loop at the start of an acquire: refuse to serve a second one."""
+        """Bind to the running event loop, at the start of an acquire; refuse a second loop."""
         ...
 
     def forked(self) -> None:
@@ -223,11 +229,11 @@ class Runtime(Protocol):
         ...
 
     def flow(self) -> Hashable:
-        """Return the running thread object and, under asyncio, task object; never inherited."""
+        """Return an object for the running thread or asyncio task; a new task gets another one."""
         ...
 
     def jitter(self) -> float:
-        """Return a random number from 0 to 1, so that many clients don't move in step."""
+        """Return a random number from 0 to 1, so that clients don't all act at the same time."""
         ...
 
     def epoch(self) -> int:
@@ -237,7 +243,7 @@ class Runtime(Protocol):
     def interrupts(self, failure: BaseException) -> bool:
         """Does this come from outside (a cancellation of the task, or Ctrl-C)?
 
-        Else it comes from the code in which it is raised.
+        If not, it comes from the code in which it is raised.
         """
         ...
 
@@ -250,7 +256,7 @@ class Runtime(Protocol):
         ...
 
     def guard(self) -> Guard:
-        """Return a guard over the current task; ``NotSupported`` if tasks can't be cancelled."""
+        """Return a guard of the current task; ``NotSupported`` if tasks can't be cancelled."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -258,7 +264,7 @@ class Runtime(Protocol):
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work to its end that must not be left half done, even if the caller is cancelled.
+        """Run ``work`` to its end, even if the caller is cancelled meanwhile.
 
         The work starts immediately, before anything else runs. It survives the caller's
         cancellation, a second one, and the end of the event loop's main task.
@@ -269,7 +275,7 @@ class Runtime(Protocol):
     awaits: bool
 
     def follow(self, made: object, what: str) -> None:
-        """Have the result of a callback awaited, if it is a coroutine.
+        """Await the result of a callback in the background, if it is a coroutine.
 
         Its exception is logged, as the failure of ``what``. ``ConfigError`` if coroutines can't be
         awaited.
@@ -281,7 +287,7 @@ class Runtime(Protocol):
     ) -> Callable[[], object]:
         """Start a thread or a task: the renewer, one per client, or a loop of a worker.
 
-        ``over`` is called when it has ended, or was cancelled before it began. The result cancels
-        it, if it can be cancelled.
+        ``over`` is called when the thread or task has ended, or was cancelled before it began. Call
+        the result to cancel the task; a thread can't be cancelled.
         """
         ...

@@ -1,11 +1,12 @@
 """The schedule: the moment at which each lease is renewed.
 
-Leases of one length are renewed in the order in which they were added. So each length has a queue,
-and the next lease due is at the head of one of them: adding, dropping and finding the next are
-O(1). (An OrderedDict: a plain dict that is emptied from its front scans all removed places to find
-its head.) A lease with a separate time, for a retry or a watched deadline, is in a heap.
+Leases of one length are renewed in the order in which they were added. So there is one queue per
+length, and the next lease that is due is at the head of a queue. To add, drop or find a lease costs
+the same for any number of leases. A queue is an OrderedDict: a plain dict gets slow if entries are
+removed at its front, because it scans their empty places to find the first one. A lease with a
+separate time, for a retry or a watched deadline, is in a heap.
 
-Only the renewer takes entries out; any thread can add and drop at the same time.
+Only the renewer takes leases that are due; any thread can add and drop leases at the same time.
 """
 
 from __future__ import annotations
@@ -19,16 +20,15 @@ from operator import attrgetter
 
 from .lease import Lease
 
-#: A lease that is due within this part of its renewal interval joins a batch that is sent anyway,
-#: or forms a full batch while the renewer is awake. So renewals gather in full batches, stay
-#: together, and the renewer is rarely woken.
+#: A lease may be renewed before it is due, by this part of its renewal interval: if a batch is sent
+#: anyway, or if such leases fill a batch. So batches are full, and the renewer rarely wakes.
 EARLY_PART = 0.05
 #: A retry that is due within this time, in seconds, joins any batch that is sent.
 RETRY_SOON_S = 0.5
 
-#: At most this number of entries of ended leases wait for their time; then they are removed...
+#: If the heap may have this number of entries of dropped leases, they are removed.
 DEAD_MAX = 64
-#: ...and at most this number of different lengths of leases is remembered.
+#: If there are more queues than this, the empty ones are removed.
 LENGTHS_MAX = 64
 
 _Queue = OrderedDict[Lease, None]
@@ -46,11 +46,12 @@ class Schedule:
     __slots__ = ("_crowd", "_dead", "_new", "_own", "_queues", "_tie", "crowded")
 
     def __init__(self, crowd: Callable[[], object] = _nothing) -> None:
-        #: Called when a clean-up is worth its cost.
+        #: Called when `crowded` becomes True; it wakes the renewer.
         self._crowd = crowd
         self._queues: dict[float, _Queue] = {}
-        #: (when, tie-break, lease): retries, watched deadlines. Only the renewer uses the heap;
-        #: others add by the deque. An entry is valid if its lease is due at exactly this time.
+        #: The heap: (when, tie-break, lease) for retries and watched deadlines. Only the renewer
+        #: changes it; it moves entries here from `_new`, to which any thread adds. An entry is
+        #: valid only if its lease is still due at exactly this time.
         self._own: list[_Entry] = []
         self._new: deque[_Entry] = deque()
         self._tie = itertools.count()
@@ -71,7 +72,10 @@ class Schedule:
             yield entry[2]
 
     def add(self, lease: Lease, due: float) -> None:
-        """Add behind all others of its length; none of them is due later than ``due``."""
+        """Add a lease at the end of the queue of its length.
+
+        The caller ensures that no lease in this queue is due later than ``due``.
+        """
         lease.due = due
         every, queues = lease.every, self._queues
         try:
@@ -92,8 +96,8 @@ class Schedule:
             queue[lease] = None
 
     def add_renewed(self, leases: list[Lease], sent: float) -> None:
-        """Add all leases that one request renewed. Only for the renewer, because it removes empty
-        queues."""
+        """Add all leases that one request renewed. Only for the renewer: no other thread removes
+        empty queues, so the queue stays valid here."""
         every = due = -1.0
         queue: _Queue = OrderedDict()
         for lease in leases:
@@ -115,8 +119,11 @@ class Schedule:
         return queue
 
     def add_own(self, lease: Lease, due: float) -> None:
-        """Add with a separate time, and only there: in the queue of its length it would keep its
-        place when it is renewed, and hide later leases that are due."""
+        """Add a lease with a separate time, and remove it from the queue of its length.
+
+        If it stayed in that queue, it would keep its place there after a renewal. Then leases
+        behind it that are due would not be found.
+        """
         queue = self._queues.get(lease.every)
         if queue is not None:
             queue.pop(lease, None)
@@ -125,8 +132,8 @@ class Schedule:
         self._new.append((due, next(self._tie), lease))
 
     def drop(self, lease: Lease) -> None:
-        """Remove from the queue of its length. An entry in the heap stays for a while, but is not
-        valid."""
+        """Remove a lease from the queue of its length. An entry in the heap stays until it is due
+        or until a clean-up, but is no longer valid."""
         queue = self._queues.get(lease.every)
         if queue is not None:
             queue.pop(lease, None)
@@ -139,7 +146,7 @@ class Schedule:
                 self._crowd()
 
     def soonest(self) -> Iterator[float]:
-        """The next moment of each kind, in no order."""
+        """The next due time of each queue, of the heap, and of each new entry, in no order."""
         for queue in list(self._queues.values()):
             first = _head(queue)
             if first is not None:
@@ -150,7 +157,7 @@ class Schedule:
             yield entry[0]
 
     def clear_away(self) -> None:
-        """Remove the entries of ended leases. Only for the renewer."""
+        """Remove invalid entries from the heap, and empty queues. Only for the renewer."""
         self.crowded, self._dead = False, 0
         self._sort_in()
         self._own = [entry for entry in self._own if _counts(entry)]
@@ -158,7 +165,7 @@ class Schedule:
         for every, queue in list(self._queues.items()):
             if not queue:
                 del self._queues[every]
-                for lease in list(queue):  # added by a thread that had found the queue before
+                for lease in list(queue):  # a thread that already had the queue added it just now
                     self.add(lease, lease.due)
 
     def take(self, now: float, most: int, batch: list[Lease]) -> None:
@@ -172,7 +179,7 @@ class Schedule:
         if batch or any(_worth_it(queue, now, every, most) for every, queue in queues):
             for every, queue in queues:
                 _fill(batch, queue, now + every * EARLY_PART, most)
-            # Else a retry would wait until this batch is answered, which can take long.
+            # Otherwise a retry would wait for the answer to this batch, which can take long.
             self._take_own(now + RETRY_SOON_S, batch)
         batch.sort(key=_deadline)
 
@@ -199,7 +206,7 @@ class Schedule:
         return bool(own) and own[0][2].failures > 0 and own[0][0] <= now + RETRY_SOON_S
 
     def hasten(self, now: float) -> None:
-        """Make all renewed leases due now."""
+        """Make all leases that are being renewed due now."""
         self._sort_in()
         for queue in list(self._queues.values()):
             for _ in range(len(queue)):
@@ -252,7 +259,7 @@ def _worth_it(queue: _Queue, now: float, every: float, most: int) -> bool:
 
 
 def _fill(batch: list[Lease], queue: _Queue, soon: float, most: int) -> None:
-    """Move leases that are due until ``soon`` to the batch, while it has room."""
+    """Move leases that are due at ``soon`` or earlier to the batch, while it has room."""
     while queue and len(batch) < most:
         try:
             first = list(itertools.islice(queue, most - len(batch)))

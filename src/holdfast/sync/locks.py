@@ -76,8 +76,9 @@ class Hold(HoldBase):
         try:
             frame = sys._getframe(1)
             self._at = frame.f_code, frame.f_lasti, ref(current_thread()), id(frame)
+            self.check()  # the body of a hold that was released or lost never runs
             return self
-        except BaseException:  # Ctrl-C: there is no `with` yet that would release it
+        except BaseException:  # also Ctrl-C: there is no `with` yet that would release it
             run_sync(self._release())
             raise
 
@@ -115,8 +116,9 @@ class MultiHold(MultiHoldBase):
         try:
             frame = sys._getframe(1)
             self._taken((frame.f_code, frame.f_lasti, ref(current_thread()), id(frame)))
+            self.check()
             return self
-        except BaseException:  # Ctrl-C: there is no `with` yet that would release them
+        except BaseException:  # also Ctrl-C: there is no `with` yet that would release them
             run_sync(self._release())
             raise
 

@@ -76,7 +76,7 @@ def test_a_replica_is_no_place_for_locks(new_watched: Callable[..., Watched]) ->
     assert "primary" in finding.remedy
     # And one that has lost its primary is that, too
     watched.cut_off()
-    assert "which it has lost" in one(watched.replicas[0].url, "role").text
+    assert "(not connected to it now)" in one(watched.replicas[0].url, "role").text
 
 
 def test_a_sentinel_keeps_no_data(new_watched: Callable[..., Watched]) -> None:

@@ -16,14 +16,14 @@ from .. import codes, origin
 from ..progress import Progress
 from ..text import count, say, visible
 
-#: Nothing was changed: there was no such job, or the user answered no.
+#: The exit status if nothing was changed: there was no such job, or the user answered no.
 NOT_DONE = 1
-#: Maximum jobs to read, to find the state of jobs that are not dead letters.
+#: Maximum number of jobs that are read to report the states of ids that are no dead letters.
 LOOK_MAX = 1000
 
 
 def retry(options: argparse.Namespace) -> int:
-    """Retry dead letters; return 0 if there were any."""
+    """Retry dead letters; return 0 if at least one is retried."""
     if bool(options.ids) == options.all:
         say("give either the ids that `holdfast queue dead` prints, or --all")
         return codes.USAGE
@@ -41,7 +41,7 @@ def retry(options: argparse.Namespace) -> int:
 
 
 def _none(client: Client, options: argparse.Namespace) -> str:
-    """Return the reason why nothing is retried."""
+    """Return the message with the reason why no dead letter is retried."""
     name = visible(options.name)
     if not options.ids:
         return f"{name!r} has no dead letters"
@@ -54,14 +54,14 @@ def _none(client: Client, options: argparse.Namespace) -> str:
 
 
 def purge(options: argparse.Namespace) -> int:
-    """Remove jobs permanently; return 0 if there were any, and the user agreed."""
+    """Ask the user, then remove jobs permanently; return 0 if at least one was removed."""
     with Client(options.url) as client:
         origin.tell(options, client.url)
         queues = queues_of(client._ctx.store)
         name, state = options.name, JobState(options.state) if options.state else None
         if not options.yes:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                say(f"purging {visible(name)!r} needs --yes without a terminal")
+                say(f"without a terminal, purging {visible(name)!r} needs --yes")
                 return codes.USAGE
             if not _agreed(client, options):
                 say("nothing was changed")

@@ -1,19 +1,21 @@
 """Values in an external cache, refresh leases in the store.
 
-In the store an entry's value is an empty *marker*, with the age and the version of the value in the
-cache. So all guarantees of refresh leases hold: one caller computes, the others wait, and a caller
-that dies is replaced. A fresh value costs one read of the cache; the store isn't asked.
+For each entry the store keeps a *marker* of one byte in place of the value. The marker has the age
+and the version of the value in the cache. So all guarantees of refresh leases hold: one caller
+computes, the others wait, and a caller that dies is replaced. A read of a fresh value costs one
+read of the cache; no request goes to the store.
 
-Limits of an external cache, which can't compare and write in one step, and has no clock:
+An external cache has no clock, and can't compare and write in one step. So it has two limits:
 
 * **Ages depend on wall clocks**: the clock of the process that stored the value, and the clock of
   the process that reads it.
-* **A value from before an invalidation** is refused if the invalidation comes before the cache is
-  written; if it comes while the cache is being written, the value is removed a moment later. Such a
-  value stays until it expires only if the process that writes it dies in that moment, or its write
-  is delayed in the network for longer than that.
+* **An invalidation during a computation** makes the new value outdated. If the invalidation comes
+  before the cache is written, the value is not written. If it comes while the cache is being
+  written, the writer removes the value immediately after. The outdated value stays until it expires
+  in two cases only: the writer dies before it removes the value, or the network delays the write
+  until after the removal.
 
-A value that the cache has lost, or keeps for too short a time, is computed again by one caller.
+If the cache loses a value, or keeps it for too short a time, one caller computes it again.
 """
 
 from __future__ import annotations
@@ -51,26 +53,28 @@ log = logging.getLogger("holdfast")
 
 #: The limits of values in an external cache; the store's own limit doesn't apply.
 LIMITS = GuardLimits()
-#: Seconds of a refresh lease while its value is written into the cache.
+#: Length in seconds of a refresh lease while its value is written into the cache.
 WRITE_S = 5.0
-#: Number of reads of a value that the store reports as fresh, before the reply is `Busy`.
+#: Maximum number of requests to the store in one `begin`. The reply is `Busy` if the store reports
+#: a fresh value each time, and that value is never in the cache.
 LOOKS = 3
+#: The `retry_in` of that `Busy`, in seconds.
 AGAIN_S = 0.05
 #: A longer key is replaced by its hash: memcached allows 250 bytes, and a cache may add a prefix.
 KEY_CHARS_MAX = 200
 
 _MAGIC = b"HF1"
-#: Version, fresh until, stale until, cost: seconds since 1970 by the writer's clock.
+#: Version; fresh until, stale until (in seconds since 1970, by the writer's clock); cost (seconds).
 _HEAD = struct.Struct(">Qddd")
 _FROM = len(_MAGIC) + _HEAD.size
 
 
 class CachePort(Protocol):
-    """A cache, as a runtime reaches it; each method may raise ``StoreUnavailable``."""
+    """An external cache, for threads or for asyncio. Each method may raise ``StoreUnavailable``."""
 
     @property
     def given(self) -> object:
-        """The user's cache object: two guards that got the same object share one cache."""
+        """The user's cache object. Guards with the same object share one cache."""
         ...
 
     async def read(self, keys: Sequence[str], within: float) -> Mapping[str, object]:
@@ -133,7 +137,7 @@ class Elsewhere:
         self._warned = False
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """See ``Guards``: only the cache is asked."""
+        """See ``Guards``. It reads only the cache, not the store."""
         keys = [key_of(entry) for entry in entries]
         found = await self._cache.read(keys, within)
         now = self._cache.wall()
@@ -146,7 +150,7 @@ class Elsewhere:
         if value is None and not self._warned:
             self._warned = True
             log.warning(
-                "the cache returned a %s that holdfast did not write, treated as a miss. Does "
+                "the cache returned a %s that holdfast did not write; it counts as a miss. Does "
                 "the cache return the bytes that were set, or does another program use this key?",
                 type(raw).__name__,
             )
@@ -157,7 +161,8 @@ class Elsewhere:
         return value
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """See ``Guards``. A value that is fresh in the store but lost in the cache is computed."""
+        """See ``Guards``. If the store has a fresh value that the cache has lost, the caller gets
+        the refresh lease and computes it again."""
         for _ in range(LOOKS):
             begun = await self._guards.begin(wish, within)
             if not isinstance(begun, Value):
@@ -169,8 +174,8 @@ class Elsewhere:
         return Busy(AGAIN_S)
 
     async def finish(self, finish: Finish, within: float) -> bool:
-        """See ``Guards``. The cache is written after the refresh lease was renewed and before it
-        ends, so a caller that learns of the value finds it."""
+        """See ``Guards``. It renews the refresh lease, writes the cache, and then ends the lease.
+        So a caller that learns from the store that the value is fresh finds it in the cache."""
         prolong = Prolong(finish.entry, finish.id, finish.fence, WRITE_S)
         (ours,) = await self._guards.prolong([prolong], within)
         if isinstance(ours, Exception):
@@ -190,7 +195,8 @@ class Elsewhere:
             await self._cache.drop(key_of(finish.entry), within)
 
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
-        """See ``Guards``. The store comes first, so later computations aren't from before this."""
+        """See ``Guards``. The store is first: after that, `finish` of an earlier computation is
+        refused, and doesn't write the cache."""
         answers = await self._guards.invalidate(entries, within)
         for entry in entries:
             await self._cache.drop(key_of(entry), within)
@@ -215,7 +221,7 @@ class Elsewhere:
         self._guards.unlisten(wish)
 
     async def look(self, entry: Entry, within: float) -> EntryRecord:
-        """See ``Guards``: the refresh lease from the store, the value from the cache."""
+        """See ``Guards``. The refresh lease comes from the store, the value from the cache."""
         record = await self._guards.look(entry, within)
         value = await self._one(entry, within)
         if value is None:

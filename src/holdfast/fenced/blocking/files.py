@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def place(text: str) -> Place:
-    """Return the paths for a file, with all links resolved, so that each file has one sidecar."""
+    """Return the paths for a file. All symbolic links are resolved, so they share one sidecar."""
     if not text or "\0" in text:
         raise ConfigError(f"{text!r:.80} can't be the path of a file")
     try:
@@ -42,8 +42,8 @@ def place(text: str) -> Place:
         raise ConfigError(f"{text!r} can't be resolved: {wrong}") from None
     if not data.name or data.name.endswith((NOTE_SUFFIX, FRESH_SUFFIX)):
         raise ConfigError(
-            f"{text!r} can't be a fenced file: *{NOTE_SUFFIX} are sidecars of fenced files; "
-            "name the file itself"
+            f"{text!r} can't be a fenced file: it has no file name, or one that is reserved for "
+            f"sidecars (*{NOTE_SUFFIX}...); name the file itself"
         )
     room = NAME_BYTES_MAX - len(FRESH_SUFFIX)
     if len(os.fsencode(data.name)) > room:
@@ -54,7 +54,7 @@ def place(text: str) -> Place:
 
 
 def about(path: Path) -> os.stat_result | None:
-    """Return a file's metadata, or None if there is none; ``ConfigError`` if it isn't regular."""
+    """Return a file's metadata; None if there is no file, ``ConfigError`` if it isn't regular."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def about(path: Path) -> os.stat_result | None:
 
 
 def opened(path: Path, how: int) -> io.FileIO:
-    """Open an existing regular file."""
+    """Open a regular file; it must exist, unless ``how`` contains ``O_CREAT``."""
     about(path)
     return _file(path, how, "r" if how & os.O_ACCMODE == os.O_RDONLY else "r+", 0o666)
 
@@ -75,14 +75,18 @@ def opened(path: Path, how: int) -> io.FileIO:
 def made(path: Path, how: int) -> io.FileIO:
     """Open a regular file; create it if it is missing, with the mode that the umask allows."""
     try:
-        # First without O_CREAT: in a sticky folder the kernel refuses it for files of other users.
+        # First without O_CREAT: in a sticky folder the kernel refuses to open another user's file
+        # with that flag.
         return opened(path, how)
     except FileNotFoundError:
         return opened(path, how | os.O_CREAT)
 
 
 def new(path: Path, model: os.stat_result | None) -> io.FileIO:
-    """Create a file that is private until it has the owner and mode of its model."""
+    """Create a file with the owner and mode of ``model``; before these are set, it is private.
+
+    Without a model, its mode is the one that the umask allows.
+    """
     how = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     file = _file(path, how, "w", 0o666 if model is None else 0o600)
     if model is not None:
@@ -91,9 +95,10 @@ def new(path: Path, model: os.stat_result | None) -> io.FileIO:
 
 
 def resemble(file: io.FileIO, model: os.stat_result, mode: int) -> None:
-    """Give a file the owner and group of another, as far as permitted, and a mode.
+    """Give ``file`` the owner and group of ``model``, as far as permitted; then set ``mode``.
 
-    If it can't have that group, the mode gives its group no rights, because that is another group.
+    If the group can't be set, ``mode`` is set without the rights of the group: the file then
+    belongs to another group than the model, which must not get its rights.
     """
     mine = os.fstat(file.fileno())
     for uid, gid in ((model.st_uid, model.st_gid), (-1, model.st_gid)):
@@ -109,14 +114,14 @@ def resemble(file: io.FileIO, model: os.stat_result, mode: int) -> None:
 
 
 def write(file: io.FileIO, payload: bytes) -> None:
-    """Write all bytes: one call can write fewer than it was given."""
+    """Write all bytes, in several calls if one call writes only a part."""
     rest = memoryview(payload)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def crc(file: io.FileIO, start: int) -> int:
-    """Return the checksum of the bytes from ``start`` to the end."""
+    """Return the CRC-32 of the bytes from ``start`` to the end of the file."""
     total = 0
     while chunk := os.pread(file.fileno(), _CHUNK_BYTES, start):
         total = zlib.crc32(chunk, total)
@@ -126,7 +131,7 @@ def crc(file: io.FileIO, start: int) -> int:
 
 @contextmanager
 def told(path: Path) -> Generator[None]:
-    """Add the path, and that nothing of the write was kept, to system errors in the block."""
+    """Add to each system error in the block: the path, and that nothing of the write was kept."""
     try:
         yield
     except OSError as wrong:
@@ -135,10 +140,10 @@ def told(path: Path) -> Generator[None]:
 
 
 def _file(path: Path, how: int, kind: str, mode: int) -> io.FileIO:
-    """Open a file as an object that closes itself.
+    """Open a file; the result closes itself when it is no longer used.
 
-    This is one chain of C calls, because Ctrl-C can come between two Python calls: after an
-    ``os.open`` whose number isn't stored yet, the file would stay open.
+    One chain of C calls does it. Ctrl-C can come between two Python calls: if it came after
+    ``os.open``, before the number of the open file is stored, the file would stay open.
     """
     opened_as = map(os.open, (path,), (how | _FLAGS,), (mode,))
     return lifted(next(map(io.FileIO, opened_as, (kind,))), kind)

@@ -1,4 +1,4 @@
-"""The lines of this process under one lock, and mailboxes for threads."""
+"""The state of the memory store under one lock, and mailboxes for threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 REENTERED = (
     "the memory store was called from a signal handler or a finalizer while this thread was "
-    "inside it: set a flag there, and act on it later"
+    "inside it: only set a flag in such code, and call the store later"
 )
 
 
@@ -28,16 +28,19 @@ class Space:
     def __init__(self) -> None:
         self.lock: Any = threading.RLock()
         self.lines = Lines()
-        #: Ordered by last use; the latest is at the end.
+        #: The queue that was used last is at the end; so is one that `_forget_some` has kept.
         self.queues: OrderedDict[str, Queue] = OrderedDict()
         self.guarded = Values()
         self.pid = os.getpid()
-        #: Seconds added to the clock; a test may raise it.
+        #: Seconds that are added to the clock; above 0 only in tests.
         self.skew = 0.0
 
     @inside
     def call(self, act: Callable[[Lines, float], T]) -> T:
-        """Run `act` on the lines under the lock, with the current time; repair after Ctrl-C."""
+        """Run `act` on the lines under the lock, with the current time.
+
+        If an exception such as Ctrl-C interrupts it, the lines are repaired.
+        """
         if self.lock._is_owned():
             raise NotSupported(REENTERED)
         with self.lock:
@@ -75,7 +78,10 @@ class Space:
                     self.queues.pop(name, None)
 
     def _forget_some(self, now: float) -> None:
-        """Forget up to two unused queues; called for each new queue."""
+        """Check the first two queues: remove each that is `forgettable`, move others to the end.
+
+        It is called for each new queue.
+        """
         for _ in range(min(2, len(self.queues))):
             name, queue = next(iter(self.queues.items()))
             if queue.forgettable(now):
@@ -100,7 +106,7 @@ class Space:
                 guarded.pokes = []
 
     def forked(self) -> None:
-        """Start empty in the child of a fork, with a new, free lock."""
+        """In the child of a fork: start with no data and with a new lock, which is free."""
         if self.pid != os.getpid():
             self.pid = os.getpid()
             self.lock = threading.RLock()
@@ -113,7 +119,7 @@ _spaces: dict[str, Space] = {}
 
 
 def space(name: str) -> Space:
-    """The space of this name."""
+    """Return the space with this name; create it if there is none."""
     return _spaces.setdefault(name, Space())
 
 
@@ -126,13 +132,16 @@ class BlockingMailbox:
         self._full.acquire()
 
     def poke(self, fence: int) -> None:
-        """The claim was granted."""
+        """Wake the waiting thread, and give it the fence of its grant; for queues and guards, 1.
+
+        Only the first wake-up counts.
+        """
         if self._fence is None:
             self._fence = fence
             self._full.release()
 
     async def wait(self, seconds: float) -> int | None:
-        """The fence of the grant, or None when the time-out has expired."""
+        """The number from the wake-up, or None if none came within ``seconds``."""
         if self._full.acquire(timeout=max(0.0, seconds)):
             self._full.release()
         return self._fence
@@ -154,5 +163,5 @@ class BlockingPort:
         return BlockingMailbox()
 
     def forked(self) -> None:
-        """Start empty in the child of a fork."""
+        """In the child of a fork: start with no data."""
         self._space.forked()

@@ -1,6 +1,6 @@
-"""Serial queues of the embedded store: the verbs, handed to the port as in ``store.py``.
+"""Serial queues of the embedded store, for threads and for asyncio.
 
-The meaning of the verbs is in ``blocking/queues/jobs.py``.
+Each verb is handed to the port, as in ``store.py``. ``blocking/queues/jobs.py`` defines the verbs.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class Engine(Protocol):
         ...
 
     def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
-        """Settle a batch."""
+        """Settle a batch of deliveries."""
         ...
 
     def extend(self, extends: Sequence[Extend], within: float) -> list[Held | Gone | Exception]:
-        """Renew a batch."""
+        """Renew the leases of a batch of deliveries."""
         ...
 
     def survey(self, prefix: str, exact: bool, within: float) -> list[QueueRecord]:
-        """The records of the queues."""
+        """The records of the queues whose name begins with ``prefix``, or equals it (``exact``)."""
         ...
 
     def jobs(
@@ -62,7 +62,7 @@ class Engine(Protocol):
         ...
 
     def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
-        """Try dead letters again."""
+        """Retry dead letters."""
         ...
 
     def purge(
@@ -78,7 +78,7 @@ class Engine(Protocol):
 
 
 class JobPort(Protocol):
-    """The runtime that does the work of queues and waits: threads or asyncio."""
+    """The runtime, threads or asyncio: it runs the verbs of queues, and waits for wake-ups."""
 
     @property
     def engine(self) -> Engine:
@@ -86,15 +86,15 @@ class JobPort(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do the work after all earlier requests; see ``store.Port``."""
+        """Do ``work`` after all earlier calls; see ``store.Port``."""
         ...
 
     async def sleep(self, take: str, seconds: float) -> bool:
-        """Sleep until this take is woken, or ``seconds`` have passed; was it a wake-up?"""
+        """Sleep until this take is woken, or ``seconds`` have passed; return if it was woken."""
         ...
 
     def unlisten(self, take: str) -> None:
-        """Free what the waiting of a take used."""
+        """Free the resources with which a take waited."""
         ...
 
 
@@ -131,7 +131,7 @@ class SqliteQueues:
         return await self._call(self._engine.extend, extends, within)
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Sleep until woken or until the time-out has expired; see the contract."""
+        """Sleep until woken, or until ``seconds`` have passed; see the contract."""
         return await self._port.sleep(take.id, seconds)
 
     def unlisten(self, take: Take) -> None:
@@ -139,13 +139,13 @@ class SqliteQueues:
         self._port.unlisten(take.id)
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
-        """The queues whose name begins with the prefix; see the contract."""
+        """The records of the queues whose name begins with the prefix; see the contract."""
         return await self._call(self._engine.survey, prefix, exact, within)
 
     async def jobs(
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
     ) -> list[JobRecord]:
-        """The jobs of a queue; see the contract."""
+        """The records of the jobs of a queue; see the contract."""
         return await self._call(self._engine.jobs, queue, state, group, most, within)
 
     async def letters(self, queue: str, within: float) -> list[str]:
@@ -153,7 +153,7 @@ class SqliteQueues:
         return await self._call(self._engine.letters, queue, within)
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
-        """Try dead letters again; see the contract."""
+        """Retry dead letters; see the contract."""
         return await self._call(self._engine.revive, queue, ids, within)
 
     async def purge(

@@ -1,4 +1,4 @@
-"""A store and the model side by side: each verb is sent to both, and the answers are compared."""
+"""Sends each verb to a store and to a model of it, and compares the two answers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from ...errors import StoreUnavailable
 from ...stores.memory.line import Lines, Poke, Row
 from ..promise import PromiseBroken
 
-#: No verb is sent when something expires within this, plus the longest time that a verb took so
-#: far, seconds.
+#: Minimum seconds between a verb and the expiry of a claim, in addition to `Pair._blur`. If an
+#: expiry is nearer, it is unclear whether the store handled the verb before or after it.
 GUARD_S = 0.005
-#: A verb that took longer than this makes all following answers unclear.
+#: If a verb takes longer than these seconds, all following answers are unclear.
 SLOW_S = 0.1
+#: The time limit of each verb, in seconds.
 WITHIN_S = 5.0
-#: Durations differ by no more than this, and the time that a verb took.
+#: Maximum difference in seconds between a duration of the store and one of the model, in addition
+#: to `Pair._blur`.
 FINE_S = 0.002
 
 
@@ -57,33 +59,37 @@ class Pair:
     store: Store
     runtime: Runtime
     seed: int
-    #: The prefix of all names, so that no names of other clients are compared.
+    #: All names begin with this, so that names of other clients are not compared.
     start_of_names: str
-    #: The machine was too slow, so it is unclear which answer would be right.
+    #: True once it is unknown which answer is right, for instance because the machine was too slow.
+    #: From then on differences aren't reported.
     unclear: bool = False
     verbs: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.lines = Lines(patience=self.store.patience)
-        #: Per name, the store's tickets by those of the model.
+        #: For each name: the tickets of the model, and for each the ticket of the store.
         self._tickets: dict[str, dict[int, int]] = {}
         #: The tickets that the model granted to waiters, by the id of the claim.
         self._granted: dict[str, set[int]] = defaultdict(set)
-        #: Names whose waiters the store may have granted before the model, in a verb that refused.
+        #: Names of which the store may have granted waiters earlier than the model: in a
+        #: `join_free` that it answered with None.
         self._sooner: set[str] = set()
-        #: Claims whose reason for their end depends on when the store drops the dead.
+        #: The ids of claims that may get one of two reasons as their `Gone.reason`. Which one
+        #: depends on the time at which the store removes expired claims.
         self._unsure: set[str] = set()
         self._story: deque[str] = deque(maxlen=15)
-        #: The longest time that a verb took: the two may differ in time by this, in seconds.
+        #: The longest time that a verb took, in seconds. The store and the model may handle one
+        #: verb at times that differ by this.
         self._blur = 0.0
-        #: When the last verb was answered.
+        #: The time of the last answer of the store.
         self._now = 0.0
 
     # -- the verbs -------------------------------------------------------------------------
 
     async def join(self, known: Known, wait: bool) -> bool:
-        """Enter the line; return whether it is in the line now."""
+        """Enter the line; return whether the claim is in the line now."""
 
         async def ask() -> Any:
             return await self.store.join(known.claim, wait, WITHIN_S)
@@ -97,7 +103,7 @@ class Pair:
         return isinstance(ours, Held | Waiting)
 
     async def keep(self, pairs: list[tuple[Known, Keep]]) -> list[Any]:
-        """Keep a batch; return what the model answered. The tickets are filled in here."""
+        """Keep a batch; return the answers of the model. This method fills in the tickets."""
         keeps = [keep._replace(ticket=known.theirs) for known, keep in pairs]
 
         async def ask() -> list[Any]:
@@ -113,8 +119,9 @@ class Pair:
             lambda now: [self._granting(self.lines.keep(keep, now)) for _, keep in pairs],
         )
         for (known, keep), one, other in zip(pairs, theirs, ours, strict=True):
-            # A renewal by another client grants a waiter in the model. A store may leave that to
-            # the waiter's own next request, and an adoption is none.
+            # In the model, a request of another client can grant this waiter. A store may grant it
+            # only at the waiter's own next request. An adoption is a request of another client, so
+            # the store may answer `Gone`.
             adopts_waiter = keep.new_id and known.waiting is not None
             if adopts_waiter and isinstance(one, Gone) and isinstance(other, Held):
                 self.unclear = True
@@ -122,10 +129,11 @@ class Pair:
         return list(ours)
 
     async def leave(self, known: Known, cid: str, **options: Any) -> None:
-        """Leave by this id, or by the ticket if it is empty."""
+        """Leave by the id ``cid``; if ``cid`` is empty, by the ticket."""
         spec = known.claim.spec
         if spec.name in self._sooner and self._has_dead(spec.name):
-            options["after"] = 0.0  # it may hold at the store, and only a holder stays
+            # Perhaps only the store has granted this claim, and `after` is for held claims only.
+            options["after"] = 0.0
         leave = Leave(spec.name, cid, known.theirs, ttl=spec.ttl, **options)
 
         async def ask() -> bool:
@@ -142,10 +150,11 @@ class Pair:
             self._unsure.add(known.claim.id)
 
     async def join_free(self, group: list[Known]) -> bool:
-        """Enter several empty lines; return whether all were granted.
+        """Enter several empty lines; return whether all claims were granted.
 
-        A store may refuse where the model grants. Then no claim has entered, which the later
-        answers show. But the store may have dropped dead claims, and granted waiters that fit.
+        The store may answer None where the model would grant. Then the model isn't asked: no claim
+        may be in a line, which later answers check. But the store may have removed expired claims
+        of these names, and granted waiters in their place.
         """
         claims = [known.claim for known in group]
         said: list[Any] = []
@@ -170,7 +179,7 @@ class Pair:
         return ours is not None
 
     async def leave_all(self, group: list[Known], suspect: bool) -> None:
-        """Let several claims leave together, by their ids."""
+        """Withdraw or release several claims together, by their ids."""
         leaves = [
             Leave(one.claim.spec.name, one.claim.id, one.theirs, 0.0, suspect, one.claim.spec.ttl)
             for one in group
@@ -188,7 +197,7 @@ class Pair:
             self._differ(theirs, ours)
 
     async def wait(self, known: Known) -> None:
-        """Look for a push: it may be lost or late, but not wrong."""
+        """Wait for a push for a short time. A push may be lost or late, but not wrong."""
         if known.waiting is None:
             return
         self._note(f"wait({known.claim!r})")
@@ -198,7 +207,7 @@ class Pair:
             name = known.claim.spec.name
             granted = {self._tickets[name][one] for one in self._granted[known.claim.id]}
             if push.fence not in granted and name not in self._sooner:
-                self._differ(push, f"never granted that; its ticket is {known.theirs}")
+                self._differ(push, f"never granted this fence; the ticket is {known.theirs}")
 
     async def inspect(self, prefix: str, exact: bool) -> None:
         """Inspect the lines."""
@@ -235,12 +244,12 @@ class Pair:
         if theirs != ours:
             self._differ(theirs, ours)
 
-    # -- both at once ----------------------------------------------------------------------
+    # -- one verb, sent to both ------------------------------------------------------------
 
     async def _both(
         self, what: str, ask: Callable[[], Awaitable[Any]], model: Callable[[float], Any]
     ) -> tuple[Any, Any]:
-        """Return both answers."""
+        """Send one verb to the store, then to the model; return both answers."""
         await self._quiet()
         self._note(what)
         sent = self.runtime.now()
@@ -303,19 +312,22 @@ class Pair:
             known.waiting = None
 
     def _apart(self, name: str, apart: float, theirs: object, ours: object) -> None:
-        """The store's lease ends earlier than the model's by ``apart`` seconds.
+        """Report that the store's lease ends ``apart`` seconds earlier than the model's.
 
-        A keep renews the waiter TTL, and never shortens the lease of a holder. So a claim
-        that the store had granted before the model may have less left, by up to the waiter TTL.
+        That can be right after a keep, if the store had granted the claim earlier than the model.
+        The model grants in this keep: it renews the waiter TTL first, and a keep never shortens a
+        lease. The store doesn't renew the waiter TTL of a holder. So its lease can end earlier, by
+        up to the waiter TTL.
         """
         if name in self._sooner and 0.0 < apart <= self.store.patience:
             self.unclear = True
         self._differ(theirs, ours)
 
     def _either(self, known: Known, theirs: Any, ours: Any) -> bool:
-        """Return whether the claim was dead before it was broken or released.
+        """Return whether both reasons are right.
 
-        Then the reason depends on when the store drops the dead, and both reasons are true.
+        That is so if the claim had expired before it was broken or released. The reason then
+        depends on the time at which the store removes expired claims.
         """
         reasons = {one.reason for one in (theirs, ours) if isinstance(one, Gone)}
         return (
@@ -325,7 +337,7 @@ class Pair:
         )
 
     def _ticket(self, known: Known, theirs: int, ours: int, answer: Any) -> None:
-        """Check that a claim keeps its ticket, and that a new one is greater than all before."""
+        """Check that a claim keeps its ticket, and that a new ticket is greater than all before."""
         tickets = self._tickets.setdefault(known.claim.spec.name, {})
         if ours not in tickets:
             if tickets and theirs <= max(tickets.values()):
@@ -336,7 +348,7 @@ class Pair:
         known.theirs, known.ours = theirs, ours
 
     def _retry(self, name: str, theirs: Any, ours: Any) -> None:
-        """Check that it isn't later than the next expiry, nor than the longest nap."""
+        """Check that ``retry_in`` is not later than the next expiry, and at most `NAP_S_MAX`."""
         now = self._now
         alive = (row.expires - now for row in self._rows(name) if row.expires > now)
         latest = min(NAP_S_MAX, min(alive, default=math.inf)) + self._blur + FINE_S
@@ -344,7 +356,8 @@ class Pair:
             self._differ(theirs, ours)
 
     def _plain(self, line: LineRecord, own: bool = False) -> LineRecord:
-        """Return a record without its times; the model's with the store's tickets."""
+        """Return a record without its times. ``own``: the record is the model's, and its tickets
+        are replaced by those of the store."""
         tickets = self._tickets.get(line.name, {})
         claims = tuple(
             one._replace(age=0.0, expires_in=0.0, fence=tickets[one.fence] if own else one.fence)

@@ -38,7 +38,7 @@ REPLACED_MAX = 5
 TRY = LOCK_EX | LOCK_NB
 REENTERED = (
     "the embedded store was called from a signal handler or a finalizer while this thread was "
-    "inside it: set a flag there, and act on it later"
+    "inside it: only set a flag in such code, and call the store later"
 )
 
 

@@ -18,7 +18,11 @@ _AT_ONCE = 500
 
 
 class Row(NamedTuple):
-    """One job. ``entry``: that of its group; ``first``: it is the first job of the entry."""
+    """One job, with its node and its record.
+
+    ``entry``: the entry of the job or of its group; None for a dead letter that is kept aside.
+    ``first``: is the job the first one of its entry?
+    """
 
     path: str
     node: str
@@ -30,12 +34,12 @@ class Row(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """The position of the job in the order of acceptance."""
+        """The sort key for the order of acceptance."""
         return (self.note.order or self.stat.czxid, self.note.turn)
 
 
 class View(NamedTuple):
-    """The nodes in the folders of a queue, and the time of reading them."""
+    """The nodes in the folders of a queue; ``now``: the leader's time of reading, in ms."""
 
     now: int
     ready: list[Entry]
@@ -71,7 +75,11 @@ class Seen:
     async def rows(
         self, space: Space, view: View, group: str | None, most: int | None, until: float
     ) -> list[Row]:
-        """Return the jobs in the order of acceptance, at most ``most`` of each group."""
+        """Return the jobs of ``group`` (None: all jobs) in the order of acceptance.
+
+        At most ``most`` jobs of each group and at most ``most`` ungrouped jobs, but all dead
+        letters.
+        """
         place = space.place
         key = None if group is None else group_key(group) if group else ""
         heads = [one for one in view.entries() if key is None or one.group == key]
@@ -105,7 +113,7 @@ class Seen:
     async def _told(
         self, space: Space, view: View, heads: Sequence[Entry], until: float
     ) -> dict[str, tuple[Stat, State]]:
-        """Read the data of these entries."""
+        """Read these entries; return their metadata and states, by the names of their nodes."""
         said = await self._ask([Get(space.place.entry(one)) for one in heads], until)
         return {
             one.node: (got.stat, read_state(got.data))
@@ -127,7 +135,10 @@ def _record(
     entry: Entry | None,
     told: dict[str, tuple[Stat, State]],
 ) -> JobRecord:
-    """Make the record of one job. ``entry``: given if the job is the first of its entry."""
+    """Make the record of one job.
+
+    ``entry``: the entry whose first job this is; None if the job is not the first of any.
+    """
     state, due, expires_in, owner, reason = JobState.WAITING, 0, 0.0, "", note.reason
     attempts = note.attempts
     if note.delay and not note.accepted:

@@ -45,6 +45,11 @@ async def a_released_hold_says_so_and_does_nothing_more(at: Arena) -> None:
     assert (hold.state, hold.lost, hold.remaining()) == (State.RELEASED, None, 0.0)
     with raises(NotHeld, at.name):
         hold.check()
+    entered = False
+    with raises(NotHeld, at.name):
+        async with hold:
+            entered = True
+    assert not entered
     for act in (hold.extend, hold.detach, hold.downgrade):
         with raises(NotHeld):
             await act()

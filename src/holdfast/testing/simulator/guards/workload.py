@@ -1,9 +1,11 @@
 """Actions of the callers: read through a guard, change its source, and invalidate.
 
-The source has a version per key; a value is the version that was read to compute it. The caller
-that changes the source invalidates the key afterwards, and records the version when the
-invalidation has returned. A ``get`` that begins after that must return this version or a later one.
-This rule judges every interleaving.
+The source has one version number per key. A computation returns the number that it reads there; so
+the value of an entry is a version number. A caller that changes the source invalidates the key
+afterwards. When the invalidation has returned, the caller records the version. A ``get`` that
+begins after that must return this version or a later one. Exception: a local cache of another
+process may return an earlier version for the length of `local_ttl`. Every run is checked by this
+rule.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from .history import GuardHistory
 
 KEYS = ("a", "b")
-#: Maximum age of an answer of the local cache, in seconds.
+#: Maximum age of a value in a local cache, in seconds.
 LOCAL_S = 0.5
-#: Clocks of the processes differ in rate by less than this.
+#: The rates of two clocks differ by less than this part.
 RATE_ERROR = 0.01
 
 
@@ -34,26 +36,30 @@ class Source:
 
     def __init__(self) -> None:
         self.version: dict[str, int] = defaultdict(int)
-        #: (when, version): the time at which the invalidation returned; both rise.
+        #: For each key, (time, version) of each invalidation that has returned, in order of time.
         self._floors: dict[str, list[tuple[float, int]]] = defaultdict(list)
-        #: The version for one process alone, which empties its own local cache at once.
+        #: For each process and key, the latest version that this process itself has invalidated:
+        #: its own local cache may return nothing older, from then on.
         self._own: dict[tuple[int, str], int] = defaultdict(int)
 
     def invalidated(self, pid: int, key: str, version: int, when: float) -> None:
-        """Record that an invalidation after this version has returned."""
+        """Record that an invalidation has returned, for a change of the source to ``version``."""
         floors = self._floors[key]
         floors.append((when, max(version, floors[-1][1] if floors else 0)))
         self._own[pid, key] = max(self._own[pid, key], version)
 
     def floor(self, pid: int, key: str, when: float) -> int:
-        """The least version that a call that began at ``when`` may return: by the invalidations of
-        all processes until then, and of this process until now."""
+        """The earliest version that a call may return.
+
+        It is the latest version that any process had invalidated at the time ``when``, or that this
+        process has invalidated until now.
+        """
         known = [version for at, version in self._floors[key] if at <= when]
         return max(self._own[pid, key], known[-1] if known else 0)
 
 
 class Caller:
-    """A task of a process that draws its actions from a separate seed."""
+    """A task of a process; it draws its actions from its own seed."""
 
     def __init__(self, history: GuardHistory, process: Process, number: int, seed: int) -> None:
         self.history = history
@@ -106,7 +112,7 @@ class Caller:
         return compute
 
     async def get(self) -> None:
-        """Get one value by one of the guards."""
+        """Get one value through one of the guards."""
         key, kind = self._key(), self.rng.choice(sorted(self.guards))
         guard = self.guards[kind]
         floor = self._floor(guard, key)
@@ -123,7 +129,7 @@ class Caller:
         return KEYS[0] if self.history.storm else self.rng.choice(KEYS)
 
     async def many(self) -> None:
-        """Get both values together."""
+        """Get the values of both keys in one call."""
         kind = self.rng.choice(sorted(self.guards))
         guard = self.guards[kind]
         floors = {key: self._floor(guard, key) for key in KEYS}
@@ -133,7 +139,7 @@ class Caller:
             self._judge(guard, key, value, floors[key])
 
     def _floor(self, guard: GuardBase, key: str) -> int:
-        """The least version that a call may return if it begins now."""
+        """The earliest version that a call through this guard may return if it begins now."""
         when = self.history.world.time - guard._options.local_ttl * (1 + RATE_ERROR)
         return self.history.source.floor(self.process.pid, guard.name + key, when)
 
@@ -143,7 +149,7 @@ class Caller:
             raise Violation(
                 "no stale value",
                 f"{self.process!r}/{self.number} got version {value} of {guard.name} {key}, though "
-                f"version {floor} was invalidated before it asked",
+                f"the invalidation for version {floor} had returned before the call",
             )
 
     async def change(self) -> None:
@@ -155,7 +161,7 @@ class Caller:
         history.tell(self, f"changes {key} to {version}")
         for name in sorted({guard.name for guard in self.guards.values()}):
             guards = [one for one in self.guards.values() if one.name == name]
-            # Each guard has a separate local cache, and an invalidation empties only its own.
+            # Each guard has its own local cache, and `_invalidate` clears only this one.
             for guard in guards:
                 await guard._invalidate([key])
             source.invalidated(self.process.pid, name + key, version, history.world.time)

@@ -1,4 +1,4 @@
-"""Identity of the server: its version, its role, whether it is one server at all."""
+"""Checks of the server itself: its version, its kind, its role, and its run id."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .....core.finding import Finding, Table, fail, ok, warn
 from .visit import Visit
 
 OLDEST = (6, 2)
-#: Servers that accept Redis's commands, by the line of INFO that contains their own version.
+#: Other servers that accept the commands of Redis: the field of INFO with their version, the name.
 KIN = {"valkey_version": "Valkey", "dragonfly_version": "Dragonfly", "keydb_version": "KeyDB"}
-#: Number of connections that are asked whether they lead to the same server.
+#: Number of additional connections that are opened to see if all lead to the same server.
 CONNECTIONS = 4
 _NO_ID = re.compile(r"0*")
 
 
 def version(hello: dict[str, Any], info: dict[str, str], protocol: int) -> Finding:
-    """Check whether it is new enough."""
+    """Check whether the server is new enough."""
     told = info.get("redis_version") or _text(hello.get("version"))
     numbers = tuple(int(part) for part in re.findall(r"\d+", told)[:2])
     name = "Redis " + (told or "of an unknown version")
@@ -35,7 +35,7 @@ def version(hello: dict[str, Any], info: dict[str, str], protocol: int) -> Findi
 
 
 def _kind(visit: Visit) -> Finding | None:
-    """Report a sentinel or a node of a cluster, which accept connections as a server does."""
+    """Report a sentinel or a node of a cluster: each accepts connections like a single server."""
     mode = visit.info.get("redis_mode") or _text(visit.hello.get("mode"))
     if mode == "sentinel":
         return fail(
@@ -47,7 +47,7 @@ def _kind(visit: Visit) -> Finding | None:
         found = re.search(rb"cluster_state:(\w+)", state) if isinstance(state, bytes) else None
         how = f"; the cluster's state is {found[1].decode()}" if found else ""
         return fail(
-            f"this is one node of a cluster, which has only a part of the names{how}",
+            f"this is one node of a cluster: it keeps only some of the names{how}",
             "write redis+cluster://host1,host2 (rediss+cluster:// with TLS)",
         )
     return None
@@ -58,7 +58,7 @@ def _role(visit: Visit) -> Finding | None:
     role = info.get("role") or _text(visit.hello.get("role"))
     if role in ("slave", "replica"):
         place = f" of {info['master_host']}:{info['master_port']}" if "master_host" in info else ""
-        down = ", which it has lost" if info.get("master_link_status") == "down" else ""
+        down = " (not connected to it now)" if info.get("master_link_status") == "down" else ""
         return fail(
             f"it is a replica{place}{down}, and accepts no writes",
             "write the address of the primary, or an address that follows it",
@@ -67,18 +67,18 @@ def _role(visit: Visit) -> Finding | None:
 
 
 def _identity(visit: Visit) -> Finding | None:
-    """Check whether all connections lead to one server, and whether it shows its run id."""
+    """Check whether all connections lead to one server, and whether INFO shows its run id."""
     if not visit.info:
-        return None  # reported under "unseen"
+        return None  # the check "unseen" reports the missing right
     ids = {visit.info.get("run_id", "")}
     for _ in range(CONNECTIONS):
         with visit.connected() as link:
             ids.add(visit.told(link).get("run_id", ""))
     if len(ids) > 1:
         return fail(
-            f"{CONNECTIONS + 1} connections have led to {len(ids)} different servers, or it "
-            "restarted between them",
-            "a proxy or a name that leads to several servers can't keep a lock: name one of them",
+            f"{CONNECTIONS + 1} connections have led to {len(ids)} different servers, or the "
+            "server restarted between them",
+            "locks need one server: write its address, not a proxy or a name for several servers",
         )
     (run_id,) = ids
     if _NO_ID.fullmatch(run_id):
@@ -94,7 +94,7 @@ def _text(raw: Any) -> str:
 
 
 def _span(seconds: int) -> str:
-    """A time that is easy to read.
+    """A duration as a short text.
 
     >>> _span(59), _span(7200), _span(864000)
     ('59 s', '2 h', '10 d')

@@ -1,4 +1,4 @@
-"""The connections of an examination, and what the server has reported about itself."""
+"""The connections to an examined server, and what the server reports about itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ Reply = Any
 
 
 class Clock(NamedTuple):
-    """One reading of the server's clock, in seconds: its time, ours, the time of the request."""
+    """One reading of the server's clock, and of ours in the middle of the request, in seconds.
+
+    ``took``: the duration of the request.
+    """
 
     server: float
     ours: float
@@ -41,21 +44,21 @@ class Visit:
         buckets: Sequence[int] | None = None,
     ) -> None:
         self.settings = settings
-        #: Whether it is a node of a cluster, and the buckets that it has.
+        #: Is the server a node of a cluster? If so, ``buckets`` are the buckets of this node.
         self.sharded = buckets is not None
         self.buckets = range(BUCKETS) if buckets is None else buckets
         self.label = settings.label
         self.prefix = settings.prefix
-        #: The rights that were missing for a finding.
+        #: The rights that this user lacks for a complete examination.
         self.unseen: set[str] = set()
-        #: A word that no other client uses.
+        #: A unique part for the names of the keys and channels that this examination uses.
         self.word = f"doctor-{secrets.token_hex(6)}".encode()
         self._dialler = dialler or Dialler(settings)
         self._main = self._connect()
 
     @contextmanager
     def connected(self) -> Generator[Link]:
-        """One more connection for a short time, because few may be left."""
+        """Open one more connection. Keep it only briefly: the server may be near its limit."""
         link = self._connect(ShardLink if self.sharded else Link)
         try:
             yield link
@@ -71,11 +74,11 @@ class Visit:
         return self._dialler.protocol
 
     def ask(self, *words: bytes, link: Link | None = None) -> Reply:
-        """The answer to one command; an error reply is a value."""
+        """The reply to one command; an error reply is returned, not raised."""
         return self.ask_many([words], link)[0]
 
     def ask_many(self, commands: list[tuple[bytes, ...]], link: Link | None = None) -> list[Reply]:
-        """The answers to some commands, in one round trip."""
+        """The replies to several commands, in one round trip; see `ask`."""
         if not commands:
             return []
         wires = [packed(*words) for words in commands]
@@ -88,7 +91,10 @@ class Visit:
             ) from wrong
 
     def look(self, right: str, *words: bytes, link: Link | None = None) -> Reply:
-        """The answer to a request; None if it is forbidden, and the right is recorded."""
+        """The reply to one command, or None for an error reply.
+
+        If the user lacks the right for the command, ``right`` is added to `unseen`.
+        """
         reply = self.ask(*words, link=link)
         if isinstance(reply, ServerSaid):
             if reply.code == "NOPERM":
@@ -96,10 +102,10 @@ class Visit:
             return None
         return reply
 
-    # -- what it reports about itself ------------------------------------------------------
+    # -- what the server reports about itself ----------------------------------------------
 
     def told(self, link: Link | None = None) -> dict[str, str]:
-        """INFO, over this connection; empty if it isn't allowed or not known."""
+        """The fields of INFO, over this connection; empty if the server refuses the command."""
         text = self.look("info", b"INFO", link=link)
         if not isinstance(text, bytes):
             return {}
@@ -108,12 +114,12 @@ class Visit:
 
     @functools.cached_property
     def info(self) -> dict[str, str]:
-        """INFO, once."""
+        """The fields of INFO, read once and then cached."""
         return self.told()
 
     @functools.cached_property
     def hello(self) -> dict[str, Any]:
-        """The reply to HELLO, which needs no right; empty before Redis 6.2 and via many proxies."""
+        """The reply to HELLO; empty before Redis 6.2 and via many proxies. HELLO needs no right."""
         said = self.ask(b"HELLO")
         if isinstance(said, list):  # the form of RESP2
             said = dict(zip(said[::2], said[1::2], strict=False))
@@ -123,30 +129,30 @@ class Visit:
 
     @functools.cached_property
     def user(self) -> str:
-        """The user of this connection, as the subject of a sentence."""
+        """The text "the user NAME", for messages; "the user" if the name is unknown."""
         return f"the user {self.user_name}".rstrip()
 
     @functools.cached_property
     def user_name(self) -> str:
-        """The name of that user; empty if it is unknown."""
+        """The name of the user of this connection; empty if it is unknown."""
         said = self.ask(b"ACL", b"WHOAMI")
         if isinstance(said, bytes):
             return said.decode("utf-8", "replace")
         return str(self.settings.arguments.get("username") or "")
 
     def number(self, key: str) -> int | None:
-        """A number of INFO; None if it isn't there."""
+        """A field of INFO as a number; None if INFO has no such number."""
         text = self.info.get(key, "")
         return int(text) if text.isdecimal() else None
 
     def replicas(self) -> Iterator[dict[str, str]]:
-        """The line of INFO about each of its replicas."""
+        """The fields that INFO gives for each replica of this server."""
         for at in range(self.number("connected_slaves") or 0):
             parts = (one.partition("=") for one in self.info.get(f"slave{at}", "").split(","))
             yield {key: value for key, _, value in parts}
 
     def setting(self, name: str) -> str | None:
-        """One line of the server's configuration; None if it can't be read."""
+        """The value of one setting of the server; None if it can't be read."""
         said = self.look("config|get", b"CONFIG", b"GET", name.encode())
         if isinstance(said, dict):
             said = [part for pair in said.items() for part in pair]
@@ -156,7 +162,7 @@ class Visit:
         return None
 
     def clock(self) -> Clock | None:
-        """The server's clock compared with ours; None if the server doesn't send it."""
+        """Read the server's clock and ours; None if the server doesn't send its time."""
         begun, ours = boottime(), walltime()
         said = self.ask(b"TIME")
         took = boottime() - begun
@@ -164,7 +170,7 @@ class Visit:
             return None
         return Clock(int(said[0]) + int(said[1]) / 1e6, ours + took / 2, took)
 
-    # -- its end ---------------------------------------------------------------------------
+    # -- the end of the examination --------------------------------------------------------
 
     def __enter__(self) -> Self:
         return self
