@@ -9,7 +9,6 @@ MEETING = "tests/stores/mysql/test_refresh.py"
 LOST = "tests/stores/mysql/test_refresh_lost.py"
 COST = "tests/stores/mysql/test_refresh_cost.py"
 KIT = "tests/conformance/test_conformance.py::test_conforms"
-CALLS = "holdfast.stores.mysql.guard_calls"
 GUARDS = "holdfast.stores.mysql.guards"
 _ROW = "FROM holdfast_refresh_duties WHERE guard = p_guard AND entry = p_entry"
 _VALUE = "    DELETE FROM holdfast_refresh_values WHERE guard = v_guard AND entry = v_entry;\n"
@@ -74,7 +73,7 @@ GUARDS_MYSQL = [
     bug(
         "mysql: a wish that was given up leaves no tombstone",
         f"{LOST}::test_a_request_abandoned_on_its_way_gets_no_refresh_lease",
-        (CALLS, "micros(abandon.lease + TOMB_S) if abandon.suspect else 0", "0"),
+        (GUARDS, "abandon.lease + TOMB_S if abandon.suspect else 0.0", "0.0"),
     ),
     bug(
         "mysql: to store a value twice is to be refused",
@@ -103,7 +102,7 @@ GUARDS_MYSQL = [
         f"{MEETING}::test_clients_remove_expired_rows_while_they_work",
         (
             GUARDS,
-            "            await self._port.call(self._calls.sweep(rows), left)\n",
+            "            await self._port.call(self._calls.sweep(rows, 0), left)\n",
             "            pass\n",
         ),
     ),

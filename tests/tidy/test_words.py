@@ -25,6 +25,7 @@ PLANTED = {
 INNOCENT = {
     "a name in a page": ("See `keeper.py` and [this](keeper.md).\n\n```\nkeeper\n```\n", ".md"),
     "a name in a source": ("keeper = f('keeper')  # `keeper`\n", ".py"),
+    "a row of verbs": ("x = Row('a')\ny = \"wish.id:t keeper*patience:us $tomb \"\n", ".py"),
     "who after a noun": ("# The client\n# who waits\n", ".py"),
     "a number": ("The file is over 600 lines.\n", ".md"),
 }

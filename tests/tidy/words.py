@@ -94,7 +94,11 @@ _NAMES = re.compile(
     r"``[^`]+``|`[^`\n]+`|\]\([^)\s]*\)|\{[^}\n]*\}|\w+(?=\()|(?<!\S)--[\w-]+|\bb'[^'\n]*'|\bb\"[^\"\n]*\""
 )
 #: A string or a comment that is code: a statement, or the name of one.
-_CODE = re.compile(r"\b(?:SELECT|FROM|AND|IN|ON|WHERE|ORDER BY)\b|^-- name: ")
+_CODE = re.compile(
+    r"\b(?:SELECT|FROM|AND|IN|ON|WHERE|ORDER BY)\b|^-- name: "
+    # Rows of a table of verbs.
+    r"|^\"(?:(?:[\w.*]+:[\w.*:,?]+|\$\w+)(?: |(?=\"$)))+\"$"
+)
 
 
 def prose(text: str, suffix: str) -> str:

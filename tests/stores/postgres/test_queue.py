@@ -34,7 +34,7 @@ TABLES = ("jobs", "groups", "ready", "loans", "known", "lanes", "counts", "idle"
 def uncommitted(server: PostgresServer, put: Put) -> Iterator[psycopg.Connection[Any]]:
     """A put that is on its way: done, and not yet there for others."""
     _, url = find(server.url)
-    call = bounded(QueueCalls(settings(url)).put(put, tidy=False), 5.0)
+    call = bounded(QueueCalls(settings(url)).put(put, False), 5.0)
     with server.connect() as link:
         link.pgconn.exec_(b"BEGIN")
         formats = call.verb.formats

@@ -3,122 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from ...core.guard.model import TALLY_KEPT_S, Abandon, Entry, Finish, GuardCounts, Prolong, Wish
-from ...core.policy import TOMB_S
+from ...runtime import codec
 from .schema import REFRESH_VERSION
-from .statements import ident, literal, micros, of_names
+from .statements import NOW, Row, Statements, literal, micros, of_names
 
-_NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
 #: The server's time and the whole value as one column: each further column costs a driver much
 #: time.
-_ALL = f"CONCAT_WS(' ', {_NOW}, version, fresh, stale, kept, stored, cost, data)"
+_ALL = f"CONCAT_WS(' ', {NOW}, version, fresh, stale, kept, stored, cost, data)"
 _COUNTS = ", ".join(GuardCounts._fields)
 _ADDED = ", ".join(f"{one} = {one} + VALUES({one})" for one in GuardCounts._fields)
-
-
-class GuardCalls:
-    """Makes the statements, for tables and procedures with this prefix."""
-
-    def __init__(self, prefix: str) -> None:
-        # A prefix is letters, digits and _ (config.py).
-        name = f"{prefix}_refresh"
-        self._read = f"SELECT {_ALL} FROM {name}_values WHERE guard = X'"  # noqa: S608
-        self._read_all = f"SELECT {_ALL}, entry FROM {name}_values WHERE guard = "  # noqa: S608
-        self._ended = f"SELECT ended FROM {name}_duties WHERE guard = "  # noqa: S608
-        self._look = f"""
-SELECT {_NOW}, d.id IS NOT NULL, d.owner, d.lease, d.failures, d.pause, d.failed, d.reason,
-  v.version, LENGTH(v.data), IF(v.stored > {_NOW}, 0, v.fresh), IF(v.stored > {_NOW}, 0, v.stale),
+# A prefix is letters, digits and _ (config.py).
+_READ = f"SELECT {_ALL} FROM {{prefix}}_refresh_values WHERE guard = %s AND entry = %s"  # noqa: S608
+_READ_ALL = (
+    f"SELECT {_ALL}, entry FROM {{prefix}}_refresh_values "  # noqa: S608
+    "WHERE guard = %s AND entry IN (%s)"
+)
+_ENDED = "SELECT ended FROM {prefix}_refresh_duties WHERE guard = %s AND entry = %s"
+_LOOK = f"""
+SELECT {NOW}, d.id IS NOT NULL, d.owner, d.lease, d.failures, d.pause, d.failed, d.reason,
+  v.version, LENGTH(v.data), IF(v.stored > {NOW}, 0, v.fresh), IF(v.stored > {NOW}, 0, v.stale),
   v.kept, v.cost
-FROM (SELECT {{guard}} AS guard, {{entry}} AS entry) w
-LEFT JOIN {name}_duties d ON d.guard = w.guard AND d.entry = w.entry
-LEFT JOIN {name}_values v ON v.guard = w.guard AND v.entry = w.entry
+FROM (SELECT %s AS guard, %s AS entry) w
+LEFT JOIN {{prefix}}_refresh_duties d ON d.guard = w.guard AND d.entry = w.entry
+LEFT JOIN {{prefix}}_refresh_values v ON v.guard = w.guard AND v.entry = w.entry
 """  # noqa: S608
-        self._survey = f"SELECT guard, {_COUNTS} FROM {name}_tallies WHERE "  # noqa: S608
-        self._tally = f"INSERT INTO {name}_tallies (guard, {_COUNTS}, ends) VALUES "  # noqa: S608
-        self._begin = f"CALL {name}_begin_{REFRESH_VERSION}("
-        self._finish = f"CALL {name}_finish_{REFRESH_VERSION}("
-        self._abandon = f"CALL {name}_abandon_{REFRESH_VERSION}("
-        self._prolong = f"CALL {name}_prolong_{REFRESH_VERSION}("
-        self._invalidate = f"CALL {name}_invalidate_{REFRESH_VERSION}("
-        self._sweep = f"CALL {name}_sweep_{REFRESH_VERSION}("
+_SURVEY = f"SELECT guard, {_COUNTS} FROM {{prefix}}_refresh_tallies WHERE %s ORDER BY guard"  # noqa: S608
+_TALLY = (
+    f"INSERT INTO {{prefix}}_refresh_tallies (guard, {_COUNTS}, ends) VALUES "  # noqa: S608
+    f"(%s,%s,{NOW} + {micros(TALLY_KEPT_S)}) "
+    f"ON DUPLICATE KEY UPDATE {_ADDED}, ends = VALUES(ends)"
+)
 
-    def read(self, entry: Entry) -> str:
-        """Return the value of one entry. Locks nothing."""
-        return (
-            f"{self._read}{entry.guard.encode().hex()}' AND entry = X'{entry.key.encode().hex()}'"
-        )
 
-    def read_all(self, guard: str, keys: Iterable[str]) -> str:
-        """Return the values of several entries of one guard."""
-        known = ",".join(literal(key.encode()) for key in keys)
-        return f"{self._read_all}{literal(guard.encode())} AND entry IN ({known})"
+class GuardCalls(Statements):
+    """The verbs of refresh guards. Those about several entries have them in ascending order."""
 
-    def ended(self, entry: Entry) -> str:
-        """Return the number of refresh leases of an entry that have ended. Locks nothing."""
-        guard, key = literal(entry.guard.encode()), literal(entry.key.encode())
-        return f"{self._ended}{guard} AND entry = {key}"
+    family, version = "refresh_", REFRESH_VERSION
+    kinds: ClassVar[dict[str, codec.Pack]] = {
+        "data": literal,
+        "keys": lambda keys: ",".join(literal(key.encode()) for key in keys),
+        "counts": lambda counts: ",".join(map(str, counts)),
+        "sql": str,
+    }
 
-    def begin(self, wish: Wish) -> str:
-        """Take the refresh lease."""
-        return (
-            f"{self._begin}{_entry(wish.entry)},{literal(ident(wish.id))},"
-            f"{literal(wish.owner.encode())},{micros(wish.lease)},{wish.known})"
-        )
-
-    def finish(self, finish: Finish) -> str:
-        """Store the value of a refresh lease."""
-        times = (finish.ttl, finish.stale, finish.keep, finish.cost)
-        return (
-            f"{self._finish}{_entry(finish.entry)},{literal(ident(finish.id))},{finish.fence},"
-            f"{','.join(str(micros(one)) for one in times)},{literal(finish.data)})"
-        )
-
-    def abandon(self, abandon: Abandon) -> str:
-        """End a refresh lease without a value."""
-        bury = micros(abandon.lease + TOMB_S) if abandon.suspect else 0
-        return (
-            f"{self._abandon}{_entry(abandon.entry)},{literal(ident(abandon.id))},"
-            f"{micros(abandon.pause)},{micros(abandon.memory)},"
-            f"{literal(abandon.reason.encode())},{bury})"
-        )
-
-    def prolong(self, prolongs: Iterable[Prolong]) -> str:
-        """Renew refresh leases, in ascending order of their entries."""
-        packed = b"".join(
-            _packed(one.entry)
-            + ident(one.id)
-            + one.fence.to_bytes(8, "big")
-            + micros(one.lease).to_bytes(8, "big")
-            for one in prolongs
-        )
-        return f"{self._prolong}{literal(packed)})"
-
-    def invalidate(self, entries: Iterable[Entry]) -> str:
-        """Forget entries, in ascending order."""
-        return f"{self._invalidate}{literal(b''.join(map(_packed, entries)))})"
-
-    def sweep(self, rows: int, now_us: int = 0) -> str:
-        """Remove at most ``rows`` expired entries, as of ``now_us``; 0 means now."""
-        return f"{self._sweep}{rows},{now_us})"
-
-    def look(self, entry: Entry) -> str:
-        """Return the state of an entry."""
-        return self._look.format(
-            guard=literal(entry.guard.encode()), entry=literal(entry.key.encode())
-        )
+    #: Returns the value of an entry. Locks nothing.
+    read: Row[[Entry]] = Row("entry.guard:text entry.key:text", _READ)
+    read_all: Row[[str, Iterable[str]]] = Row("guard:text keys:keys", _READ_ALL)
+    #: Returns the number of refresh leases of an entry that have ended. Locks nothing.
+    ended: Row[[Entry]] = Row("entry.guard:text entry.key:text", _ENDED)
+    begin: Row[[Wish]] = Row(
+        "wish.entry.guard:text wish.entry.key:text wish.id:id wish.owner:text wish.lease:us "
+        "wish.known:n"
+    )
+    finish: Row[[Finish]] = Row(
+        "finish.entry.guard:text finish.entry.key:text finish.id:id finish.fence:n finish.ttl:us "
+        "finish.stale:us finish.keep:us finish.cost:us finish.data:data"
+    )
+    #: With a tombstone for this time in seconds.
+    abandon: Row[[Abandon, float]] = Row(
+        "abandon.entry.guard:text abandon.entry.key:text abandon.id:id abandon.pause:us "
+        "abandon.memory:us abandon.reason:text tombstone:us"
+    )
+    prolong: Row[[Iterable[Prolong]]] = Row(
+        "renewals*entry.guard:text,entry.key:text,id:id,fence:n8,lease:us"
+    )
+    invalidate: Row[[Iterable[Entry]]] = Row("entries*guard:text,key:text")
+    #: Removes at most ``rows`` expired entries, as of ``now_us``; 0 means now.
+    sweep: Row[[int, int]] = Row("rows:n now_us:n")
+    look: Row[[Entry]] = Row("entry.guard:text entry.key:text", _LOOK)
+    _survey: Row[[str]] = Row("which:sql", _SURVEY)
+    tally: Row[[str, GuardCounts]] = Row("guard:text tally:counts", _TALLY)
 
     def survey(self, prefix: str, exact: bool) -> str:
         """Return the guards with this prefix, or the guard with this name."""
-        return f"{self._survey}{of_names('guard', prefix, exact)} ORDER BY guard"
-
-    def tally(self, guard: str, tally: GuardCounts) -> str:
-        """Add to the counts of a guard."""
-        counts = ",".join(str(one) for one in tally)
-        return (
-            f"{self._tally}({literal(guard.encode())},{counts},{_NOW} + {micros(TALLY_KEPT_S)}) "
-            f"ON DUPLICATE KEY UPDATE {_ADDED}, ends = VALUES(ends)"
-        )
+        return self._survey(of_names("guard", prefix, exact))
 
 
 def ascending(entries: Sequence[Entry]) -> list[int]:
@@ -127,12 +88,3 @@ def ascending(entries: Sequence[Entry]) -> list[int]:
         range(len(entries)),
         key=lambda at: (entries[at].guard.encode(), entries[at].key.encode()),
     )
-
-
-def _entry(entry: Entry) -> str:
-    return f"{literal(entry.guard.encode())},{literal(entry.key.encode())}"
-
-
-def _packed(entry: Entry) -> bytes:
-    guard, key = entry.guard.encode(), entry.key.encode()
-    return len(guard).to_bytes(2, "big") + guard + len(key).to_bytes(2, "big") + key

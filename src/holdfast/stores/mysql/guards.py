@@ -27,6 +27,7 @@ from ...core.guard.model import (
     Wish,
 )
 from ...core.model import Gone, Held, Loss
+from ...core.policy import TOMB_S
 from ...errors import HoldfastError, StoreUnavailable
 from . import guard_replies as replies
 from .guard_calls import GuardCalls, ascending
@@ -112,7 +113,8 @@ class MysqlGuards:
     async def abandon(self, abandon: Abandon, within: float) -> bool:
         """End a refresh lease without a value; see the contract."""
         until = self._port.now() + within
-        ours = said(await self._port.call(self._calls.abandon(abandon), within))
+        tombstone = abandon.lease + TOMB_S if abandon.suspect else 0.0
+        ours = said(await self._port.call(self._calls.abandon(abandon, tombstone), within))
         await self._sweep(until)
         return bool(ours)
 
@@ -125,7 +127,7 @@ class MysqlGuards:
             return
         rows, self._since, self._swept = 2 * self._since + _SWEEP_MORE, 0, now
         with contextlib.suppress(HoldfastError):  # the next sweep can do it
-            await self._port.call(self._calls.sweep(rows), left)
+            await self._port.call(self._calls.sweep(rows, 0), left)
 
     async def prolong(
         self, prolongs: Sequence[Prolong], within: float

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from ...core.queue.model import JobRecord, JobState, QueueRecord
 from .replies import Rows, text
-from .statements import literal, of_names
+from .statements import NOW, literal, of_names
 
 #: The place of a job: its seq, its group, and whether it is a dead letter.
 Place = tuple[int, bytes, bool]
 _MICRO = 1e-6
-_NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
 _SURVEY = """
 SELECT q.name,
   (SELECT COALESCE(SUM(c.depth), 0) FROM {prefix}_counts c WHERE c.queue = q.id),
@@ -69,12 +68,12 @@ class QueueLooks:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._survey = _SURVEY.format(prefix=prefix, now=_NOW)
+        self._survey = _SURVEY.format(prefix=prefix, now=NOW)
         self._queue = f"(SELECT id FROM {prefix}_queues WHERE name = {{}})"  # noqa: S608
         self._due = (
             f"SELECT 1 FROM {prefix}_queues q JOIN {prefix}_tracks t FORCE INDEX (by_moment) "  # noqa: S608
             f"ON t.queue = q.id WHERE q.name = {{}} AND t.stands IN (0, 1, 2) "
-            f"AND t.moment <= {_NOW} LIMIT 1"
+            f"AND t.moment <= {NOW} LIMIT 1"
         )
 
     def due(self, queue: str) -> str:
@@ -125,7 +124,7 @@ class QueueLooks:
             sources = [_LOANS if state is JobState.TAKEN else _JOBS]
         values = {
             "prefix": self._prefix,
-            "now": _NOW,
+            "now": NOW,
             "queue": self._queue.format(literal(queue.encode())),
         }
         parts = [

@@ -1,41 +1,44 @@
-"""Verbs of locks as statements of SQL: each is one ``CALL``, and so one round trip.
+"""Verbs as statements of SQL: each is one ``CALL``, and so one round trip.
 
-The statements are constants. Their values are whole numbers, and hexadecimal literals for
-everything else: such a literal has no quotes to escape, and no charset. Neither driver prepares
-statements at the server, and their escaping of quotes depends on settings of the session.
+The tables of the three products have a row for each verb; see `holdfast.runtime.codec`. A statement
+is constant but for its values: whole numbers, and hexadecimal literals for everything else. Such a
+literal has no quotes to escape, and no charset. Neither driver prepares statements at the server,
+and their escaping of quotes depends on settings of the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, ParamSpec
 
 from ...core.model import Claim, Keep, Kind, Leave
-from ...core.policy import TOMB_S
+from ...core.policy import PATIENCE_S, TOMB_S
 from ...errors import NotHeld
+from ...runtime import codec
 from .schema import VERSION
 
+P = ParamSpec("P")
 KINDS = tuple(Kind)
-_NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 _ID_BYTES = 16
 #: Seconds after which an unused name is forgotten. If the server's clock is set back by at most
 #: this, fences still rise.
 IDLE_S = 3600.0
 #: Maximum number of names that one sweep looks at.
 SWEEP_ROWS = 256
-_NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
+NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
 #: Reads the claims that have not expired. It is one statement, so all rows are as of one moment.
-_LOOK = """
+_LOOK = f"""
 SELECT l.name, l.kind, l.capacity, 1 AS held, l.last AS ticket, l.weight, l.owner, l.meta,
-  {now} - GREATEST(0, l.since), l.expires - {now}, l.leaving
-FROM {prefix}_lines l
-WHERE {{which}} AND l.lone IS NOT NULL AND l.expires > {now}
+  {NOW} - GREATEST(0, l.since), l.expires - {NOW}, l.leaving
+FROM {{prefix}}_lines l
+WHERE %s AND l.lone IS NOT NULL AND l.expires > {NOW}
 UNION ALL
 SELECT l.name, l.kind, l.capacity, c.held, c.ticket, c.weight, c.owner, c.meta,
-  {now} - GREATEST(0, c.since), c.expires - {now}, c.leaving
-FROM {prefix}_lines l JOIN {prefix}_claims c ON c.name = l.name AND c.ticket >= l.low
-WHERE {{which}} AND l.claims > 0 AND c.expires > {now}
+  {NOW} - GREATEST(0, c.since), c.expires - {NOW}, c.leaving
+FROM {{prefix}}_lines l JOIN {{prefix}}_claims c ON c.name = l.name AND c.ticket >= l.low
+WHERE %s AND l.claims > 0 AND c.expires > {NOW}
 ORDER BY name, ticket
-"""
+"""  # noqa: S608
 
 
 def micros(seconds: float) -> int:
@@ -59,85 +62,6 @@ def literal(value: bytes) -> str:
     return f"X'{value.hex()}'"
 
 
-class Statements:
-    """Makes the statements, for tables and procedures with this prefix."""
-
-    def __init__(self, prefix: str, patience: float) -> None:
-        self._patience = micros(patience)
-        # A prefix is letters, digits and _ (config.py).
-        self._peek = f"SELECT held FROM {prefix}_claims WHERE name = "  # noqa: S608
-        self._look = _LOOK.format(prefix=prefix, now=_NOW)
-        self._join = f"CALL {prefix}_join_{VERSION}("
-        self._stand = f"CALL {prefix}_stand_{VERSION}("
-        self._leave = f"CALL {prefix}_leave_{VERSION}("
-        self._resize = f"CALL {prefix}_resize_{VERSION}("
-        self.sweep = f"CALL {prefix}_sweep_{VERSION}({SWEEP_ROWS}, {micros(IDLE_S)})"
-        self._renew = f"CALL {prefix}_renew_{VERSION}("
-        self._join_free = f"CALL {prefix}_join_free_{VERSION}("
-        self._leave_all = f"CALL {prefix}_leave_all_{VERSION}("
-
-    def join(self, claim: Claim, wait: bool) -> str:
-        """Enter the line."""
-        spec = claim.spec
-        return (
-            f"{self._join}X'{spec.name.encode().hex()}',{literal(ident(claim.id))},"
-            f"{_NUMBER[spec.kind]},{spec.capacity},{spec.weight},{micros(spec.ttl)},"
-            f"X'{spec.owner.encode().hex()}',X'{spec.meta.encode().hex()}',"
-            f"{wait:d},{self._patience})"
-        )
-
-    def stand(self, keep: Keep) -> str:
-        """Renew one claim, held or waiting, or change it."""
-        spec = keep.claim.spec
-        new = literal(ident(keep.new_id)) if keep.new_id else "NULL"
-        return (
-            f"{self._stand}X'{spec.name.encode().hex()}',{literal(ident(keep.claim.id))},"
-            f"{micros(keep.ttl)},{self._patience},{keep.weight},{new},{literal(spec.owner.encode())})"
-        )
-
-    def leave(self, leave: Leave) -> str:
-        """Withdraw or release."""
-        bury = micros(leave.ttl + TOMB_S) if leave.suspect else 0
-        return (
-            f"{self._leave}X'{leave.name.encode().hex()}',{literal(ident(leave.id))},{leave.ticket},"
-            f"{micros(max(0.0, leave.after))},{bury})"
-        )
-
-    def break_(self, name: str, ticket: int) -> str:
-        """End a claim by its ticket."""
-        return f"{self._leave}X'{name.encode().hex()}',NULL,{ticket},0,{micros(TOMB_S)})"
-
-    def resize(self, name: str, capacity: int) -> str:
-        """Change the capacity of a line."""
-        kind = _NUMBER[Kind.SEMAPHORE]
-        return f"{self._resize}{literal(name.encode())},{kind},{capacity})"
-
-    def renew(self, keeps: Iterable[Keep]) -> str:
-        """Renew claims that are held, in the order of their names."""
-        packed = b"".join(
-            _head(keep.claim.spec.name, keep.claim.id) + micros(keep.ttl).to_bytes(8, "big")
-            for keep in keeps
-        )
-        return f"{self._renew}{literal(packed)})"
-
-    def leave_all(self, leaves: Iterable[Leave]) -> str:
-        """Release claims that are alone in their lines, in the order of their names."""
-        packed = b"".join(_head(leave.name, leave.id) for leave in leaves)
-        return f"{self._leave_all}{literal(packed)})"
-
-    def join_free(self, claims: Iterable[Claim]) -> str:
-        """Enter several lines if all are empty, in the order of their names."""
-        return f"{self._join_free}{literal(b''.join(map(_entering, claims)))})"
-
-    def peek(self, name: str, ticket: int) -> str:
-        """Is the claim with this ticket held? No row: the claim no longer exists. Locks nothing."""
-        return f"{self._peek}{literal(name.encode())} AND ticket = {ticket}"
-
-    def inspect(self, prefix: str, exact: bool) -> str:
-        """Return the claims of one name, or of all names with a prefix, that have not expired."""
-        return self._look.replace("{which}", of_names("l.name", prefix, exact))
-
-
 def of_names(column: str, prefix: str, exact: bool) -> str:
     """Return a condition: the column is this name, or begins with this prefix."""
     name = prefix.encode()
@@ -155,21 +79,116 @@ def by_name(names: Sequence[str]) -> list[int]:
     return sorted(range(len(names)), key=lambda at: names[at].encode())
 
 
-def _head(name: str, claim_id: str) -> bytes:
-    known = name.encode()
-    return len(known).to_bytes(2, "big") + known + ident(claim_id)
+def sized(value: bytes) -> bytes:
+    """Return bytes with their length before them."""
+    return len(value).to_bytes(2, "big") + value
 
 
-def _entering(claim: Claim) -> bytes:
-    spec = claim.spec
-    owner, meta = spec.owner.encode(), spec.meta.encode()
-    numbers = (
-        (_NUMBER[spec.kind], 1),
-        (spec.capacity, 4),
-        (spec.weight, 4),
-        (micros(spec.ttl), 8),
-        (len(owner), 2),
-        (len(meta), 2),
+#: The function that packs a value, by its kind.
+_PACKS: dict[str, codec.Pack] = {
+    "text": lambda text: f"X'{text.encode().hex()}'",
+    "id": lambda claim_id: f"X'{ident(claim_id).hex()}'",
+    "id?": lambda claim_id: literal(ident(claim_id)) if claim_id else "NULL",
+    "kind": {kind: number for number, kind in enumerate(KINDS)}.__getitem__,
+    "n": int,
+    "us": micros,
+    "later": lambda seconds: micros(max(0.0, seconds)),
+}
+#: The same for fields of the items in a batch, which is one literal.
+ITEM: dict[str, codec.Pack] = {
+    "text": lambda text: len(raw := text.encode()).to_bytes(2, "big") + raw,
+    "size": lambda text: len(text.encode()).to_bytes(2, "big"),
+    "bare": str.encode,
+    "id": ident,
+    "kind": lambda kind: KINDS.index(kind).to_bytes(1, "big"),
+    "n1": lambda number: number.to_bytes(1, "big"),
+    "n4": lambda number: number.to_bytes(4, "big"),
+    "n8": lambda number: number.to_bytes(8, "big"),
+    "us": lambda seconds: micros(seconds).to_bytes(8, "big"),
+}
+
+
+class Statements:
+    """A table of verbs for one prefix: each `Row` of a subclass makes statements."""
+
+    #: The second prefix of the procedures' names, and their version.
+    family, version = "", VERSION
+    #: Kinds that only this table has.
+    kinds: ClassVar[dict[str, codec.Pack]] = {}
+
+    def __init__(self, prefix: str, patience: float = PATIENCE_S) -> None:
+        #: Letters, digits and _ (config.py).
+        self.prefix = prefix
+        self.constants = {
+            "patience": micros(patience),
+            "semaphore": KINDS.index(Kind.SEMAPHORE),
+            "tombstone": micros(TOMB_S),
+            "none": "NULL",
+            "zero": 0,
+        }
+
+    def pack(self, kind: str) -> codec.Pack:
+        """Return the function for this kind; ``*path:kind,…`` packs fields of all items."""
+        if not kind.startswith("*"):
+            return self.kinds.get(kind) or _PACKS[kind]
+        item = codec.packed(kind[1:].replace(",", " "), ITEM)
+        return lambda items: literal(b"".join(map(item, items)))
+
+
+class Row(codec.Row[P, str]):
+    """A verb in a table. ``sql``: its statement; ``name``: the verb whose procedure it calls."""
+
+    def __init__(self, fields: str, sql: str = "", *, name: str = "") -> None:
+        super().__init__(fields)
+        self._sql, self._calls = sql, name
+
+    def made(self, table: Statements, fields: list[codec.Field]) -> Callable[P, str]:
+        """See the base class."""
+        name = f"{table.family}{self._calls or self.name}_{table.version}"
+        marks = ",".join("%s" for _ in fields)
+        sql = (self._sql or f"CALL {{prefix}}_{name}({marks})").replace("{prefix}", table.prefix)
+        return codec.encoder(fields, table.pack, table.constants, sql.__mod__)
+
+
+class LockCalls(Statements):
+    """The verbs of locks. Those about several names have the names in the server's order."""
+
+    join: Row[[Claim, bool]] = Row(
+        "claim.spec.name:text claim.id:id claim.spec.kind:kind claim.spec.capacity:n "
+        "claim.spec.weight:n claim.spec.ttl:us claim.spec.owner:text claim.spec.meta:text wait:n "
+        "$patience"
     )
-    packed = b"".join(number.to_bytes(size, "big") for number, size in numbers)
-    return _head(spec.name, claim.id) + packed + owner + meta
+    #: Renews one claim, held or waiting, or changes it.
+    stand: Row[[Keep]] = Row(
+        "keep.claim.spec.name:text keep.claim.id:id keep.ttl:us $patience keep.weight:n "
+        "keep.new_id:id? keep.claim.spec.owner:text"
+    )
+    #: With a tombstone for this time in seconds.
+    _leave: Row[[Leave, float]] = Row(
+        "leave.name:text leave.id:id leave.ticket:n leave.after:later tombstone:us", name="leave"
+    )
+    #: Ends a claim by its ticket.
+    break_: Row[[str, int]] = Row("name:text $none ticket:n $zero $tombstone", name="leave")
+    resize: Row[[str, int]] = Row("name:text $semaphore capacity:n")
+    sweep: Row[[int, float]] = Row("rows:n idle:us", f"CALL {{prefix}}_sweep_{VERSION}(%s, %s)")
+    #: Renews claims that are held.
+    renew: Row[[Iterable[Keep]]] = Row("keeps*claim.spec.name:text,claim.id:id,ttl:us")
+    #: Releases claims that are alone in their lines.
+    leave_all: Row[[Iterable[Leave]]] = Row("leaves*name:text,id:id")
+    join_free: Row[[Iterable[Claim]]] = Row(
+        "claims*spec.name:text,id:id,spec.kind:kind,spec.capacity:n4,spec.weight:n4,spec.ttl:us,"
+        "spec.owner:size,spec.meta:size,spec.owner:bare,spec.meta:bare"
+    )
+    #: Is the claim with this ticket held? No row: the claim no longer exists. Locks nothing.
+    peek: Row[[str, int]] = Row(
+        "name:text ticket:n", "SELECT held FROM {prefix}_claims WHERE name = %s AND ticket = %s"
+    )
+
+    def leave(self, leave: Leave) -> str:
+        """Withdraw or release."""
+        return self._leave(leave, leave.ttl + TOMB_S if leave.suspect else 0.0)
+
+    def inspect(self, prefix: str, exact: bool) -> str:
+        """Return the claims of one name, or of all names with a prefix, that have not expired."""
+        which = of_names("l.name", prefix, exact)
+        return _LOOK.replace("{prefix}", self.prefix) % (which, which)

@@ -30,7 +30,7 @@ from . import replies
 from .guards import MysqlGuards
 from .queues import MysqlQueues
 from .replies import Rows
-from .statements import SWEEP_ROWS, Statements, by_name
+from .statements import IDLE_S, SWEEP_ROWS, LockCalls, by_name
 
 #: What this store can do.
 CAPABILITIES = Capabilities(store="mysql", wakes_waiters=False, queues=True, guards=True)
@@ -90,7 +90,7 @@ class MysqlStore:
 
     def __init__(self, port: Port, prefix: str) -> None:
         self._port = port
-        self._statements = Statements(prefix, self.patience)
+        self._statements = LockCalls(prefix, self.patience)
         self.label = port.label
         self.queues = MysqlQueues(port, prefix)
         self.guards = MysqlGuards(port, prefix)
@@ -168,7 +168,8 @@ class MysqlStore:
         rows = await self._port.call(sql, within)
         if ticket and ticket % (SWEEP_OFTEN if self._burst else SWEEP_EVERY) == 0:
             with contextlib.suppress(HoldfastError):  # the next sweep can do it
-                swept = await self._port.call(self._statements.sweep, until - self._port.now())
+                sql = self._statements.sweep(SWEEP_ROWS, IDLE_S)
+                swept = await self._port.call(sql, until - self._port.now())
                 self._burst = int(replies.said(swept)) > SWEEP_ROWS // 2
         return bool(replies.said(rows))
 

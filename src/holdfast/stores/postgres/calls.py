@@ -1,16 +1,25 @@
-"""Verbs of locks as calls: each calls one function of the schema, with its values as bytes."""
+"""Verbs as calls: each calls one function of the schema, with its values as bytes.
+
+The tables of the three products have a row for each verb; see `holdfast.runtime.codec`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from binascii import hexlify
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import ClassVar, NamedTuple, ParamSpec
 
 from ...core.model import Claim, Keep, Leave
+from ...core.policy import PATIENCE_S
 from ...errors import ConfigError
+from ...runtime import codec
 from .config import Settings
 from .ddl import VERSION, quoted
 
 Value = bytes | None
+P = ParamSpec("P")
 TEXT, BINARY = 0, 1
 #: Maximum number of claims in one call. More would make its transaction long.
 BATCH_MAX = 100
@@ -18,7 +27,7 @@ BATCH_MAX = 100
 
 _URGENT = frozenset(
     {
-        "keep", "leave", "leave_all", "look", "reclaim",
+        "keep", "leave", "break_", "leave_all", "look", "reclaim",
         "queue_extend", "queue_settle", "queue_give_back",
         "refresh_prolong", "refresh_abandon", "refresh_finish",
     }
@@ -75,217 +84,31 @@ def guard_window(settings: Settings) -> bytes:
     return microseconds(-settings.window if settings.guard == "strict" else settings.window)
 
 
-def verb(
-    name: str,
-    call: str,
-    kinds: str,
-    *,
-    what: str = "",
-    end: str = "",
-    answer: int = TEXT,
-    bounded: bool = True,
-) -> Verb:
-    """A verb that calls this function. ``kinds``: per value, b for raw bytes or t for text."""
-    kinds += "t" if bounded else ""
-    marks = ", ".join(f"${at}" for at in range(1, len(kinds) + 1))
-    formats = tuple(BINARY if kind == "b" else TEXT for kind in kinds)
-    sql = f"SELECT {what}{call}({marks}){end}"
-    usual = AS_THE_SESSION if bounded else ()
-    return Verb(f"holdfast_{name}".encode(), sql.encode(), formats, answer, name in _URGENT, usual)
-
-
 def microseconds(seconds: float) -> bytes:
     """A number of seconds as a value."""
     return b"%d" % round(seconds * 1_000_000)
 
 
-def yes(true: bool) -> bytes:
-    """A boolean as a value."""
-    return b"t" if true else b"f"
-
-
-def array(values: Sequence[bytes]) -> bytes:
+def array(values: Iterable[bytes]) -> bytes:
     """Several values as one array; they contain no blanks, and no signs that need quotes."""
     return b"{" + b",".join(values) + b"}"
 
 
-def blobs(values: Sequence[bytes]) -> bytes:
+def blobs(values: Iterable[bytes]) -> bytes:
     """Several values of any bytes as one array."""
-    return array([b'"\\\\x' + one.hex().encode() + b'"' for one in values])
+    return array(map(b'"\\\\x%b"'.__mod__, map(hexlify, values)))
 
 
-def _secret(leave: Leave) -> bytes:
-    if not leave.id:  # the function would take that for a break
+def _secret(claim_id: str) -> bytes:
+    if not claim_id:  # the function would take that for a break
         raise ConfigError("a claim's id is never empty")
-    return leave.id.encode()
+    return claim_id.encode()
 
 
-class Calls:
-    """Makes the calls for one schema."""
-
-    def __init__(self, settings: Settings, patience: float) -> None:
-        self._schema = quoted(settings.schema)
-        self._relaxed = yes(settings.relaxed)
-        self._window = guard_window(settings)
-        self._patience = microseconds(patience)
-        # b: raw bytes; t: text
-        self._join = self._verb("join", "btttttttbbtt")
-        self._join_free = self._verb("join_free", "t" * 10)
-        self._keep = self._verb("keep", "tttt")
-        self._stand = self._verb("stand", "btttttt" + "btt")
-        self._leave = self._verb("leave", "bttttttt")
-        #: The same, but not urgent: it withdraws a suspect claim.
-        self._undo = self._leave._replace(urgent=False)
-        self._leave_all = self._verb("leave_all", "tttttt")
-        self._resize = self._verb("resize", "bttt")
-        self._inspect = self._verb("inspect", "bb", "* FROM ", bounded=False)
-        self._look = self._verb("look", "tt")
-        self._reclaim = self._verb("reclaim", "btttttt" + "bbtt")
-
-    def _verb(self, name: str, kinds: str, what: str = "", *, bounded: bool = True) -> Verb:
-        call = f"{self._schema}.{name}_{VERSION}"
-        return verb(name, call, kinds, what=what, bounded=bounded)
-
-    def join(self, claim: Claim, wait: bool, address: str = "") -> Call:
-        """Enter the line; without ``wait``, only if the claim is granted immediately."""
-        spec = claim.spec
-        return Call(
-            self._join,
-            (
-                spec.name.encode(),
-                claim.id.encode(),
-                spec.kind.encode(),
-                b"%d" % spec.capacity,
-                b"%d" % spec.weight,
-                microseconds(spec.ttl),
-                self._patience if wait else b"-" + self._patience,
-                address.encode(),
-                spec.owner.encode(),
-                spec.meta.encode(),
-                self._window,
-                self._relaxed,
-            ),
-        )
-
-    def join_free(self, claims: Sequence[Claim]) -> Call:
-        """Enter several empty lines; names in ascending order."""
-        specs = [claim.spec for claim in claims]
-        return Call(
-            self._join_free,
-            (
-                blobs([one.name.encode() for one in specs]),
-                array([claim.id.encode() for claim in claims]),
-                array([one.kind.encode() for one in specs]),
-                array([b"%d" % one.capacity for one in specs]),
-                array([b"%d" % one.weight for one in specs]),
-                array([microseconds(one.ttl) for one in specs]),
-                blobs([one.owner.encode() for one in specs]),
-                blobs([one.meta.encode() for one in specs]),
-                self._window,
-                self._relaxed,
-            ),
-        )
-
-    def keep(self, keeps: Sequence[Keep]) -> Call:
-        """Renew held claims, and change nothing else."""
-        return Call(
-            self._keep,
-            (
-                blobs([keep.claim.spec.name.encode() for keep in keeps]),
-                array([keep.claim.id.encode() for keep in keeps]),
-                array([microseconds(keep.ttl) for keep in keeps]),
-                self._relaxed,
-            ),
-        )
-
-    def stand(self, keep: Keep, address: str = "") -> Call:
-        """Renew one claim, held or waiting, or change it."""
-        spec = keep.claim.spec
-        return Call(
-            self._stand,
-            (
-                spec.name.encode(),
-                keep.claim.id.encode(),
-                microseconds(keep.ttl),
-                self._patience,
-                address.encode(),
-                b"%d" % keep.weight,
-                keep.new_id.encode() or None,
-                spec.owner.encode(),
-                self._window,
-                self._relaxed,
-            ),
-        )
-
-    def leave(self, leave: Leave) -> Call:
-        """Withdraw or release."""
-        return Call(
-            self._undo if leave.suspect else self._leave,
-            (
-                leave.name.encode(),
-                _secret(leave),
-                b"%d" % leave.ticket,
-                microseconds(leave.after),
-                yes(leave.suspect),
-                microseconds(leave.ttl),
-                self._window,
-                self._relaxed,
-            ),
-        )
-
-    def break_(self, name: str, ticket: int) -> Call:
-        """End a claim by its ticket."""
-        which = (name.encode(), None, b"%d" % ticket)
-        terms = (b"0", yes(False), microseconds(30.0))  # the function doesn't use them without id
-        return Call(self._leave, (*which, *terms, self._window, self._relaxed))
-
-    def leave_all(self, leaves: Sequence[Leave]) -> Call:
-        """Withdraw or release many claims in one call, by their ids; names in ascending order."""
-        return Call(
-            self._leave_all,
-            (
-                blobs([one.name.encode() for one in leaves]),
-                array([_secret(one) for one in leaves]),
-                array([yes(one.suspect) for one in leaves]),
-                array([microseconds(one.ttl) for one in leaves]),
-                self._window,
-                self._relaxed,
-            ),
-        )
-
-    def resize(self, name: str, capacity: int) -> Call:
-        """Change the capacity of a line that isn't empty."""
-        values = (name.encode(), b"%d" % capacity, self._window, self._relaxed)
-        return Call(self._resize, values)
-
-    def inspect(self, prefix: str, exact: bool) -> Call:
-        """Return the claims of all names with this prefix, or of this one name."""
-        first = prefix.encode()
-        return Call(self._inspect, (first, first + b"\0" if exact else after(first)))
-
-    def look(self) -> Call:
-        """Return the generation of the server, and what is left of the grace period."""
-        return Call(self._look, (self._window, self._relaxed))
-
-    def reclaim(self, keep: Keep) -> Call:
-        """Restore a hold that the server forgot, for its whole ttl: its holder relies on that."""
-        spec = keep.claim.spec
-        return Call(
-            self._reclaim,
-            (
-                spec.name.encode(),
-                keep.claim.id.encode(),
-                b"%d" % keep.ticket,
-                spec.kind.encode(),
-                b"%d" % spec.capacity,
-                b"%d" % (keep.weight or spec.weight),
-                microseconds(keep.ttl),
-                spec.owner.encode(),
-                spec.meta.encode(),
-                self._window,
-                self._relaxed,
-            ),
-        )
+def span(prefix: str, exact: bool) -> tuple[bytes, bytes | None]:
+    """Return the range of the names with this prefix, or of this one name: first, and end."""
+    first = prefix.encode()
+    return first, first + b"\0" if exact else after(first)
 
 
 def after(prefix: bytes) -> bytes | None:
@@ -296,3 +119,144 @@ def after(prefix: bytes) -> bytes | None:
     """
     shorter = prefix.rstrip(b"\xff")
     return shorter[:-1] + bytes((shorter[-1] + 1,)) if shorter else None
+
+
+#: Kinds that are sent as raw bytes.
+_RAW = frozenset({"b", "b?", "bytes"})
+#: The function that packs a value, by its kind.
+KINDS: dict[str, codec.Pack] = {
+    "b": str.encode,
+    "b?": lambda text: None if text is None else text.encode(),
+    "bytes": lambda value: value,
+    "t": str.encode,
+    "t?": lambda text: None if text is None else text.encode(),
+    "id?": lambda text: text.encode() or None,
+    "secret": _secret,
+    "n": b"%d".__mod__,
+    "us": microseconds,
+    "yes": (b"f", b"t").__getitem__,
+}
+
+
+class Calls:
+    """A table of verbs for one schema: each `Row` of a subclass makes calls."""
+
+    #: The prefix of the functions' names, their version, and the format of their replies.
+    family, version, answer = "", VERSION, TEXT
+    #: Kinds that only this table has.
+    kinds: ClassVar[dict[str, codec.Pack]] = {}
+
+    def __init__(self, settings: Settings, patience: float = PATIENCE_S) -> None:
+        self.schema = quoted(settings.schema)
+        most = microseconds(patience)
+        self.constants = {
+            "window": guard_window(settings),
+            "relaxed": KINDS["yes"](settings.relaxed),
+            "patience": most,
+            # Of a break
+            "none": None,
+            "zero": b"0",
+            "no": KINDS["yes"](False),
+            "ttl": microseconds(30.0),
+        }
+        self._kinds = KINDS | self.kinds | {"patience": (b"-" + most, most).__getitem__}
+
+    def pack(self, kind: str) -> codec.Pack:
+        """Return the function for this kind; ``*path:kind`` packs a field of all items as an array.
+
+        Without a path, it packs the items themselves.
+        """
+        if not kind.startswith("*"):
+            return self._kinds[kind]
+        path, _, kind = kind[1:].partition(":")
+        pack, join = self._kinds[kind], blobs if kind in _RAW else array
+        if not path:
+            return lambda items: join(map(pack, items))
+        read = attrgetter(path)
+        return lambda items: join(map(pack, map(read, items)))
+
+
+class Row(codec.Row[P, Call]):
+    """A verb in a table. ``sql``: its statement; ``name``: the verb whose function it calls."""
+
+    def __init__(
+        self, fields: str, sql: str = "SELECT {call}", *, bounded: bool = True, name: str = ""
+    ) -> None:
+        super().__init__(fields)
+        self._sql, self._usual, self._calls = sql, AS_THE_SESSION if bounded else (), name
+
+    def made(self, table: Calls, fields: list[codec.Field]) -> Callable[P, Call]:
+        """See the base class."""
+        name = f"{table.family}{self._calls or self.name}"
+        formats = [BINARY if kind in _RAW else TEXT for _, kind in fields]
+        formats += [TEXT for _ in self._usual]
+        marks = ", ".join(f"${at}" for at, _ in enumerate(formats, 1))
+        sql = self._sql.format(
+            call=f"{table.schema}.{name}_{table.version}({marks})",
+            schema=table.schema,
+            version=table.version,
+            marks=marks,
+        )
+        verb = Verb(
+            f"holdfast_{name}".encode(),
+            sql.encode(),
+            tuple(formats),
+            table.answer,
+            f"{table.family}{self.name}" in _URGENT,
+            self._usual,
+        )
+        return codec.encoder(fields, table.pack, table.constants, partial(Call, verb))
+
+
+class LockCalls(Calls):
+    """The verbs of locks. Those about several names have the names in ascending order."""
+
+    join: Row[[Claim, bool, str]] = Row(
+        "claim.spec.name:b claim.id:t claim.spec.kind:t claim.spec.capacity:n claim.spec.weight:n "
+        "claim.spec.ttl:us wait:patience address:t claim.spec.owner:b claim.spec.meta:b "
+        "$window $relaxed"
+    )
+    join_free: Row[[Sequence[Claim]]] = Row(
+        "claims*spec.name:b claims*id:t claims*spec.kind:t claims*spec.capacity:n "
+        "claims*spec.weight:n claims*spec.ttl:us claims*spec.owner:b claims*spec.meta:b "
+        "$window $relaxed"
+    )
+    #: Renews claims that are held, and changes nothing else.
+    keep: Row[[Sequence[Keep]]] = Row(
+        "keeps*claim.spec.name:b keeps*claim.id:t keeps*ttl:us $relaxed"
+    )
+    #: Renews one claim, held or waiting, or changes it.
+    stand: Row[[Keep, str]] = Row(
+        "keep.claim.spec.name:b keep.claim.id:t keep.ttl:us $patience address:t keep.weight:n "
+        "keep.new_id:id? keep.claim.spec.owner:b $window $relaxed"
+    )
+    leave: Row[[Leave]] = Row(
+        "leave.name:b leave.id:secret leave.ticket:n leave.after:us leave.suspect:yes leave.ttl:us "
+        "$window $relaxed"
+    )
+    #: The same, but not urgent: it withdraws a suspect claim.
+    undo: Row[[Leave]] = Row(
+        "leave.name:b leave.id:secret leave.ticket:n leave.after:us leave.suspect:yes leave.ttl:us "
+        "$window $relaxed",
+        name="leave",
+    )
+    #: Ends a claim by its ticket; the function uses no other argument then.
+    break_: Row[[str, int]] = Row(
+        "name:b $none ticket:n $zero $no $ttl $window $relaxed", name="leave"
+    )
+    leave_all: Row[[Sequence[Leave]]] = Row(
+        "leaves*name:b leaves*id:secret leaves*suspect:yes leaves*ttl:us $window $relaxed"
+    )
+    resize: Row[[str, int]] = Row("name:b capacity:n $window $relaxed")
+    #: Returns the claims of a range of names, see `span`.
+    inspect: Row[[bytes, bytes | None]] = Row(
+        "first:bytes end:bytes", "SELECT * FROM {call}", bounded=False
+    )
+    #: Returns the generation of the server, and what is left of the grace period.
+    look: Row[[]] = Row("$window $relaxed")
+    #: Restores a hold that the server forgot, for its whole ttl: its holder relies on that.
+    reclaim: Row[[Keep, int]] = Row(
+        "keep.claim.spec.name:b keep.claim.id:t keep.ticket:n keep.claim.spec.kind:t "
+        "keep.claim.spec.capacity:n weight:n keep.ttl:us keep.claim.spec.owner:b "
+        "keep.claim.spec.meta:b $window $relaxed"
+    )

@@ -27,8 +27,10 @@ from ...core.guard.model import (
     Wish,
 )
 from ...core.model import Gone, Held
+from ...core.policy import TOMB_S
 from ...errors import HoldfastError, StoreUnavailable
 from . import guard_replies as replies
+from .calls import span
 from .config import Settings
 from .guard_calls import GuardCalls
 from .replies import words
@@ -105,7 +107,8 @@ class PostgresGuards:
     async def abandon(self, abandon: Abandon, within: float) -> bool:
         """See the contract."""
         until = self._port.now() + within
-        rows = await self._port.ask(self._calls.abandon(abandon), within)
+        tombstone = abandon.lease + TOMB_S if abandon.suspect else 0.0
+        rows = await self._port.ask(self._calls.abandon(abandon, tombstone), within)
         await self._tidy(until)
         return replies.yes(rows, self._label)
 
@@ -161,7 +164,8 @@ class PostgresGuards:
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
         """See the contract."""
-        return replies.surveyed(await self._port.ask(self._calls.survey(prefix, exact), within))
+        call = self._calls.survey(*span(prefix, exact))
+        return replies.surveyed(await self._port.ask(call, within))
 
     async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
         """See the contract."""

@@ -29,8 +29,9 @@ from ...core.queue.model import (
 )
 from ...errors import StoreUnavailable
 from . import queue_replies as replies
+from .calls import span
 from .config import Settings
-from .queue_calls import Marks, QueueCalls
+from .queue_calls import ALL, Marks, QueueCalls
 
 if TYPE_CHECKING:
     from .store import Port
@@ -130,7 +131,7 @@ class PostgresQueues:
             self._asleep.discard(take.id)
             self._stale.append(take.id)
         stale = self._no_more()
-        call = self._calls.take(take, address, place.turn, marks, stale)
+        call = self._calls.take(take, address, place.turn, *marks, stale)
         rows = await self._port.ask(call, within)
         taken, marks = replies.taken(rows, self._label)
         place.found(taken, marks)
@@ -198,7 +199,8 @@ class PostgresQueues:
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
         """See the contract."""
-        return replies.surveyed(await self._port.ask(self._calls.survey(prefix, exact), within))
+        call = self._calls.survey(*span(prefix, exact))
+        return replies.surveyed(await self._port.ask(call, within))
 
     async def jobs(
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
@@ -209,7 +211,8 @@ class PostgresQueues:
 
     async def letters(self, queue: str, within: float) -> list[str]:
         """Return the ids of all dead letters; see the contract."""
-        return replies.ids(await self._port.ask(self._calls.letters(queue), within))
+        call = self._calls.letters(queue, JobState.DEAD, None, ALL)
+        return replies.ids(await self._port.ask(call, within))
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """See the contract."""

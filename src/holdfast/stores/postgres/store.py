@@ -29,7 +29,7 @@ from ...core.model import (
 from ...core.policy import PATIENCE_S
 from ...errors import HoldfastError, StoreUnavailable
 from . import replies
-from .calls import BATCH_MAX, Call, Calls
+from .calls import BATCH_MAX, Call, LockCalls, span
 from .config import Settings
 from .guards import PostgresGuards
 from .queues import PostgresQueues
@@ -99,7 +99,7 @@ class PostgresStore:
         self._port = port
         #: Without push once a pooler was found through which no waiter can be woken.
         self.capabilities: Capabilities = CAPABILITIES
-        self._calls = Calls(settings, self.patience)
+        self._calls = LockCalls(settings, self.patience)
         self.queues = PostgresQueues(port, settings)
         self.guards = PostgresGuards(port, settings)
         self.label = settings.label
@@ -115,7 +115,7 @@ class PostgresStore:
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Enter the line, atomically; see the contract."""
         if not wait:
-            rows = await self._port.ask(self._calls.join(claim, False), within)
+            rows = await self._port.ask(self._calls.join(claim, False, ""), within)
             return replies.joined(rows, self.label)
         address = self._port.seat(claim.id)
         rows = await self._port.ask(self._calls.join(claim, True, address), within)
@@ -178,11 +178,13 @@ class PostgresStore:
     async def _alone(self, keep: Keep, within: float) -> Standing | Exception:
         """Renew one claim that was not renewed with the others; restore it if it was forgotten."""
         try:
-            rows = await self._port.ask(self._calls.stand(keep), within)
+            rows = await self._port.ask(self._calls.stand(keep, ""), within)
             answer = replies.standing(rows, self.label)
             if isinstance(answer, Held) or not self._may_be_back(keep, answer):
                 return answer
-            rows = await self._port.ask(self._calls.reclaim(keep), within)
+            rows = await self._port.ask(
+                self._calls.reclaim(keep, keep.weight or keep.claim.spec.weight), within
+            )
             again = replies.standing(rows, self.label)
         except HoldfastError as wrong:
             return wrong
@@ -204,7 +206,8 @@ class PostgresStore:
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and wake the waiters that now fit; see the contract."""
-        rows = await self._port.ask(self._calls.leave(leave), within)
+        call = self._calls.undo if leave.suspect else self._calls.leave
+        rows = await self._port.ask(call(leave), within)
         return replies.left(rows, 1, self.label)[0]
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
@@ -238,7 +241,8 @@ class PostgresStore:
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
         """Return the lines as of one moment; see the contract."""
-        return replies.looked_at(await self._port.ask(self._calls.inspect(prefix, exact), within))
+        call = self._calls.inspect(*span(prefix, exact))
+        return replies.looked_at(await self._port.ask(call, within))
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
         """Change a capacity; see the contract."""
