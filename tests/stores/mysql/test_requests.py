@@ -20,7 +20,7 @@ def _locks(calls: LockCalls) -> list[tuple[str, str]]:
         ("stand", calls.stand(r.KEEPS[0])),
         ("stand", calls.stand(r.KEEPS[1])),
         ("_leave", calls.leave(r.LEAVES[0])),
-        ("_leave", calls.leave(r.LEAVES[0]._replace(id="", after=-1.0))),
+        ("break_", calls.break_("ä", 7)),
         ("_leave", calls.leave(r.LEAVES[1])),
         ("resize", calls.resize("ä", 3)),
         ("sweep", calls.sweep(SWEEP_ROWS, IDLE_S)),

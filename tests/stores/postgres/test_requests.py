@@ -32,7 +32,7 @@ def _locks(calls: LockCalls) -> list[tuple[str, Call]]:
         ("stand", calls.stand(r.KEEPS[0], "address")),
         ("stand", calls.stand(r.KEEPS[1], "")),
         ("leave", calls.leave(r.LEAVES[0])),
-        ("leave", calls.leave(r.LEAVES[0]._replace(id=""))),
+        ("break_", calls.break_("ä", 7)),
         ("undo", calls.undo(r.LEAVES[1])),
         ("leave_all", calls.leave_all(r.LEAVES)),
         ("resize", calls.resize("ä", 3)),
