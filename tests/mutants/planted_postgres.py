@@ -87,14 +87,12 @@ POSTGRES = [
     ),
     bug(
         "what says that nothing was lost outlives a crash",
-        f"{TESTS}/test_guard.py::test_after_a_crash_of_a_relaxed_server_holders_come_back_and_nobody"
-        "_else_is_let_in",
+        f"{TESTS}/test_guard.py::test_after_a_crash_of_a_relaxed_server_only_old_holders_come_back",
         _instead(("CREATE UNLOGGED TABLE", "CREATE TABLE")),
     ),
     bug(
         "who is put back gets less than it believes in",
-        f"{TESTS}/test_guard.py::test_after_a_crash_of_a_relaxed_server_holders_come_back_and_nobody"
-        "_else_is_let_in",
+        f"{TESTS}/test_guard.py::test_after_a_crash_of_a_relaxed_server_only_old_holders_come_back",
         (
             "holdfast.stores.postgres.store",
             "self._calls.reclaim(keep, ",
