@@ -73,12 +73,12 @@ ACROSS = [
     ),
     bug(
         "what a command has adopted is shown as renewed by nobody",
-        f"{TEST}those_who_look_are_told_that_nobody_renews_it",
+        f"{TEST}ls_show_doctor_and_break_report_a_detached_hold_without_renewal",
         ("holdfast.core.adopt", "spec=claim.spec._replace(owner=ctx.owner)", "spec=claim.spec"),
     ),
     bug(
         "what a program has detached is shown as renewed",
-        f"{TEST}those_who_look_are_told_that_nobody_renews_it",
+        f"{TEST}ls_show_doctor_and_break_report_a_detached_hold_without_renewal",
         ("holdfast.core.across", "_replace(owner=marked(owner))", "_replace(owner=owner)"),
         commands=True,
     ),
@@ -99,7 +99,7 @@ ACROSS = [
     ),
     bug(
         "of several holds one keeps the short ttl that it was asked for with",
-        f"{SEVERAL}all_are_taken_looked_at_renewed_and_given_back",
+        f"{SEVERAL}all_names_are_acquired_checked_renewed_and_released",
         (
             TAKE,
             "        for passed in detached:\n            ending.look()",
@@ -118,7 +118,7 @@ ACROSS = [
     ),
     bug(
         "of several holds one is not given back",
-        f"{SEVERAL}all_are_taken_looked_at_renewed_and_given_back",
+        f"{SEVERAL}all_names_are_acquired_checked_renewed_and_released",
         (
             HELD,
             "        for one in passed:  #",
@@ -127,7 +127,7 @@ ACROSS = [
     ),
     bug(
         "a hold that is over hides the others",
-        f"{SEVERAL}one_that_is_over_hides_none_of_the_others[web-renew]",
+        f"{SEVERAL}a_lost_hold_hides_none_of_the_others[web-renew]",
         (
             HELD,
             "                    say(str(over))\n",
@@ -136,7 +136,7 @@ ACROSS = [
     ),
     bug(
         "a hold that is over is forgotten when the next one is held",
-        f"{SEVERAL}one_that_is_over_hides_none_of_the_others[web-check]",
+        f"{SEVERAL}a_lost_hold_hides_none_of_the_others[web-check]",
         (
             HELD,
             "                said.append(act(client, options, one))\n",
@@ -145,18 +145,18 @@ ACROSS = [
     ),
     bug(
         "of several holds those behind the first are not renewed if stdout is full",
-        f"{SEVERAL}all_are_renewed_where_that_cannot_be_told",
+        f"{SEVERAL}all_names_are_renewed_when_the_output_cannot_be_written",
         (HELD, "said.append(act(client", "print(end='', flush=True, *act(client"),
         commands=True,
     ),
     bug(
         "what a signal stops midway while the tokens are handed out stays held",
-        f"{ENDED}the_exit_status_says_what_is_held_after_a_signal[holdfast.core.across:detach]",
+        f"{ENDED}the_exit_status_is_true_after_a_signal_at_any_point[holdfast.core.across:detach]",
         (TAKE, "    ending.note()\n", ""),
     ),
     bug(
         "a signal that comes when all is held ends with its status",
-        f"{ENDED}the_exit_status_says_what_is_held_after_a_signal"
+        f"{ENDED}the_exit_status_is_true_after_a_signal_at_any_point"
         "[holdfast.sync.client:Client.__exit__]",
         (
             ENDING,
@@ -171,7 +171,7 @@ ACROSS = [
     ),
     bug(
         "a second signal stops the giving back",
-        f"{ENDED}a_second_signal_does_not_stop_the_giving_back[INT]",
+        f"{ENDED}a_second_signal_does_not_stop_the_release[INT]",
         (ENDING, " ended = Ended()\n", " ended, self._noting = Ended(), False\n"),
     ),
     bug(

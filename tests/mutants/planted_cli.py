@@ -23,7 +23,7 @@ CLI = [
     ),
     bug(
         "what an agent holds lasts as long as its session",
-        f"{MCP}a_hold_ends_with_its_time_and_only_what_is_held_can_be_given_back[sqlite]",
+        f"{MCP}a_hold_ends_with_its_time_and_only_a_held_name_can_be_released[sqlite]",
         ("holdfast.cli.mcp.agent", "call_later(seconds, self._end)", "call_later(1e6, self._end)"),
         commands=True,
     ),
@@ -51,7 +51,7 @@ CLI = [
     ),
     bug(
         "a command that fails has done its job",
-        f"{TEST}the_exit_status_says_what_becomes_of_the_job",
+        f"{TEST}the_exit_status_decides_the_outcome_of_the_job",
         (WORK, "        elif run.status == 0:\n", "        elif run.status >= 0:\n"),
         commands=True,
     ),

@@ -16,7 +16,7 @@ SOCKETS = "tests/stores/redis/test_odd_sockets.py::test_"
 ELSEWHERE = [
     bug(
         "redis: the kernel is believed to bound a call whatever it has understood",
-        f"{SOCKETS}a_silent_server_holds_nobody_up_where_the_time_of_a_call_is_another_type[3]",
+        f"{SOCKETS}a_silent_server_blocks_no_call_with_patched_sockets[3]",
         (
             LINK,
             "if len(understood) != _TV.size or not 0 < _seconds(understood) < TICK_S:",
@@ -25,7 +25,7 @@ ELSEWHERE = [
     ),
     bug(
         "redis: the kernel is believed to bound the calls of a greenlet",
-        f"{SOCKETS}a_socket_that_waits_by_itself_is_told_for_how_long",
+        f"{SOCKETS}a_socket_that_waits_by_itself_gets_a_time_out",
         (
             LINK,
             'if getattr(type(sock), "recv", None) is not _socket.socket.recv:',

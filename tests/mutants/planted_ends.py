@@ -73,7 +73,7 @@ ENDS = [
     ),
     bug(
         "permits that are free are taken for those of the one who waits",
-        f"{ITSELF_TESTS}what_fits_beside_what_is_held_is_had_after_others",
+        f"{ITSELF_TESTS}a_claim_that_fits_next_to_own_holds_is_granted_after_others",
         (ITSELF, "if sum(weights) + spec.weight > lines[0].capacity:", "if True:"),
     ),
     bug(

@@ -41,7 +41,7 @@ GUARDS = [
     ),
     bug(
         "all who come while a value is read read for themselves",
-        f"{MERGING}few_read_beside_the_one_who_leads",
+        f"{MERGING}few_callers_read_at_the_same_time_as_the_leader",
         (GUARD, "found.beside < BESIDE_MAX", "True"),
     ),
     bug(
@@ -51,7 +51,7 @@ GUARDS = [
     ),
     bug(
         "who reads beside takes what is over",
-        f"{MERGING}who_reads_beside_takes_nothing_that_is_over",
+        f"{MERGING}a_separate_read_returns_no_expired_value",
         (
             REFRESH,
             "if value is None or value.fresh_in <= 0:\n        return None",
@@ -60,7 +60,7 @@ GUARDS = [
     ),
     bug(
         "each of those who waited for one value tells the numbers",
-        f"{MERGING}of_many_who_waited_for_one_value_not_each_tells_the_numbers",
+        f"{MERGING}callers_that_waited_for_one_value_send_few_counts",
         (COMMONS, "untold, ctx.told = ctx.untold, ctx.now()", "untold = ctx.untold"),
     ),
     bug(
@@ -102,7 +102,7 @@ GUARDS = [
     ),
     bug(
         "an answer is given to those who came after it was asked for",
-        f"{MERGING}who_comes_after_a_read_was_sent_does_not_get_its_answer",
+        f"{MERGING}a_caller_that_comes_after_a_read_was_sent_does_not_share_it",
         (
             FLIGHT,
             "        served = self._seats[: self._counts]\n        del self._seats[: self._counts]",
@@ -111,7 +111,7 @@ GUARDS = [
     ),
     bug(
         "an old value is given to those who came after it was read",
-        f"{MERGING}an_old_value_is_only_for_those_who_were_there_when_it_was_read",
+        f"{MERGING}a_stale_value_is_shared_only_with_callers_present_at_the_read",
         (REFRESH, "(self._asked if wish.wait else self._sends)()", "self._asked()"),
     ),
     bug(
@@ -157,7 +157,7 @@ GUARDS = [
     ),
     bug(
         "one who was called to lead, and leaves, leaves the others behind",
-        f"{MERGING}who_is_cancelled_when_it_is_called_to_lead_passes_that_on",
+        f"{MERGING}a_caller_cancelled_when_it_becomes_the_leader_hands_over",
         (
             GUARD,
             "                self._shared.over(key, flight, flight.hand_over())\n            raise",
@@ -166,7 +166,7 @@ GUARDS = [
     ),
     bug(
         "a fresh value is given to those who came after it was asked for",
-        f"{MERGING}who_comes_after_a_read_was_sent_does_not_get_its_answer",
+        f"{MERGING}a_caller_that_comes_after_a_read_was_sent_does_not_share_it",
         (
             REFRESH,
             """                leads = False

@@ -65,7 +65,7 @@ LOOPS = [
     ),
     bug(
         "a client keeps every loop that used it",
-        f"{TEST}a_client_forgets_loops_that_are_over[memory]",
+        f"{TEST}a_client_forgets_ended_loops[memory]",
         (HOMES, "if one.is_closed()]", "if one.is_running()]"),
     ),
     bug(

@@ -36,7 +36,7 @@ QUEUE_JUDGE = [
     ),
     bug(
         "only the last execution is looked at for an overlap",
-        f"{TEST}two_at_once_beside_a_short_one_are_found",
+        f"{TEST}two_overlaps_with_one_long_execution_are_found",
         (
             RULES,
             "        if going is None or one.end > going.end:\n            going = one\n",
@@ -63,7 +63,7 @@ QUEUE_JUDGE = [
     ),
     bug(
         "one who was killed goes on for ever",
-        f"{TEST}the_interval_counts_from_the_end_of_the_lease_of_one_who_died",
+        f"{TEST}the_interval_of_a_dead_worker_counts_from_its_death",
         (JOBS, "one.died = dead.get(one.worker, math.inf)", "one.died = math.inf"),
     ),
     bug(

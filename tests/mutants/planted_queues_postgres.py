@@ -83,8 +83,7 @@ QUEUES_POSTGRES = [
     ),
     bug(
         "the guard lets takers in",
-        f"{MEETING}::test_after_a_crash_of_a_relaxed_server_nothing_is_delivered_before_its_window"
-        "_is_over",
+        f"{MEETING}::test_after_a_relaxed_crash_no_job_is_delivered_in_the_grace_period",
         _instead(
             (
                 "            room := 0;\n            retry := least(retry, a.until",

@@ -142,8 +142,8 @@ REDIS = [
     ),
     bug(
         "a holder that nobody followed isn't put back",
-        "tests/stores/redis/test_reclaim.py::test_a_holder_enters_a_line_that_nobody_used_on_a_server"
-        "_without_a_window[False]",
+        "tests/stores/redis/test_reclaim.py::"
+        "test_a_holder_is_restored_to_an_unused_line_without_a_grace_period[False]",
         lua("and (found or not forgot()) then", "then"),
     ),
     bug(

@@ -111,7 +111,8 @@ UNDONE = [
     ),
     bug(
         "a longer lease that nobody confirmed is left to expire",
-        f"{LEFT}a_longer_lease_that_nobody_confirmed_left_is_withdrawn",
+        "tests/core/test_keeper_undo.py::"
+        "test_a_claim_left_by_an_unconfirmed_longer_lease_is_withdrawn",
         (
             "holdfast.core.hold",
             "        lease.longest_asked = max(lease.longest_asked, length)\n",

@@ -9,7 +9,9 @@ TESTS = "tests/stores/zookeeper"
 LOST, WAITING, LINE = (f"{TESTS}/test_{name}.py" for name in ("lost", "waiting", "line"))
 NO_NODE = f"{LOST}::test_what_is_lost_on_the_way_leaves_no_node_behind"
 CANCELLED = f"{TESTS}/test_cancelled.py::test_a_task_that_is_cancelled_in_the_reply_window"
-SESSION = f"{TESTS}/test_urls.py::test_a_session_that_the_servers_do_not_give_is_an_error"
+SESSION = (
+    f"{TESTS}/test_urls.py::test_a_session_that_is_too_long_is_an_error_with_the_servers_limit"
+)
 SET_BACK = f"{TESTS}/test_set_back.py::test_a_server_that_has_lost_data"
 LEFT_OPEN = "tests/conformance/test_left_open.py::test_what_is_left_open_is_free_in_time[zookeeper]"
 DEAD = (
@@ -190,7 +192,7 @@ ZOOKEEPER = [
     ),
     bug(
         "zookeeper: a session shorter than was asked for is taken for a long one",
-        f"{SESSION}_that_names_theirs",
+        SESSION,
         (
             f"{ROOM}.blocking.driver",
             "        if seconds < self._settings.session - 0.001:\n",
