@@ -243,7 +243,7 @@ PLANTED = [
     ),
     bug(
         "a cancelled acquire is not undone",
-        f"{TORTURE}/test_cancel.py::test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing[join]",
+        f"{TORTURE}/test_cancel.py::test_a_cancellation_at_any_moment_before_the_reply_leaves_nothing[by_cancel]",
         (
             CLAIMS,
             "await ctx.undo(attempt.leave(suspect=True), attempt.limit + GRACE_S)\n",

@@ -33,8 +33,6 @@ _CLASSES: dict[str, Callable[[], type[Any]]] = {
     "tls": lambda: redis.SSLConnection,
     "unix": lambda: redis.UnixDomainSocketConnection,
 }
-#: Minimum seconds until the next attempt if a server was silent for the whole time of one.
-SILENT_S = 0.1
 #: Maximum number of bytes in the replies of a handshake.
 HANDSHAKE_BYTES_MAX = 4 * 1024 * 1024
 #: Minimum seconds for each step of connecting; with less it could not succeed at all.
@@ -113,22 +111,15 @@ class Dialler:
         self._class: Any = type("Timed" + base.__name__, (Timed, base), {})
         self._named = bool(arguments.get("client_name"))
         self._arguments = {**arguments, **silent()}
-        self._silent: tuple[float, Exception] = (-SILENT_S, OSError())
 
     def dial(self, until: float) -> Any:
         """A connection that is ready before this moment (``boottime``); raises if there is none."""
         settings = self._settings
-        now = boottime()
-        when, last = self._silent
-        if now - when < SILENT_S:
-            raise error_of(settings, last)
         try:
-            return self._dial(min(until, now + settings.connect_s))
+            return self._dial(min(until, boottime() + settings.connect_s))
         except HoldfastError:
             raise
         except Exception as wrong:  # any error of redis-py
-            if isinstance(wrong, said.TimeoutError):
-                self._silent = boottime(), wrong
             if self.protocol == 3 and knows_no_hello(wrong):
                 self.protocol = 2
                 return self.dial(until)
