@@ -226,4 +226,4 @@ def test_without_the_sdk_the_error_names_the_package(tmp_path: Path) -> None:
         timeout=30,
     )
     assert done.returncode == 78
-    assert "pip install 'holdfast[mcp]'" in done.stderr
+    assert "pip install 'mcp>=2.3'" in done.stderr

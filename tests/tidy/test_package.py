@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.drivers import NEEDED
 from tests.tidy.tree import ROOT, SRC, files
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -28,6 +29,12 @@ def test_the_extra_for_all_drivers_is_the_union_of_the_others() -> None:
     extras = dict(PROJECT["project"]["optional-dependencies"])
     (everything,) = extras.pop("all")
     assert everything == f"holdfast[{','.join(extras)}]"
+
+
+def test_the_error_for_a_missing_driver_names_the_requirement_of_its_extra() -> None:
+    extras = dict(PROJECT["project"]["optional-dependencies"])
+    del extras["all"]
+    assert set(NEEDED.values()) - {""} == {one for extra in extras.values() for one in extra}
 
 
 def test_the_package_has_the_marker_of_its_types() -> None:

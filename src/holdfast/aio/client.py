@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from ..core import checks
 from ..core.client import DEFAULT_TTL_S, ClientBase
 from ..core.context import Context
+from ..core.drivers import needed
 from ..core.model import RWLOCK_CAPACITY, Kind, LineRecord
 from ..core.semaphore import OnConflict
 from ..core.unnamed import tell as tell_unnamed
@@ -61,7 +62,7 @@ class AsyncClient(ClientBase):
         label: str | None = None,
     ) -> None:
         origin = source(store)
-        with opening():
+        with opening(), needed():
             module, url = find(origin)
             opened = module.open_aio(url)
         super().__init__(opened, AioRuntime(), AsyncHold, origin, ttl, Owner(label))
@@ -78,7 +79,7 @@ class AsyncClient(ClientBase):
     def _another(self) -> Context:
         """Return the client state for one more event loop."""
         first = self._ctx
-        with opening():
+        with opening(), needed():
             module, url = find(self._source)
             opened = module.open_aio(url)
         another = Context(opened, AioRuntime(), first.naming, first.hold_class)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from .. import __version__, errors
+from ..core.drivers import needed
 from ..core.finding import Finding, Found, Level, Table, fail, latency, ok, run, warn
 from ..core.model import Capabilities
 from ..runtime.blocking import boottime
@@ -93,7 +94,8 @@ def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
         yield ok(f"{url}, {_origin(given)}", subject)
         if mending:
             subject = "mend"
-            yield from _mended(module, url)
+            with needed():
+                yield from _mended(module, url)
         subject = "store"
         look: Callable[[StoreURL], Found] = getattr(module, "examine", lambda _: None)
         # If the examination fails, a trial would only fail for the same reason, and slowly.
@@ -102,7 +104,8 @@ def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
             "in use": lambda _: _use(source),
             "abilities": lambda _: _abilities(module.CAPABILITIES),
         }
-        yield from run(url, {"store": look}, tried)
+        with needed():
+            yield from run(url, {"store": look}, tried)
     except (errors.HoldfastError, OSError) as wrong:
         away = isinstance(wrong, errors.StoreUnavailable) and url is not None and url.host
         yield Finding(Level.FAIL, subject, str(wrong), AWAY if away else "")

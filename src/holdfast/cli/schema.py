@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from ..core.drivers import needed
 from ..errors import ConfigError
 from ..url import BUILTIN, default_url, find
 from .text import say
@@ -21,7 +22,8 @@ def schema(options: argparse.Namespace) -> int:
     if options.what and BUILTIN.get(url.scheme) != BUILTIN[_scheme(options.what)]:
         raise ConfigError(f"{url} does not match the requested schema, {options.what}")
     if options.apply:
-        say(module.apply_schema(url))
+        with needed():
+            say(module.apply_schema(url))
     else:
         sys.stdout.write(module.schema_script(url))
     return 0

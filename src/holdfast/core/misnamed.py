@@ -32,9 +32,10 @@ def no_url(text: str, as_path: str) -> str:
         return "the URL of the store is empty: name one, such as sqlite:///path/to/locks.db"
     if text.startswith(("/", "./", "../")) and not set(text) & set("=@:"):
         return f"{text!r:.200} is a path; as a store it is {as_path:.600}"
+    kind = "a libpq DSN, not a URL" if "=" in text else "no URL"
     return (
-        "this text is no URL (a libpq DSN?): it has no '://'. Write for example "
-        "sqlite:///path/to/locks.db, memory:// or postgresql://user:password@host/db"
+        f"this text is {kind}: it has no '://'. Write for example redis://localhost:6379, "
+        "postgresql://user:password@host/db or sqlite:///path/to/locks.db"
     )
 
 

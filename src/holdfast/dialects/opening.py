@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import ConfigError
 from ..stores.redis.config import OPTIONS as _OF_REDIS
 from ..stores.redis.config import Settings, settings
 from ..url import StoreURL
@@ -41,12 +40,3 @@ def reach(url: StoreURL) -> Settings:
     found = settings(url._replace(scheme=plain, options=known))
     _, _, place = found.label.partition("://")
     return found._replace(label=f"{url.scheme}://{place}", guard="off")
-
-
-def no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
-    """The error when a dialect can't be opened because its driver isn't installed."""
-    if (missing.name or "").partition(".")[0] != "redis":
-        return missing
-    return ConfigError(
-        f"{url.scheme}:// needs redis-py 5.2 or later: pip install 'holdfast[redis]' ({missing})"
-    )

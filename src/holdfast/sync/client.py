@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from ..core import checks
 from ..core.client import DEFAULT_TTL_S, ClientBase
+from ..core.drivers import needed
 from ..core.model import RWLOCK_CAPACITY, Kind, LineRecord
 from ..core.semaphore import OnConflict
 from ..core.unnamed import tell as tell_unnamed
@@ -45,7 +46,7 @@ class Client(ClientBase):
         label: str | None = None,
     ) -> None:
         origin = source(store)
-        with opening():
+        with opening(), needed():
             module, url = find(origin)
             opened = module.open_blocking(url)
         super().__init__(opened, BlockingRuntime(), Hold, origin, ttl, Owner(label))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from typing import Any
 
 import pytest
@@ -151,16 +150,6 @@ def test_a_client_of_a_url_is_pickled_and_one_of_a_driver_is_not() -> None:
     assert pickle.loads(pickle.dumps(Client("redis://h:7"))).url == "redis://h:7/0"
     with pytest.raises(TypeError, match="make it from a URL"):
         pickle.dumps(Client(redis.Redis()))
-
-
-def test_without_the_driver_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given
-    for name in [name for name in sys.modules if name.startswith("holdfast.stores.redis.blocking")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "redis", None)
-    # When, then
-    with pytest.raises(ConfigError, match=r"pip install 'holdfast\[redis\]'"):
-        Client("redis://h")
 
 
 def test_nothing_is_connected_before_the_first_verb() -> None:

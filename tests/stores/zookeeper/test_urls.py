@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 
@@ -225,16 +223,3 @@ def test_a_server_that_comes_late_is_found(
         # Then it is used, though many attempts have failed
         waiter.join(30)
         assert got
-
-
-def test_without_kazoo_the_error_names_the_package(zookeeper_url: str) -> None:
-    code = (
-        "import sys; sys.modules['kazoo'] = None\n"
-        "import holdfast\n"
-        "try:\n"
-        f"    holdfast.Client({zookeeper_url!r})\n"
-        "except holdfast.ConfigError as wrong:\n"
-        "    print(wrong)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'holdfast[zookeeper]'" in done.stdout, done.stderr

@@ -6,19 +6,13 @@ import argparse
 import gc
 import os
 
-from ...errors import ConfigError
+from ...core.drivers import needed
 
 
 def mcp(options: argparse.Namespace) -> int:
     """Serve one agent until its session ends; return the exit status."""
-    try:
+    with needed("`holdfast mcp`"):
         from .server import serve
-    except ModuleNotFoundError as missing:
-        if not (missing.name or "").startswith("mcp"):
-            raise
-        raise ConfigError(
-            "`holdfast mcp` needs the SDK of the protocol: pip install 'holdfast[mcp]'"
-        ) from None
     try:
         os.read(0, 0)
     except OSError:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ...core.finding import Finding
 from ...core.ports import Store
 from ...url import StoreURL
-from ..opening import no_driver, reach
+from ..opening import reach
 from .layouts import OPTIONS, layout
 from .requests import SCRIPTS
 from .store import CAPABILITIES, PlainStore
@@ -40,28 +40,22 @@ _SPARE = {"scan": "holdfast ls can't find names"}
 
 def open_blocking(url: StoreURL) -> Store:
     """A store for threads. It connects with the first verb."""
-    try:
-        from ..blocking import WatchingThreadPort
-    except ImportError as missing:
-        raise no_driver(url, missing) from missing
+    from ..blocking import WatchingThreadPort
+
     return PlainStore(WatchingThreadPort(reach(url), SCRIPTS), layout(url))
 
 
 def open_aio(url: StoreURL) -> Store:
     """A store for one asyncio event loop. It connects with the first verb."""
-    try:
-        from ..aio import WatchingLoopPort
-    except ImportError as missing:
-        raise no_driver(url, missing) from missing
+    from ..aio import WatchingLoopPort
+
     return PlainStore(WatchingLoopPort(reach(url), SCRIPTS), layout(url))
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Examine a server, for ``holdfast doctor``."""
-    try:
-        from ..doctor import examine
-    except ImportError as missing:
-        raise no_driver(url, missing) from missing
+    from ..doctor import examine
+
     found = layout(url)
     signals = ("lpush",) if found.signal != "none" else ()
     named = url._replace(options={**url.options, "prefix": found.prefix})

@@ -98,12 +98,9 @@ def open_blocking(url: StoreURL) -> Store:
     """A store for threads. It connects with the first verb."""
     options = _options(url)
     port: Port
-    try:
-        from .blocking import ChannelThreadPort
+    from .blocking import ChannelThreadPort
 
-        port = ChannelThreadPort(opening.reach(url), SCRIPTS)
-    except ImportError as missing:
-        raise opening.no_driver(url, missing) from missing
+    port = ChannelThreadPort(opening.reach(url), SCRIPTS)
     return RedissonStore(port, options, CAPABILITIES, _new_uuid)
 
 
@@ -111,19 +108,14 @@ def open_aio(url: StoreURL) -> Store:
     """A store for one asyncio event loop. It connects with the first verb."""
     options = _options(url)
     port: Port
-    try:
-        from .aio import ChannelLoopPort
+    from .aio import ChannelLoopPort
 
-        port = ChannelLoopPort(opening.reach(url), SCRIPTS)
-    except ImportError as missing:
-        raise opening.no_driver(url, missing) from missing
+    port = ChannelLoopPort(opening.reach(url), SCRIPTS)
     return RedissonStore(port, options, CAPABILITIES, _new_uuid)
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Examine a server, for ``holdfast doctor``."""
-    try:
-        from ..doctor import examine
-    except ImportError as missing:
-        raise opening.no_driver(url, missing) from missing
+    from ..doctor import examine
+
     return examine(url, _NEEDED.split(), _SPARE, tracks=False)

@@ -14,7 +14,7 @@ from ...core.ports import Store
 from ...core.url_options import word
 from ...url import StoreURL
 from ..opening import OPTIONS as _OF_DIALECTS
-from ..opening import no_driver, reach
+from ..opening import reach
 from .store import CAPABILITIES, TimestampStore
 
 __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
@@ -27,19 +27,15 @@ _SPARE = {"scan": "holdfast ls can't find names"}
 
 def open_blocking(url: StoreURL) -> Store:
     """A store for threads. It connects with the first verb."""
-    try:
-        from ..blocking import WatchingThreadPort
-    except ImportError as missing:
-        raise no_driver(url, missing) from missing
+    from ..blocking import WatchingThreadPort
+
     return TimestampStore(WatchingThreadPort(reach(url)), *_words(url))
 
 
 def open_aio(url: StoreURL) -> Store:
     """A store for one asyncio event loop. It connects with the first verb."""
-    try:
-        from ..aio import WatchingLoopPort
-    except ImportError as missing:
-        raise no_driver(url, missing) from missing
+    from ..aio import WatchingLoopPort
+
     return TimestampStore(WatchingLoopPort(reach(url)), *_words(url))
 
 
@@ -50,8 +46,6 @@ def _words(url: StoreURL) -> tuple[str, bool]:
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Examine a server, for ``holdfast doctor``."""
-    try:
-        from ..doctor import examine
-    except ImportError as missing:
-        raise no_driver(url, missing) from missing
+    from ..doctor import examine
+
     return examine(url, _NEEDED, _SPARE, tracks=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from ...core.drivers import needed
 from ...core.misnamed import did_you_mean
 from ...core.url_options import word
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
@@ -41,12 +42,8 @@ def opened(url: str) -> Any:
         hint = did_you_mean(scheme, openers) if there else "write postgresql://user@host/database"
         raise ConfigError(f"row locks exist only in PostgreSQL, MySQL and MariaDB; {hint}")
     try:
-        return openers[scheme](scheme, rest)
-    except ImportError as missing:
-        raise ConfigError(
-            f"{scheme}:// needs the driver {missing.name}: pip install "
-            f"'holdfast[{'postgres' if scheme.startswith('p') else 'mysql'}]'"
-        ) from None
+        with needed(f"{scheme}://"):
+            return openers[scheme](scheme, rest)
     except HoldfastError:
         raise
     except Exception as wrong:

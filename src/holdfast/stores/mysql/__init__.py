@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from ...core.finding import Finding
 from ...core.ports import Store
-from ...errors import ConfigError
 from ...url import StoreURL
 from .config import DEFAULT_PREFIX, OPTIONS, of_driver, settings
 from .schema import script
@@ -32,29 +31,23 @@ __all__ = [
 def open_blocking(url: StoreURL) -> Store:
     """Return a store for threads. It connects with the first verb."""
     found = of_driver(settings(url), "pymysql", "an Engine for PyMySQL")
-    try:
-        from .blocking.port import ThreadPort
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+    from .blocking.port import ThreadPort
+
     return MysqlStore(ThreadPort(found), found.prefix)
 
 
 def open_aio(url: StoreURL) -> Store:
     """Return a store for one asyncio event loop. It connects with the first verb."""
     found = of_driver(settings(url), "asyncmy", "an AsyncEngine for asyncmy")
-    try:
-        from .aio.port import LoopPort
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+    from .aio.port import LoopPort
+
     return MysqlStore(LoopPort(found), found.prefix)
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Examine a server, for ``holdfast doctor``."""
-    try:
-        from .blocking.doctor import examine
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+    from .blocking.doctor import examine
+
     return examine(url)
 
 
@@ -65,17 +58,6 @@ def schema_script(url: StoreURL) -> str:
 
 def apply_schema(url: StoreURL) -> str:
     """Make the tables and procedures as this user; return a sentence that reports it."""
-    try:
-        from .blocking.make import make
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+    from .blocking.make import make
+
     return make(settings(url))
-
-
-def _no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
-    if (missing.name or "").partition(".")[0] not in ("pymysql", "asyncmy"):
-        return missing
-    return ConfigError(
-        f"{url.scheme}:// needs PyMySQL and, for asyncio, asyncmy: "
-        f"pip install 'holdfast[mysql]' ({missing})"
-    )

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from ...core.finding import Finding
 from ...core.ports import Store
-from ...errors import ConfigError
 from ...url import StoreURL
 from .config import OPTIONS, settings
 from .ddl import script
@@ -32,29 +31,23 @@ __all__ = [
 def open_blocking(url: StoreURL) -> Store:
     """Return a store for threads. It connects with the first verb."""
     found = settings(url)
-    try:
-        from .blocking.port import ThreadPort
-    except ImportError as missing:
-        raise _no_driver(missing) from missing
+    from .blocking.port import ThreadPort
+
     return PostgresStore(ThreadPort(found), found)
 
 
 def open_aio(url: StoreURL) -> Store:
     """Return a store for one asyncio event loop. It connects with the first verb."""
     found = settings(url)
-    try:
-        from .aio.port import LoopPort
-    except ImportError as missing:
-        raise _no_driver(missing) from missing
+    from .aio.port import LoopPort
+
     return PostgresStore(LoopPort(found), found)
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Examine a server, for ``holdfast doctor``."""
-    try:
-        from .blocking.doctor import examine
-    except ImportError as missing:
-        raise _no_driver(missing) from missing
+    from .blocking.doctor import examine
+
     return examine(settings(url))
 
 
@@ -66,16 +59,6 @@ def schema_script(url: StoreURL) -> str:
 
 def apply_schema(url: StoreURL) -> str:
     """Make the schema as this user; return a sentence about what was done."""
-    try:
-        from .blocking.schema import apply
-    except ImportError as missing:
-        raise _no_driver(missing) from missing
+    from .blocking.schema import apply
+
     return apply(settings(url))
-
-
-def _no_driver(missing: ImportError) -> ImportError | ConfigError:
-    if (missing.name or "").partition(".")[0] not in ("psycopg", "psycopg_binary", "psycopg_c"):
-        return missing
-    return ConfigError(
-        f"postgresql:// needs psycopg 3.2 or later: pip install 'holdfast[postgres]' ({missing})"
-    )

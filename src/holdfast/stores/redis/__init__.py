@@ -16,7 +16,6 @@ from collections.abc import Iterator
 
 from ...core.finding import Finding
 from ...core.ports import Store
-from ...errors import ConfigError
 from ...url import StoreURL
 from .config import OPTIONS as _OF_ONE
 from .config import settings
@@ -35,21 +34,18 @@ def open_blocking(url: StoreURL) -> Store:
     several = topology(url)
     found = settings(url) if several is None else several.settings
     port: Port
-    try:
-        if several is None:
-            from .blocking.port import ThreadPort
+    if several is None:
+        from .blocking.port import ThreadPort
 
-            port = ThreadPort(found)
-        elif isinstance(several, Members):
-            from .blocking.cluster import open_cluster
+        port = ThreadPort(found)
+    elif isinstance(several, Members):
+        from .blocking.cluster import open_cluster
 
-            port = open_cluster(several)
-        else:
-            from .blocking.sentinel import WatchedThreadPort
+        port = open_cluster(several)
+    else:
+        from .blocking.sentinel import WatchedThreadPort
 
-            port = WatchedThreadPort(several)
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+        port = WatchedThreadPort(several)
     return RedisStore(port, found.prefix)
 
 
@@ -58,36 +54,23 @@ def open_aio(url: StoreURL) -> Store:
     several = topology(url)
     found = settings(url) if several is None else several.settings
     port: Port
-    try:
-        if several is None:
-            from .aio.port import LoopPort
+    if several is None:
+        from .aio.port import LoopPort
 
-            port = LoopPort(found)
-        elif isinstance(several, Members):
-            from .aio.cluster import open_cluster
+        port = LoopPort(found)
+    elif isinstance(several, Members):
+        from .aio.cluster import open_cluster
 
-            port = open_cluster(several)
-        else:
-            from .aio.sentinel import WatchedLoopPort
+        port = open_cluster(several)
+    else:
+        from .aio.sentinel import WatchedLoopPort
 
-            port = WatchedLoopPort(several)
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+        port = WatchedLoopPort(several)
     return RedisStore(port, found.prefix)
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Findings about a server, for ``holdfast doctor``."""
-    try:
-        from .blocking.doctor import examine
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+    from .blocking.doctor import examine
+
     return examine(url)
-
-
-def _no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
-    if (missing.name or "").partition(".")[0] != "redis":
-        return missing
-    return ConfigError(
-        f"{url.scheme}:// needs redis-py 5.2 or later: pip install 'holdfast[redis]' ({missing})"
-    )

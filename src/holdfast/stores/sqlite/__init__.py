@@ -14,7 +14,6 @@ from typing import Any
 from ...core.finding import Finding
 from ...core.ports import Store
 from ...core.url_options import word
-from ...errors import ConfigError
 from ...url import StoreURL
 from .store import CAPABILITIES, SqliteStore
 
@@ -29,44 +28,27 @@ __all__ = ["CAPABILITIES", "OPTIONS", "examine", "mend", "open_aio", "open_block
 
 def open_blocking(url: StoreURL) -> Store:
     """A store for threads. It opens its files with the first verb."""
-    try:
-        from .blocking.port import ThreadPort
-    except ImportError as missing:
-        raise _not_here(missing) from missing
+    from .blocking.port import ThreadPort
+
     return SqliteStore(ThreadPort(url))
 
 
 def open_aio(url: StoreURL) -> Store:
     """A store for one asyncio event loop. It opens its files with the first verb."""
-    try:
-        from .aio import LoopPort
-    except ImportError as missing:
-        raise _not_here(missing) from missing
+    from .aio import LoopPort
+
     return SqliteStore(LoopPort(url))
 
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Examine the files of a store, for ``holdfast doctor``."""
-    try:
-        from .blocking.doctor import examine
-    except ImportError as missing:
-        raise _not_here(missing) from missing
+    from .blocking.doctor import examine
+
     return examine(url)
 
 
 def mend(url: StoreURL) -> Iterator[Finding]:
     """Repair damaged serial queues, for ``holdfast doctor --mend``."""
-    try:
-        from .blocking.doctor import mend
-    except ImportError as missing:
-        raise _not_here(missing) from missing
+    from .blocking.doctor import mend
+
     return mend(url)
-
-
-def _not_here(missing: ImportError) -> ImportError | ConfigError:
-    if (missing.name or "") not in ("fcntl", "grp", "pwd", "resource", "sqlite3", "_sqlite3"):
-        return missing
-    return ConfigError(
-        f"the embedded store (sqlite://) needs a POSIX system with {missing.name}, which is not "
-        "here: name the store of a server, as in HOLDFAST_URL=redis://localhost:6379/0"
-    )

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 from ...core.finding import Finding
 from ...core.ports import Store
-from ...errors import ConfigError
 from ...url import StoreURL
 from .config import OPTIONS, Settings, settings
 from .names import SIMPLE
@@ -28,20 +27,16 @@ __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 def open_blocking(url: StoreURL) -> Store:
     """A store for threads. It connects with the first verb."""
     found = settings(url)
-    try:
-        from .blocking.port import ThreadPort
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+    from .blocking.port import ThreadPort
+
     return _over(ThreadPort(found), found)
 
 
 def open_aio(url: StoreURL) -> Store:
     """A store for one asyncio event loop. It connects with the first verb."""
     found = settings(url)
-    try:
-        from .aio import LoopPort
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+    from .aio import LoopPort
+
     return _over(LoopPort(found), found)
 
 
@@ -53,16 +48,6 @@ def _over(port: Port, found: Settings) -> Store:
 
 def examine(url: StoreURL) -> Iterator[Finding]:
     """Examine an ensemble, for ``holdfast doctor``."""
-    try:
-        from .blocking.doctor import examine
-    except ImportError as missing:
-        raise _no_driver(url, missing) from missing
+    from .blocking.doctor import examine
+
     return examine(settings(url))
-
-
-def _no_driver(url: StoreURL, missing: ImportError) -> ImportError | ConfigError:
-    if (missing.name or "").partition(".")[0] != "kazoo":
-        return missing
-    return ConfigError(
-        f"{url.scheme}:// needs kazoo 2.10 or later: pip install 'holdfast[zookeeper]' ({missing})"
-    )
