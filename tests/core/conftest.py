@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast import Client
+from holdfast.core import claims, waits
+from holdfast.core.policy import nap
 
 
 @pytest.fixture
@@ -21,3 +23,10 @@ def two(space: str) -> Iterator[tuple[Client, Client]]:
     """Two clients of it."""
     with Client(space) as one, Client(space) as other:
         yield one, other
+
+
+@pytest.fixture
+def checked_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim checks much earlier whether it waits for itself, so that no test ends before that."""
+    monkeypatch.setattr(waits, "SOON_S", 0.05)
+    monkeypatch.setattr(claims, "nap", lambda retry_in, left: nap(min(retry_in, 0.05), left))

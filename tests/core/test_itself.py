@@ -15,6 +15,8 @@ import pytest
 from holdfast import AsyncClient, Client, ConfigError, LockLost, NotAcquired, NotSupported
 from tests.core.bounded import Work, ended, here, tasks
 
+pytestmark = pytest.mark.usefixtures("checked_soon")
+
 #: What is held, and what then waits for it.
 WAITS: dict[str, tuple[Callable[[Client], Any], Callable[[Client], Any]]] = {
     "lock": (lambda c: c.lock("x"), lambda c: c.lock("x")),

@@ -18,6 +18,8 @@ import pytest
 from holdfast import AsyncClient, Client, NotSupported
 from tests.core.bounded import ended, tasks
 
+pytestmark = pytest.mark.usefixtures("checked_soon")
+
 POOL = ThreadPoolExecutor(1)
 
 
