@@ -39,9 +39,10 @@ LENGTH = 160
 _VARIES = [
     (re.compile(r"\b[a-z][a-z+]*://[^\s'\"]*"), "URL"),
     (re.compile(r"(?<![\w'])(?:/[\w.@+-]+){2,}"), "PATH"),
+    (re.compile(r"(?<=-)[a-z0-9_]{8}(?=/)"), "N"),  # the end of a temporary folder's name
     (re.compile(r"0x[0-9a-f]+|\b(?=\w*\d)[0-9a-f]{8,}\b"), "N"),
     (re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?"), "N"),
-    (re.compile(r"N(?:, N)+"), "N"),
+    (re.compile(r"N(?:(?:, |\.)N)+"), "N"),
 ]
 
 

@@ -164,7 +164,6 @@ def test_a_replaced_value_causes_no_raw_error_and_no_second_holder(
     # Given every value of every table, and what it may be replaced by
     cases = [(one, value) for one in everything for value in ODD]
     chance = random.Random(seed_of("odd rows"))
-    wrong = []
     for (name, table, column, at), value in chance.sample(cases, times(len(cases), 25)):
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         scene = Scene(folder / "locks.db")
@@ -173,6 +172,7 @@ def test_a_replaced_value_causes_no_raw_error_and_no_second_holder(
             continue
         scene.unseen = table in ("claims", "meta")
         # Then each verb gives an answer, or an error of ours, soon
+        wrong = []
         for number, act in enumerate(scene.acts()):
             begun = time.monotonic()
             try:
@@ -183,9 +183,9 @@ def test_a_replaced_value_causes_no_raw_error_and_no_second_holder(
                 wrong.append(f"{table}.{column}[{at}] = {value!r}, act {number}: {raw!r}")
             if time.monotonic() - begun > SOON_S:
                 wrong.append(f"{table}.{column}[{at}] = {value!r}, act {number}: stuck")
+        assert not wrong, "\n".join(wrong)
         scene.end()
         shutil.rmtree(folder, ignore_errors=True)
-    assert not wrong, "\n".join(wrong)
 
 
 ODD_LINES = [("state", 0, None), ("state", 0, "lock"), ("state", 0, "lock many")]

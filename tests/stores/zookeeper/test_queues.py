@@ -147,9 +147,9 @@ def test_a_job_wakes_exactly_one_waiter(
         # When there is a job, then one is woken, long before it would have asked by itself
         begun = time.monotonic()
         other.queue(own_name).put(left, group=f"g{left % 2}")
+        alone += len(inside(kazoo, own_name, "idle")) == left
         eventually(lambda left=left: len(got) == 10 - left)  # type: ignore[misc]
         assert time.monotonic() - begun < 5.0 + lag.since(begun)
-        alone += len(inside(kazoo, own_name, "idle")) == left
         # Who looked by himself just then was quicker, and the one who was woken lies down again
         eventually(lambda left=left: len(inside(kazoo, own_name, "idle")) == left)  # type: ignore[misc]
         assert got[-1].payload == left
