@@ -1,6 +1,6 @@
-"""Refresh guards of the embedded store: the verbs, handed to the port as in ``store.py``.
+"""Refresh guards of the embedded store, for threads and for asyncio.
 
-The meaning of the verbs is in ``blocking/values/values.py``.
+Each verb is passed to the port, as in ``store.py``. ``blocking/values/values.py`` defines them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Engine(Protocol):
-    """The verbs as plain calls that may block; the last argument is the time limit."""
+    """The verbs as functions that can block; the last argument is the time limit in seconds."""
 
     def begin(self, wish: Wish, within: float) -> Begun:
         """Take the refresh lease."""
@@ -42,7 +42,7 @@ class Engine(Protocol):
         ...
 
     def prolong(self, prolongs: Sequence[Prolong], within: float) -> list[Held | Gone | Exception]:
-        """Renew a batch."""
+        """Renew a batch of refresh leases."""
         ...
 
     def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
@@ -71,7 +71,7 @@ class ValuePort(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do the work after all earlier requests; see ``store.Port``."""
+        """Run ``work`` after all earlier calls; see ``store.Port``."""
         ...
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
@@ -88,7 +88,7 @@ class ValuePort(Protocol):
         ...
 
     def unlisten(self, wish: str) -> None:
-        """Free what the waiting of a request used."""
+        """Free the resources with which a request waited."""
         ...
 
 
@@ -103,7 +103,7 @@ class SqliteGuards:
         self._call = port.call
         #: The values of up to 1,000 entries; see the contract.
         self.read = port.read
-        #: A value that is known without a request to the store; see ``Glancing``.
+        #: Returns a value without a request to the store, if that is possible; see ``Glancing``.
         self.glance = port.glance
 
     async def begin(self, wish: Wish, within: float) -> Begun:

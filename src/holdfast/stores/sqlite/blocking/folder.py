@@ -61,7 +61,7 @@ class Folder:
         return True
 
     def open(self, name: str, flags: int) -> int:
-        """A descriptor of a file in it; OSError, also for a link."""
+        """Open a file in it, and return the descriptor; a link is an OSError, too."""
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             return opened(name, flags, 0o600, dir_fd=self.fd)
