@@ -83,7 +83,7 @@ class Track:
     place: tuple[float, int] | None = None
 
     def at(self) -> float:
-        """Return the time from which its first job may be delivered; ``inf`` if it may not."""
+        """Return the time from which its first job may be delivered; ``inf`` if it may not be."""
         if self.loan is not None or not self.rows or self.rows[0].dead:
             return math.inf
         return max(self.due, self.rows[0].not_before)

@@ -44,7 +44,7 @@ from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, TOMB_S, fits
 
 #: A wake-up to send: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[Any, str, int]
-#: Number of tombstones at which expired ones are first searched for.
+#: Number of tombstones at which the expired ones are first removed.
 TOMBS_LOOK = 1000
 _NO_TOMB = (-math.inf, Loss.EXPIRED)
 
@@ -98,7 +98,7 @@ class Lines:
     def __init__(self, first_ticket: int = 1, patience: float = PATIENCE_S) -> None:
         self.lines: dict[str, Line] = {}
         self.tombs: dict[str, tuple[float, Loss]] = {}
-        #: Number of tombstones at which expired ones are searched for.
+        #: Number of tombstones at which the expired ones are removed next.
         self._tombs_look = TOMBS_LOOK
         self.next_ticket = first_ticket
         self.patience = patience

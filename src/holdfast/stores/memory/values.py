@@ -1,6 +1,6 @@
 """The values of refresh guards in memory, and the exact meaning of the verbs on them.
 
-An entry is a value, a refresh lease, and a failure, each of which may be missing:
+An entry is a value, a refresh lease, and a failure, each of which can be missing:
 
 * A **value** is there until ``ttl + stale + keep`` seconds after it was stored.
 * A **refresh lease** is there until it expires. Only its holder, recognised by its id *and* its

@@ -63,7 +63,7 @@ class Engine(Protocol):
 
 
 class ValuePort(Protocol):
-    """The runtime that does the work of guards and waits: threads or asyncio."""
+    """The runtime, threads or asyncio: it runs the verbs of guards, and waits for wake-ups."""
 
     @property
     def engine(self) -> Engine:
@@ -75,16 +75,16 @@ class ValuePort(Protocol):
         ...
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """The values, at once where that is possible."""
+        """Return the values in order, without the file mutex if that is possible."""
         ...
 
     def glance(self, entry: Entry) -> Value | None:
-        """The value, if this client knows that nothing has changed since it was read."""
+        """Return the value if this client sees that it is unchanged since its last read."""
         ...
 
     async def sleep(self, wish: str, seconds: float) -> bool:
         """Sleep until this request is woken, until the client that computes has died, or until
-        ``seconds`` have passed; was it a wake-up?"""
+        ``seconds`` have passed. Return True after a wake-up."""
         ...
 
     def unlisten(self, wish: str) -> None:
@@ -101,7 +101,7 @@ class SqliteGuards:
         self._port = port
         self._engine = port.engine
         self._call = port.call
-        #: The values of up to 1,000 entries; see the contract.
+        #: Returns the values of up to 1,000 entries; see the contract.
         self.read = port.read
         #: Returns a value without a request to the store, if that is possible; see ``Glancing``.
         self.glance = port.glance

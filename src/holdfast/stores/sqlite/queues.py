@@ -86,7 +86,7 @@ class JobPort(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do ``work`` after all earlier calls; see ``store.Port``."""
+        """Run ``work`` after all earlier calls; see ``store.Port``."""
         ...
 
     async def sleep(self, take: str, seconds: float) -> bool:

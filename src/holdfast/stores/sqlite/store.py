@@ -100,9 +100,9 @@ class Port(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do the work after all earlier requests, even if the caller is cancelled.
+        """Run ``work`` after all earlier calls, even if the caller is cancelled.
 
-        Only the verbs of ``aio.loop.LEFT_OUT`` are skipped if their caller was cancelled. The last
+        Exception: a verb in ``aio.loop.LEFT_OUT`` is skipped if its caller was cancelled. The last
         argument is the time limit in seconds.
         """
         ...

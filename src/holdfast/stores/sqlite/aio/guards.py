@@ -32,7 +32,7 @@ class LoopValues(Loop[ValueEngine]):
         return self.engine.known(entry)
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """Return the values. Up to `AT_ONCE` are read on the loop: this waits for no client."""
+        """Return the values; read up to `AT_ONCE` on the loop, which waits for no other client."""
         if len(entries) <= AT_ONCE:
             self._here()
             found = self.engine.glance(entries)

@@ -100,7 +100,7 @@ _working: dict[threading.Thread, SimpleQueue[Job | None]] = {}
 
 
 def _work(jobs: SimpleQueue[Job | None]) -> None:
-    """Run jobs until None comes. It has no reference to the client, which can be collected."""
+    """Run jobs until None comes. It refers to no client, so that an unused one is collected."""
     try:
         while (job := jobs.get()) is not None:
             job.run()
@@ -221,7 +221,7 @@ class Loop(Generic[E]):
         self._timer = later(loop, at - boottime(), _look, weakref.ref(self))
 
     def end_overdue(self) -> None:
-        """Fail the requests that have no answer in time, and set the timer for the next."""
+        """Fail the requests that have no answer in time, and set the timer for the others."""
         now = boottime()
         self._looks_at, self._timer = math.inf, None
         for answer, (due, within) in list(self._due.items()):

@@ -118,7 +118,7 @@ class AnnexFiles(Generic[D]):
             return True
 
     def sweep(self) -> None:
-        """Remove the files of clients that have died and hold nothing."""
+        """Remove the files of dead clients that have no delivery and no refresh lease."""
         left = SWEEP_MAX
         with contextlib.suppress(OSError):
             for name in self.others.names():
@@ -177,7 +177,7 @@ class AnnexEngine(Way[F]):
     # -- waiters -----------------------------------------------------------------------------
 
     def _listen(self, files: F, topic: str, waiter: str, now: float) -> None:
-        """List this waiter, so that a client that rouses this topic can wake it."""
+        """List this waiter, so that other clients can wake it by its topic."""
         if not self.push:
             return
         ear = self._ears.get(waiter)
@@ -188,7 +188,7 @@ class AnnexEngine(Way[F]):
         name = str(next(self._numbers))
         address = self.mail.address(name, files.post, files.own)
         if address is not None:
-            # Recorded before its file is made, so that an interrupt leaves no unrecorded file.
+            # It is recorded before its file is made, so that an interrupt leaves no unknown file.
             ear = self._ears[waiter] = files.ears.ear(topic, now, address, name)
             files.ears.listen(ear)
 

@@ -20,7 +20,7 @@ _leaked: list[sqlite3.Connection] = []
 
 
 class Closing(Connection):
-    """A connection that closes itself when it is forgotten, in the process that opened it."""
+    """A connection that closes itself when it is collected, in the process that opened it."""
 
     #: The process that opened it; 0 if an interrupt came before that.
     _pid = 0

@@ -191,7 +191,7 @@ class Database:
         self.remake(fill, PAGE_SIZE)
 
     def remake(self, fill: Callable[[sqlite3.Connection], None], page_size: int) -> None:
-        """Make a database with this content, and put it in its place when it is complete."""
+        """Make a database that ``fill`` fills, and put it in its place when it is complete."""
         self.close()
         fresh = self.place.folder + "/new.db"
         content = self._content(fill, page_size)
@@ -295,7 +295,7 @@ class Database:
         self._unguard()
 
     def __del__(self) -> None:
-        """Close the database of a client that was forgotten."""
+        """Close the database of a client that is no longer referenced."""
         self.close()
 
 
@@ -367,7 +367,7 @@ def explain(
     if code in permanent and read_only(path):
         return unusable(path, OSError(errno.EROFS, str(wrong)))
     if opening and code in permanent:
-        # SQLite gives no reason: it can be that no descriptor is free, or the permissions.
+        # SQLite gives no reason. It can be a lack of descriptors, or the permissions.
         return unusable(path, lacking() or OSError(errno.EACCES, str(wrong)))
     if code == sqlite3.SQLITE_FULL:
         return DiskFailed(f"the disk of {path} is full: free some space and try again")

@@ -1,9 +1,9 @@
 """The waiters for a job or a value: one file each, whose name contains the topic, the start of the
 wait, and the address for the wake-up.
 
-A client wakes a waiter in two steps: it removes the file, which succeeds for one process only, and
-sends a datagram to the socket in its name. So a job that becomes due wakes a waiter without a
-transaction and without the file mutex. A waiter that stops waiting removes its file.
+A client wakes a waiter in two steps. It removes the file, which succeeds for one process only. Then
+it sends a datagram to the address in the name of the file. So a job that becomes due wakes a waiter
+without a transaction and without the file mutex. A waiter that stops waiting removes its file.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ class Entry(Way[Files]):
                 files.connection.rollback()
                 lines.rolled_back()
             elif committing and not isinstance(wrong, sqlite3.Error):
-                self._committed()  # It was an interrupt, which came after the commit.
+                self._committed()  # An interrupt came after the commit.
             raise
         return answer
 

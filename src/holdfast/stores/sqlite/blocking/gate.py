@@ -1,9 +1,8 @@
 """The file mutex: one kernel lock that every verb takes, one process at a time.
 
-At most one thread of one process is inside, so SQLite never meets contention. The lock is flock,
-which belongs to the open file and not to the process (a POSIX record lock is dropped when *any*
-descriptor of the file is closed), and which the kernel frees when its owner dies, even by
-``kill -9``.
+At most one thread of one process is inside, so SQLite never meets contention. The lock is flock. It
+belongs to the open file, not to the process: a POSIX record lock would be dropped when *any*
+descriptor of the file is closed. The kernel frees it when its owner dies, even by ``kill -9``.
 
 Entry has three steps, each limited by the time that the caller has: the threads of this client
 queue at a mutex; the first of them tries the kernel lock a few times; then a porter thread waits
@@ -176,10 +175,10 @@ class Porter:
     """A daemon thread that waits in the kernel's queue for a caller with a time limit.
 
     It has at most one caller at a time (the client's mutex ensures that). A request carries one
-    token, and the thread that takes the token decides: a porter that has got the lock takes it to
-    hand the lock over; a caller that gives up takes it to withdraw. Taking it is one atomic step of
-    the interpreter, so there is no mutex that an interrupt could leave locked, and no moment at
-    which both, or neither, are responsible for the lock.
+    token, and the thread that takes the token decides. A porter that has got the lock takes the
+    token to hand the lock over; a caller that gives up takes it to withdraw. This is one atomic
+    step of the interpreter. So there is no mutex that an interrupt could leave locked, and always
+    exactly one of the two threads is responsible for the lock.
     """
 
     def __init__(self, gate: Gate) -> None:
@@ -222,7 +221,7 @@ class Porter:
         request = self.requests.get()
         while request is not None:
             flock(self.fd, LOCK_EX)
-            # A caller may have given up, and the same client asked again meanwhile.
+            # The caller may have given up, and its client may have queued another request.
             while request is not None and not request.deliver():
                 try:
                     request = self.requests.get_nowait()

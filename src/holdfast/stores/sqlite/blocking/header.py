@@ -84,8 +84,8 @@ class Header:
         self.path = path
         self.fd = fd
         if os.fstat(fd).st_size < SIZE:
-            # Written, not just extended: on a full disk, a write through the map to a hole of the
-            # file would raise SIGBUS.
+            # The page is written, not just the file extended: on a full disk, a write through the
+            # map to a hole of the file would raise SIGBUS.
             os.pwrite(fd, b"\0" * SIZE, 0)
         # This maps a separate open file, because a map keeps a copy of its descriptor. A copy of
         # the file mutex's descriptor would keep the file mutex locked after a close.
@@ -188,7 +188,7 @@ class Header:
         words[PID] = words[SHARED_MEMORY] = words[LOG] = 0
         words[WORLD] = world
         self._start(latest)
-        # Last, because it means that all the rest is there.
+        # This word is last, because it means that the page is complete.
         words[MAGIC] = MAGIC_WORD
         self.sync()
 

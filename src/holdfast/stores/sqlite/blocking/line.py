@@ -88,7 +88,7 @@ class Line:
         self.steps = STEPS
 
     def new(self, name: str, kind: str, capacity: int) -> None:
-        """Start as an empty line (again, if the last of its claims was dropped just now)."""
+        """Start as an empty line, also after the last claim of the line was dropped."""
         self.name, self.kind, self.capacity = name, kind, capacity
         self.former = self.used = self.seats = self.waiters = self.holders = self.frontier = 0
         self.first = NEVER

@@ -39,8 +39,8 @@ from .sql import verbs
 #: Each waiter watches the session of the claim ahead of it. Waiters up to this position also watch
 #: the sessions of the holders.
 WATCH_HOLDERS = 3
-#: Maximum number of names that one verb clears of the claims of a dead session, so that the file
-#: mutex is never held for long.
+#: Maximum number of names from which one verb removes the claims of a dead session, so that the
+#: file mutex is never held for long.
 PORTION = 200
 #: Number of new tombstones after which expired ones are removed.
 CLEAN_EVERY = 64
@@ -127,7 +127,7 @@ class Lines:
     def committed(self) -> None:
         """Apply the effects of the commit. The slots are freed first, so that a kill between the
         two loops leaves no lone claim whose line has ended. A line leaves `_died` before it is
-        counted out: counted out twice, it would hide another line of the same slot."""
+        counted out: if it were counted out twice, another line of its slot could be missed."""
         while self._moved:
             self.lone.free(self._moved[-1])
             self._moved.pop()

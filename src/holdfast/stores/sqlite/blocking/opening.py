@@ -6,9 +6,9 @@ the files that it has open, and the new client makes new files. But if two clien
 at the same time, one could empty files that the other has just begun to use. So a store is opened
 under a lock of the database's folder, which outlives the file mutex.
 
-Every process that can read a folder can lock it, and keep all others out. Where users without
-access to the locks may read the folder, a file of ours next to the database is locked instead,
-which they can't open.
+Every process that can read a folder can lock it, and keep all others out. So if users without
+access to the locks can read the folder, the lock is on a file next to the database instead, which
+these users can't open.
 """
 
 from __future__ import annotations

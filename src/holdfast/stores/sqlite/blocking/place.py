@@ -31,7 +31,7 @@ TRUSTED = frozenset(
     | {"nilfs2", "ubifs", "tmpfs", "ramfs", "overlay", "aufs", "apfs", "hfs", "ufs"}
 )
 MOUNTS = "/proc/self/mountinfo"
-#: Added to the path of the locks for the path of the queues, and for that of the guards' values.
+#: Suffixes that make the path of the locks the path of the queues, and that of the guards' values.
 QUEUES = "-queues"
 VALUES = "-values"
 SETGID_GROUP = stat.S_ISGID | stat.S_IWGRP
@@ -135,7 +135,7 @@ def _quoted(path: str) -> str:
 
 
 def others_read(place: Place) -> bool:
-    """Can users read the folder that may not use the locks in it?"""
+    """Can the folder be read by users that may not use the locks in it?"""
     try:
         mode = os.stat(os.path.dirname(place.database)).st_mode
     except OSError as wrong:
@@ -183,9 +183,9 @@ def _instead(folder: str) -> str:
 
 
 def _inside(folder: str) -> tuple[str, bool]:
-    """The path of a folder for locks in this one, and whether a suitable one is there already.
+    """Return the path of a folder for locks inside this one, and True if it is there already.
 
-    An unsuitable file of that name, such as a link, is left alone: another name is taken.
+    If an unsuitable file, such as a link, has this name, another name is taken.
     """
     path, number = os.path.join(folder, "holdfast"), 1
     while number < 100:

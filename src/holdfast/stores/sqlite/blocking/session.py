@@ -86,7 +86,7 @@ class Session:
                 os.close(fd)
 
     def __del__(self) -> None:
-        """End the session of a client that was forgotten, and with it the claims."""
+        """End the session, and so the claims, of a client that is no longer referenced."""
         self.end(unlink=False)
 
 
@@ -115,7 +115,7 @@ def _plain(there: Folder, name: str) -> int:
 
 
 class Others:
-    """The sessions of other clients: whether they are alive, and descriptors that show their end.
+    """The sessions of other clients: checks if they have ended, and descriptors that show this.
 
     A name comes from a row that any client of the store may have written. So only a valid name is
     looked for, and only in the folder of the sessions.
@@ -127,7 +127,7 @@ class Others:
         self._kept: dict[str, Alarm] = {}
 
     def dead(self, name: str) -> bool:
-        """Is it proven that the session has ended? Inside the file mutex only."""
+        """Is it proven that the session has ended? Called inside the file mutex only."""
         kept = self._kept.get(name)
         if kept is not None:
             return _free(kept.fd)
@@ -193,7 +193,7 @@ class Others:
 
 
 def _free(fd: int) -> bool:
-    """Is it unlocked? The lock that this check takes is released at once."""
+    """Is this file unlocked? The check takes the lock, and releases it immediately."""
     try:
         flock(fd, LOCK_SH | LOCK_NB)
     except OSError:

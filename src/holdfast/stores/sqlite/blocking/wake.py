@@ -146,7 +146,7 @@ class Mailbox:
         return found
 
     def close(self) -> None:
-        """Close it and remove its name."""
+        """Close the socket and remove its file."""
         self.fd = -1
         self.socket.close()
         self._there.unlink(self.address)

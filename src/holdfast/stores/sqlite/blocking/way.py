@@ -258,7 +258,7 @@ class Way(Generic[F]):
 
 #: Every `Way` by its ``id()``; copied in one step, because other threads can add some meanwhile.
 _ways: weakref.WeakValueDictionary[int, Way[Any]] = weakref.WeakValueDictionary()
-#: By forking thread: the locks that it holds until the fork is done; several threads may fork.
+#: By thread that is forking: the locks that it holds until the fork is done.
 _still: dict[int, list[RLock]] = {}
 #: Maximum seconds that a fork waits for each lock of a verb that runs in another thread.
 STILL_S = 0.5

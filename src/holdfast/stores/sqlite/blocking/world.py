@@ -101,7 +101,7 @@ def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
 
 
 def _known(database: Database, lone: Lone, now: float) -> tuple[int, float]:
-    """Return the greatest readable ticket, and the last expiry, with a reserve for other claims."""
+    """Return the greatest readable ticket, and the last expiry, at least `UNKNOWN_S` from now."""
     unknown = now + UNKNOWN_S
     if not database.there:
         return 0, unknown
@@ -126,7 +126,7 @@ def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:
 
 
 def _settle(database: Database, lone: Lone, header: Header) -> None:
-    """Begin a new generation, unless these files belong to the file mutex's, and to this boot."""
+    """Begin a new generation, unless both files belong to the current one, and to this boot."""
     words = header.words
     database.connect()
     agreed = (

@@ -47,10 +47,10 @@ class JobDatabase(Database):
         self.sync(False)
 
     def sync(self, durable: bool) -> None:
-        """Set if the commit of the next transaction waits for the disk."""
+        """Choose the mode for the next transaction; ``durable``: its commit waits for the disk."""
         mode = self._durable if durable else self._usual
         if mode != self._mode:
-            self._mode = ""  # in case an interrupt comes between
+            self._mode = ""  # in case an interrupt comes before the last line
             self.connection.execute(f"PRAGMA synchronous = {mode}")
             self._mode = mode
 

@@ -166,7 +166,8 @@ class Jobs:
             yield loan
 
     def _next(self, queue: QueueRow) -> tuple[float, int, int] | None:
-        """Return (due, job, group) of the next job, or None; groups and other jobs take turns."""
+        """Return (due, job, group) of the next job, or None. Groups and ungrouped jobs take turns,
+        so that neither kind delays the other."""
         for lane in (queue.turn, 1 - queue.turn):
             row: tuple[float, int, int] | None
             row = self.run(_SQL.ready_next, (queue.id * 2 + lane,)).fetchone()
@@ -259,8 +260,8 @@ class Jobs:
         return Held(loan.fence, extend.ttl)
 
     def _on_loan(self, queue: QueueRow, asked: Settle | Extend) -> Loan | None:
-        """Return the delivery that a request names; None if it has ended. If its lease has expired,
-        it is recovered."""
+        """Return the delivery that a request names, or None if it has ended. A delivery whose lease
+        has expired is recovered first."""
         row = self.run(_SQL.loan_get, (asked.seq,)).fetchone()
         if row is None:
             return None

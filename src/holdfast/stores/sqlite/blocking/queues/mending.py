@@ -136,7 +136,7 @@ def _salvaged(old: sqlite3.Connection, made: sqlite3.Connection) -> Iterator[Fin
 def _told(
     made: sqlite3.Connection, gone: dict[int, str], spoken: dict[int, int]
 ) -> Iterator[Finding]:
-    """Yield a finding for each lost job, and one per queue for lost jobs that only it counts."""
+    """Yield a finding for each lost job, and one per queue for lost jobs that its counts show."""
     names = dict(made.execute("SELECT id, name FROM queues").fetchall())
     lost: Counter[int] = Counter()
     for job, job_id in sorted(gone.items()):

@@ -86,7 +86,8 @@ def _is_known(jobs: Jobs, queue: QueueRow, job: Job) -> bool:
 
 
 def _group(jobs: Jobs, queue: QueueRow, name: str) -> _Group:
-    """Return the group of this name, made if necessary; an empty placeholder if it is ''."""
+    """Return the group of this name; make it if necessary. For the name '', return a placeholder,
+    because an ungrouped job has no row of a group."""
     if not name:
         return _Group()
     row = jobs.run(_SQL.group_find, (queue.id, name)).fetchone()

@@ -35,7 +35,7 @@ KEPT_MAX = 1024
 KEPT_BYTES = 8 * 1024
 #: Seconds between two checks that the files are in their place; a verb that writes always checks.
 LOOK_EVERY_S = 1.0
-#: Seconds that SQLite waits for a reader's locks: a thread reads inside the file mutex instead.
+#: A reader never waits for SQLite's locks: the thread reads inside the file mutex instead.
 BUSY_S = 0.0
 
 _VALUE = statements().value
@@ -98,7 +98,7 @@ class Reader:
         try:
             if not self.lock.acquire(seconds > 0, seconds if seconds > 0 else -1):
                 return None
-            if forking():  # checked under the lock: a forking thread waits for it, or we see it
+            if forking():  # checked under the lock, for which a forking thread waits
                 return None
             return [self.run(_VALUE, entry).fetchone() for entry in entries]
         finally:

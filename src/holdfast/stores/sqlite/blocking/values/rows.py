@@ -31,7 +31,7 @@ class DutyRow:
             self.over()
         if now >= self.failed:
             self.failures, self.reason = 0, ""
-        # No pause outlasts the memory of its failure, unless the row was damaged.
+        # A pause ends at the latest when its failure is forgotten, unless the row was damaged.
         self.pause = min(self.pause, self.failed)
 
     def over(self) -> None:
