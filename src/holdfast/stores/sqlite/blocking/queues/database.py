@@ -47,7 +47,7 @@ class JobDatabase(Database):
         self.sync(False)
 
     def sync(self, durable: bool) -> None:
-        """Choose the mode for the next transaction; ``durable``: its commit waits for the disk."""
+        """Set the mode of `SYNC` for the next transaction: the durable or the usual one."""
         mode = self._durable if durable else self._usual
         if mode != self._mode:
             self._mode = ""  # in case an interrupt comes before the last line
