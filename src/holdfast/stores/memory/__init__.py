@@ -1,7 +1,7 @@
-"""``memory://``: lines in this process's memory, for tests and for one process.
+"""``memory://``: a store in the memory of this process, for tests and for one process.
 
-All clients of one process share them; ``memory://name`` names separate lines. Nothing survives
-the process, and a forked child starts empty.
+All clients of one process share it; ``memory://name`` is a separate store. No data survives the
+process, and a forked child starts empty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {}
 
 
 def open_blocking(url: StoreURL) -> Store:
-    """The store for threads."""
+    """Return a store for threads."""
     from .blocking import BlockingPort
     from .store import MemoryStore
 
@@ -36,7 +36,7 @@ def open_blocking(url: StoreURL) -> Store:
 
 
 def open_aio(url: StoreURL) -> Store:
-    """The store for one event loop."""
+    """Return a store for one event loop."""
     from .aio import AioPort
     from .store import MemoryStore
 

@@ -1,4 +1,4 @@
-"""Mailboxes for tasks. The lines are the same as those of threads: a verb takes microseconds."""
+"""The memory store under asyncio. Verbs run on the loop itself: each takes microseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .blocking import space
 
 
 class AioMailbox:
-    """A mailbox that a task waits on; wake-ups may come from any thread."""
+    """A mailbox, in which one task waits for a wake-up; any thread can send it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -18,15 +18,15 @@ class AioMailbox:
         self._waiter: asyncio.Future[None] | None = None
 
     def poke(self, fence: int) -> None:
-        """The claim was granted."""
+        """Wake the waiting task, and give it the fence of its grant; for queues and guards, 1."""
         self._fence = fence
         waiter = self._waiter
         if waiter is not None:
-            with contextlib.suppress(RuntimeError):  # its loop has ended, or ends just now
+            with contextlib.suppress(RuntimeError):  # the loop has ended, or ends at this moment
                 self._loop.call_soon_threadsafe(_wake, waiter)
 
     async def wait(self, seconds: float) -> int | None:
-        """The fence of the grant, or None when the time-out has expired."""
+        """Return the number from the wake-up, or None if none came within ``seconds``."""
         self._waiter = waiter = self._loop.create_future()
         timer = later(self._loop, max(0.0, seconds), _wake, waiter)
         try:
@@ -55,7 +55,7 @@ class AioPort:
         self.values = self._space.values
 
     def mailbox(self) -> AioMailbox:
-        """A new mailbox on the running loop."""
+        """Return a new mailbox on the running loop."""
         return AioMailbox()
 
     def forked(self) -> None:

@@ -28,7 +28,7 @@ class Space:
     def __init__(self) -> None:
         self.lock: Any = threading.RLock()
         self.lines = Lines()
-        #: The queue that was used last is at the end; so is one that `_forget_some` has kept.
+        #: In the order of their last use, or of their last check by `_forget_some`.
         self.queues: OrderedDict[str, Queue] = OrderedDict()
         self.guarded = Values()
         self.pid = os.getpid()
@@ -124,7 +124,7 @@ def space(name: str) -> Space:
 
 
 class BlockingMailbox:
-    """A mailbox that a thread waits on."""
+    """A mailbox, in which one thread waits for a wake-up; any thread can send it."""
 
     def __init__(self) -> None:
         self._fence: int | None = None
@@ -141,7 +141,7 @@ class BlockingMailbox:
             self._full.release()
 
     async def wait(self, seconds: float) -> int | None:
-        """The number from the wake-up, or None if none came within ``seconds``."""
+        """Return the number from the wake-up, or None if none came within ``seconds``."""
         if self._full.acquire(timeout=max(0.0, seconds)):
             self._full.release()
         return self._fence
@@ -159,7 +159,7 @@ class BlockingPort:
         self.values = self._space.values
 
     def mailbox(self) -> BlockingMailbox:
-        """A new mailbox."""
+        """Return a new mailbox."""
         return BlockingMailbox()
 
     def forked(self) -> None:

@@ -31,11 +31,11 @@ class Port(Protocol):
     """The shared values under their lock, and mailboxes."""
 
     def values(self, act: Callable[[Values, float], T]) -> tuple[T, list[Any]]:
-        """Run `act` on the values under the lock; its result, and the mailboxes to wake."""
+        """Run `act` on the values under the lock; return its result, and the mailboxes to wake."""
         ...
 
     def mailbox(self) -> Mailbox:
-        """A new mailbox for this kind of runtime."""
+        """Return a new mailbox for this kind of runtime."""
         ...
 
 

@@ -1,13 +1,12 @@
 """Serial queues as a plain state machine: the meaning of their verbs.
 
-No clock, no lock, no input or output, as in ``line.py``: the caller passes ``now`` and sends the
-wake-ups that come back. Every other store must answer as this one does.
+It has no clock, no lock, no input and no output, as in ``line.py``: the caller passes ``now``, and
+sends the wake-ups that a verb leaves in ``pokes``. Every other store must answer as this one does.
 
-The jobs of a **group** run one at a time: jobs with the same group name, or one ungrouped job,
-which counts as a separate group. A group is *due* at a moment that follows from its first job and
-its last execution. Due groups are served in the order of these moments; named groups and ungrouped
-jobs take turns, so that neither a busy group nor many ungrouped jobs delay the others. A group with
-a delivered job isn't due.
+A **group** is all jobs with one group name, or one ungrouped job alone. Its jobs run one at a time.
+A group is *due* at a moment that follows from its first job and its last execution. Due groups are
+served in the order of these moments. Named groups and ungrouped jobs take turns, so that neither a
+busy group nor many ungrouped jobs delay the others. A group with a delivered job isn't due.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from .line import TOMBS_LOOK
 LANE_S = 3600.0
 #: Seconds after its last use until an empty queue is forgotten, with its counts.
 LIFE_S = 5400.0
+#: A queue has two orders of due groups: of the named groups, and of the ungrouped jobs.
 GROUPED, PLAIN = 0, 1
 
 
@@ -53,7 +53,7 @@ class Row:
     job: Job
     accepted: float
     not_before: float
-    #: Until this time a known id is remembered, even when the job has ended.
+    #: The time until which an id that the producer chose is remembered, even if the job has ended.
     known_until: float
     attempts: int = 0
     dead: bool = False
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(slots=True)
 class Loan:
-    """A delivery that isn't settled."""
+    """A delivery, which is a job that was taken and isn't settled."""
 
     take: Take
     fence: int
@@ -71,19 +71,19 @@ class Loan:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """A group; if one of its jobs is delivered, it is the first row."""
+    """A group, in which only the job of the first row can be delivered."""
 
     name: str
     lane: int
     rows: deque[Row] = field(default_factory=deque)
     loan: Loan | None = None
-    #: The earliest moment that its last execution allows.
+    #: The time before which no job may start, because of the last execution.
     due: float = -math.inf
-    #: Its current entry in `Queue.order`: (moment, tie); None: it has none.
+    #: Its current entry in `Queue.order`: (moment, tie); None if it isn't there.
     place: tuple[float, int] | None = None
 
     def at(self) -> float:
-        """The time from which its first job may be delivered; ``inf``: not by time alone."""
+        """Return the time from which its first job may be delivered; ``inf`` if it may not be."""
         if self.loan is not None or not self.rows or self.rows[0].dead:
             return math.inf
         return max(self.due, self.rows[0].not_before)
@@ -96,7 +96,8 @@ class Queue:
         self.tracks: dict[str, Track] = {}
         #: The groups of the ungrouped jobs, by the seq of their job.
         self.singles: dict[int, Track] = {}
-        #: For `GROUPED` and `PLAIN`: (moment, tie, group); it can contain outdated entries.
+        #: For `GROUPED` and `PLAIN`, a heap of (moment, tie, group). The tie, a running number,
+        #: orders equal moments. An entry that isn't the `place` of its group is outdated.
         self.order: tuple[list[Any], list[Any]] = ([], [])
         self.leases: list[tuple[float, int, Track]] = []
         self.dead: OrderedDict[int, Row] = OrderedDict()
@@ -208,7 +209,8 @@ class Queue:
             yield track
 
     def _next(self, now: float) -> Track | None:
-        """The group to serve next: if named groups and ungrouped jobs are due, they take turns."""
+        """Return the next group, or None. If named groups and ungrouped jobs are due, they take
+        turns."""
         for lane in (self.turn, 1 - self.turn):
             first = self._first(lane)
             if first is not None and first[0] <= now:
@@ -324,7 +326,7 @@ class Queue:
     def _end(
         self, track: Track, loan: Loan, verdict: Verdict, when: float, delay: float, now: float
     ) -> None:
-        """End the delivery with this verdict; it ended at ``when``."""
+        """End the delivery with this outcome. ``when``: the time at which it ended."""
         self.used = now
         track.loan = None
         mine = self.taken[loan.take.id]
@@ -345,13 +347,13 @@ class Queue:
                 track.rows.popleft()
         elif verdict is Verdict.RETRY:
             row.not_before = max(row.not_before, when + delay)
-        else:  # after the jobs that were due earlier: else it would be taken again before them
+        else:  # a released job is placed behind the jobs that are due already
             row.attempts -= 1
             row.not_before = max(row.not_before, when)
         self.rest_or_line_up(track, row, now)
 
     def rest_or_line_up(self, track: Track, row: Row, now: float) -> None:
-        """Update the order of a group: this row has left it, or may be delivered again."""
+        """Update the place of a group, after a row has left it, or can be delivered again."""
         track.place = None
         if track.rows:
             self.line_up(track, now)
@@ -361,7 +363,7 @@ class Queue:
             self.singles.pop(row.seq, None)
 
     def forgettable(self, now: float) -> bool:
-        """Is it empty, was it unused for `LIFE_S`, and is nothing in it still remembered?"""
+        """True if the queue is empty, was unused for `LIFE_S`, and must remember nothing more."""
         if self.used + LIFE_S > now:
             return False
         self._tidy(now)
@@ -370,7 +372,7 @@ class Queue:
         return not (there or self.idle or self.known or self.lanes or buried)
 
     def unused(self) -> bool:
-        """Has the queue never accepted a job, and does it have no waiter and no tombstone?"""
+        """True if the queue has never accepted a job, and has no waiter and no tombstone."""
         return not (self.accepted or self.idle or self.tombs)
 
     def mend(self, now: float) -> None:

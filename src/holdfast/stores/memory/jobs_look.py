@@ -1,4 +1,4 @@
-"""Inspection of a queue in memory, and its repair by hand."""
+"""Inspect a queue in memory, retry its dead letters, and remove its jobs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .jobs import GROUPED, PLAIN, Queue, Row, Track
 
 
 def records(queue: Queue, now: float) -> list[JobRecord]:
-    """All jobs in the order of acceptance."""
+    """Return all jobs in the order of acceptance."""
     return [_record(track, row, now) for track, row in _rows(queue, now)]
 
 
 def survey(name: str, queue: Queue, now: float) -> QueueRecord:
-    """The record of the queue, for inspection."""
+    """Return the record of the queue."""
     found = records(queue, now)
     taken = sum(one.state is JobState.TAKEN for one in found)
     dead = sum(one.state is JobState.DEAD for one in found)
@@ -68,7 +68,8 @@ def purge(
 
 
 def _rows(queue: Queue, now: float) -> list[tuple[Track | None, Row]]:
-    """All jobs in the order of acceptance, each with its group, or None if it has left it."""
+    """Return all jobs in the order of acceptance, each with its group; None for a dead letter that
+    has left its group."""
     queue.reap(now)
     found: dict[int, tuple[Track | None, Row]] = {}
     for track in _tracks(queue):
@@ -84,7 +85,7 @@ def _tracks(queue: Queue) -> Iterator[Track]:
 
 
 def _track_for(queue: Queue, row: Row) -> Track:
-    """The group of this row; made if there is none."""
+    """Return the group of this row; make it if there is none."""
     if row.job.group:
         return queue.tracks.setdefault(row.job.group, Track(row.job.group, GROUPED))
     return queue.singles.setdefault(row.seq, Track("", PLAIN))

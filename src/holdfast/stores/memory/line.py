@@ -1,16 +1,16 @@
 """The line of claims as a plain state machine: the meaning of the six verbs.
 
-No clock, no lock, no input or output: the caller passes ``now`` and sends the wake-ups that come
-back. Every other store must answer as this one does (the differential test compares them), and
-the simulator runs the real core against it.
+It has no clock, no lock, no input and no output: the caller passes ``now``, and sends the wake-ups
+that a verb returns. Every other store must answer as this one does (the differential test compares
+them), and the simulator runs the real core against it.
 
-The held claims of a name are always a prefix of its line in ticket order. A claim is dead from
-the moment of its expiry. A dead holder is *dropped* by the next verb after its expiry, a dead
-waiter when it reaches the head of the waiters. So each verb costs O(1), whatever the length of the
-line, except for one scan of the line whenever the earliest expiry in it has passed.
+In the order of tickets, the holders of a name always come before its waiters. A claim is dead when
+it has expired. The next verb *drops* a dead holder; a dead waiter is dropped when it becomes the
+first waiter. So each verb costs O(1), whatever the length of the line, except for one scan of the
+line whenever the earliest expiry in it has passed.
 
-This module deliberately knows nothing of processes, sessions or addresses. An address is an
-opaque object that comes with a join and goes out with a wake-up.
+This module deliberately has no processes, sessions or sockets. An address is an opaque object,
+which a join passes in and a wake-up returns.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from ...core.model import (
 )
 from ...core.policy import ASK_AGAIN_S_MAX, PATIENCE_S, TOMB_S, fits
 
-#: (address, claim id, fence) of a claim that has just become a holder.
+#: A wake-up to send: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[Any, str, int]
-#: Number of tombstones at which expired ones are first searched for.
+#: Number of tombstones at which the expired ones are first removed.
 TOMBS_LOOK = 1000
 _NO_TOMB = (-math.inf, Loss.EXPIRED)
 
@@ -62,8 +62,10 @@ class Row:
     since: float
     expires: float
     held: bool
+    #: Running number of the waiter, from which positions are computed; 0 if it never waited.
     seat: int = 0
     address: Any = None
+    #: True after a release with ``after``: the claim can't be renewed.
     leaving: bool = False
 
 
@@ -75,7 +77,7 @@ class Line:
     capacity: int
     former: int = 0
     used: int = 0
-    #: No claim that is alive in this line expires before this time (a lower bound).
+    #: A lower bound: no living claim of this line expires before this time.
     first: float = math.inf
     seats: int = 0
     held: OrderedDict[str, Row] = field(default_factory=OrderedDict)
@@ -96,7 +98,7 @@ class Lines:
     def __init__(self, first_ticket: int = 1, patience: float = PATIENCE_S) -> None:
         self.lines: dict[str, Line] = {}
         self.tombs: dict[str, tuple[float, Loss]] = {}
-        #: Number of tombstones at which expired ones are searched for.
+        #: Number of tombstones at which the expired ones are removed next.
         self._tombs_look = TOMBS_LOOK
         self.next_ticket = first_ticket
         self.patience = patience
@@ -170,7 +172,7 @@ class Lines:
             line.first = min(line.first, row.expires)
             pokes = [p for p in self._line(name, now)[1] if p[1] != cid]
             if cid not in line.held and cid not in line.waiting:
-                # Too heavy for a line that was resized.
+                # The line was resized, and the claim weighs more than its capacity now.
                 return Gone(Loss.EXPIRED), pokes
             if not row.held:
                 return self._waiting(line, row, now), pokes
@@ -250,7 +252,7 @@ class Lines:
         return [poke for name in list(self.lines) for poke in self._line(name, now)[1]]
 
     def next_expiry(self) -> float:
-        """The earliest time at which something may expire (for a simulator's clock)."""
+        """Return the earliest time at which a claim can expire, for a simulator's clock."""
         return min((line.first for line in self.lines.values()), default=math.inf)
 
     def mend(self) -> None:
@@ -266,7 +268,7 @@ class Lines:
     # -- the parts -------------------------------------------------------------------------
 
     def _line(self, name: str, now: float) -> tuple[Line | None, list[Poke]]:
-        """The line after dropping the dead and granting all waiters that fit; None if empty."""
+        """Drop dead claims, and grant waiters that fit; return the line, or None if it's empty."""
         line = self.lines.get(name)
         if line is None:
             return None, []
@@ -285,7 +287,7 @@ class Lines:
         line.first = min((r.expires for r in line.rows() if r.expires > now), default=math.inf)
 
     def _grant(self, line: Line, now: float) -> list[Poke]:
-        """Grant the first waiter while it fits. A grant never changes an expiry."""
+        """Grant the first waiter while it fits. It keeps its expiry until its first renewal."""
         pokes: list[Poke] = []
         while line.waiting:
             row = next(iter(line.waiting.values()))
@@ -330,7 +332,7 @@ class Lines:
         return self._waiting(line, row, now)
 
     def _again(self, line: Line, claim: Claim, now: float) -> Joined:
-        """The standing of a claim that joined before; a waiter is renewed."""
+        """Return the standing of a claim that is in the line already; renew it if it waits."""
         row = line.held.get(claim.id) or line.waiting[claim.id]
         if row.leaving or row.expires <= now:
             return Gone(Loss.EXPIRED)

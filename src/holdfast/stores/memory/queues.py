@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 class Mailbox(Protocol):
-    """The mailbox in which the wake-up of a waiter arrives."""
+    """A mailbox, in which one waiter receives its wake-up."""
 
     def poke(self, fence: int) -> None:
-        """A job may be due; callable from any thread."""
+        """Wake the waiter, because a job may be due. Any thread can call this."""
         ...
 
     async def wait(self, seconds: float) -> int | None:
-        """The number that the wake-up carried, or None when the time-out has expired."""
+        """Return the number from the wake-up, or None if none came within ``seconds``."""
         ...
 
 
@@ -40,7 +40,7 @@ class Port(Protocol):
     """The shared queues under their lock, and mailboxes."""
 
     def queue(self, name: str, act: Callable[[Queue, float], T]) -> tuple[T, list[Any]]:
-        """Run `act` on one queue under the lock; its result, and the mailboxes to wake."""
+        """Run `act` on one queue under the lock; return its result, and the mailboxes to wake."""
         ...
 
     def queue_names(self) -> list[str]:
@@ -48,7 +48,7 @@ class Port(Protocol):
         ...
 
     def mailbox(self) -> Mailbox:
-        """A new mailbox for this kind of runtime."""
+        """Return a new mailbox for this kind of runtime."""
         ...
 
 

@@ -31,14 +31,14 @@ T = TypeVar("T")
 
 
 class Mailbox(Protocol):
-    """The mailbox in which the wake-ups of one waiter arrive."""
+    """A mailbox, in which one waiter receives its wake-up."""
 
     def poke(self, fence: int) -> None:
-        """The claim was granted; callable from any thread."""
+        """Wake the waiter, because its claim was granted. Any thread can call this."""
         ...
 
     async def wait(self, seconds: float) -> int | None:
-        """The fence of the grant, or None when the time-out has expired."""
+        """Return the fence of the grant, or None if no wake-up came within ``seconds``."""
         ...
 
 
@@ -52,7 +52,7 @@ class Port(QueuePort, GuardPort, Protocol):
         ...
 
     def mailbox(self) -> Mailbox:
-        """A new mailbox for this kind of runtime."""
+        """Return a new mailbox for this kind of runtime."""
         ...
 
     def forked(self) -> None:
@@ -137,7 +137,7 @@ class MemoryStore:
         return answer
 
     async def changed(self, within: float) -> bool:
-        """False: it loses acknowledged state only when its process ends; see the contract."""
+        """Return False: acknowledged data is lost only with the process; see the contract."""
         return False
 
     def unlisten(self, claim: Claim) -> None:

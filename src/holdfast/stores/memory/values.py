@@ -1,17 +1,18 @@
 """The values of refresh guards in memory, and the exact meaning of the verbs on them.
 
-An entry is a value, a refresh lease, and a failure, each of which may be missing:
+An entry is a value, a refresh lease, and a failure, each of which can be missing:
 
 * A **value** is there until ``ttl + stale + keep`` seconds after it was stored.
-* A **refresh lease** is there until it expires. Only its holder stores a value, by its id *and* its
-  fence: so a computation that outlives its lease, or began before an invalidation, overwrites
-  nothing. The id alone isn't enough: a late copy of the request for the refresh lease, arriving
-  after an invalidation, takes the refresh lease again, under the same id and another fence.
+* A **refresh lease** is there until it expires. Only its holder, recognised by its id *and* its
+  fence, can store a value. So a computation that outlives its lease, or began before an
+  invalidation, overwrites nothing. The id alone isn't enough: after an invalidation, a late copy of
+  the request can get the refresh lease again, with the same id and another fence.
 * A **failure** counts the failed computations in a row; during its pause the refresh lease is
   granted to no caller. A stored value ends the failure.
 
-However the refresh lease ends, all waiters are woken at once, because they form no line. A refresh
-lease whose holder has died ends when it expires; the waiters know that time from `Busy`.
+When a verb ends the refresh lease, all waiters are woken at the same time, because they form no
+line. If its holder has died, the refresh lease expires, and no waiter is woken: the waiters have
+the time of the expiry from `Busy`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class _Entry:
         self.waiting: dict[str, Any] = {}
 
     def tidy(self, now: float) -> None:
-        """Drop the value, the refresh lease and the failure that have expired."""
+        """Drop the value, the refresh lease and the failure, each if it has expired."""
         if self.value is not None and now >= self.value.kept_until:
             self.value = None
         if self.id and now >= self.lease_until:
@@ -86,7 +87,7 @@ class _Entry:
 
 
 class Values:
-    """The values of every guard in one space, and the numbers of each guard."""
+    """The values of every guard in one space, and the counts of each guard."""
 
     def __init__(self) -> None:
         self._entries: dict[Entry, _Entry] = {}
@@ -238,7 +239,7 @@ class Values:
 
 
 def state_of(value: Value) -> EntryState:
-    """The state of a value: fresh, stale or expired."""
+    """Return the state of a value: fresh, stale or expired."""
     if value.fresh_in > 0:
         return EntryState.FRESH
     return EntryState.STALE if value.stale_in > 0 else EntryState.EXPIRED

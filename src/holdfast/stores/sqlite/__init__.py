@@ -2,8 +2,8 @@
 
 ``sqlite:///path/to/locks.db``; ``sqlite://`` alone is a file in the user's private state folder.
 Options: ``network_fs=yes`` accepts a file system that isn't known to be local; ``wake=poll`` makes
-waiters poll instead of listening, where Unix sockets cannot be used; ``sync=all`` or ``none``
-selects the changes of a serial queue that are on the disk before they count; default: ``puts``.
+waiters poll, where Unix sockets cannot be used. ``sync`` selects the changes of a serial queue that
+are on the disk before their verb returns: ``puts`` (default), ``all`` or ``none``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["CAPABILITIES", "OPTIONS", "examine", "mend", "open_aio", "open_block
 
 
 def open_blocking(url: StoreURL) -> Store:
-    """A store for threads. It opens its files with the first verb."""
+    """Return a store for threads. Its first verb opens the files."""
     from .blocking.port import ThreadPort
 
     return SqliteStore(ThreadPort(url))
 
 
 def open_aio(url: StoreURL) -> Store:
-    """A store for one asyncio event loop. It opens its files with the first verb."""
+    """Return a store for one asyncio event loop. Its first verb opens the files."""
     from .aio import LoopPort
 
     return SqliteStore(LoopPort(url))

@@ -1,6 +1,6 @@
-"""Refresh guards of the embedded store: the verbs, handed to the port as in ``store.py``.
+"""Refresh guards of the embedded store, for threads and for asyncio.
 
-The meaning of the verbs is in ``blocking/values/values.py``.
+Each verb is passed to the port, as in ``store.py``. ``blocking/values/values.py`` defines them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Engine(Protocol):
-    """The verbs as plain calls that may block; the last argument is the time limit."""
+    """The verbs as functions that can block; the last argument is the time limit in seconds."""
 
     def begin(self, wish: Wish, within: float) -> Begun:
         """Take the refresh lease."""
@@ -42,7 +42,7 @@ class Engine(Protocol):
         ...
 
     def prolong(self, prolongs: Sequence[Prolong], within: float) -> list[Held | Gone | Exception]:
-        """Renew a batch."""
+        """Renew a batch of refresh leases."""
         ...
 
     def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
@@ -63,7 +63,7 @@ class Engine(Protocol):
 
 
 class ValuePort(Protocol):
-    """The runtime that does the work of guards and waits: threads or asyncio."""
+    """The runtime, threads or asyncio: it runs the verbs of guards, and waits for wake-ups."""
 
     @property
     def engine(self) -> Engine:
@@ -71,24 +71,24 @@ class ValuePort(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do the work after all earlier requests; see ``store.Port``."""
+        """Run ``work`` after all earlier calls; see ``store.Port``."""
         ...
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """The values, at once where that is possible."""
+        """Return the values in order, without the file mutex if that is possible."""
         ...
 
     def glance(self, entry: Entry) -> Value | None:
-        """The value, if this client knows that nothing has changed since it was read."""
+        """Return the value if this client sees that it is unchanged since its last read."""
         ...
 
     async def sleep(self, wish: str, seconds: float) -> bool:
         """Sleep until this request is woken, until the client that computes has died, or until
-        ``seconds`` have passed; was it a wake-up?"""
+        ``seconds`` have passed. Return True after a wake-up."""
         ...
 
     def unlisten(self, wish: str) -> None:
-        """Free what the waiting of a request used."""
+        """Free the resources with which a request waited."""
         ...
 
 
@@ -101,9 +101,9 @@ class SqliteGuards:
         self._port = port
         self._engine = port.engine
         self._call = port.call
-        #: The values of up to 1,000 entries; see the contract.
+        #: Returns the values of up to 1,000 entries; see the contract.
         self.read = port.read
-        #: A value that is known without a request to the store; see ``Glancing``.
+        #: Returns a value without a request to the store, if that is possible; see ``Glancing``.
         self.glance = port.glance
 
     async def begin(self, wish: Wish, within: float) -> Begun:

@@ -1,6 +1,6 @@
 """Serial queues of the embedded store, for threads and for asyncio.
 
-Each verb is handed to the port, as in ``store.py``. ``blocking/queues/jobs.py`` defines the verbs.
+Each verb is passed to the port, as in ``store.py``. ``blocking/queues/jobs.py`` defines the verbs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Engine(Protocol):
-    """The verbs as plain calls that may block; the last argument is the time limit."""
+    """The verbs as functions that can block; the last argument is the time limit in seconds."""
 
     def put(self, put: Put, within: float) -> list[bool]:
         """Accept jobs."""
@@ -86,7 +86,7 @@ class JobPort(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do ``work`` after all earlier calls; see ``store.Port``."""
+        """Run ``work`` after all earlier calls; see ``store.Port``."""
         ...
 
     async def sleep(self, take: str, seconds: float) -> bool:

@@ -1,7 +1,8 @@
-"""The embedded store: the six verbs, for threads and for asyncio.
+"""The verbs of the embedded store, for threads and for asyncio.
 
-The meaning of the verbs is in ``blocking/lines.py``; this module only hands the work to the port.
-The port for threads does it at once, the port for asyncio on a worker thread, in order.
+``blocking/lines.py`` defines the verbs; this module only passes each call to the port. The port for
+threads runs a call immediately, on the caller's thread. The port for asyncio runs the calls on one
+worker thread, in the order in which they arrive.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What the embedded store can do.
+#: The features of the embedded store.
 CAPABILITIES = Capabilities(
     store="sqlite",
     queues=True,
@@ -40,13 +41,15 @@ CAPABILITIES = Capabilities(
 )
 #: Maximum number of claims in one batch: renewing them holds the file mutex for 1 to 4 ms.
 KEEP_BATCH = 200
-#: Maximum seconds to wait for the file mutex when a session is made.
+#: Maximum seconds that `SqliteStore.session_fd` waits for the file mutex.
 SESSION_S = 5.0
 
 
 class Engine(Protocol):
-    """The verbs as plain calls that may block; the last argument is the time limit
-    (``blocking/engine.py``)."""
+    """The verbs as functions that can block; the last argument is the time limit in seconds.
+
+    ``blocking/engine.py`` implements them.
+    """
 
     label: str
     patience: float
@@ -56,11 +59,11 @@ class Engine(Protocol):
         ...
 
     def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew a batch."""
+        """Renew a batch of claims."""
         ...
 
     def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release."""
+        """Withdraw or release a claim."""
         ...
 
     def break_(self, name: str, ticket: int, within: float) -> bool:
@@ -72,7 +75,7 @@ class Engine(Protocol):
         ...
 
     def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """Withdraw or release several."""
+        """Withdraw or release several claims."""
         ...
 
     def inspect(self, prefix: str, exact: bool, within: float) -> list[LineRecord]:
@@ -89,7 +92,7 @@ class Engine(Protocol):
 
 
 class Port(Protocol):
-    """The runtime that does the engine's work and waits: threads or asyncio."""
+    """The runtime, threads or asyncio: it runs the engine's verbs, and waits for wake-ups."""
 
     @property
     def engine(self) -> Engine:
@@ -97,9 +100,9 @@ class Port(Protocol):
         ...
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do the work after all earlier requests, even if the caller is cancelled.
+        """Run ``work`` after all earlier calls, even if the caller is cancelled.
 
-        Only the verbs of ``aio.loop.LEFT_OUT`` are skipped if their caller was cancelled. The last
+        Exception: a verb in ``aio.loop.LEFT_OUT`` is skipped if its caller was cancelled. The last
         argument is the time limit in seconds.
         """
         ...
@@ -109,7 +112,7 @@ class Port(Protocol):
         ...
 
     def unlisten(self, claim: Claim) -> None:
-        """Free what the waiting of the claim used."""
+        """Free the resources with which the claim waited."""
         ...
 
     def jobs(self) -> JobPort:
@@ -172,7 +175,7 @@ class SqliteStore:
         return await self._call(self._engine.keep, keeps, within)
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release, and wake the waiters that now fit; see the contract."""
+        """Withdraw or release a claim, and wake the waiters that now fit; see the contract."""
         return await self._call(self._engine.leave, leave, within)
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
@@ -184,7 +187,7 @@ class SqliteStore:
         return await self._call(self._engine.join_free, claims, within)
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """Withdraw or release several in one pass; see the contract."""
+        """Withdraw or release several claims in one pass; see the contract."""
         return await self._call(self._engine.leave_all, leaves, within)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
@@ -209,11 +212,11 @@ class SqliteStore:
         return self._engine.session_fd(SESSION_S)
 
     async def changed(self, within: float) -> bool:
-        """False: it loses acknowledged state only when the store itself ends; see the contract."""
+        """Return False: each verb itself detects that the files were replaced; see the contract."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
-        """Free what the waiting of the claim used; see the contract."""
+        """Free the resources with which the claim waited; see the contract."""
         self._port.unlisten(claim)
 
     async def close(self) -> None:

@@ -13,8 +13,8 @@ from .loop import Loop
 
 #: Seconds after which a waiter that can't be woken asks again.
 VALUES_POLL_S = 0.05
-#: Maximum number of values that are read on the loop itself, as a worker thread would take longer
-#: to wake.
+#: Maximum number of values that one call reads on the loop itself, because to wake the worker
+#: thread would take longer.
 AT_ONCE = 16
 
 
@@ -28,11 +28,11 @@ class LoopValues(Loop[ValueEngine]):
         super().__init__(lambda mail: ValueEngine(url, mail))
 
     def glance(self, entry: Entry) -> Value | None:
-        """The value, if nothing has changed since it was read."""
+        """Return the value if nothing has changed since it was read; else None."""
         return self.engine.known(entry)
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """The values; up to `AT_ONCE` are read on the loop, as that waits for no other client."""
+        """Return the values; read up to `AT_ONCE` on the loop, which waits for no other client."""
         if len(entries) <= AT_ONCE:
             self._here()
             found = self.engine.glance(entries)
@@ -54,5 +54,5 @@ class LoopValues(Loop[ValueEngine]):
         return self.engine.alarm(session)
 
     def unlisten(self, wish: str) -> None:
-        """Free what the waiting of the request used."""
+        """Free the resources with which the request waited."""
         self.engine.unlisten(wish)

@@ -14,7 +14,7 @@ JOBS_POLL_S = 0.05
 class LoopJobs(Loop[JobEngine]):
     """See :class:`holdfast.stores.sqlite.queues.JobPort`.
 
-    It has a separate worker, because a put waits for the disk, and no renewal of a lock should.
+    It has a separate worker: a put waits for the disk, and must not delay renewals of locks.
     """
 
     def __init__(self, url: StoreURL) -> None:
@@ -30,5 +30,5 @@ class LoopJobs(Loop[JobEngine]):
         return await self._sleep(ear, seconds) is not None
 
     def unlisten(self, take: str) -> None:
-        """Free what the waiting of the take used."""
+        """Free the resources with which the take waited."""
         self.engine.unlisten(take)

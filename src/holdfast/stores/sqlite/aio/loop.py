@@ -1,11 +1,11 @@
 """The engine under asyncio: one worker thread does blocking work, in the order of the requests.
 
 The loop itself only listens: to the socket at which wake-ups arrive, and to the FIFOs of the
-sessions that it watches. A request is queued when its coroutine is first stepped, before the
-coroutine suspends. So a request that undoes another one is carried out once it was begun, even if
-its task never runs again, and it can't overtake the request that it undoes. A request to take, to
-keep or to look is skipped if its caller no longer waits when its turn comes: otherwise an
-overloaded store would do useless work, and a request that undoes another would wait behind it.
+sessions that it watches. A request is queued in the first step of its coroutine, before the
+coroutine suspends. So a release or a withdrawal is carried out once it has begun, even if its task
+never runs again, and it can't overtake the request that it undoes. A request that acquires, renews
+or reads is skipped if its caller has stopped waiting before the worker gets to it. Otherwise an
+overloaded store would do useless work, and releases would wait behind it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..blocking.wake import LoopBox
 
 T = TypeVar("T")
 Answer = asyncio.Future[Any]
-#: Minimum seconds for a request whose turn comes late, because it may undo another one.
+#: Minimum time limit, in seconds, for a request that the worker begins late: it may be a release.
 LATE_S = 0.25
 #: The verbs that are skipped if their caller no longer waits for the reply.
 TAKES = {"join", "join_free", "take", "begin"}
@@ -73,7 +73,7 @@ class Job:
 
     @inside
     def run(self) -> None:
-        """Do it and hand the outcome to the loop, unless the loop is closed."""
+        """Do the work, and pass its outcome to the loop, unless the loop is closed."""
         if self.answer.done() and getattr(self.work, "__name__", "") in LEFT_OUT:
             return
         result: Any = None
@@ -100,7 +100,7 @@ _working: dict[threading.Thread, SimpleQueue[Job | None]] = {}
 
 
 def _work(jobs: SimpleQueue[Job | None]) -> None:
-    """Run jobs until None comes; refer to the queue only, so that the client can be forgotten."""
+    """Run jobs until None comes. It refers to no client, so that an unused one is collected."""
     try:
         while (job := jobs.get()) is not None:
             job.run()
@@ -147,7 +147,7 @@ class Worker:
             if not thread.give_up():  # a second thread would change the order of the jobs
                 self.thread = thread
                 raise
-            _working.pop(thread, None)  # the next job starts a thread, which also does this one
+            _working.pop(thread, None)  # the next job starts a thread, which also runs this job
             if not isinstance(wrong, RuntimeError):
                 raise
             raise StoreUnavailable(
@@ -179,14 +179,14 @@ class Loop(Generic[E]):
         self._alarms: dict[str, tuple[Alarm, set[Answer]]] = {}
         self._reading = -1
         self._closed = False
-        #: Requests without an answer: when each is due, and how long it was given, in seconds.
+        #: For each request without an answer: its deadline, and its time limit in seconds.
         self._due: dict[Answer, tuple[float, float]] = {}
-        #: When the one timer of all of them fires.
+        #: The time at which the common timer of these requests fires.
         self._looks_at = math.inf
         self._timer: asyncio.Handle | None = None
 
     def _here(self) -> asyncio.AbstractEventLoop:
-        """The running loop; an error if it isn't the loop of this client."""
+        """Return the running loop; raise if it isn't the loop of this client."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -213,15 +213,15 @@ class Loop(Generic[E]):
         return result
 
     def _look_later(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
-        """Set the timer. Nearly every request is answered before its time-out expires, so a
-        separate timer for each would be waste."""
+        """Set the common timer. A timer for each request would cost more, and nearly all requests
+        are answered in time."""
         if self._timer is not None:
             self._timer.cancel()
         self._looks_at = at
         self._timer = later(loop, at - boottime(), _look, weakref.ref(self))
 
     def end_overdue(self) -> None:
-        """Fail the requests that have no answer in time, and set the timer for the next."""
+        """Fail the requests that have no answer in time, and set the timer for the others."""
         now = boottime()
         self._looks_at, self._timer = math.inf, None
         for answer, (due, within) in list(self._due.items()):
@@ -356,7 +356,7 @@ class Loop(Generic[E]):
 
 
 def _look(loop: weakref.ref[Loop[Any]]) -> None:
-    """The timer fires. Its weak reference doesn't keep an unused client alive."""
+    """Called by the timer. Its weak reference doesn't keep an unused client alive."""
     found = loop()
     if found is not None:
         found.end_overdue()

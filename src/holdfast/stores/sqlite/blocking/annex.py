@@ -1,7 +1,7 @@
-"""The data in separate files next to the locks: serial queues, and the values of refresh guards.
+"""An *annex*: separate files next to the locks, for serial queues or for the values of guards.
 
-Each has its own database, file mutex, sessions and sockets, so that no lock waits for its writes.
-This module contains their common part: opening and closing the files, and the listing of waiters.
+Each annex has its own database, file mutex, sessions and sockets, so that no lock waits for its
+writes. This module has their common part: opening and closing the files, and listing waiters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOOK_EVERY_S = 1.0
 
 
 class Mail(Protocol):
-    """The sockets at which this client's waiters listen; they differ for threads and asyncio."""
+    """The sockets for wake-ups of this client's waiters; they differ for threads and asyncio."""
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
         """The address for a new waiter; None if it must poll."""
@@ -53,7 +53,7 @@ class Mail(Protocol):
         ...
 
     def forked(self) -> None:
-        """In the child of a fork: forget the parent's."""
+        """In the child of a fork: forget the parent's sockets."""
         ...
 
 
@@ -61,7 +61,7 @@ D = TypeVar("D", bound=Database)
 
 
 class AnnexFiles(Generic[D]):
-    """The file mutex, its header, the database and what goes with them (see ``way.Room``)."""
+    """The file mutex, its header, the database and the other files; see ``way.Room``."""
 
     #: The remedy for damaged files.
     remedy = MOVE_AWAY
@@ -95,10 +95,10 @@ class AnnexFiles(Generic[D]):
 
     @abstractmethod
     def empty(self, session: str) -> bool:
-        """Does this session hold nothing?"""
+        """True if this session has no delivery and no refresh lease."""
 
     def _settle(self, now: float) -> None:
-        """Set up what needs the open database; a hook for subclasses."""
+        """A hook for subclasses; called when the database is open."""
 
     def _unopened(self) -> None:
         database = getattr(self, "database", None)
@@ -107,18 +107,18 @@ class AnnexFiles(Generic[D]):
         self.header.close()
 
     def moved(self) -> bool:
-        """Do the paths lead to other files now? Then no other client sees what we do."""
+        """Do the paths lead to other files now? Then other clients don't see our changes."""
         return self.replaced() or self.gate.moved()
 
     def replaced(self) -> bool:
-        """Does the database's path lead to another file? Then no client finds what we write."""
+        """Does the database's path lead to another file? Then no client finds our changes."""
         try:
             return os.stat(self.place.database).st_ino != self.database.inode
         except OSError:
             return True
 
     def sweep(self) -> None:
-        """Remove the files of clients that have died and hold nothing."""
+        """Remove the files of dead clients that have no delivery and no refresh lease."""
         left = SWEEP_MAX
         with contextlib.suppress(OSError):
             for name in self.others.names():
@@ -131,7 +131,7 @@ class AnnexFiles(Generic[D]):
         self.post = Post(self.place)
 
     def bury(self, session: str) -> None:
-        """Remove the files of an ended session, unless it holds something that others must see."""
+        """Remove the files of an ended session, unless others must recover its jobs or leases."""
         if self.empty(session):
             self.others.bury(session)
             self.ears.bury(session)
@@ -154,9 +154,9 @@ F = TypeVar("F", bound=AnnexFiles[Any])
 
 
 class AnnexEngine(Way[F]):
-    """One client's way into such files. Opened by the first verb."""
+    """One client's access to an annex. Its first verb opens the files."""
 
-    #: What their path adds to that of the locks, and their name in messages.
+    #: The text that is added to the path of the locks, and the name of the data in messages.
     suffix = what = ""
 
     def __init__(self, url: StoreURL, mail: Mail) -> None:
@@ -166,18 +166,18 @@ class AnnexEngine(Way[F]):
     def _start(self) -> None:
         super()._start()
         self._session: Session | None = None
-        #: The waiters of this client by their id, and the numbers that name them.
+        #: The waiters of this client by their id, and the numbers that are used as their names.
         self._ears: dict[str, Ear] = {}
         self._numbers = itertools.count(1)
 
     @abstractmethod
     def _made(self, place: Place, gate: Gate, header: Header, now: float) -> F:
-        """The files, opened."""
+        """Open the files."""
 
     # -- waiters -----------------------------------------------------------------------------
 
     def _listen(self, files: F, topic: str, waiter: str, now: float) -> None:
-        """List this waiter, so that a client that rouses this topic can wake it."""
+        """List this waiter, so that other clients can wake it by its topic."""
         if not self.push:
             return
         ear = self._ears.get(waiter)
@@ -188,12 +188,12 @@ class AnnexEngine(Way[F]):
         name = str(next(self._numbers))
         address = self.mail.address(name, files.post, files.own)
         if address is not None:
-            # Recorded before its file is made, so that an interrupt leaves no unrecorded file.
+            # It is recorded before its file is made, so that an interrupt leaves no unknown file.
             ear = self._ears[waiter] = files.ears.ear(topic, now, address, name)
             files.ears.listen(ear)
 
     def ear(self, waiter: str) -> str | None:
-        """The name that the wake-ups of a waiter carry; None if it must poll."""
+        """Return the name in the wake-ups for this waiter; None if it must poll."""
         found = self._ears.get(waiter)
         return None if found is None else found.name
 
@@ -271,7 +271,7 @@ class AnnexEngine(Way[F]):
                 session.end(unlink=ended)
 
     def _settled(self, files: F, now: float) -> bool:
-        """Does our session hold nothing?"""
+        """True if our session has no delivery and no refresh lease."""
         return files.empty(files.own)
 
     def _shut(self, files: F, now: float) -> None:

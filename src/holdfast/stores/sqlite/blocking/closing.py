@@ -1,8 +1,8 @@
 """Connections that close themselves when the last reference to them ends.
 
-A connection stays unclosed if an interrupt comes between SQLite's opening and our note of it, or if
-a client is forgotten. Python up to 3.12 closes it silently; later versions warn. In the child of a
-fork it must never be closed, because SQLite there believes that it has the locks of the parent.
+A connection stays unclosed if an interrupt comes between its opening and its assignment, or if the
+program forgets a client. Python up to 3.12 closes it silently; later versions warn. In the child of
+a fork it must never be closed, because SQLite there acts as if it had the locks of the parent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _leaked: list[sqlite3.Connection] = []
 
 
 class Closing(Connection):
-    """A connection that closes itself when it is forgotten, in the process that opened it."""
+    """A connection that closes itself when it is collected, in the process that opened it."""
 
     #: The process that opened it; 0 if an interrupt came before that.
     _pid = 0

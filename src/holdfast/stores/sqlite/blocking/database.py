@@ -1,11 +1,11 @@
 """The database file: create it, recognise it, open it, close it.
 
 SQLite deletes the write-ahead log and the shared memory when the last connection closes. It detects
-the last one by a POSIX lock, which a fork does not inherit and which any other close of the file
-drops ("How To Corrupt An SQLite Database File", 2.2). A client that then continues with deleted
-files lives in another generation than the next client. So each client also keeps a lock of a
-separate open file on the same bytes (`Database.guard`). It prevents this deletion while any client
-is here, and shows a new client whether the log and the shared memory must exist already.
+the last one by a POSIX lock. A fork does not inherit this lock, and any other close of the file
+drops it ("How To Corrupt An SQLite Database File", 2.2). A client that then continues with deleted
+files works in another generation than the next client. So each client also locks the same bytes
+through a separate open file (`Database.guard`). This lock prevents the deletion while any client
+has the file open. It also shows a new client if the log and the shared memory must exist already.
 
 Everything here runs inside the file mutex.
 """
@@ -59,7 +59,7 @@ DAMAGE = (
 )
 #: The default remedy for a damaged file.
 MOVE_AWAY = "end the processes that use it, then move it away; the next one makes a new file"
-#: Maximum seconds that closing a store takes.
+#: Maximum seconds that `Database.alone_soon` waits for another client to close the file.
 CLOSING_S = 0.25
 
 #: The bytes that SQLite's connections lock shared (SHARED_FIRST and SHARED_SIZE in os_unix.c).
@@ -93,7 +93,7 @@ class Database:
         self.there = self._guard()
 
     def _guard(self) -> bool:
-        """Open the file and look at it without SQLite; False if there is none yet."""
+        """Open the file and check it without SQLite; False if it is missing or empty."""
         try:
             self.guard, info = open_file(self.path, self.place, 0)
         except FileNotFoundError:
@@ -105,7 +105,7 @@ class Database:
         return info.st_size > 0
 
     def _share(self) -> None:
-        """See whether another client has the file open; lock it, so that others see this client."""
+        """Check if another client has the file open; lock it, so that others see this client."""
         self.alone = self._lock(_ALONE_RANGE)
         end = boottime() + BUSY_S
         while _OFD_SETLK is not None and not self._lock(_SHARED_RANGE):
@@ -116,8 +116,8 @@ class Database:
         self._lock(_WRITER_BYTE)
 
     def alone_soon(self) -> bool:
-        """Is no other client here? Waits up to `CLOSING_S` for a client that is closing the store
-        outside the file mutex, because it was forgotten or its process is ending."""
+        """True if no other client has the file open. This waits up to `CLOSING_S` for a client that
+        closes it outside the file mutex: it was garbage-collected, or its process is ending."""
         end = boottime() + CLOSING_S
         while not self.alone and _OFD_SETLK is not None and boottime() < end:
             time.sleep(0.002)
@@ -153,10 +153,10 @@ class Database:
             )
 
     def complete(self, companions: tuple[int, int]) -> bool:
-        """Do the log and the shared memory exist that other clients use at this moment?
+        """Are the log and the shared memory that other clients use still in their places?
 
-        If they were deleted, the others continue to write to files that no new client can find.
-        Then the database that goes with them can't be used.
+        If they were deleted, the other clients continue to write to files that no new client can
+        find. Then a new client can't use this database.
         """
         if self.alone or not any(companions) or self.companions() == companions:
             return True
@@ -191,7 +191,7 @@ class Database:
         self.remake(fill, PAGE_SIZE)
 
     def remake(self, fill: Callable[[sqlite3.Connection], None], page_size: int) -> None:
-        """Make a database with this content, and put it in its place when it is complete."""
+        """Make a database that ``fill`` fills, and put it in its place when it is complete."""
         self.close()
         fresh = self.place.folder + "/new.db"
         content = self._content(fill, page_size)
@@ -236,15 +236,15 @@ class Database:
         return bytes(content)
 
     def connect(self) -> None:
-        """Open it with SQLite, unless it is open."""
+        """Open the database with SQLite, unless it is open."""
         if self.opened:
             return
         require_companions(self.path)
         self.connection = _connect(self.path)
         self.opened = True
         run = self.connection.execute
-        # Nothing in it is needed after a boot, when it is made again. So no verb has to wait for
-        # the disk inside the file mutex, unless the system has no boot id.
+        # After a boot the database is made again, so no verb has to wait for the disk inside the
+        # file mutex. A system without a boot id can't detect a boot, so there verbs do wait.
         run("PRAGMA synchronous = " + ("OFF" if boot_id() else "NORMAL"))
         run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_FRAMES}")
         if os.stat(self.path).st_ino != self.inode or run("PRAGMA user_version").fetchone() != (
@@ -264,12 +264,12 @@ class Database:
         run("COMMIT")
 
     def meta(self, key: str) -> str:
-        """A note in the database, or an empty string."""
+        """Return the text that is stored in the database under this key, or an empty string."""
         found = self.connection.execute(verbs().meta_get, (key,)).fetchone()
         return found[0] if found else ""
 
     def set_meta(self, key: str, value: str) -> None:
-        """Make a note in the database."""
+        """Store a text in the database under this key."""
         self.connection.execute(verbs().meta_set, (key, value))
 
     def close(self) -> None:
@@ -295,7 +295,7 @@ class Database:
         self._unguard()
 
     def __del__(self) -> None:
-        """Close the database of a client that was forgotten."""
+        """Close the database of a client that is no longer referenced."""
         self.close()
 
 
@@ -335,7 +335,7 @@ def _connect(path: str) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def explained(path: str, opening: bool = False, remedy: str = MOVE_AWAY) -> Generator[None]:
-    """Turn the errors of SQLite and of the system into ours, with the file and the remedy."""
+    """Turn errors of SQLite and of the system into our errors, which name file and remedy."""
     try:
         yield
     except StoreUnavailable:
@@ -350,11 +350,11 @@ def explain(
     opening: bool,
     remedy: str = MOVE_AWAY,
 ) -> Exception:
-    """Our error for an error of SQLite or the system. ``remedy``: for a damaged file."""
+    """Return our error for an error of SQLite or the system. ``remedy``: for a damaged file."""
     if isinstance(wrong, OSError):
         return unusable(path, wrong)
     code = getattr(wrong, "sqlite_errorcode", 0) & 0xFF
-    # An overwritten name in the schema, or in SQLite's message about it, isn't valid text.
+    # If a name in the schema was overwritten, SQLite's message about it can be invalid text.
     garbled = isinstance(wrong, UnicodeDecodeError) or "no such table" in str(wrong)
     if garbled or code in DAMAGE:
         return ConfigError(f"{path} is damaged ({wrong}) and was left unchanged: {remedy}")
@@ -367,7 +367,7 @@ def explain(
     if code in permanent and read_only(path):
         return unusable(path, OSError(errno.EROFS, str(wrong)))
     if opening and code in permanent:
-        # SQLite gives no reason. If descriptors are lacking, repairing permissions is of no use.
+        # SQLite gives no reason. It can be a lack of descriptors, or the permissions.
         return unusable(path, lacking() or OSError(errno.EACCES, str(wrong)))
     if code == sqlite3.SQLITE_FULL:
         return DiskFailed(f"the disk of {path} is full: free some space and try again")
@@ -385,6 +385,6 @@ def explain(
 
 
 def full(wrong: sqlite3.Error) -> bool:
-    """Could this be a full disk?"""
+    """Can this error mean that the disk is full?"""
     code = getattr(wrong, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)

@@ -54,7 +54,7 @@ class Visit:
 
     @functools.cached_property
     def place(self) -> Place:
-        """Its paths; missing folders are made."""
+        """The paths of the store; missing folders are made."""
         return prepare(self.path, self.url.options.get("network_fs") == "yes")
 
     @property
@@ -156,7 +156,7 @@ def _free(fd: int, place: Place) -> Finding:
 
 
 def _enter(fd: int) -> float | None:
-    """Lock it; the seconds that this took, or None if it wasn't free within `GATE_S`."""
+    """Lock the file mutex; return the seconds that this took, or None after `GATE_S`."""
     begun = boottime()
     while True:
         try:
@@ -213,7 +213,7 @@ def _database(visit: Visit) -> Iterator[Finding]:
 def _whole(place: Place, count: str) -> Finding:
     """Can SQLite read the file, is it whole, and how many rows does it have?"""
     try:
-        require_companions(place.database)  # at a FIFO, SQLite would wait for a writer
+        require_companions(place.database)  # if one were a FIFO, SQLite would wait for a writer
         connection = sqlite3.connect(
             f"file:{escaped(place.database)}?mode=ro", uri=True, timeout=1.0, factory=Closing
         )
@@ -234,7 +234,7 @@ def _whole(place: Place, count: str) -> Finding:
 
 
 def _beside(visit: Visit, end: str, count: str) -> Iterator[Finding]:
-    """The same for the files of queues or of values; and can their file mutex be taken?"""
+    """Check the database of queues or of values, like that of the locks, and its file mutex."""
     path = visit.path + end
     if not os.path.lexists(path):
         return

@@ -1,9 +1,9 @@
 """The waiters for a job or a value: one file each, whose name contains the topic, the start of the
 wait, and the address for the wake-up.
 
-A client wakes a waiter in two steps: it removes the file, which succeeds for one process only, and
-sends a datagram to the socket in its name. So a job that becomes due wakes a waiter without a
-transaction and without the file mutex. A waiter that stops waiting removes its file.
+A client wakes a waiter in two steps. It removes the file, which succeeds for one process only. Then
+it sends a datagram to the address in the name of the file. So a job that becomes due wakes a waiter
+without a transaction and without the file mutex. A waiter that stops waiting removes its file.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from .wake import Post
 
 
 class Ear(NamedTuple):
-    """A waiter."""
+    """A waiter, and the file that lists it."""
 
     name: str
     session: str
-    #: The file that lists the waiter, and its folder.
+    #: The name of the file, and its folder.
     file: str
     folder: Folder
 
 
 class Ears:
-    """The folder of the waiters."""
+    """The folder in which the waiters are listed. A *topic* is the name that they wait for."""
 
     def __init__(self, place: Place) -> None:
         self._folder = folder(place, "idle")
 
     def ear(self, topic: str, now: float, address: str, name: str) -> Ear:
-        """A new waiter for the topic; `listen` lists it."""
+        """Return a new waiter for the topic, which `listen` lists."""
         file = f"{_key(topic)}-{int(now * 1e6):020d}-{address}-{name}"
         return Ear(name, address.rpartition(".")[0], file, self._folder)
 
@@ -72,7 +72,7 @@ class Ears:
                 self._poke(file, address, name, post)
 
     def _poke(self, file: str, address: str, name: str, post: Post) -> bool:
-        """Wake one; False if another client did, if it waits no more, or if its socket is gone."""
+        """Wake one waiter; False if it is no longer listed, or if its socket is gone."""
         try:
             return self._folder.unlink(file) and post.send(address, name, 1)
         except BaseException:  # an interrupt: the wake-up may not be sent, so list it again

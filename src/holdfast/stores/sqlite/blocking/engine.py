@@ -1,7 +1,7 @@
 """The verbs as one client runs them, on the caller's thread.
 
-A request for a lone claim is done in the table of lone claims (``lone.py``). Every other request
-begins a transaction and goes through ``Lines``.
+A *lone claim* is held, and is the only claim of its name. A request for one is done in the table of
+lone claims (``lone.py``). Every other request begins a transaction and goes through ``Lines``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .sql import verbs
 
 A = TypeVar("A")
 T = TypeVar("T")
-#: Maximum seconds that a look at one row waits for the file mutex.
+#: Maximum seconds that `Engine.peek` waits for the file mutex.
 PEEK_S = 0.05
 _SQL = verbs()
 _KEEP = _SQL.keep_held
@@ -66,11 +66,11 @@ class Engine(Entry):
             if files.lone.enter(claim, ticket, files.own_bytes, now):
                 answer = Held(ticket, ttl)
             else:
-                words[NEXT] = ticket  # No claim got it, and no other client is inside.
+                words[NEXT] = ticket  # It wasn't used, and no other client is inside.
                 answer = self._slow(files, self._lines.join, claim, wait, now)
         if words[NEXT] + AHEAD > words[LIMIT]:
             self._low(files)
-        # Last, because a claim in files that are no longer the store's isn't valid.
+        # This check is last, because a claim in files that were replaced isn't valid.
         if files.gate.moved():
             raise Replaced
         return answer
@@ -78,8 +78,8 @@ class Engine(Entry):
     def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
         """See :meth:`holdfast.core.ports.Store.join_free`.
 
-        It makes lone claims only: if a name, or another name of its slot, has a line in the
-        database, the answer is None.
+        It makes lone claims only. The answer is None if the slot of a name is taken, or if a name
+        of that slot has a line in the database.
         """
         held = self._inside(within, self._join_free, claims)
         if self._promised is not None:
@@ -121,7 +121,7 @@ class Engine(Entry):
         return [answer for answer in answers if answer is not None]
 
     def _renew(self, files: Files, keep: Keep, now: float) -> Standing | Exception | None:
-        """Renew a lone claim; None if the request is anything else."""
+        """Renew a lone claim; None if it isn't one, or if more than the lease is to change."""
         claim, ticket, ttl, weight, new_id, detach = keep
         if new_id or weight or detach:
             return None
@@ -147,7 +147,7 @@ class Engine(Entry):
         ]
 
     def _renew_held(self, files: Files, keep: Keep, now: float) -> Held | None:
-        """Renew a held claim by one statement; None if the request is anything else."""
+        """Renew a held claim by one statement; None if it isn't held, or if more is to change."""
         claim, ticket, ttl, weight, new_id, detach = keep
         if new_id or weight or detach:
             return None
@@ -167,7 +167,7 @@ class Engine(Entry):
     def _by_itself(
         self, files: Files, work: Callable[[A, float], T], asked: A, now: float
     ) -> T | Exception:
-        """The answer to one of several requests in a transaction, or its error."""
+        """Do one of several requests in a transaction; return its answer, or its error."""
         run, lines = files.cursor.execute, self._lines
         sent = len(lines.pokes)
         run("SAVEPOINT one")
@@ -213,7 +213,7 @@ class Engine(Entry):
     def _leave_all(
         self, files: Files, now: float, leaves: Sequence[Leave], left: set[Leave]
     ) -> list[bool | Exception]:
-        """``left``: the requests that were done in files that have been replaced since."""
+        """``left``: the requests that succeeded in files that were replaced after that."""
         answers = [one in left or self._let_go(files, one, now) for one in leaves]
         if None in answers:
             answers = self._roomy(files, now, self._leave_rest, leaves, answers)
@@ -223,7 +223,7 @@ class Engine(Entry):
         return [answer for answer in answers if answer is not None]
 
     def _let_go(self, files: Files, leave: Leave, now: float) -> bool | Exception | None:
-        """Release a lone claim; None if the request is anything else."""
+        """Release a lone claim; None if it isn't one, or if the request needs the database."""
         name, claim_id, ticket, after, suspect, _ = leave
         try:
             if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):
@@ -239,7 +239,7 @@ class Engine(Entry):
         leaves: Sequence[Leave],
         answers: list[bool | Exception | None],
     ) -> list[bool | Exception | None]:
-        """Do all the other requests in one transaction; an error of one doesn't affect others."""
+        """Do the unanswered requests in one transaction; an error of one affects no other."""
 
         def work() -> list[bool | Exception | None]:
             return [
@@ -273,8 +273,8 @@ class Engine(Entry):
         return self._inside(within, work)
 
     def peek(self, claim: Claim, waiting: Waiting, within: float) -> int | None:
-        """For a waiter that polls: the fence if the claim is held, 0 if a renewal may change its
-        standing, None if nothing has changed."""
+        """Check the claim of a waiter that polls. Return the fence if the claim is held, 0 if a
+        renewal can change its standing, None if nothing has changed."""
 
         def work(files: Files, now: float) -> int | None:
             files.gate.exit()
@@ -294,9 +294,9 @@ class Engine(Entry):
     def _roomy(self, files: Files, now: float, work: Callable[..., T], *args: object) -> T:
         """Do work that must not fail on a full disk, such as a release.
 
-        A full disk has no room for one more frame in the log. Once the log is copied back into
-        the database, where every page already has its place, the log is written again from its
-        beginning, which takes no space.
+        A full disk has no room for one more frame in the log. So the log is copied back into the
+        database, where every page already has its place. After that, the log is written from its
+        beginning again, which takes no space.
         """
         try:
             return work(files, now, *args)
@@ -338,7 +338,7 @@ class Engine(Entry):
             self.closed = True
             self.mail.close()
             if self._files is not None:
-                self._files.look_at = 0.0  # A late join then finds that this client is closed.
+                self._files.look_at = 0.0  # So a late join finds that this client is closed.
             session, self._session = self._session, None
             if session is not None:
                 session.end(unlink=ended)

@@ -48,7 +48,7 @@ class Entry(Way[Files]):
         #: Sessions whose files were deleted, until their claims are moved to a new session.
         self._former: list[Session] = []
         self._burying = False
-        #: Tickets that this client must put on the disk: the files, and the limit.
+        #: A block of tickets that this client must put on the disk: its files, and its limit.
         self._promised: tuple[Files, int] | None = None
         self._opened = False
 
@@ -98,7 +98,7 @@ class Entry(Way[Files]):
             self._session = session = Session(files.place)
         files.belong(session.name)
         if self._former:
-            # Move our claims before the old sessions end, so that they never look dead.
+            # Move our claims before the old sessions end, so that no claim looks dead.
             files.new_post()
             for former in self._former:
                 files.lone.move(former.name, session.name)
@@ -129,7 +129,7 @@ class Entry(Way[Files]):
                 with suppress(HoldfastError, OSError):
                     self._inside(TIDY_S, self._bury, session)
         except KeyError:
-            pass  # Another thread took the last one.
+            pass  # Another thread took the last session.
         finally:
             self._burying = False
 
@@ -142,11 +142,11 @@ class Entry(Way[Files]):
                 self._graves.add(address.rpartition(".")[0])
 
     def _low(self, files: Files) -> None:
-        """Half of the reserved tickets are given: plan to put the next ones on the disk.
+        """Plan the next block of tickets, because half of the reserved ones are given.
 
-        This client does it outside the file mutex, where no other client waits for it, unless one
-        does it already. If that fails, or this client dies, the client that finds no ticket left
-        does it inside.
+        This client puts the block on the disk outside the file mutex, so that no other client
+        waits, unless another client does it already. If this fails, or this client dies, the client
+        that finds no ticket left puts a block on the disk inside the file mutex.
         """
         words = files.words
         if words[RESERVED] == words[LIMIT]:
@@ -158,12 +158,12 @@ class Entry(Way[Files]):
         if promised is None:
             return
         files, limit = promised
-        with suppress(HoldfastError, OSError, ValueError):  # it may be closed meanwhile
+        with suppress(HoldfastError, OSError, ValueError):  # the files may be closed meanwhile
             files.header.sync()
             self._inside(TIDY_S, self._reserved, files, limit)
 
     def _reserved(self, files: Files, now: float, synced: Files, limit: int) -> None:
-        """Let the promised tickets be given, if the files are still the same ones."""
+        """Allow the promised tickets to be given, if ``synced`` are still the open files."""
         if files is synced:
             files.reserved(limit)
 
@@ -194,7 +194,7 @@ class Entry(Way[Files]):
                 files.connection.rollback()
                 lines.rolled_back()
             elif committing and not isinstance(wrong, sqlite3.Error):
-                self._committed()  # It was an interrupt, which came after the commit.
+                self._committed()  # An interrupt came after the commit.
             raise
         return answer
 

@@ -21,14 +21,14 @@ SWEEP_MAX = 64
 
 
 class Mail(Protocol):
-    """The sockets at which this client's claims listen; they differ for threads and asyncio."""
+    """The sockets for wake-ups of this client's claims; they differ for threads and asyncio."""
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """The address for a claim that begins to wait; None if it must poll."""
+        """Return the address for a claim that begins to wait; None if it must poll."""
         ...
 
     def known(self, claim_id: str) -> str | None:
-        """The address that this claim has, if it has one."""
+        """Return the address of this claim, or None if it has none."""
         ...
 
     def close(self) -> None:
@@ -36,12 +36,12 @@ class Mail(Protocol):
         ...
 
     def forked(self) -> None:
-        """In the child of a fork: forget the parent's."""
+        """In the child of a fork: forget the parent's sockets."""
         ...
 
 
 class Files:
-    """The file mutex, its header, the database and what goes with them (see ``lines.World``)."""
+    """The file mutex, its header, the database and the other files; see ``lines.World``."""
 
     def __init__(
         self, place: Place, gate: Gate, header: Header, mail: Mail | None, now: float
@@ -72,7 +72,7 @@ class Files:
         self.look_at = 0.0
 
     def lines(self, patience: float) -> Lines:
-        """The slow paths of the verbs, on these files."""
+        """Return the verbs of the database, on these files."""
         return Lines(self.cursor.execute, self.lone, self.others, self, patience)
 
     @property
@@ -86,7 +86,7 @@ class Files:
         return self.floats[TOMBS]
 
     def ticket(self) -> int:
-        """The next ticket; it was never given before, even if there was a power cut."""
+        """Give the next ticket. No ticket is given twice, even after a power cut."""
         ticket = self.words[NEXT]
         if not 0 < self.words[LIMIT] - ticket <= SPAN:
             self.reserve()
@@ -99,7 +99,7 @@ class Files:
         self.database.set_meta("limit", str(self.header.reserve()))
 
     def reserved(self, limit: int) -> None:
-        """Let the promised tickets up to this limit be given: they are on the disk."""
+        """Allow the promised tickets up to this limit to be given: they are on the disk."""
         if limit > self.words[LIMIT]:
             self.database.set_meta("limit", str(limit))
             self.words[LIMIT] = limit
@@ -120,15 +120,15 @@ class Files:
             self.floats[TOMBS] = until
 
     def belong(self, session: str) -> None:
-        """Set our session."""
+        """Set the name of our session."""
         self.own, self.own_bytes = session, session.encode()
 
     def address(self, claim_id: str) -> str | None:
-        """The address at which this claim listens; it begins to listen if it doesn't yet."""
+        """Return the address for wake-ups of this claim, with a new socket if it has none."""
         return self.mail.address(claim_id, self.post, self.own) if self.mail else None
 
     def known_address(self, claim_id: str) -> str | None:
-        """The address at which this claim listens, if it does."""
+        """Return the address for wake-ups of this claim; None if it has none."""
         return self.mail.known(claim_id) if self.mail else None
 
     def new_post(self) -> None:
@@ -164,7 +164,7 @@ class Files:
 
 
 def enter(place: Place, within: float, hold: Callable[[Gate], None]) -> Header:
-    """Open the file mutex and take it; ``hold`` is called with it before it is locked."""
+    """Open and lock the file mutex; return its header. ``hold`` gets the mutex before the lock."""
     end = boottime() + within
     gate = Gate(place)
     hold(gate)

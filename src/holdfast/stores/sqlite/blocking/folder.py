@@ -1,7 +1,7 @@
 """A folder of the store as an open file, so that no link can redirect the work in it.
 
-All clients of a process share one descriptor of it. It always leads to the folder that is now in
-its place: the one that was opened first may have been deleted.
+All clients of a process share one descriptor of it. If the folder was deleted and made again, the
+descriptor is switched to the new folder.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Folder:
         return True
 
     def open(self, name: str, flags: int) -> int:
-        """A descriptor of a file in it; OSError, also for a link."""
+        """Open a file in it, and return the descriptor; a link is an OSError, too."""
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             return opened(name, flags, 0o600, dir_fd=self.fd)

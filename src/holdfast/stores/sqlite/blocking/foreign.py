@@ -17,7 +17,8 @@ from ....core.finding import Finding, ok, warn
 from .gate import command_of
 from .paths import Place
 
-#: The version in which the bug came, with WAL; the version with the fix; two older lines with it.
+#: The first version with the bug, and the first one with the fix. `MENDED_TOO`: older lines of
+#: versions, each with the number of its first release with the fix.
 FIRST, MENDED = (3, 7, 0), (3, 51, 3)
 MENDED_TOO = {(3, 44): 6, (3, 50): 7}
 LOCKS = "/proc/locks"
@@ -73,8 +74,8 @@ def _locking(path: str) -> set[int]:
 def _writes_past(pid: int, place: Place) -> bool:
     """Does this process have the database open for writing, but not the file mutex?
 
-    A file mutex that was deleted counts too, because the process will leave it: so this compares
-    names as well as files.
+    A deleted file mutex counts, too, because the process opens the new one with its next verb. So
+    this compares names as well as files.
     """
     folder, writes = f"/proc/{pid}/fd", False
     with contextlib.suppress(OSError):

@@ -1,15 +1,13 @@
 """The file mutex: one kernel lock that every verb takes, one process at a time.
 
-At most one thread of one process is inside, so SQLite never meets contention. The lock is flock,
-which belongs to the open file and not to the process (a POSIX record lock is dropped when *any*
-descriptor of the file is closed), and which the kernel frees when its owner dies, even by
-``kill -9``.
+At most one thread of one process is inside, so SQLite never meets contention. The lock is flock. It
+belongs to the open file, not to the process: a POSIX record lock would be dropped when *any*
+descriptor of the file is closed. The kernel frees it when its owner dies, even by ``kill -9``.
 
 Entry has three steps, each limited by the time that the caller has: the threads of this client
 queue at a mutex; the first of them tries the kernel lock a few times; then a porter thread waits
-for it in the kernel's queue. The porter has a separate open file. If it shared the file, a porter
-that gets the lock after its caller gave up could not distinguish its lock from the next caller's,
-and would unlock that one.
+for it in the kernel's queue. The porter has a separate open file. With a shared one, a porter that
+gets the lock after its caller gave up could unlock the lock of the next caller.
 
 A caller runs ``enter`` *inside* a ``try`` and the steps of ``exit`` in its ``finally``: both are
 safe, even if they run several times, and wherever an interrupt comes (see `Way._locked`).
@@ -35,11 +33,12 @@ from .owned import open_file
 from .paths import Place, unusable
 
 _TRY = LOCK_EX | LOCK_NB
-#: Seconds in which a caller yields between its tries: a verb lasts 10 to 200 us, so most waits end.
+#: Seconds in which a caller only yields the CPU between two tries. A verb lasts 10 to 200 us, so
+#: most waits end in this time.
 _YIELD_S = 0.0003
-#: Seconds of the naps between the next tries, before the porter queues in the kernel.
+#: Seconds of sleep before each of the next tries; after these tries the porter takes over.
 _NAPS_S = (0.0001,) * 8 + (0.0003,) * 6
-#: Seconds between tries where no porter queues in the kernel: with greenlets, for example.
+#: Seconds between two tries if there is no porter, for example with greenlets.
 _NAP_S = 0.001
 
 
@@ -55,7 +54,7 @@ class Gate:
     """The kernel lock of one store, as one client sees it."""
 
     _porter: Porter | None = None
-    #: Our file, and the descriptor whose lock we hold while inside: ours or the porter's.
+    #: Our descriptor, and the one that has the lock while we are inside: ours or the porter's.
     fd = held = -1
     _pid = 0
 
@@ -79,7 +78,7 @@ class Gate:
         begun = boottime()
         end = begun + within
         naps: Iterator[float] = iter(_NAPS_S)
-        if greenlets():  # a porter would block all of them, and the time-out of its caller
+        if greenlets():  # to wait for a porter would block them all, and the caller's time-out
             naps = chain(naps, repeat(_NAP_S))
         while True:
             now = boottime()
@@ -96,7 +95,7 @@ class Gate:
             try:
                 flock(self.fd, _TRY)
             except BlockingIOError:
-                # Only after one more try at the end: this process may have been stopped meanwhile.
+                # It gives up only after a last try, because this process may have been stopped.
                 if over:
                     raise StoreUnavailable(self.stuck(within)) from None
                 continue
@@ -126,7 +125,7 @@ class Gate:
         return info.st_ino != self.file[1] or info.st_dev != self.file[0]
 
     def map(self) -> Header:
-        """Map the header; call it inside."""
+        """Map the header; called inside the file mutex."""
         try:
             return Header(self.fd, self.path)
         except StoreUnavailable:
@@ -146,7 +145,8 @@ class Gate:
         return text + f": {describe(pid)}"
 
     def close(self) -> None:
-        """Unlock and close. The lock would outlive its descriptor in the copy of a forked child."""
+        """Unlock and close the file. A close alone would leave it locked by a forked child's copy
+        of the descriptor."""
         porter, self._porter = self._porter, None
         if porter is not None:
             porter.dismiss()
@@ -175,10 +175,10 @@ class Porter:
     """A daemon thread that waits in the kernel's queue for a caller with a time limit.
 
     It has at most one caller at a time (the client's mutex ensures that). A request carries one
-    token, and the thread that takes the token decides: a porter that has got the lock takes it to
-    hand the lock over; a caller that gives up takes it to withdraw. Taking it is one atomic step of
-    the interpreter, so there is no mutex that an interrupt could leave locked, and no moment at
-    which both, or neither, are responsible for the lock.
+    token, and the thread that takes the token decides. A porter that has got the lock takes the
+    token to hand the lock over; a caller that gives up takes it to withdraw. This is one atomic
+    step of the interpreter. So there is no mutex that an interrupt could leave locked, and always
+    exactly one of the two threads is responsible for the lock.
     """
 
     def __init__(self, gate: Gate) -> None:
@@ -221,7 +221,7 @@ class Porter:
         request = self.requests.get()
         while request is not None:
             flock(self.fd, LOCK_EX)
-            # A caller may have given up, and the same client asked again meanwhile.
+            # The caller may have given up, and its client may have queued another request.
             while request is not None and not request.deliver():
                 try:
                     request = self.requests.get_nowait()

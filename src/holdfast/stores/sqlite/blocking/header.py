@@ -1,10 +1,10 @@
 """The first page of the file mutex, mapped into memory, so that every process sees it at once.
 
-The map is coherent between processes and outlives ``kill -9``; what must also outlive a power
-cut (the boot and the reserved block of tickets) is synced before it counts. Each field is one
+The map is coherent between processes and outlives ``kill -9``. The boot id and the reserved block
+of tickets must also outlive a power cut, so they are synced before they are used. Each field is one
 aligned 8-byte word, written by a single instruction, so a process that is killed during a write
-leaves either the old or the new value. Words are in the machine's byte order: the file never
-leaves the machine that its clock belongs to.
+leaves either the old or the new value. Words are in the machine's byte order: the file is valid
+only on the machine whose clock its times are from.
 
 Every field but ``WORLD`` and the counts of changes is read and written inside the file mutex only.
 """
@@ -32,12 +32,12 @@ AHEAD = BLOCK // 2
 # Indices of the 8-byte words.
 MAGIC, VERSION, BOOT_LOW, BOOT_HIGH, TIME_SPACE, NEXT, LIMIT, WORLD, DATABASE = range(9)
 LATEST, QUIET, PID, WHEN, SHARED_MEMORY, LOG, LONE, TOMBS, RESERVED = range(9, 18)
-#: The boot a second time: if only one of the two is the current one, the other was damaged.
+#: A second copy of the boot id: if only one copy is the current boot id, the other was damaged.
 BOOT_LOW_AGAIN, BOOT_HIGH_AGAIN = 18, 19
-#: The first of the words that count changes, for reads without the file mutex: see ``values``.
+#: Index of the first word that counts changes, for reads without the file mutex: see ``values``.
 CHANGES = 64
 WORDS = SIZE // 8
-#: Maximum lead of the limit over the next ticket.
+#: Maximum difference between the limit and the next ticket.
 SPAN = 4 * BLOCK
 #: No ticket is greater: SQLite's integers end at 2 ** 63.
 TICKET_MAX = 1 << 62
@@ -47,15 +47,15 @@ FAR_S = 2 * TTL_S_MAX
 LOW = (1 << 64) - 1
 #: The file with the boot id of Linux.
 BOOT = "/proc/sys/kernel/random/boot_id"
-#: `NEXT`, `LIMIT`, `LATEST`, `QUIET`, `TOMBS` and `RESERVED` in one read; each slow verb does it.
+#: Reads `NEXT`, `LIMIT`, `LATEST`, `QUIET`, `TOMBS` and `RESERVED` in one call, for `damaged`.
 _told = struct.Struct("QQ16xdd40xdQ").unpack_from
 
 
 def boot_id() -> int:
-    """A number that differs after each boot; 0 where this process sees none.
+    """Return a number that differs after each boot; 0 if this process can't see one.
 
-    Raises ``StoreUnavailable`` if it can't be read at the moment, mostly because descriptors are
-    lacking: that must not look like another boot, which ends all holds.
+    Raises ``StoreUnavailable`` if it can't be read at the moment, usually because no descriptor is
+    free. An answer of 0 would look like another boot, which ends all holds.
     """
     try:
         with open(BOOT, encoding="ascii") as file:
@@ -84,11 +84,11 @@ class Header:
         self.path = path
         self.fd = fd
         if os.fstat(fd).st_size < SIZE:
-            # Written, not just extended: on a full disk, a write through the map to a hole of the
-            # file would raise SIGBUS.
+            # The page is written, not just the file extended: on a full disk, a write through the
+            # map to a hole of the file would raise SIGBUS.
             os.pwrite(fd, b"\0" * SIZE, 0)
-        # Through a separate open file, because a map keeps a copy of its descriptor, and a copy of
-        # the file mutex's descriptor would keep the file mutex locked after it is closed.
+        # This maps a separate open file, because a map keeps a copy of its descriptor. A copy of
+        # the file mutex's descriptor would keep the file mutex locked after a close.
         own = opened(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             info = os.fstat(own)
@@ -101,7 +101,7 @@ class Header:
         self.floats = memoryview(self.map).cast("d")
 
     def fresh(self) -> bool:
-        """Has no client finished setting up this page yet?"""
+        """True until the first client has finished setting up this page."""
         return self.words[MAGIC] == 0
 
     def check(self) -> None:
@@ -136,7 +136,7 @@ class Header:
         return (self.words[BOOT_HIGH] << 64 | self.words[BOOT_LOW]) == boot_id()
 
     def remember_boot(self) -> bool:
-        """Repair the boot in the page if it was damaged in this boot; True if it was."""
+        """Repair the boot id from its second copy, if that one is current; True if repaired."""
         words, boot = self.words, boot_id()
         again = words[BOOT_HIGH_AGAIN] << 64 | words[BOOT_LOW_AGAIN]
         if not boot or self.same_boot() or again != boot:
@@ -145,8 +145,10 @@ class Header:
         return True
 
     def damaged(self, now: float, in_use: bool = False) -> bool:
-        """Does the page have impossible tickets, or impossible times of this boot? ``in_use``: it
-        was opened in this boot; to ask the system for the boot again would cost a verb 30 us."""
+        """Does the page have impossible tickets, or impossible times of this boot?
+
+        ``in_use``: the page was opened in this boot, so this doesn't read the boot id (30 us).
+        """
         following, limit, latest, quiet, tombs, reserved = _told(self.map, NEXT * 8)
         if not limit <= following + SPAN <= TICKET_MAX or not following:
             return True
@@ -159,8 +161,9 @@ class Header:
         return not (0.0 <= quiet <= far and 0.0 <= latest <= far and 0.0 <= tombs <= far)
 
     def heal(self, now: float, ticket: int, latest: float) -> None:
-        """Keep the possible values, and begin a new generation: ``ticket`` and ``latest`` are the
-        greatest in the other files, ``latest`` with a reserve if those may be incomplete."""
+        """Keep the possible values, and end the generation. ``ticket`` and ``latest`` are the
+        greatest ticket and expiry of the other files; ``latest`` includes a reserve if these files
+        can be incomplete."""
         words, floats, far = self.words, self.floats, now + FAR_S
         words[WORLD] = 0
         given = [words[one] for one in (LIMIT, RESERVED) if words[one] < TICKET_MAX]
@@ -173,7 +176,7 @@ class Header:
         self.sync()
 
     def set_up(self, ticket: int, latest: float, world: int) -> None:
-        """Make a fresh page: ``ticket`` and ``latest`` are the greatest known ones.
+        """Set up a fresh page; ``ticket`` and ``latest`` are the greatest known ticket and expiry.
 
         The count starts at the wall clock in microseconds, so tickets continue to rise even if
         every file was deleted: no store gives a million tickets a second for long.
@@ -185,19 +188,19 @@ class Header:
         words[PID] = words[SHARED_MEMORY] = words[LOG] = 0
         words[WORLD] = world
         self._start(latest)
-        # Last, because it means that all the rest is there.
+        # This word is last, because it means that the page is complete.
         words[MAGIC] = MAGIC_WORD
         self.sync()
 
     def restart(self) -> None:
-        """Begin after a boot: no time is valid; all tickets to the limit may have been given."""
+        """Reset the page after a boot: no time in it is valid; any reserved ticket may be given."""
         self.leap()
         self._start(0.0)
         self.sync()
 
     def leap(self) -> None:
-        """Continue beyond every ticket that may have been given: beyond all that are reserved, and
-        beyond the wall clock, because this file may be an old copy that was put back."""
+        """Move the next ticket beyond every ticket that can have been given: beyond all reserved
+        ones, and beyond the wall clock, because this file can be an old copy that was restored."""
         words = self.words
         reserved = max(words[LIMIT], words[RESERVED])
         words[NEXT] = max(words[NEXT], reserved, int(walltime() * 1e6))
@@ -212,10 +215,10 @@ class Header:
         words[BOOT_HIGH_AGAIN], words[BOOT_LOW_AGAIN] = boot >> 64, boot & LOW
 
     def promise(self) -> int:
-        """Note the next block of tickets; return its limit, which counts once the page is synced.
+        """Note the next block of tickets; return its limit, which is valid once the page is synced.
 
-        The limit has a separate word, because a client that is killed before the sync must not
-        leave a limit that others take for reserved.
+        The limit is in a separate word: if this client is killed before the sync, no other client
+        must take these tickets for reserved ones.
         """
         words = self.words
         words[RESERVED] = limit = max(words[NEXT], words[LIMIT], words[RESERVED]) + BLOCK
@@ -239,7 +242,7 @@ class Header:
         os.fsync(self.fd)
 
     def close(self) -> None:
-        """Unmap it."""
+        """Unmap the page."""
         self.words.release()
         self.floats.release()
         del self.map

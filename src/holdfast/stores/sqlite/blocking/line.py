@@ -1,7 +1,7 @@
-"""One line of the database, between loading and saving; and its rows.
+"""One line of the database, from its loading to its saving, and its rows.
 
-Every line has a header. One statement reads the header and the first claims, which are all claims
-of a short line.
+Every line has a header. One statement reads the header and the first claims; a short line has no
+more claims than these.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .odd import corrupt, senseless
 from .session import Others
 from .sql import verbs
 
-#: (address, claim id, fence) of a claim that has just become a holder.
+#: A wake-up to send: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[str, str, int]
 #: Maximum number of holders whose sessions are checked; the others end by their expiry.
 HOLDERS_SEEN = 32
@@ -24,7 +24,7 @@ NEVER = 1e300
 #: The greatest integer that SQLite has.
 TICKET_MAX = 2**63 - 1
 #: Maximum number of dead claims that one verb drops, so that the file mutex is never held for long.
-#: While there are more, every waiter that asks must ask again at once.
+#: If more are left, a waiter that asks is answered with ``retry_in`` 0, and asks again.
 STEPS = 500
 #: Number of claims that are read with the header; most lines have no more.
 KNOWN = 3
@@ -39,24 +39,27 @@ class Row(NamedTuple):
     weight: int
     expires: float
     session: str | None
+    #: The socket that a wake-up is sent to; None for a claim that polls, or never waited.
     address: str | None
+    #: Running number of the waiter, from which positions are computed; 0 if it never waited.
     seat: int
+    #: 1 after a release with ``after``: the claim can't be renewed.
     leaving: int = 0
 
 
 _ROW = len(Row._fields)
-#: As `Row._make`, in one step.
+#: ``_row(Row, values)`` is a faster `Row._make(values)`.
 _row = tuple.__new__
 
 
 class Line:
     """The header of one name, and the operations of the verbs on its line.
 
-    The held claims are a prefix of the line in ticket order, up to ``frontier``; the waiters come
-    after it. So the head of the waiters is found without looking at the holders.
+    In the order of tickets, the holders come first, then the waiters. ``frontier`` is the ticket of
+    the last holder. So the first waiter is found without reading the holders.
     """
 
-    #: The header is in the database, with these values.
+    #: ``stored``: is the header in the database? ``loaded``: its values there.
     stored = False
     loaded: tuple[float, str] = (0.0, "")
     #: The slot of a lone claim that was moved into the line, to be freed after the commit.
@@ -85,7 +88,7 @@ class Line:
         self.steps = STEPS
 
     def new(self, name: str, kind: str, capacity: int) -> None:
-        """Start as an empty line (again, if the last of its claims was dropped just now)."""
+        """Start as an empty line, also after the last claim of the line was dropped."""
         self.name, self.kind, self.capacity = name, kind, capacity
         self.former = self.used = self.seats = self.waiters = self.holders = self.frontier = 0
         self.first = NEVER
@@ -100,7 +103,7 @@ class Line:
         if alone is not None:
             self.moved = alone.slot
         if found:
-            # A slot that still has this name was moved by a client that could not free it.
+            # If a slot has this name too, a client was killed before it could free the slot.
             header, *rows = found
             self.stored = True
             self.loaded = self.first, state = header[4], header[_ROW]
@@ -127,10 +130,10 @@ class Line:
         return True
 
     def insert(self, row: Row, more: tuple[float, float, str, str]) -> None:
-        """Add a claim at the end of the line, with ttl, since, owner and note; after this, the slot
-        of the name is no longer the whole state.
+        """Add a claim at the end of the line. ``more``: its ttl, start, owner and note.
 
-        Raises IntegrityError, and changes nothing, if a claim of that id is in the line already.
+        Raises IntegrityError, and changes nothing, if a claim of that id is in the line already. A
+        new line is counted in the table of lone claims before it is committed.
         """
         self.run(self.sql.enter, (self.name, *row[:-1], *more))
         if not self.stored and not self.born:
@@ -148,7 +151,7 @@ class Line:
         self.first = min(self.first, row.expires)
 
     def _compare(self) -> None:
-        """Raise if the known claims, which are all, don't match the counts of the header."""
+        """Raise if the claims don't match the counts of the header; all claims must be known."""
         held = used = 0
         for row in self.known:
             if row.held:
@@ -158,7 +161,7 @@ class Line:
             raise senseless(self.name)
 
     def save(self) -> None:
-        """Write the header; delete it with the last claim. Each holder weighs 1 at least."""
+        """Write the header, or delete it if the line is empty; raise if a count is impossible."""
         none = self.used if not self.holders else 0  # weight without a holder
         if none or not 0 <= self.holders <= self.used or self.waiters < 0:
             raise senseless(self.name)
@@ -185,7 +188,7 @@ class Line:
         return len(self.known) == self.holders + self.waiters
 
     def find(self, claim_id: str, ticket: int) -> Row | None:
-        """A claim by its secret id; it is looked for at the ticket first."""
+        """Return the claim with this secret id, or None. Its ticket, if not 0, is tried first."""
         for row in self.known:
             if row.id == claim_id:
                 return row
@@ -198,7 +201,7 @@ class Line:
         return self._row(self.sql.row_by_id, claim_id)
 
     def at(self, ticket: int) -> Row | None:
-        """A claim by its public ticket."""
+        """Return the claim with this public ticket, or None."""
         return self._row(self.sql.row_by_ticket, ticket) if ticket > 0 else None
 
     def ahead(self) -> str:
@@ -220,7 +223,7 @@ class Line:
         return self._row(self.sql.row_after, self.frontier)
 
     def before(self, ticket: int) -> Row | None:
-        """The claim just ahead of this one."""
+        """Return the claim directly ahead of this ticket, or None."""
         ahead: Row | None = None
         for row in self.known:
             if row.ticket >= ticket:
@@ -229,7 +232,7 @@ class Line:
         return ahead if self.complete() else self._row(self.sql.row_before, ticket)
 
     def living_before(self, ticket: int) -> Row | None:
-        """The same, after dropping the dead waiters in between."""
+        """Drop the dead waiters directly ahead; then return the same as `before`."""
         while (ahead := self.before(ticket)) is not None:
             if ahead.held or not self.is_dead(ahead.session) or self.steps <= 0:
                 return ahead
@@ -269,11 +272,11 @@ class Line:
         self.drop(ticket, held, weight)
 
     def settle(self, now: float, quiet: float, briefly: bool = False) -> None:
-        """Drop the dead, then grant the first waiter while it fits.
+        """Drop dead and expired claims, then grant the first waiter while it fits.
 
         No claim is granted before ``quiet``: until then the holders of a database that was deleted
-        may still rely on their holds. ``briefly``: stop when the capacity is used up; the next
-        verb can drop a dead head as well.
+        can still rely on their holds. ``briefly``: stop when the capacity is used up, and leave a
+        dead first waiter to the next verb.
         """
         if now >= self.first:
             self._sweep(now)
@@ -288,7 +291,7 @@ class Line:
         for ticket, weight in self.run(sql.holders_expired, values).fetchall():
             self._bury(ticket, 1, weight)
         if self.steps <= 0:
-            return  # there may be more, and the next verb looks again
+            return  # there can be more, which the next verb drops
         first = self.run(sql.first_expiry, (self.name, now)).fetchone()[0]
         self.first = NEVER if first is None else first
 
@@ -321,7 +324,7 @@ class Line:
         return known
 
     def _grant(self, now: float, quiet: float, briefly: bool) -> None:
-        """Grant the first waiter while it fits. A grant never changes an expiry: it is no lease."""
+        """Grant the first waiter while it fits. It keeps its expiry until its first renewal."""
         while (row := self.head()) is not None:
             if row.expires <= now or row.weight > self.capacity or self.is_dead(row.session):
                 if self.steps <= 0:

@@ -1,7 +1,7 @@
-"""The verbs on a line, each inside one transaction: those of the memory store, in SQL.
+"""The verbs on a line, in SQL, each inside one transaction.
 
-The meaning is that of ``stores/memory/line.py``, statement by statement, with one addition: claims
-have sessions, and a verb drops the claims that it meets of a session that the kernel has proven
+They do the same as in ``stores/memory/line.py``, statement by statement, with one addition: a claim
+belongs to a session. A verb drops each claim that it meets whose session the kernel has proven
 dead. Every statement accesses rows by their key, so a verb costs O(log n), except for one scan of
 the line whenever the earliest expiry in it has passed.
 """
@@ -36,10 +36,11 @@ from .lone import Lone, LoneClaim
 from .session import Others
 from .sql import verbs
 
-#: Waiters up to this position watch the holders too; each waiter watches the claim before it.
+#: Each waiter watches the session of the claim ahead of it. Waiters up to this position also watch
+#: the sessions of the holders.
 WATCH_HOLDERS = 3
-#: A killed process's names are cleared in portions of this size, so that the file mutex is never
-#: held for long.
+#: Maximum number of names from which one verb removes the claims of a dead session, so that the
+#: file mutex is never held for long.
 PORTION = 200
 #: Number of new tombstones after which expired ones are removed.
 CLEAN_EVERY = 64
@@ -47,7 +48,7 @@ DELETED = "the holders of a lock database that was deleted"
 
 
 class World(Protocol):
-    """The rest of the store, as far as the verbs need it."""
+    """The state of the store outside the lines, as the verbs need it."""
 
     #: Our session's name; empty before the first claim.
     own: str
@@ -65,7 +66,7 @@ class World(Protocol):
         ...
 
     def ticket(self) -> int:
-        """The next ticket, greater than all that were ever given."""
+        """Give the next ticket, greater than all earlier ones."""
         ...
 
     def note_expiry(self, expires: float) -> None:
@@ -77,11 +78,11 @@ class World(Protocol):
         ...
 
     def address(self, claim_id: str) -> str | None:
-        """The address at which this claim listens; it begins to listen if it doesn't yet."""
+        """Return the address for wake-ups of this claim, with a new socket if it has none."""
         ...
 
     def known_address(self, claim_id: str) -> str | None:
-        """The address at which this claim listens, if it does."""
+        """Return the address for wake-ups of this claim; None if it has none."""
         ...
 
 
@@ -124,9 +125,9 @@ class Lines:
             self._died.clear()
 
     def committed(self) -> None:
-        """Apply the effects of the commit. The slots are freed first: after a kill in between, a
-        claim must not be held again although its line has ended. A line leaves `_died` before it is
-        counted out, because a line that is counted out twice would not be looked for."""
+        """Apply the effects of the commit. The slots are freed first, so that a kill between the
+        two loops leaves no lone claim whose line has ended. A line leaves `_died` before it is
+        counted out: if it were counted out twice, another line of its slot could be missed."""
         while self._moved:
             self.lone.free(self._moved[-1])
             self._moved.pop()
@@ -134,7 +135,7 @@ class Lines:
             self.lone.died(self._died.pop())
 
     def rolled_back(self) -> None:
-        """Count out the new lines, because the transaction has certainly not taken place."""
+        """Count out the new lines, because their transaction was undone."""
         for name in self._born:
             self.lone.died(name)
 
@@ -168,7 +169,7 @@ class Lines:
             try:
                 return self._enter(line, claim, now, held)
             except sqlite3.IntegrityError:
-                pass  # It was sent before, and is in the line.
+                pass  # A repeated request: the claim is in the line already.
         row = line.find(claim.id, 0) if there else None
         if row is not None:
             return self._again(line, row, now)
@@ -201,7 +202,7 @@ class Lines:
         return answer
 
     def _given_up(self, keep: Keep, row: Row, now: float) -> Loss | None:
-        """The reason why the claim can't be adopted, if its adopter has withdrawn the new id."""
+        """Return the reason in the tombstone of the new id, if its adopter has withdrawn it."""
         return self.tomb(keep.new_id, now) if row.id != keep.new_id else None
 
     def _stay(self, line: Line, row: Row, keep: Keep, now: float) -> Standing:
@@ -293,14 +294,14 @@ class Lines:
     def inspect(
         self, prefix: str, exact: bool, alone: list[LoneClaim], now: float
     ) -> list[LineRecord]:
-        """See :meth:`holdfast.core.ports.Store.inspect`; from the snapshot that was begun."""
+        """See :meth:`holdfast.core.ports.Store.inspect`. The caller has begun a snapshot."""
         names = look.names(prefix, exact)
         alone = [claim for claim in alone if names[0] <= claim.name < names[1]]
         rows = self.run(self.sql.names_between, names).fetchall()
         return look.records(rows, alone, self._line().is_dead, now)
 
     def bury(self, session: str, now: float) -> bool:
-        """Remove a portion of a dead session's claims; True if that was all of them."""
+        """Remove a portion of a dead session's claims; True if no claim of it is left."""
         names = [name for (name,) in self.run(self.sql.session_names, (session, PORTION))]
         for claim in self.lone.claims():
             if claim.session == session and claim.name not in names:
@@ -320,7 +321,7 @@ class Lines:
         return len(names) < PORTION
 
     def tomb(self, claim_id: str, now: float) -> Loss | None:
-        """The reason in the tombstone of this id, if it has one: the claim must not enter."""
+        """Return the reason in the tombstone of this id, or None. An id with one can't enter."""
         if now >= self.world.tombs:
             return None
         found = self.run(self.sql.tomb, (claim_id,)).fetchone()
@@ -354,7 +355,7 @@ class Lines:
         return Held(ticket, spec.ttl) if held else self._waiting(line, ticket, seat, now)
 
     def _again(self, line: Line, row: Row, now: float) -> Joined:
-        """The standing of a claim that joined before; a waiter is renewed."""
+        """Return the standing of a claim that is in the line already; renew it if it waits."""
         if row.leaving or row.expires <= now:
             return Gone(Loss.EXPIRED)
         if row.held:
@@ -378,7 +379,7 @@ class Lines:
 
     def _retry_in(self, line: Line, now: float) -> float:
         if line.steps <= 0:
-            return 0.0  # more dead are to be dropped
+            return 0.0  # there are more dead claims to drop
         first = line.first
         if now < self.world.quiet:
             first = min(first, self.world.quiet)

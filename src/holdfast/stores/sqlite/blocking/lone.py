@@ -6,15 +6,15 @@ release is a few writes to it, inside the file mutex. Any other request for the 
 joins, it is adopted, downgraded, broken ...) moves the claim into the database, where lines are
 kept; the table is used again only when the line is empty.
 
-    slot.ticket   0: free; else this claim is held. Written last on entering, first on leaving,
-                  by one instruction each: a process killed half-way has done all or nothing.
-    slot.lines    the number of names of this bucket that have a line in the database, or might
-                  have: raised before the line is committed, lowered after its end is. While it
-                  isn't 0, the slot is not the whole state, and the database is asked.
+    slot.ticket   0: the slot is free; else its claim is held. A join writes this word last, a
+                  release writes it first, by one instruction: a kill leaves all or nothing.
+    slot.lines    the number of names of this bucket that have, or can have, a line in the
+                  database. It rises before the line is committed, and falls after the end of the
+                  line is committed. While it isn't 0, every request goes to the database.
 
-So a claim that was copied into the database by a process killed before it could free the slot
-is found in both, and the database is right. After a boot the table isn't valid. A name or text
-that doesn't fit, or whose slot is taken by another name, simply has its line in the database.
+If a process is killed after it copied a claim into the database and before it freed the slot, the
+claim is in both; then the database is right. After a boot the table isn't valid. A claim whose
+texts don't fit into the slot, or whose slot is taken by another name, is kept in the database.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIRST = _EXPIRES + 8 * SLOTS
 _LINES = _FIRST + 8 * SLOTS
 _BODIES = _LINES + 4 * SLOTS
 SIZE = _BODIES + BODY * SLOTS
-#: id, session, since; then the parts of a spec: ttl, weight, capacity, the lengths of its texts.
+#: `_OWN`: id, session and start. `_SPEC`: ttl, weight, capacity, and the lengths of four texts.
 _OWN = struct.Struct("=32s16sd")
 _SPEC = struct.Struct("=dIIBHHH")
 _ID = 32
@@ -70,7 +70,7 @@ class LoneClaim(NamedTuple):
 
 
 class Lone:
-    """The table, mapped. Everything is done inside the file mutex."""
+    """The table, mapped into memory. All methods are called inside the file mutex."""
 
     def __init__(self, place: Place, anew: bool = False) -> None:
         self.path = place.database + "-lone"
@@ -81,8 +81,8 @@ class Lone:
             try:
                 self.inode = info.st_ino
                 if info.st_size != SIZE:
-                    # New, or damaged: claims in a missing part are lost. Without the number of its
-                    # generation, `agree` begins a new one; so that number is removed first.
+                    # It is new or damaged: claims in a missing part are lost. First, the number of
+                    # its generation is removed, so that `agree` begins a new generation.
                     os.pwrite(fd, bytes(8), 0)
                     _allocate(fd)
                 self._map = mapped(fd, info, SIZE)
@@ -96,7 +96,7 @@ class Lone:
         self.expires: memoryview[float] = _part(view, _EXPIRES, _FIRST, "d")
         self.first: memoryview[float] = _part(view, _FIRST, _LINES, "d")
         self.lines: memoryview[int] = _part(view, _LINES, _BODIES, "I")
-        #: The last specs that were used: by id, the spec, its slot and its part of the body.
+        #: By ``id(spec)``, for recent specs: the spec, its slot, and the bytes for the body.
         self._specs: dict[int, tuple[object, int, bytes]] = {}
 
     @property
@@ -114,7 +114,7 @@ class Lone:
     # -- the uncontended verbs -------------------------------------------------------------
 
     def enter(self, claim: Claim, ticket: int, session: bytes, now: float) -> bool:
-        """Hold it, if its slot is free and has no line; False: ask the database."""
+        """Hold the claim, if its slot is free and has no line; False: ask the database."""
         spec = claim.spec
         known = self._specs.get(id(spec))
         if known is None or known[0] is not spec:
@@ -130,7 +130,7 @@ class Lone:
         return True
 
     def free_for(self, claims: Sequence[Claim]) -> bool:
-        """Would each of them be granted by ``enter``, after the others?"""
+        """Would `enter` grant all of these claims, one after the other?"""
         slots = set()
         for claim in claims:
             _, slot, shared = self._learn(claim)
@@ -142,7 +142,7 @@ class Lone:
         return len(slots) == len(claims)
 
     def leave(self, name: str, claim_id: str, ticket: int, now: float) -> bool:
-        """Release it, if it is here and alive; False: ask the database."""
+        """Release the claim, if it is here and has not expired; False: ask the database."""
         slot = crc32(name.encode()) % SLOTS
         found = self.tickets[slot]
         if not found or (ticket and found != ticket) or self.lines[slot]:
@@ -154,7 +154,7 @@ class Lone:
         return True
 
     def keep(self, name: str, claim_id: str, ticket: int, now: float, ttl: float) -> bool:
-        """Renew it, if it is here and alive; False: ask the database."""
+        """Renew the claim, if it is here and has not expired; False: ask the database."""
         slot = crc32(name.encode()) % SLOTS
         if not ticket or self.tickets[slot] != ticket or self.lines[slot]:
             return False
@@ -181,8 +181,8 @@ class Lone:
         return found if found.name == name else None
 
     def _sane(self, found: LoneClaim) -> bool:
-        """Can this be a claim? The slot follows from the name, and the least expiry from the ttl
-        and the beginning: so this finds most flipped bits."""
+        """Can this be a claim? The name determines the slot; start and ttl determine the earliest
+        expiry. So this check finds most flipped bits."""
         return (
             crc32(found.name.encode()) % SLOTS == found.slot
             and found.ticket < TICKET_MAX
@@ -199,7 +199,7 @@ class Lone:
         return crc32(name.encode()) % SLOTS
 
     def born(self, name: str) -> None:
-        """Count a line of this name, which may be in the database after this."""
+        """Count a line of this name; called before the line is committed."""
         self.lines[self.slot(name)] += 1
 
     def died(self, name: str) -> None:
@@ -230,13 +230,13 @@ class Lone:
                 self._map[start : start + 16] = to.encode()
 
     def close(self) -> None:
-        """Unmap it."""
+        """Unmap the table."""
         for view in (self._world, self.tickets, self.expires, self.first, self.lines, self._view):
             view.release()
         del self._map
 
     def _learn(self, claim: Claim) -> tuple[object, int, bytes]:
-        """Prepare what all claims of a spec share; an empty body if it doesn't fit here."""
+        """Return the spec, its slot, and the bytes that its claims share; empty if too long."""
         name, kind, capacity, weight, ttl, owner, meta = claim.spec
         texts = [text.encode() for text in (kind, name, owner, meta)]
         body = b""
@@ -277,13 +277,13 @@ class Lone:
 
 
 def _part(view: memoryview, start: int, end: int, kind: str) -> Any:
-    """A part of the map as numbers of one kind."""
+    """Return a part of the map as an array of numbers; ``kind`` is a format of `struct`."""
     with view[start:end] as part:
         return part.cast(kind)  # type: ignore[call-overload]
 
 
 def _allocate(fd: int) -> None:
-    """Allocate all of it on the disk: a write to a hole would raise SIGBUS on a full disk."""
+    """Allocate the file on the disk: a write to a hole would raise SIGBUS on a full disk."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, SIZE)
         return

@@ -26,8 +26,8 @@ def records(
 ) -> list[LineRecord]:
     """The lines that have a living claim, by name.
 
-    ``rows`` are the headers and claims of the database in order. A lone claim whose name has a
-    line there was moved into it.
+    ``rows`` are the headers and claims of the database in order. If the name of a lone claim has a
+    line there, the claim was moved into this line, and is not repeated.
     """
     lines: dict[str, tuple[str, int, list[ClaimRecord]]] = {}
     waiters = 0

@@ -8,8 +8,8 @@ import struct
 from ....errors import HoldfastError
 from .database import MOVE_AWAY, explain
 
-#: The errors that work with such a row raises, or a claim with a number that is too large. The
-#: caller's arguments were checked before.
+#: The errors that such a row can cause, or a number that is too large for SQLite. They can't come
+#: from the caller's arguments, which were checked before.
 UNREADABLE = (
     TypeError,
     ValueError,
@@ -28,19 +28,19 @@ class Unsound(ValueError):
 
 
 def corrupt(text: str) -> sqlite3.DatabaseError:
-    """The error that SQLite raises for a damaged file, for damage that it doesn't detect."""
+    """Return SQLite's error for a damaged file, for damage that SQLite doesn't detect."""
     wrong = sqlite3.DatabaseError(text)
     wrong.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return wrong
 
 
 def senseless(name: str) -> sqlite3.DatabaseError:
-    """The same for the header of this line."""
+    """Return the error of `corrupt` for the header of this line."""
     return corrupt(f"the line {name!r} has impossible values")
 
 
 def unreadable(wrong: Exception, label: str, remedy: str = MOVE_AWAY) -> Exception:
-    """Our error for one of `UNREADABLE`."""
+    """Return our error for one of `UNREADABLE`."""
     if isinstance(wrong, HoldfastError):
         return wrong
     text = str(wrong) if isinstance(wrong, Unsound) else repr(wrong)

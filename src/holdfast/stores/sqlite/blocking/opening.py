@@ -1,14 +1,14 @@
 """The lock for opening a store: one process at a time opens its files, through any file mutex.
 
-A file mutex excludes only clients that know the same file. When the file is deleted, a client
-inside the old one and a client that has made a new one are both alone, for a while. Verbs tolerate
-that: each works on the files that it has open, and the new client makes others. But while files are
-examined, made and put in their places, two clients at once would let one empty what the other has
-just adopted. So this is done under a lock of the database's folder, which outlives the file mutex.
+A file mutex excludes only clients that have the same file open. If the file is deleted, one client
+can be inside the old file mutex, and another one inside a new one. Verbs tolerate this: each uses
+the files that it has open, and the new client makes new files. But if two clients opened the store
+at the same time, one could empty files that the other has just begun to use. So a store is opened
+under a lock of the database's folder, which outlives the file mutex.
 
-Every process that can read a folder can lock it, and keep all others out. Where users without
-access to the locks may read the folder, a file of ours next to the database is locked instead,
-which they can't open.
+Every process that can read a folder can lock it, and keep all others out. So if users without
+access to the locks can read the folder, the lock is on a file next to the database instead, which
+these users can't open.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAP_S = 0.002
 
 
 class Opening:
-    """The lock, for the length of a ``with`` block: a separate open file each time."""
+    """The lock, held in a ``with`` block through a separate open file."""
 
     _fd = -1
 
@@ -70,7 +70,7 @@ class Opening:
         return path
 
     def _there(self, path: str) -> bool:
-        """Does the path still lead to what we have locked?"""
+        """Does the path still lead to the file or folder that we have locked?"""
         try:
             there, ours = os.stat(path), os.fstat(self._fd)
         except OSError:
@@ -86,7 +86,7 @@ class Opening:
         self.close()
 
     def close(self) -> None:
-        """Release it; in the child of a fork only close it: the lock is the parent's."""
+        """Release the lock. In the child of a fork it is the parent's: close only our copy."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._pid == os.getpid():

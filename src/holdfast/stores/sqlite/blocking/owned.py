@@ -33,7 +33,7 @@ KINDS = {
 def open_file(path: str, place: Place, flags: int = os.O_CREAT) -> tuple[int, os.stat_result]:
     """A descriptor of one of our plain files, for reading and writing, and its status."""
     try:
-        with filled():  # not `opened`, which closes a descriptor: SQLite may have the file open
+        with filled():  # not `opened`: it closes a descriptor, which would drop SQLite's locks
             fd = os.open(path, os.O_RDWR | flags | _FLAGS, 0o600)
     except FileNotFoundError:
         if flags & os.O_CREAT:
@@ -79,8 +79,8 @@ def require_plain(path: str) -> None:
 def require_companions(path: str) -> None:
     """Refuse anything but a plain file where SQLite would open one for the database of this path.
 
-    No database of ours has a rollback journal, and SQLite would believe one: it would write back
-    the journal's content, and delete the file that the journal names as its super-journal.
+    Our databases never have a rollback journal. If another user puts one there, SQLite would write
+    its content back, and delete the file that it names as its super-journal.
     """
     for one in (path, path + "-wal", path + "-shm"):
         require_plain(one)
@@ -200,7 +200,7 @@ _maps: weakref.WeakValueDictionary[tuple[int, int], mmap.mmap] = weakref.WeakVal
 
 
 def mapped(fd: int, info: os.stat_result, size: int) -> mmap.mmap:
-    """The file in memory, once for all clients of the process: a map keeps a descriptor open."""
+    """Map the file, once for all clients of the process: each map keeps a descriptor open."""
     key = info.st_dev, info.st_ino
     known = _maps.get(key)
     if known is None or len(known) != size:

@@ -41,7 +41,7 @@ def read_only(path: str) -> bool:
 
 
 def lacking() -> OSError | None:
-    """The error of opening SQLite's number of files, if too few descriptors are left; else None."""
+    """Return the error if fewer descriptors are free than SQLite needs; else None."""
     made: list[int] = []
     try:
         for _ in range(3):
@@ -55,8 +55,8 @@ def lacking() -> OSError | None:
 
 
 def unusable(path: str, wrong: OSError) -> Exception:
-    """The error for a file that cannot be made or opened: permanently, or just now (disk full)."""
-    if wrong.errno is None:  # a map, for which a descriptor is copied
+    """Return the error for a file that cannot be made or opened, permanently or at the moment."""
+    if wrong.errno is None:  # from mmap, which copies a descriptor
         wrong = lacking() or wrong
     if wrong.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return DiskFailed(

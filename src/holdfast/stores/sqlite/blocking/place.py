@@ -1,10 +1,10 @@
-"""The location of the embedded store, and whether it is allowed there.
+"""The location of the embedded store: its paths, and the check that they are safe.
 
 For ``/dir/locks.db`` the files are:
 
 * ``/dir/locks.db``: the lines (and next to it SQLite's -wal and -shm)
 * ``/dir/locks.db-lone``: the lone claims, mapped into memory
-* ``/dir/locks.db.d/gate``: the kernel lock for which writers queue, and what must outlive a crash
+* ``/dir/locks.db.d/gate``: the file mutex, with the header that must outlive a crash
 * ``/dir/locks.db.d/sessions/``: a FIFO per living client, and the sockets at which it listens
 
 The serial queues, ``/dir/locks.db-queues``, and the values of refresh guards,
@@ -31,7 +31,7 @@ TRUSTED = frozenset(
     | {"nilfs2", "ubifs", "tmpfs", "ramfs", "overlay", "aufs", "apfs", "hfs", "ufs"}
 )
 MOUNTS = "/proc/self/mountinfo"
-#: The suffixes of the paths of queues, and of the values of guards, after that of the locks.
+#: Suffixes that make the path of the locks the path of the queues, and that of the guards' values.
 QUEUES = "-queues"
 VALUES = "-values"
 SETGID_GROUP = stat.S_ISGID | stat.S_IWGRP
@@ -60,7 +60,7 @@ def default_path() -> str:
 
 
 def make_default() -> str:
-    """The same; makes its folder with mode 0700."""
+    """Make the folder of `default_path` with mode 0700; return the path."""
     path = default_path()
     if not os.path.isabs(path):
         raise ConfigError("no home folder is known: set HOME, XDG_STATE_HOME or HOLDFAST_URL")
@@ -135,7 +135,7 @@ def _quoted(path: str) -> str:
 
 
 def others_read(place: Place) -> bool:
-    """May any user read the folder that may not use the locks in it?"""
+    """Can the folder be read by users that may not use the locks in it?"""
     try:
         mode = os.stat(os.path.dirname(place.database)).st_mode
     except OSError as wrong:
@@ -162,9 +162,9 @@ def _making(folder: str) -> str:
 
 
 def _instead(folder: str) -> str:
-    """A remedy that doesn't change this folder, which others may use for something else: a folder
+    """Return a remedy that leaves this folder unchanged, because others may need it: a new folder
     in it, made by this user, or by root for this user. If this user can't enter this folder, the
-    remedy names a folder next to it."""
+    new folder is in the nearest parent folder that this user can enter."""
     while not _may(folder, os.X_OK):
         folder = os.path.dirname(folder)
     inside, ours = _inside(folder)
@@ -183,9 +183,9 @@ def _instead(folder: str) -> str:
 
 
 def _inside(folder: str) -> tuple[str, bool]:
-    """The path of a folder for locks in this one, and whether a suitable one is there already.
+    """Return the path of a folder for locks inside this one, and True if it is there already.
 
-    An unsuitable file of that name, such as a link, is left alone: another name is taken.
+    If an unsuitable file, such as a link, has this name, another name is taken.
     """
     path, number = os.path.join(folder, "holdfast"), 1
     while number < 100:
@@ -261,7 +261,7 @@ def file_system(folder: str, mounts: str = MOUNTS) -> str | None:
             lines = file.readlines()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
-    except OSError as wrong:  # without free descriptors, say: that doesn't mean a local disk
+    except OSError as wrong:  # no free descriptor, for example: the disk needn't be a local one
         raise unusable(mounts, wrong) from None
     best, kind = -1, None
     for line in lines:
@@ -278,7 +278,7 @@ def file_system(folder: str, mounts: str = MOUNTS) -> str | None:
 
 
 def _unescape(text: str) -> str:
-    r"""Mount points come with blanks and backslashes in octal.
+    r"""Decode a mount point, in which blanks and backslashes are in octal.
 
     >>> _unescape(r"/mnt/my\040disk")
     '/mnt/my disk'

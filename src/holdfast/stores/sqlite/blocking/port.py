@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .values.port import ThreadValues
 
 T = TypeVar("T")
-#: Seconds between the looks at its row of a waiter that can't be woken: first value, maximum.
+#: Seconds between two polls of a waiter that can't be woken: first value, and maximum.
 POLL_FIRST_S = 0.001
 POLL_LAST_S = 0.050
 CLOSE_S = 2.0
@@ -52,7 +52,7 @@ class ThreadPort:
         return self._values
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do the work."""
+        """Run ``work`` immediately."""
         return work(*args)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
@@ -70,7 +70,7 @@ class ThreadPort:
         return None
 
     def unlisten(self, claim: Claim) -> None:
-        """Free the claim's socket for another."""
+        """Free the claim's socket for another claim."""
         self.boxes.release(claim.id)
 
     async def close(self) -> None:

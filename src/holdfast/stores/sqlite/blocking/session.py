@@ -5,9 +5,9 @@ for reading and writing, and locked by flock. When the last process that has tha
 by ``exit`` or by ``kill -9``, the kernel frees the lock, and reports a hang-up within a millisecond
 to each process that polls the reading end.
 
-The lock is the proof, the hang-up is only the alarm: a client that opens the FIFO after the owner's
-death gets no hang-up, so after opening it, it always tries the lock as well. A *missing* session
-file proves nothing (it may have been deleted): its claims end by their expiry.
+The lock is the proof, the hang-up is only the alarm. A client that opens the FIFO after the owner's
+death gets no hang-up, so it always tries the lock, too. A *missing* session file proves nothing (it
+can have been deleted): the claims of the session end when they expire.
 
 The descriptor can be handed to a child process: then the session lives as long as the child.
 """
@@ -24,14 +24,14 @@ from ....errors import HoldfastError
 from .folder import Folder, folder, is_session
 from .paths import Place, unusable
 
-#: Maximum number of other clients' sessions that a client keeps open, because it looks at the same
-#: ones again and again. The others are opened for each look: to keep all of them open would need as
-#: many descriptors as there are clients.
+#: Maximum number of other clients' sessions that a client keeps open, because it often checks the
+#: same ones again. Any other one is opened for each check: if all stayed open, a client would need
+#: as many descriptors as there are clients.
 CACHE_MAX = 2
 
 
 class Alarm:
-    """A descriptor that hangs up when a session ends. It is closed with its last user."""
+    """A descriptor that hangs up when a session ends. It is closed with the last reference."""
 
     __slots__ = ("fd",)
 
@@ -39,7 +39,7 @@ class Alarm:
         self.fd = fd
 
     def __del__(self) -> None:
-        """Close it: a look and several waiters may use one descriptor, on several threads."""
+        """Close it only here, because several threads can use the descriptor."""
         fd = getattr(self, "fd", -1)
         if fd >= 0:
             os.close(fd)
@@ -50,7 +50,7 @@ NONE, ENDED = Alarm(-1), Alarm(-2)
 
 
 class Session:
-    """Our session: made completely under another name, then put in its place."""
+    """Our session. Its file is made and locked under another name, then renamed."""
 
     fd = -1
 
@@ -77,7 +77,7 @@ class Session:
             return False
 
     def end(self, unlink: bool) -> None:
-        """Close it; other clients then see it as ended."""
+        """Close it, so that other clients see the session as ended. ``unlink``: remove its file."""
         if unlink:
             self._folder.unlink(self.name)
         fd, self.fd = self.fd, -1
@@ -86,7 +86,7 @@ class Session:
                 os.close(fd)
 
     def __del__(self) -> None:
-        """End the session of a client that was forgotten, and with it the claims."""
+        """End the session, and so the claims, of a client that is no longer referenced."""
         self.end(unlink=False)
 
 
@@ -115,7 +115,7 @@ def _plain(there: Folder, name: str) -> int:
 
 
 class Others:
-    """The sessions of other clients: whether they are alive, and descriptors that show their end.
+    """The sessions of other clients: checks if they have ended, and descriptors that show this.
 
     A name comes from a row that any client of the store may have written. So only a valid name is
     looked for, and only in the folder of the sessions.
@@ -127,7 +127,7 @@ class Others:
         self._kept: dict[str, Alarm] = {}
 
     def dead(self, name: str) -> bool:
-        """Is it proven that the session has ended? Inside the file mutex only."""
+        """Is it proven that the session has ended? Called inside the file mutex only."""
         kept = self._kept.get(name)
         if kept is not None:
             return _free(kept.fd)
@@ -140,7 +140,7 @@ class Others:
         return False
 
     def ended(self, name: str) -> bool:
-        """The same, but no descriptor is kept open for another look."""
+        """Like `dead`, but keeps no descriptor open for another check."""
         return self._ended_or(self._open(name)) is ENDED
 
     def alarm(self, name: str) -> Alarm:
@@ -153,11 +153,11 @@ class Others:
         return ENDED if alarm.fd >= 0 and _free(alarm.fd) else alarm
 
     def forget(self, name: str) -> None:
-        """Keep the descriptor of this session no longer."""
+        """Stop keeping the descriptor of this session."""
         self._kept.pop(name, None)
 
     def bury(self, name: str) -> None:
-        """Remove the files of a dead session, its FIFO last: it is what others would find."""
+        """Remove the files of a dead session. Its FIFO is last: by it, others find the session."""
         self.forget(name)
         if not is_session(name):
             return
@@ -167,7 +167,7 @@ class Others:
         self.folder.unlink(name)
 
     def exists(self, name: str) -> bool:
-        """Is its file still there?"""
+        """Does this session have a file?"""
         try:
             return is_session(name) and bool(self.folder.stat(name))
         except OSError:
@@ -188,12 +188,12 @@ class Others:
         return alarm if kind in (stat.S_IFIFO, stat.S_IFREG) else NONE
 
     def close(self) -> None:
-        """Keep no descriptor."""
+        """Stop keeping descriptors."""
         self._kept.clear()
 
 
 def _free(fd: int) -> bool:
-    """Is it unlocked? The lock that this check takes is released at once."""
+    """Is this file unlocked? The check takes the lock, and releases it immediately."""
     try:
         flock(fd, LOCK_SH | LOCK_NB)
     except OSError:

@@ -1,4 +1,4 @@
-"""The statements, from the files in ``schema/``: named blocks, read once, then constants."""
+"""The SQL statements: the named blocks of the files in ``schema/``, each file read once."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def blocks(text: str) -> dict[str, str]:
 
 @cache
 def _plain(text: str) -> tuple[str, tuple[int, ...] | None]:
-    """A statement without the numbers of its parameters, and the order of its values if that isn't
-    the order in which they are given. Some versions of Python warn of numbered parameters."""
+    """Return a statement without the numbers of its parameters, and the order of its values, or
+    None if they are in order already. Some versions of Python warn of numbered parameters."""
     order = tuple(int(number) - 1 for number in re.findall(r"\?([0-9]+)", text))
     in_order = order == tuple(range(len(order)))
     return re.sub(r"\?[0-9]+", "?", text), None if in_order else order
@@ -42,7 +42,7 @@ class Cursor(sqlite3.Cursor):
     """Runs a statement whose parameters may have numbers."""
 
     def execute(self, sql: str, parameters: Any = ()) -> Self:
-        """Run it; statements are constants, so each is prepared only once."""
+        """Run a statement; `_plain` prepares each one only once, because they are constants."""
         text, order = _plain(sql)
         if order is not None:
             parameters = [parameters[one] for one in order]
@@ -50,14 +50,14 @@ class Cursor(sqlite3.Cursor):
 
 
 class Unnumbered(sqlite3.Connection):
-    """A connection with such cursors."""
+    """A connection whose cursors are `Cursor` objects."""
 
     def cursor(self, factory: Any = None) -> Any:
-        """A new one."""
+        """Return a new cursor."""
         return super().cursor(Cursor if factory is None else factory)
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
-        """Run it, with a new cursor."""
+        """Run a statement with a new cursor."""
         found: sqlite3.Cursor = self.cursor().execute(sql, parameters)
         return found
 

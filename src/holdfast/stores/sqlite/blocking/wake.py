@@ -4,8 +4,8 @@ A waiter carries an address, the name of a Unix datagram socket in ``sessions/``
 releases sends a wake-up to the address of each claim that now holds. It may be lost (the socket is
 closed, its queue is full): then the waiter finds out when it next asks. So no waiter depends on it.
 
-Each thread checks a socket out of a pool for the time of one wait, so that a wake-up wakes exactly
-one thread. An uncontended join makes no socket.
+Each thread takes a socket from a pool for the time of one wait, so that a wake-up wakes exactly one
+thread. An uncontended join makes no socket.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _BIG = 256
 
 
 def pack(claim_id: str, fence: int) -> bytes:
-    """The datagram with the message: this claim is a holder now."""
+    """Return the datagram that means: this claim is a holder now."""
     return _FENCE.pack(_VERSION, fence) + claim_id.encode()
 
 
 def unpack(data: bytes) -> tuple[str, int]:
-    """The claim and its fence; an empty id if the datagram isn't ours."""
+    """Return claim id and fence of a datagram; an empty id if `pack` didn't make it."""
     if len(data) <= _FENCE.size or data[0] != _VERSION:
         return "", 0
     return data[_FENCE.size :].decode("utf-8", "replace"), _FENCE.unpack_from(data)[1]
@@ -75,7 +75,7 @@ class Post:
         return True
 
     def _send_unfollowed(self, data: bytes, address: str) -> None:
-        """Send it to the socket of this name, not to one that a link of this name leads to."""
+        """Send a datagram to the socket of this name; never follow a link."""
         fd = self._there.open(address, O_PATH)
         try:
             self._sender.sendto(data, f"/proc/self/fd/{fd}")
@@ -83,7 +83,7 @@ class Post:
             os.close(fd)
 
     def open_box(self, session: str) -> Mailbox | None:
-        """A new socket of this session; None if it can't be made, so that its owner must poll."""
+        """Make a socket of this session; None if that fails, and the waiter must poll."""
         self._count += 1
         address = f"{session}.{self._count}"
         try:
@@ -121,14 +121,14 @@ def _datagram() -> socket.socket:
 
 
 class Mailbox:
-    """One bound socket."""
+    """A bound socket that receives wake-ups."""
 
     def __init__(self, box: socket.socket, address: str, there: Folder) -> None:
         self.socket = box
         self.fd = box.fileno()
         self.address = address
         self._there = there
-        # No `__del__`: where both are garbage, Python may finalize the socket first, and warn.
+        # Without `__del__`: if both are garbage, Python can finalize the socket first, and warn.
         finalize(self, box.close).atexit = False
 
     def read_one(self) -> tuple[str, int]:
@@ -146,21 +146,21 @@ class Mailbox:
         return found
 
     def close(self) -> None:
-        """Close it and remove its name."""
+        """Close the socket and remove its file."""
         self.fd = -1
         self.socket.close()
         self._there.unlink(self.address)
 
 
 class Boxes:
-    """The sockets of one client with threads: one per waiter, used again and again."""
+    """The sockets of one client with threads: each serves one waiter at a time."""
 
     def __init__(self) -> None:
         self._idle: list[Mailbox] = []
         self._used: dict[str, Mailbox] = {}
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """The address for this claim, the same one each time; inside the file mutex."""
+        """Return the address for this claim, always the same; called inside the file mutex."""
         box = self._used.get(claim_id)
         if box is None:
             box = self._check_out(post, session)
@@ -179,12 +179,12 @@ class Boxes:
         return post.open_box(session)
 
     def known(self, claim_id: str) -> str | None:
-        """The address that this claim has, if it has one."""
+        """Return the address of this claim, or None if it has none."""
         box = self._used.get(claim_id)
         return box.address if box is not None else None
 
     def listening(self, claim_id: str) -> bool:
-        """Does a wake-up for this claim arrive anywhere?"""
+        """Does this claim have a socket?"""
         return claim_id in self._used
 
     def release(self, claim_id: str) -> None:
@@ -219,19 +219,19 @@ class Boxes:
         return None
 
     def close(self) -> None:
-        """Close all."""
+        """Close all sockets."""
         used, self._used = self._used, {}
         idle, self._idle = self._idle, []
         for box in [*used.values(), *idle]:
             box.close()
 
     def forked(self) -> None:
-        """In the child: close our copies only; the names stay, because they are the parent's."""
+        """In the child: close only our copies. The files stay, because they are the parent's."""
         self._used, self._idle = {}, []
 
 
 class LoopBox:
-    """The one socket of a client under asyncio: the worker makes it, the loop reads it."""
+    """The one socket of a client under asyncio. The worker thread makes it, the loop reads it."""
 
     def __init__(self) -> None:
         self._boxes: list[Mailbox] = []
@@ -240,11 +240,11 @@ class LoopBox:
 
     @property
     def fd(self) -> int:
-        """The socket to listen at; only when a claim is known."""
+        """The descriptor of the socket; there is one only if a claim has an address."""
         return self._boxes[-1].fd
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """The address for this claim; inside the file mutex."""
+        """Return the address for this claim; called inside the file mutex."""
         if not self._boxes or not self._boxes[-1].address.startswith(session):
             box = post.open_box(session)
             if box is None:
@@ -254,16 +254,16 @@ class LoopBox:
         return self._boxes[-1].address
 
     def known(self, claim_id: str) -> str | None:
-        """The address that this claim has, if it has one."""
+        """Return the address of this claim, or None if it has none."""
         return self._known.get(claim_id)
 
     def release(self, claim_id: str) -> None:
-        """Forget the claim, which waits no more."""
+        """Forget the claim, which no longer waits."""
         self._known.pop(claim_id, None)
         self._early.pop(claim_id, None)
 
     def read(self) -> list[tuple[str, int]]:
-        """All (claim id, fence) that have arrived."""
+        """Return (claim id, fence) of all wake-ups that have arrived."""
         return self._boxes[-1].read() if self._boxes else []
 
     def keep(self, claim_id: str, fence: int) -> None:
@@ -272,18 +272,18 @@ class LoopBox:
             self._early[claim_id] = fence
 
     def early(self, claim_id: str) -> int | None:
-        """The wake-up that came early, once."""
+        """Return, once, the fence of a wake-up that `keep` has kept; else None."""
         return self._early.pop(claim_id, None)
 
     def close(self) -> None:
         """Do nothing: the loop closes the sockets after it has stopped listening."""
 
     def shut(self) -> None:
-        """Close all."""
+        """Close all sockets."""
         boxes, self._boxes = self._boxes, []
         for box in boxes:
             box.close()
 
     def forked(self) -> None:
-        """In the child: forget the parent's."""
+        """In the child: forget the parent's sockets."""
         self._boxes, self._known, self._early = [], {}, {}

@@ -4,11 +4,10 @@ A client opens its files with its first verb and keeps them open. If the files w
 (because they were deleted), it closes the old ones, opens the new ones and does the verb again.
 
 Every commit and every checkpoint happens inside the file mutex, because SQLite 3.7.0 to 3.51.2 can
-lose commits where a checkpoint and another connection's commit overlap (its WAL-reset bug). So a
-piece of work that leaves the file mutex before its end only reads after that, a connection that
-is used outside the file mutex is set to ``query_only``, and nothing checkpoints in a separate
-thread. The last connection of all processes checkpoints when it is closed; then SQLite has the file
-for itself (see ``database``).
+lose commits where a checkpoint and another connection's commit overlap (its WAL-reset bug). So work
+that leaves the file mutex before its end only reads after that. A connection that is used outside
+the file mutex is set to ``query_only``. No separate thread checkpoints. The last connection of all
+processes checkpoints when it is closed, because no other one uses the file (see ``database``).
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class Way(Generic[F]):
     def _start(self) -> None:
         """Set the initial state: no file is open and no thread is inside."""
         self.lock = RLock()
-        #: The thread that is inside, 0 if none: the mutex alone would admit a signal handler.
+        #: The thread that is inside, or 0. It keeps out a signal handler, which `lock` would admit.
         self.inside = 0
         self.pid = os.getpid()
         #: The file mutex that we may hold; set before it is locked for the first time.
@@ -101,15 +100,15 @@ class Way(Generic[F]):
         """Send the wake-ups, and clear up; called outside the file mutex."""
 
     def _unsent(self) -> Iterator[Any]:
-        """The content of the outbox; each part stays in it until it has been sent, so that after an
-        interrupt the next verb sends it. Two threads may send it twice: a needless wake-up."""
+        """Yield the wake-ups of the outbox. Each stays in it until it has been sent, so that after
+        an interrupt the next verb sends it. Two threads can send the same one, without harm."""
         while self._outbox:
             try:
                 one = self._outbox[0]
                 yield one
                 self._outbox.remove(one)
             except (IndexError, ValueError):
-                pass  # Another thread has removed it.
+                pass  # Another thread has removed this wake-up.
 
     def reading(self) -> list[RLock]:
         """The locks of the threads that use the files without the file mutex."""
@@ -118,7 +117,7 @@ class Way(Generic[F]):
     # -- in and out ------------------------------------------------------------------------
 
     def _inside(self, within: float, work: Callable[..., T], *args: Any) -> T:
-        """Do a piece of work inside the file mutex, then its remaining work outside it."""
+        """Do a piece of work inside the file mutex, then send its wake-ups outside of it."""
         try:
             answer = self._locked(within, work, args)
         except Replaced:
@@ -130,7 +129,7 @@ class Way(Generic[F]):
     def _locked(  # noqa: C901 - all lines between which an interrupt can come are here
         self, within: float, work: Callable[..., T], args: tuple[Any, ...]
     ) -> T:
-        """Do a piece of work inside the file mutex, at one moment of the store's clock.
+        """Run ``work(files, now, *args)`` inside the file mutex; ``now`` is the store's time.
 
         An interrupt may come between any two lines. So the mutex is taken within the ``try``. The
         steps of the ``finally`` are harmless when there is nothing to undo, and call no function
@@ -148,7 +147,7 @@ class Way(Generic[F]):
                 self._refuse_inside(me)
                 files = self._open(within)
             try:
-                flock(files.gate.held, TRY)  # A second time, if it was opened just now.
+                flock(files.gate.held, TRY)  # A second time after `_open`, without effect.
             except BlockingIOError:
                 self._refuse_inside(me)
                 files.gate.queue(within)
@@ -159,7 +158,7 @@ class Way(Generic[F]):
             return work(files, now, *args)
         except Replaced as wrong:
             if isinstance(wrong, Damaged) and self._files is not None:
-                self._files.words[WORLD] = 0  # So that every client opens other files.
+                self._files.words[WORLD] = 0  # So every client opens the files again.
             self._drop()
             raise
         except HoldfastError:
@@ -227,7 +226,7 @@ class Way(Generic[F]):
             opening.close()
 
     def _drop(self) -> None:
-        """Close the files; the session stays if its file does."""
+        """Close the files, but not the session."""
         files, gate = self._files, self._gate
         self._files = self._gate = None
         self._opened_or_not()
@@ -257,9 +256,9 @@ class Way(Generic[F]):
 
 # -- what a fork must find and leave --------------------------------------------------------------
 
-#: By id; read in one step, because other threads may open stores meanwhile.
+#: Every `Way` by its ``id()``; copied in one step, because other threads can add some meanwhile.
 _ways: weakref.WeakValueDictionary[int, Way[Any]] = weakref.WeakValueDictionary()
-#: By forking thread: the locks that it holds until the fork is done; several threads may fork.
+#: By thread that is forking: the locks that it holds until the fork is done.
 _still: dict[int, list[RLock]] = {}
 #: Maximum seconds that a fork waits for each lock of a verb that runs in another thread.
 STILL_S = 0.5

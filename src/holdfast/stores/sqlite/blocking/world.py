@@ -1,19 +1,19 @@
 """A generation is one life of the lines: file mutex, database and table of lone claims that belong
 together.
 
-Its number is in all three, and the file mutex records the files of the other two. When they
-disagree, one was deleted or replaced during its use. Then a new, empty generation begins. It grants
-nothing until the last expiry of the old one has passed, because the old holders may still rely
-on their holds until they look at the header again. After a boot all claims are dead, the files are
-made again, and no client has to wait.
+Its number is in all three, and the file mutex records the inodes of the other two. If they
+disagree, one was deleted or replaced while it was in use. Then a new, empty generation begins. It
+grants nothing until the last expiry of the old one has passed, because the old holders can rely on
+their holds until they read the header again. After a boot all claims are dead, the files are made
+again, and no client has to wait.
 
-If only the file mutex is missing, and no other client is here, nothing is lost: a new file mutex
-takes its content from the other two. Another client may be inside the old file mutex at this
-moment. So while one is here, the new file mutex gets new files too: what that client does to the
-old ones then has no effect on others.
+If only the file mutex is missing, and no other client has the files open, nothing is lost: a new
+file mutex takes its content from the other two. If another client has these files open, it can be
+inside the old file mutex at this moment. Then the new file mutex gets new files, too, so that
+changes of that client to the old files have no effect on others.
 
-Everything here runs inside the file mutex, in one process at a time, through any file mutex
-(``opening.py``). A kill may come anywhere: the next client that opens the files then finds a
+Everything here runs inside a file mutex, and in one process at a time, whichever file mutex it has
+(``opening.py``). A kill can come anywhere: the next client that opens the files then finds a
 disagreement, and begins the new generation again.
 """
 
@@ -63,7 +63,7 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
                 header.heal(now, *_known(database, lone, now))
             usable = usable and database.complete((words[SHARED_MEMORY], words[LOG]))
             if not usable:
-                # The database first, because it records the time before which none is granted.
+                # The database is first: it records the time before which no claim is granted.
                 database.make(_new_world(header), words[RESERVED], header.floats[QUIET])
                 lone.close()
                 lone = Lone(place, anew=True)
@@ -80,7 +80,7 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
 
 
 def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
-    """Set up a new file mutex from the database and the table; can these still be used?"""
+    """Set up a new file mutex from the database and the table; return if they can be used."""
     world, tickets, latest, boot = _number(), [0], 0.0, ""
     alone = database.there and database.alone_soon()
     if database.there:
@@ -101,7 +101,7 @@ def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
 
 
 def _known(database: Database, lone: Lone, now: float) -> tuple[int, float]:
-    """The greatest readable ticket, and the last expiry with a reserve for what isn't readable."""
+    """Return the greatest readable ticket, and the last expiry, at least `UNKNOWN_S` from now."""
     unknown = now + UNKNOWN_S
     if not database.there:
         return 0, unknown
@@ -115,7 +115,7 @@ def _known(database: Database, lone: Lone, now: float) -> tuple[int, float]:
 
 
 def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:
-    """Tickets that may have been given, and the last expiry, of generations before this one too."""
+    """Return tickets that can have been given, and the last expiry, also of old generations."""
     run, sql = database.connection.execute, verbs()
     tickets = [int(database.meta("limit") or 0), run(sql.latest_ticket).fetchone()[0] or 0]
     expiries = [run(sql.latest_expiry).fetchone()[0] or 0.0, float(database.meta("quiet") or 0)]
@@ -126,7 +126,7 @@ def _greatest(database: Database, lone: Lone) -> tuple[list[int], float]:
 
 
 def _settle(database: Database, lone: Lone, header: Header) -> None:
-    """Begin a new generation, unless these files are of the file mutex's; after a boot, always."""
+    """Begin a new generation, unless both files belong to the current one, and to this boot."""
     words = header.words
     database.connect()
     agreed = (
@@ -145,7 +145,7 @@ def _settle(database: Database, lone: Lone, header: Header) -> None:
 
 
 def _new_world(header: Header) -> int:
-    """Begin a generation in the header; the old generation's holders can see the end of theirs."""
+    """Begin a generation in the header, by which clients see that the old one has ended."""
     header.floats[QUIET] = max(header.floats[QUIET], header.floats[LATEST])
     header.leap()
     header.words[DATABASE] = 0

@@ -1,8 +1,8 @@
-"""Check the database of queues for impossible states, and repair it. The rules: ``books.sql``.
+"""Check the database of queues for impossible states, and repair it, by the rules in ``books.sql``.
 
-A foreign checkpoint or a bad disk leaves a file whose tables are from different moments, or can't
-be read in part. SQLite's own check detects little of the first. The repair makes a new database: it
-copies every row that can be read, and derives the rest from the jobs again.
+After a checkpoint by another program, or on a bad disk, the tables of a file can be from different
+times, or parts can be unreadable. SQLite's own check detects few differences of the first kind. The
+repair makes a new database: it copies every readable row, and derives the rest from the jobs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from ..sql import books, create_queues
 from .rows import SEQ_BITS
 
-#: Maximum number of looks into a table that can't be read as a whole.
+#: Maximum number of ranges that are read from a table that can't be read as a whole.
 LOOKS_MAX = 200
 #: Tables in which each row has a number, and tables with another key.
 NUMBERED = ("queues", "groups", "jobs", "loans")
@@ -53,7 +53,7 @@ def _readable(kind: str, raw: bytes | None) -> bool:
 
 
 def _is_clock(raw: bytes | None) -> bool:
-    """Is it a boot id, and the offset that is added to its clock?"""
+    """Does this text contain a boot id, and the offset that is added to its clock?"""
     try:
         boot, _, offset = (raw or b"").decode().partition(" ")
         return int(boot) >= 0 and abs(float(offset)) < 1e11
@@ -76,7 +76,7 @@ def broken(connection: sqlite3.Connection, most: int = 3) -> list[str]:
 
 
 def settle(connection: sqlite3.Connection) -> None:
-    """Change the database so that it keeps the rules."""
+    """Remove and change rows, so that the database keeps the rules."""
     for name, statement in books().items():
         if name.startswith("mend"):
             connection.execute(statement)
@@ -101,7 +101,7 @@ def salvage(old: sqlite3.Connection, made: sqlite3.Connection) -> set[str]:
 
 
 def _text(raw: bytes) -> str | bytes:
-    """The text; invalid text stays bytes, so that the rules find it."""
+    """Decode a text; invalid text stays bytes, so that the rules find it."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -111,8 +111,8 @@ def _text(raw: bytes) -> str | bytes:
 def _numbered(
     old: sqlite3.Connection, table: str, unread: set[str]
 ) -> Iterator[tuple[object, ...]]:
-    """The readable rows of a table: read from both ends until an error, and then again in both
-    halves of the unread middle."""
+    """Yield the readable rows of a table. It reads from both ends until an error, and then does the
+    same in both halves of the unread middle."""
     looks, parts = 0, [(FIRST, LAST)]
     while parts and looks < LOOKS_MAX:
         first, last = parts.pop()
@@ -136,7 +136,7 @@ def _numbered(
 
 
 def _keyed(old: sqlite3.Connection, table: str, unread: set[str]) -> Iterator[tuple[object, ...]]:
-    """The same from both ends of the table."""
+    """Yield the readable rows of a table: from its start until an error, then from its end."""
     for order in ("ASC", "DESC"):
         with suppress(sqlite3.Error):
             sql = f"SELECT * FROM {table} ORDER BY 1 {order}"  # noqa: S608 - constants
@@ -146,8 +146,8 @@ def _keyed(old: sqlite3.Connection, table: str, unread: set[str]) -> Iterator[tu
 
 
 def gone(old: sqlite3.Connection, made: sqlite3.Connection) -> dict[int, str]:
-    """The jobs that the old database mentions and the new one doesn't have: by number the id, or an
-    empty string if it isn't known."""
+    """Return the jobs that the old database mentions and the new one doesn't have. By the number of
+    each job: its id, or an empty string if the id is unknown."""
     found: dict[int, str] = {}
     there: Callable[[object], bool] = lambda job: (  # noqa: E731
         made.execute("SELECT 1 FROM jobs WHERE job = ?", (job,)).fetchone() is not None

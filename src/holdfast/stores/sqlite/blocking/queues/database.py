@@ -35,7 +35,7 @@ class JobDatabase(Database):
     schema = 1
 
     def tune(self, url: StoreURL) -> None:
-        """Open it, and make it wait for the disk as the URL requires."""
+        """Open the database, and set when it waits for the disk, by the URL."""
         if not self.there:
             self.remake(_fill, PAGE_SIZE)
         self.connect()
@@ -47,15 +47,15 @@ class JobDatabase(Database):
         self.sync(False)
 
     def sync(self, durable: bool) -> None:
-        """Set whether the next transaction must be on the disk when it is committed."""
+        """Set the mode of `SYNC` for the next transaction: the durable or the usual one."""
         mode = self._durable if durable else self._usual
         if mode != self._mode:
-            self._mode = ""  # in case an interrupt comes between
+            self._mode = ""  # in case an interrupt comes before the last line
             self.connection.execute(f"PRAGMA synchronous = {mode}")
             self._mode = mode
 
     def put_aside(self) -> str:
-        """Copy it and its log into its folder, for an examination; return the path."""
+        """Copy the database and its log to new names in their folder; return the path."""
         folder = open_parent(self.place)
         try:
             names = (f"{os.path.basename(self.path)}-damaged-{n}" for n in range(1, 1 << 20))

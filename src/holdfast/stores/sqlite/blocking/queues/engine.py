@@ -1,7 +1,7 @@
 """The verbs of serial queues as one client runs them, on the caller's thread.
 
-They have separate files next to those of the locks, including a file mutex: a put waits for the
-disk, and no lock should wait with it. Each verb takes that file mutex once, for one transaction.
+The queues have separate files next to those of the locks, and a separate file mutex: a put waits
+for the disk, and must not delay a lock. Each verb takes this file mutex once, for one transaction.
 """
 
 from __future__ import annotations
@@ -134,17 +134,17 @@ class JobEngine(AnnexEngine[JobFiles]):
         try:
             answer = self._commit(files, now, work)
         except sqlite3.OperationalError as wrong:
-            if files.moved():  # another client may be inside a new file mutex, and write as well
+            if files.moved():  # another client may be writing inside a new file mutex
                 raise Replaced from wrong
             if durable or not full(wrong):
                 raise
-            # A full disk accepts no job, but existing jobs can be settled: once the log is copied
-            # back, it is written again from its beginning, which takes no space.
+            # A full disk accepts no new job, but existing jobs can be settled: the log is copied
+            # back, then written from its beginning again, which takes no space.
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work)
-        # Last, because a write to a file that is no longer the store's is lost. A file mutex that
-        # was deleted meanwhile changes nothing: other clients find the committed rows.
+        # This check is last, because a write to a replaced database is lost. If only the file mutex
+        # was deleted, other clients find the committed rows.
         if files.replaced():
             raise Replaced
         return answer
@@ -154,7 +154,7 @@ class JobEngine(AnnexEngine[JobFiles]):
         files.run("BEGIN")
         answer = work(jobs, files)
         jobs.save()
-        self._outbox.extend(jobs.wakes.items())  # before the commit: an interrupt may follow it
+        self._outbox.extend(jobs.wakes.items())  # before the commit, as an interrupt may follow it
         files.run("COMMIT")
         return answer
 

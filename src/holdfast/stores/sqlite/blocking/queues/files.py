@@ -22,7 +22,7 @@ _SQL = statements()
 
 
 class JobFiles(AnnexFiles[JobDatabase]):
-    """The file mutex, its header, the database and what goes with them (see ``way.Room``)."""
+    """The file mutex, its header, the database and the other files; see ``way.Room``."""
 
     def __init__(self, place: Place, gate: Gate, header: Header, url: StoreURL, now: float) -> None:
         self._url = url
@@ -43,7 +43,7 @@ class JobFiles(AnnexFiles[JobDatabase]):
         self.offset = _offset(self.run, now)
 
     def empty(self, session: str) -> bool:
-        """Does this session hold no delivery?"""
+        """True if this session has no delivery."""
         return self.run(_SQL.session_there, (session,)).fetchone() is None
 
 
@@ -80,8 +80,8 @@ def _offset(run: Callable[..., sqlite3.Cursor], now: float) -> float:
     """The offset that is added to the clock of this boot.
 
     It is set once per boot, for all clients: by the wall clock, or by the latest time in the
-    database if the wall clock is behind that. So a wall clock that jumps while the machine runs
-    changes nothing, and the time counts in which the machine was off.
+    database if the wall clock is behind it. So later jumps of the wall clock have no effect, and
+    the time during which the machine is off counts, too.
     """
     boot = str(boot_id())
     row = run(_SQL.meta_get, ("clock",)).fetchone()

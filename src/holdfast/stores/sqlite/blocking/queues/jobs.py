@@ -1,7 +1,7 @@
-"""The verbs of serial queues in one transaction. Their meaning is in ``memory/jobs.py``.
+"""The verbs of serial queues in one transaction. ``stores/memory/jobs.py`` defines them.
 
-Nothing here begins or ends the transaction, or wakes waiters. The caller does; after the commit it
-wakes the number of waiters in ``wakes``.
+The caller begins and ends the transaction. After the commit, it wakes the number of waiters in
+``wakes``.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from .rows import GROUPED, PLAIN, Loan, QueueRow
 
 #: Maximum number of deliveries with expired leases that one verb recovers; the next one continues.
 REAP_MAX = 1000
-#: Maximum number of workers that one take checks for their death.
+#: Maximum number of sessions of other workers that one take checks.
 SESSIONS_MAX = 128
-#: Maximum number of expired rows that are removed for each new row that expires some day.
+#: Maximum number of expired rows that are removed for each new row that can expire.
 FADE = 2
 
 _SQL = statements()
 
 
 class Jobs:
-    """The queues, for the length of one transaction at one moment of the store's clock."""
+    """The queues in one transaction; ``now`` is its time on the clock of the queues."""
 
     def __init__(self, run: Callable[..., sqlite3.Cursor], now: float) -> None:
         self.run = run
         self.now = now
         self._queues: dict[str, QueueRow] = {}
-        #: The same, with the values in the database.
+        #: By the name of a queue: the values of its row in the database.
         self._saved: dict[str, tuple[Any, ...]] = {}
         #: By the name of a queue: the number of its waiters to wake.
         self.wakes: dict[str, int] = {}
@@ -65,7 +65,7 @@ class Jobs:
         return found
 
     def have(self, name: str) -> QueueRow:
-        """The queue of this name; made if there is none."""
+        """Return the queue of this name; make it if there is none."""
         found = self.queue(name)
         if found is None:
             made = self.run(_SQL.queue_new, (name,)).lastrowid
@@ -89,7 +89,7 @@ class Jobs:
         self._queues = point
 
     def job(self, what: str, job: int) -> Any:
-        """The result of this statement for a job, which must be there."""
+        """Return the row of the statement ``what`` for a job; raise if there is no such job."""
         row = self.run(what, (job,)).fetchone()
         if row is None:
             names = {queue.id: queue.name for queue in self._queues.values()}
@@ -97,7 +97,7 @@ class Jobs:
         return row
 
     def group(self, grp: int) -> Any:
-        """The time until which a group rests, and its number of jobs; it must be there."""
+        """Return the time until which a group rests, and its number of jobs; raise if it's gone."""
         row = self.run(_SQL.group_get, (grp,)).fetchone()
         if row is None:
             raise Unsound(f"the group {grp} is gone, although it has jobs")
@@ -106,8 +106,8 @@ class Jobs:
     # -- taking ----------------------------------------------------------------------------
 
     def take(self, take: Take, session: str, dead: Callable[[str], bool]) -> Taken:
-        """See :meth:`holdfast.core.queue.ports.Queues.take`. ``dead`` checks whether a session has
-        ended: then its deliveries are recovered, also before their leases have expired."""
+        """See :meth:`holdfast.core.queue.ports.Queues.take`. ``dead`` returns if a session has
+        ended. The deliveries of an ended session are recovered before their leases expire."""
         queue = self.queue(take.queue)
         if queue is None:
             return Taken((), ASK_AGAIN_S_MAX)
@@ -122,7 +122,7 @@ class Jobs:
         return Taken((), self._retry_in(queue, take.pace))
 
     def given_up(self, take: Take) -> bool:
-        """Is this a copy of a take that was given up?"""
+        """Does this take have a tombstone, so that it is a late copy?"""
         return self.run(_SQL.tomb_there, (take.id, self.now)).fetchone() is not None
 
     def _of_take(self, queue: QueueRow, take: str) -> list[Loan]:
@@ -166,7 +166,8 @@ class Jobs:
             yield loan
 
     def _next(self, queue: QueueRow) -> tuple[float, int, int] | None:
-        """The job to serve next: if named groups and ungrouped jobs are due, they take turns."""
+        """Return (due, job, group) of the next job, or None. Groups and ungrouped jobs take turns,
+        so that neither kind delays the other."""
         for lane in (queue.turn, 1 - queue.turn):
             row: tuple[float, int, int] | None
             row = self.run(_SQL.ready_next, (queue.id * 2 + lane,)).fetchone()
@@ -206,7 +207,7 @@ class Jobs:
             self._expire(queue, Loan(*row), row[5])
 
     def _bury(self, queue: QueueRow, own: str, dead: Callable[[str], bool]) -> bool:
-        """Recover the deliveries of dead processes; was there any?"""
+        """Recover the deliveries of ended sessions; return if there was any."""
         found = False
         for (session,) in self.run(_SQL.sessions, (queue.id, SESSIONS_MAX)).fetchall():
             if session != own and dead(session):
@@ -229,7 +230,7 @@ class Jobs:
         mine = self._of_take(queue, take.id)
         for loan in mine:
             self._end(queue, loan, Verdict.RETURN, self.now, 0.0, None)
-        if not mine:  # it may have received a wake-up for a job that is due
+        if not mine:  # it may have received a wake-up, which is passed on here
             self.wake(queue, [self.now + self._retry_in(queue, take.pace)])
         return len(mine)
 
@@ -259,7 +260,8 @@ class Jobs:
         return Held(loan.fence, extend.ttl)
 
     def _on_loan(self, queue: QueueRow, asked: Settle | Extend) -> Loan | None:
-        """The delivery that this is about, unless its lease has expired; then it is recovered."""
+        """Return the delivery that a request names, or None if it has ended. A delivery whose lease
+        has expired is recovered first."""
         row = self.run(_SQL.loan_get, (asked.seq,)).fetchone()
         if row is None:
             return None
@@ -280,7 +282,7 @@ class Jobs:
         delay: float,
         reason: str | None,
     ) -> None:
-        """End the delivery with this verdict; it ended at ``when``."""
+        """End the delivery with this outcome. ``when``: the time at which it ended."""
         run, job, grp = self.run, loan.job, loan.grp
         run(_SQL.loan_drop, (job,))
         queue.taken -= 1
@@ -298,7 +300,7 @@ class Jobs:
             run(_SQL.job_dead, (job, int(apart), loan.attempt, reason))
         else:
             queue.waiting += 1
-            due = max(due, when + delay)  # a released job is placed by that moment
+            due = max(due, when + delay)  # a released job, too, gets its place by this time
             if verdict is Verdict.RETRY:
                 attempts = loan.attempt
             run(_SQL.job_later, (job, due, attempts, reason))
@@ -309,7 +311,7 @@ class Jobs:
             self._lead(queue, grp, rested)
 
     def _forget(self, queue: QueueRow, job: int, job_id: str, until: float | None) -> None:
-        """Remove a job that has ended; a known id is remembered for the rest of its window."""
+        """Remove a job; an id that its producer chose is remembered until its window ends."""
         self.run(_SQL.job_drop, (job,))
         if until is not None and until > self.now:
             self.run(_SQL.known_add, (queue.id, job_id, until))
@@ -333,14 +335,14 @@ class Jobs:
     # -- the order in which jobs are served --------------------------------------------------
 
     def line_up_group(self, queue: QueueRow, grp: int) -> None:
-        """Enter a group in the order, unless its first job is delivered or there is none."""
+        """Enter a group in the order, unless its first job is delivered or it has no job."""
         first = self.run(_SQL.first, (grp,)).fetchone()
         if first is not None and not self.run(_SQL.loan_there, (first[0],)).fetchone():
             rested, _ = self.group(grp)
             self._lead(queue, grp, rested)
 
     def _lead(self, queue: QueueRow, grp: int, rested: float) -> None:
-        """Enter the first job of the group in the order, by the moment at which it is due."""
+        """Enter the first job of the group in the order, unless the job is a dead letter."""
         first = self.run(_SQL.first, (grp,)).fetchone()
         if first is not None and not first[2]:
             self.line_up(queue, max(first[1], rested), first[0], grp)
@@ -355,14 +357,14 @@ class Jobs:
         self.run(_SQL.ready_drop, (queue.lane(grp), moment, job))
 
     def take_out_group(self, queue: QueueRow, grp: int) -> None:
-        """The same for the first job of a group."""
+        """Remove the first job of a group from the order, if it is there."""
         first = self.run(_SQL.first, (grp,)).fetchone()
         if first is not None:
             rested, _ = self.group(grp)
             self.take_out(queue, first[0], max(first[1], rested), grp)
 
     def wake(self, queue: QueueRow, moments: list[float]) -> None:
-        """Plan a wake-up for each of these moments that is soon: a job is due then."""
+        """Plan a wake-up for each of these times at which a job is due, if it comes soon."""
         soon = self.now + ASK_AGAIN_S_MAX
         count = sum(moment < soon for moment in moments)
         if count:

@@ -1,4 +1,7 @@
-"""Inspect queues, and repair them by hand. The meaning is in ``memory/jobs_look.py``."""
+"""The verbs that inspect queues, retry dead letters and remove jobs.
+
+``stores/memory/jobs_look.py`` defines them.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ _STANDS = {
     JobState.TAKEN: _SQL.listed_taken,
     JobState.DEAD: _SQL.listed_dead,
 }
-#: The same rows without the payloads, which may be large.
+#: The rows of ``listed`` without the payloads, which can be large.
 _BARE = _SQL.listed.replace("j.payload", "NULL")
-#: Places in a row of ``listed``.
+#: Indices of columns in a row of ``listed``.
 _JOB, _DUE, _DEAD, _GROUP = 0, 6, 10, 11
 
 
@@ -140,7 +143,7 @@ def purge(
 def _meant(
     jobs: Jobs, queue: QueueRow, where: str, ids: Sequence[str] | None, most: int
 ) -> list[tuple[Any, ...]]:
-    """At most ``most`` jobs: with these ids, or of all."""
+    """Return the rows of at most ``most`` jobs, with these ids, or with any id if None."""
     if ids is None:
         return _listed(jobs, queue, _BARE, where, None, most)
     return list(itertools.islice(_by_ids(jobs, queue, where, ids), most))

@@ -30,7 +30,7 @@ _SQL = statements()
 
 
 def looked(place: Place) -> list[str]:
-    """Messages about the faults of a database."""
+    """Return messages about the faults of a database."""
     with explained(place.database), _Old(place) as old:
         return _wrong(old)
 
@@ -97,7 +97,7 @@ class _Old:
 
 
 def _now(connection: sqlite3.Connection) -> float:
-    """The time on the clock of the queues, or the wall clock if that can't be read."""
+    """Return the time on the clock of the queues; by the wall clock if its row is unreadable."""
     with suppress(sqlite3.Error, ValueError, TypeError, AttributeError):
         (note,) = connection.execute(_SQL.meta_get, ("clock",)).fetchone()
         return boottime() + float(note.partition(" ")[2])
@@ -105,7 +105,7 @@ def _now(connection: sqlite3.Connection) -> float:
 
 
 def _wrong(old: sqlite3.Connection) -> list[str]:
-    """The faults that SQLite finds; if it finds none, the broken rules."""
+    """Return the faults that SQLite finds; if it finds none, the broken rules of `books`."""
     try:
         (verdict,) = old.execute("PRAGMA integrity_check(1)").fetchone()
         return books.broken(old) if verdict == "ok" else [verdict]
@@ -136,7 +136,7 @@ def _salvaged(old: sqlite3.Connection, made: sqlite3.Connection) -> Iterator[Fin
 def _told(
     made: sqlite3.Connection, gone: dict[int, str], spoken: dict[int, int]
 ) -> Iterator[Finding]:
-    """A finding for each lost job, and one per queue for more lost jobs by its counts."""
+    """Yield a finding for each lost job, and one per queue for lost jobs that its counts show."""
     names = dict(made.execute("SELECT id, name FROM queues").fetchall())
     lost: Counter[int] = Counter()
     for job, job_id in sorted(gone.items()):

@@ -24,7 +24,7 @@ class ThreadJobs:
         self.engine = JobEngine(url, self._boxes)
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do the work."""
+        """Run ``work`` immediately."""
         return work(*args)
 
     async def sleep(self, take: str, seconds: float) -> bool:
@@ -36,7 +36,7 @@ class ThreadJobs:
         return self._boxes.wait(ear, nothing, (), seconds) is not None
 
     def unlisten(self, take: str) -> None:
-        """Free the take's socket for another."""
+        """Free the take's socket for another take."""
         self.engine.unlisten(take)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Acceptance of jobs, in one transaction with all rows about them."""
+"""Accept jobs: all their rows are written in one transaction."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def _is_known(jobs: Jobs, queue: QueueRow, job: Job) -> bool:
 
 
 def _group(jobs: Jobs, queue: QueueRow, name: str) -> _Group:
-    """The group of this name; made if there is none. For an ungrouped job an empty stand-in."""
+    """Return the group of this name; make it if necessary. For the name '', return a placeholder,
+    because an ungrouped job has no row of a group."""
     if not name:
         return _Group()
     row = jobs.run(_SQL.group_find, (queue.id, name)).fetchone()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 #: The low bits of a job's number are its place in its queue; the bits above are the queue's id.
 SEQ_BITS = 40
+#: A queue has two orders of due jobs: of the groups, and of the ungrouped jobs.
 GROUPED, PLAIN = 0, 1
 
 
@@ -18,6 +19,7 @@ class QueueRow:
     name: str
     seq: int = 0
     fence: int = 0
+    #: The order of due jobs that the next take serves first.
     turn: int = GROUPED
     next_start: float = 0.0
     used: float = 0.0
@@ -35,7 +37,7 @@ class QueueRow:
         return self.id, self.name, *pace, *counts
 
     def range(self) -> tuple[int, int]:
-        """The first and the last number that a job of it may have."""
+        """Return the first and the last number that a job of this queue can have."""
         return self.id << SEQ_BITS, (self.id + 1 << SEQ_BITS) - 1
 
     def next_job(self) -> int:
@@ -44,17 +46,17 @@ class QueueRow:
         return (self.id << SEQ_BITS) + self.seq
 
     def next_fence(self, now: float) -> int:
-        """A fence greater than any before, also if the last ones were lost with a disk."""
+        """Return a fence greater than all earlier ones, even if a power cut lost the last ones."""
         self.fence = max(self.fence + 1, int(now * 1e6))
         return self.fence
 
     def lane(self, grp: int) -> int:
-        """The number of the order of due groups; for ``grp`` 0, that of the ungrouped jobs."""
+        """Return the number of the order for jobs of a group; ``grp`` is 0 for an ungrouped job."""
         return self.id * 2 + (GROUPED if grp else PLAIN)
 
 
 class Loan(NamedTuple):
-    """A delivery that isn't settled."""
+    """A delivery, which is a job that was taken and isn't settled."""
 
     job: int
     queue: int
@@ -63,7 +65,9 @@ class Loan(NamedTuple):
     fence: int
     expires: float
     attempt: int
+    #: Seconds for which the group rests after the end of the delivery; None if it doesn't.
     rest: float | None
+    #: The number of the last attempt, and 1 if a dead letter blocks its group.
     last: int
     blocks: int
     owner: str

@@ -1,8 +1,7 @@
 """The database of values: a cache, which never waits for the disk and is made again after a boot.
 
-The second is for safety: a change that wasn't on the disk at a power cut is missing afterwards, and
-a missing invalidation would bring an old value back. If nothing is kept over a boot, nothing can
-come back.
+It is made again for safety: after a power cut, changes that were not on the disk yet are missing,
+and a missing invalidation would restore an old value. A new database contains no old value.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class ValueDatabase(Database):
     schema = 1
 
     def make_anew(self, began: str) -> None:
-        """Replace it by an empty one, which records when this boot began."""
+        """Replace the database by an empty one, which records this boot."""
 
         def fill(made: sqlite3.Connection) -> None:
             for statement in create_values().values():
@@ -42,7 +41,7 @@ class ValueDatabase(Database):
         self.remake(fill, PAGE_SIZE)
 
     def tune(self) -> None:
-        """Open it, and set its limits."""
+        """Open the database, and set its limits."""
         self.connect()
         run = self.connection.execute
         run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_FRAMES}")

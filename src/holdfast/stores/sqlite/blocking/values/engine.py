@@ -1,7 +1,7 @@
 """The verbs of refresh guards as one client runs them, on the caller's thread.
 
-A read usually takes no file mutex (see ``reading.py``); every other verb takes a separate file
-mutex once, for one transaction.
+A read usually takes no file mutex (see ``reading.py``). Every other verb takes the file mutex of
+the values once, for one transaction.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class ValueEngine(AnnexEngine[ValueFiles]):
     # -- reading -----------------------------------------------------------------------------
 
     def known(self, entry: Entry) -> Value | None:
-        """The value, if nothing has changed since it was read."""
+        """Return the value if nothing has changed since it was read; else None."""
         files = self._files
         return None if files is None else files.reading.known(entry, boottime())
 
     def glance(self, entries: Sequence[Entry], patient: bool = False) -> list[Value | None] | None:
-        """The values, if they can be read at once; None: ask ``read``."""
+        """Return the values if this needs no file mutex; else None. ``patient``: it may wait."""
         files = self._files
         if files is None:
             return None
@@ -144,7 +144,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         there = [False] * len(entries)
 
         def work(values: Values, _: ValueFiles) -> list[bool]:
-            # This runs again if the files were replaced: a value in the old ones counts, too.
+            # If the files were replaced, this runs again: a value in the old files counts, too.
             for at, entry in enumerate(entries):
                 there[at] = values.invalidate(entry) or there[at]
             return there
@@ -173,7 +173,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         work: Callable[[Values, ValueFiles], T],
         changed: Sequence[Entry] = (),
     ) -> T:
-        """Do one transaction inside the file mutex; then wake the waiters that it concerns.
+        """Do one transaction inside the file mutex; then wake the waiters of its ended leases.
         ``changed``: the entries whose values it changes."""
         answer: T = self._inside(within, self._transact, work, changed)
         return answer
@@ -192,12 +192,12 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         except sqlite3.OperationalError as wrong:
             if not full(wrong):
                 raise
-            # Once the log is copied back, it is written again from its beginning, which takes no
-            # space: so values can be invalidated, and refresh leases can be ended.
+            # On a full disk, values can be invalidated and refresh leases ended: the log is copied
+            # back, then written from its beginning again, which takes no space.
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work, changed)
-        # Last, because a write to files that are no longer the store's is lost.
+        # This check is last, because a write to replaced files is lost.
         if files.moved():
             raise Replaced
         return answer
@@ -212,7 +212,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         values = Values(files.run, now, files.fence)
         files.run("BEGIN")
         answer = work(values, files)
-        if values.ended:  # before the commit: an interrupt may follow it
+        if values.ended:  # before the commit, because an interrupt may follow it
             self._outbox.append([topic(entry) for entry in values.ended])
         with Changing(files.words, changed):
             files.run("COMMIT")
@@ -231,8 +231,8 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         return NONE if files is None else files.others.alarm(session)
 
     def holder(self, wish: str) -> str:
-        """The session of the client that holds the refresh lease for which this request waits;
-        empty if no client does."""
+        """Return the session that holds the refresh lease for which this request waits; empty if
+        there is none."""
         return self._holders.get(wish, "")
 
     def unlisten(self, waiter: str) -> None:

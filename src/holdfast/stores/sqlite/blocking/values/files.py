@@ -11,19 +11,19 @@ from ..sql import guards as statements
 from .database import ValueDatabase
 from .reading import Reading
 
-#: Where the system has no boot id, boots whose beginnings differ by fewer seconds than this are the
-#: same. A wall clock that jumps further only costs the values.
+#: Without a boot id, a boot is known by its start on the wall clock; two starts that differ by less
+#: than these seconds are the same boot. If the wall clock jumps further, the values are lost.
 BEGAN_S = 60.0
 _SQL = statements()
 
 
 class ValueFiles(AnnexFiles[ValueDatabase]):
-    """The file mutex, its header, the database and what goes with them (see ``way.Room``)."""
+    """The file mutex, its header, the database and the other files; see ``way.Room``."""
 
     def _agree(self, header: Header, now: float) -> ValueDatabase:
-        """Open the database if it is this boot's and this file mutex's; else make it again, empty.
+        """Open the database if it belongs to this boot and this file mutex; else make an empty one.
 
-        A kill may come anywhere: the next client replaces a database that the file mutex doesn't
+        A kill can come anywhere: the next client replaces a database that the file mutex doesn't
         record.
         """
         words, fresh = header.words, header.fresh()
@@ -31,7 +31,7 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
             header.set_up(0, 0.0, _number())
         header.check()
         booted = not header.same_boot()
-        # After a boot the file may be torn, because no write waited for the disk; it is still ours.
+        # After a boot the file can be damaged, because no write waited for the disk; it is ours.
         database = ValueDatabase(self.place, words[DATABASE] if booted else 0)
         try:
             usable = not fresh and not booted and words[DATABASE] == database.inode
@@ -65,13 +65,13 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
     def fence(self) -> int:
         """The next fence, greater than all earlier ones."""
         fence = self.words[NEXT]
-        if not 0 < fence < TICKET_MAX:  # damaged: continue where a new file mutex would begin
+        if not 0 < fence < TICKET_MAX:  # it is damaged: begin like a new file mutex
             fence = int(walltime() * 1e6)
         self.words[NEXT] = fence + 1
         return fence
 
     def empty(self, session: str) -> bool:
-        """Has this session no refresh lease?"""
+        """True if this session has no refresh lease."""
         return self.run(_SQL.session_there, (session,)).fetchone() is None
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ def _number() -> int:
 
 
 def _began(now: float) -> str:
-    """This boot: its id, or else the wall clock's time of its beginning."""
+    """Return a text for this boot: its id, or the time of its start on the wall clock."""
     boot = boot_id()
     return str(boot) if boot else repr(walltime() - now)
 

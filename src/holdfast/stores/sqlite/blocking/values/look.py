@@ -1,4 +1,4 @@
-"""Inspection of the values of guards. The meaning is in ``memory/values.py``."""
+"""Inspection of the values of guards. ``stores/memory/values.py`` defines the verbs."""
 
 from __future__ import annotations
 

@@ -25,15 +25,15 @@ class ThreadValues:
         self.engine = ValueEngine(url, self._boxes)
 
     async def call(self, work: Callable[..., T], *args: object) -> T:
-        """Do the work."""
+        """Run ``work`` immediately."""
         return work(*args)
 
     def glance(self, entry: Entry) -> Value | None:
-        """The value, if nothing has changed since it was read."""
+        """Return the value if nothing has changed since it was read; else None."""
         return self.engine.known(entry)
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """The values."""
+        """Return the values."""
         return self.engine.read(entries, within)
 
     async def sleep(self, wish: str, seconds: float) -> bool:
@@ -47,7 +47,7 @@ class ThreadValues:
         return self._boxes.wait(ear, self.engine.alarm, watch, seconds) is not None
 
     def unlisten(self, wish: str) -> None:
-        """Free the request's socket for another."""
+        """Free the request's socket for another request."""
         self.engine.unlisten(wish)
 
     def close(self) -> None:

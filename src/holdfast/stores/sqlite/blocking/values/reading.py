@@ -2,10 +2,10 @@
 has changed.
 
 A read must not wait for writers, so it has separate connections, each for one thread at a time. In
-addition, a row that was read is kept together with a number from the mapped page, which every
-writer changes: to an odd one before its transaction is committed, and to the next even one
-afterwards. While the number is the same, so is the row: then a read needs no database, and still
-sees every change that was stored or invalidated before it began, by any process.
+addition, a row that was read is kept in memory, with a number from the mapped page. Every writer of
+the row changes this number: to an odd one before its commit, and to the next even one after it.
+While the number is the same, the row is the same. Then a read needs no database, and still sees
+every change that any process had committed before the read began.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from .rows import value_of
 
 #: Maximum number of threads of one client that read at once; other threads wait.
 READERS_MAX = 4
-#: Maximum seconds of this wait; then the thread reads through the file mutex.
+#: Maximum seconds that a thread waits for a reader; then it reads inside the file mutex.
 READER_S = 0.25
 #: Maximum number of values that a client keeps after it has read them, and bytes of each.
 KEPT_MAX = 1024
 KEPT_BYTES = 8 * 1024
 #: Seconds between two checks that the files are in their place; a verb that writes always checks.
 LOOK_EVERY_S = 1.0
-#: A reader that would have to wait reads through the file mutex instead.
+#: A reader never waits for SQLite's locks: the thread reads inside the file mutex instead.
 BUSY_S = 0.0
 
 _VALUE = statements().value
 
 
 def slot(entry: Entry) -> int:
-    """The word that counts the changes of an entry; others may share it."""
+    """Return the index of the word that counts changes of an entry; entries can share a word."""
     text = f"{entry.guard}\0{entry.key}".encode("utf-8", "surrogatepass")
     return CHANGES + zlib.crc32(text) % (WORDS - CHANGES)
 
 
 class Changing:
-    """Marks entries in the mapped page as changing, for the length of a commit."""
+    """Marks entries in the mapped page as changing, during a commit."""
 
     def __init__(self, words: memoryview[int], entries: Iterable[Entry]) -> None:
         self._words = words
@@ -89,16 +89,16 @@ class Reader:
             raise
 
     def read(self, entries: Sequence[Entry], seconds: float) -> list[Any] | None:
-        """Their rows; None if it serves another thread for longer than ``seconds``, or if a thread
-        is about to fork: no thread may be inside SQLite then.
+        """Return the rows of the entries; None if another thread uses this connection for longer
+        than ``seconds``, or if a thread is about to fork: then no thread may be inside SQLite.
 
-        Each row is read by a separate statement, which ends at once: a statement that stays open
-        would keep its first snapshot until it ends.
+        Each row is read by a separate statement, because an open statement would keep its first
+        snapshot until it ends.
         """
         try:
             if not self.lock.acquire(seconds > 0, seconds if seconds > 0 else -1):
                 return None
-            if forking():  # checked under the lock: a forking thread waits for it, or we see it
+            if forking():  # checked under the lock, for which a forking thread waits
                 return None
             return [self.run(_VALUE, entry).fetchone() for entry in entries]
         finally:
@@ -108,7 +108,7 @@ class Reader:
                 pass
 
     def close(self) -> None:
-        """Close it when no thread reads, or after `READER_S`."""
+        """Close the connection when no thread reads through it, or after `READER_S`."""
         self.lock.acquire(timeout=READER_S)
         with contextlib.suppress(sqlite3.Error):
             self.connection.close()
@@ -128,7 +128,7 @@ class Reading:
         self._moved = moved
         self._look_at = 0.0
         self._readers = [Reader(database)]
-        #: Held by the thread that opens one more.
+        #: Held by the thread that opens another reader.
         self._adding = RLock()
         #: By entry: the word that counts its changes, its count when we read, and the row.
         self._kept: dict[Entry, tuple[int, int, tuple[Any, ...]]] = {}
@@ -136,7 +136,7 @@ class Reading:
     def read(
         self, entries: Sequence[Entry], now: float, patient: bool
     ) -> list[Value | None] | None:
-        """The values, or None if they must be read through the file mutex."""
+        """Return the values, or None if they must be read inside the file mutex."""
         try:
             words, known = self._words, self._kept
             if now >= self._look_at:
@@ -175,7 +175,7 @@ class Reading:
     def _select(
         self, entries: Sequence[Entry], rows: list[Any], lacking: list[int], patient: bool
     ) -> bool:
-        """Read the missing rows; False if that can't be done here."""
+        """Read the missing rows; False if they must be read inside the file mutex."""
         words, wanted = self._words, [entries[at] for at in lacking]
         slots = [slot(entry) for entry in wanted]
         counts = [words[one] for one in slots]
@@ -223,7 +223,7 @@ class Reading:
         self._kept.pop(entry, None)  # so that the oldest are in front
         self._kept[entry] = kept
         if len(self._kept) > KEPT_MAX:
-            # Another thread may change it just now, and then drops one, too.
+            # If another thread changes `_kept` at this moment, that thread drops a value, too.
             with contextlib.suppress(RuntimeError, StopIteration):
                 self._kept.pop(next(iter(self._kept)), None)
 

@@ -26,12 +26,12 @@ class DutyRow:
     until: float = 0.0
 
     def tidy(self, now: float) -> None:
-        """Drop the expired parts."""
+        """Remove an expired refresh lease, and expired failures."""
         if self.id and now >= self.lease:
             self.over()
         if now >= self.failed:
             self.failures, self.reason = 0, ""
-        # No pause outlasts the memory of its failure, unless the row was damaged.
+        # A pause ends at the latest when its failure is forgotten, unless the row was damaged.
         self.pause = min(self.pause, self.failed)
 
     def over(self) -> None:
@@ -45,7 +45,7 @@ class DutyRow:
 
 
 def value_of(row: tuple[Any, ...] | None, now: float) -> Value | None:
-    """The value in a row of ``value`` at this moment; None if it has expired."""
+    """Return the value in a row of the statement ``value``; None if it has expired."""
     if row is None or now >= row[2]:
         return None
     fresh, stale, _, cost, version, data = row
@@ -53,5 +53,5 @@ def value_of(row: tuple[Any, ...] | None, now: float) -> Value | None:
 
 
 def topic(entry: Entry) -> str:
-    """The topic to which the waiters for an entry's value listen."""
+    """Return the topic, as in ``ears.py``, of the waiters for an entry's value."""
     return f"{len(entry.guard)} {entry.guard}{entry.key}"

@@ -1,7 +1,7 @@
-"""The verbs of refresh guards in one transaction. Their meaning is in ``memory/values.py``.
+"""The verbs of refresh guards in one transaction. ``stores/memory/values.py`` defines them.
 
-Nothing here begins or ends the transaction, or wakes waiters. The caller does; after the commit it
-wakes the waiters for the entries in ``ended``.
+The caller begins and ends the transaction. After the commit, it wakes the waiters for the entries
+in ``ended``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .....core.model import Gone, Held, Loss
 from ..sql import guards as statements
 from .rows import DutyRow, value_of
 
-#: Maximum number of expired rows that a write of a value, or a take of a refresh lease, removes.
+#: Maximum number of expired rows that one `finish` or `begin` removes.
 FADE = 4
 
 _SQL = statements()
 
 
 class Values:
-    """The values, for the length of one transaction at one moment of the store's clock."""
+    """The values in one transaction; ``now`` is its time."""
 
     def __init__(
         self, run: Callable[..., sqlite3.Cursor], now: float, fence: Callable[[], int]
@@ -43,7 +43,7 @@ class Values:
         self._next_fence = fence
         #: Entries whose refresh lease has ended.
         self.ended: list[Entry] = []
-        #: The session that holds the refresh lease for which the last `begin` was refused.
+        #: If the last `begin` was `Busy`: the session that holds the refresh lease.
         self.holder = ""
         #: A session that was found dead: its refresh leases have ended.
         self.dead = ""
@@ -62,8 +62,8 @@ class Values:
             self.run(_SQL.duty_drop, (duty.guard, duty.key))
 
     def begin(self, wish: Wish, session: str, dead: Callable[[str], bool]) -> Begun:
-        """See :meth:`holdfast.core.guard.ports.Guards.begin`. ``dead`` checks whether a session has
-        ended: the refresh leases of its process end with it."""
+        """See :meth:`holdfast.core.guard.ports.Guards.begin`. ``dead`` returns if a session has
+        ended; then its refresh leases end, too."""
         now, entry = self.now, wish.entry
         duty = self._duty(entry)
         if duty.id == wish.id:
