@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 PORT = 2181
 DEFAULT_PREFIX = "holdfast"
-#: The same as the default ttl, so that a crash is noticed as fast as on other stores.
+#: Seconds. Equal to the default ttl, so that a crash is noticed as fast as on other stores.
 DEFAULT_SESSION_S = 30.0
-#: The limits of ``session``; a shorter session ends when a machine is busy for a moment.
+#: Limits of ``session`` in seconds. A shorter one would end when a machine is busy for a moment.
 SESSION_S_MIN, SESSION_S_MAX = 0.4, 3600.0
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+)(?::\d{1,5})?")
 
 
-#: Maximum silence of the driver: this part of a session or this number of seconds, the larger of
-#: the two; but never more than a third of the session.
+#: Maximum silence of the driver: a tenth of the session, or 0.5 seconds if that is longer; but
+#: never more than a third of the session.
 SILENT_PART, SILENT_S = 0.1, 0.5
-#: Half a tick is at most this part of a session, for a session is at least two ticks. A follower
-#: reports the clients that it has seen to its leader twice per tick.
+#: Upper limit of half a tick, as a part of a session: a session is at least two ticks. Twice per
+#: tick, a follower reports to its leader the clients that it has seen.
 _TOLD_PART = 0.25
 
 
@@ -42,7 +42,7 @@ def silent(session: float) -> float:
 
 
 def lease_of(session: float) -> float:
-    """Seconds for which an answered write is a lease, counted from when it was sent.
+    """Return the lease that an answered write gives, in seconds from when it was sent.
 
     ``session`` is the length of the session in seconds. The leader counts a session from the last
     sign of life of its client. A request through a follower, even a write, is no such sign: the
@@ -57,7 +57,7 @@ def lease_of(session: float) -> float:
 
 
 class Settings(NamedTuple):
-    """The address of an ensemble, how to log in, and the folder of the lines."""
+    """The address of an ensemble, the credentials, and the folder of the lines."""
 
     hosts: str
     #: The folder of the names: the chroot of the URL and the prefix.
@@ -191,7 +191,7 @@ _FILES = {"ca": "ca", "cert": "certfile", "key": "keyfile", "password": "keyfile
 
 
 def _given(client: Any) -> Settings:
-    """The settings of a given kazoo client: our connections are made in the same way."""
+    """Return settings with which we connect in the same way as a given kazoo client."""
     hosts = ",".join(
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in client.hosts
     )
