@@ -245,8 +245,8 @@ class LockCalls(Calls):
         "$window $relaxed",
         name="leave",
     )
-    #: Ends a claim by its ticket. Without an id, the function uses no argument that differs
-    #: between two breaks, except the name and the ticket.
+    #: Ends a claim by its ticket: a `leave` without an id, and with constants for all arguments
+    #: after the ticket.
     break_: Row[[str, int]] = Row(
         "name:b $none ticket:n $zero $no $ttl $window $relaxed", name="leave"
     )

@@ -108,8 +108,8 @@ _NO_ENTRY = re.compile(
     r"|role \S+ is not permitted",
     re.IGNORECASE,
 )
-#: Such texts about a file that the URL names. They count also if the message contains "No such
-#: file", the operating system's text for a missing file; those of `_NO_ENTRY` don't.
+#: Such texts about a file that the URL names. They count even if the message contains "No such
+#: file" (the file is missing), unlike those of `_NO_ENTRY`.
 _FILE = re.compile(r"(?:certificate|private key|root certificate|CRL)\b.* file|certificate present")
 
 

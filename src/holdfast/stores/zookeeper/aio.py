@@ -46,7 +46,7 @@ class LoopPort:
         #: Latches of the callers that wait for a connection.
         self._arrivals: set[AioLatch] = set()
         self._closed = False
-        #: When the test whether the loop runs was started; None: no test is unanswered.
+        #: When the pending test whether the loop runs was started; None: there is none.
         self._asked: float | None = None
 
     def session(self) -> int:
@@ -177,9 +177,9 @@ class LoopPort:
         return self._driver
 
     def silence(self) -> float:
-        """Return how many seconds ago the unanswered test whether the loop runs was started.
+        """Return for how many seconds a test whether our loop runs has been pending.
 
-        If the last test was answered, start a new one and return 0."""
+        The test is a callback. If the loop has run the last one, schedule another and return 0."""
         asked, now = self._asked, boottime()
         if asked is not None:
             return now - asked

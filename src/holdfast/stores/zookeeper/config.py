@@ -27,13 +27,13 @@ _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+)(?::\d{1,5})?")
 #: Maximum silence of the driver: a tenth of the session, or 0.5 seconds if that is longer; but
 #: never more than a third of the session.
 SILENT_PART, SILENT_S = 0.1, 0.5
-#: Upper limit of half a tick, as a part of a session: a session is at least two ticks. Twice per
-#: tick, a follower reports to its leader the clients that it has seen.
+#: Half a server tick is at most this part of a session, because a session is at least two ticks.
+#: Twice per tick, a follower reports to its leader the clients that it has seen.
 _TOLD_PART = 0.25
 
 
 def silent(session: float) -> float:
-    """Maximum seconds between two messages of the driver to the server.
+    """Return the maximum seconds between two messages of the driver to the server.
 
     >>> silent(30.0), silent(2.0)
     (3.0, 0.5)
@@ -47,8 +47,8 @@ def lease_of(session: float) -> float:
     ``session`` is the length of the session in seconds. The leader counts a session from the last
     sign of life of its client. A request through a follower, even a write, is no such sign: the
     follower reports the clients that it has seen, twice per tick. So if a follower is cut off just
-    as it answers a write, the leader may count from an earlier sign of life. That one is older by
-    the silence before the write and by half a tick.
+    as it answers a write, the leader may count from an earlier sign of life. This one is older than
+    the write by at most the silence before the write plus half a tick.
 
     >>> lease_of(30.0), lease_of(2.0)
     (19.5, 1.0)

@@ -126,7 +126,7 @@ class Keeping:
         answers: list[Any],
         until: float,
     ) -> None:
-        """After a refused write, answer for the claims whose nodes are gone: they are lost."""
+        """After a refused write, record the claims whose nodes are gone as lost."""
         if No.RIGHT in answers:
             raise refused(No.RIGHT, "renew", self._port.label)
         places = list(todo)

@@ -1,8 +1,8 @@
 """Order of a line, read from the names of its nodes: pure functions without input or output.
 
 A claim is held once it fits together with all claims that were created before it. A new node is
-always the last, so the claims ahead of a claim only become fewer. So a claim that was found to be
-held once stays held while its node exists.
+always the last, so the claims ahead of a claim only become fewer. A claim that was held once
+therefore stays held while its node exists.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Mine:
         return not self.dying and self.dead is None
 
     def kept(self, until: float | None) -> None:
-        """End a renewal: the claim lives until ``until``. None: no answer, the deadline stays."""
+        """End a renewal: the claim now expires at ``until``; None: at its old deadline."""
         if until is not None:
             # A holder relies on its old deadline, so the new one is never earlier.
             self.until = max(until, self.until) if self.held and self.until < math.inf else until

@@ -26,7 +26,7 @@ class Port(Protocol):
 
     #: The store's name in messages, never with a password.
     label: str
-    #: What `alarm` calls, on any thread. It must not block.
+    #: The function that `alarm` calls, on any thread. It must not block.
     on_alarm: Callable[[], None]
 
     def now(self) -> float:
@@ -63,7 +63,7 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """Forget the parent's connection, in the child of a fork, and start lazily."""
+        """Forget the parent's connection, in the child of a fork; connect again when needed."""
         ...
 
 

@@ -116,7 +116,7 @@ class SimpleStore(Ending):
         """Return the claim's state; try to acquire, unless it is held."""
         if mine.void or not (mine.path or await self._find(mine, until)):
             return await self._take(mine, until)
-        # A repeated join: the answer is its current state, after a new write.
+        # A repeated join: the answer is the claim's current state, after a new write.
         (answer,) = await self._renew([Keep(mine.claim, mine.stat.czxid, mine.ttl)], until)
         if isinstance(answer, Exception):
             raise answer

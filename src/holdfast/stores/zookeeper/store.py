@@ -45,7 +45,7 @@ from .queues.verbs import ZooKeeperQueues
 from .requests import Children, Delete, Look, No, Request, Stat, Sync
 from .standing import Standing as Line
 
-#: The capabilities. A claim ends with its session, so it can't be handed over.
+#: The capabilities of this store. A claim ends with its session, so it can't be handed over.
 CAPABILITIES = Capabilities(
     store="zookeeper",
     resize=False,

@@ -27,7 +27,7 @@ RETOLD_S, TOLD_S = 0.5, 10.0
 LOOK_S = 0.02
 #: Seconds after which a cancelled request without a reply counts as ignored by the server.
 DEAF_S = 2.0
-#: The same time if no cancellation could be sent: the server has to end the request by itself.
+#: The same limit, in seconds, for a request for which no cancellation could be sent.
 HELD_S = 3.0
 
 
@@ -51,7 +51,7 @@ class Cancel:
             DaemonThread(target=self._send, name="holdfast-cancel").start()
 
     def _send(self) -> None:
-        while True:  # at least one attempt: without it, the request can wait without a time limit
+        while True:  # at least one attempt, because the request can wait without a time limit
             try:
                 told = self._attempt(boottime() + ATTEMPT_S)
             except (psycopg.Error, OSError, ValueError):

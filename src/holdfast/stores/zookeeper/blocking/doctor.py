@@ -1,6 +1,6 @@
 """Examines an ensemble for ``holdfast doctor``: findings, each with a remedy.
 
-It uses a separate session. It writes only the node of this session, and the folders above that.
+It uses a separate session. It writes only the node of this session, and creates missing folders.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 If a server accepts the connection and doesn't answer, kazoo waits for the length of a session. A
 server that is just starting may never read the first request. Here a server has two seconds to
-answer, and the next server twice this time.
+answer, and the next server has twice this time.
 
 A server refuses a client that has seen a later transaction than the server itself, because the
 server may be a follower that is behind. A server that has lost data would always refuse such a

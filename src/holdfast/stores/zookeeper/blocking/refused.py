@@ -15,8 +15,8 @@ from ..config import Settings
 #: Maximum steps of a login by SASL: it takes two or three, with Kerberos a few more.
 STEPS_MAX = 20
 _NO_SASL = "the server doesn't continue a login by SASL"
-#: Number of failed TLS handshakes, without a success, after which the settings must be wrong: a
-#: server that restarts fails fewer.
+#: Number of failed TLS handshakes, without a success, after which the settings must be wrong. A
+#: restarting server causes fewer failures.
 HANDSHAKES = 3
 
 

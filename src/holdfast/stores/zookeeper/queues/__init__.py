@@ -11,7 +11,7 @@
         dead/0000000003                        a dead letter
         idle/5e884898da28...                   a take that waits for a job: ephemeral
         accepted done removed                  nodes whose versions count jobs
-        pace                                   a node with the time for the queue's rate
+        pace                                   a node with the state of the rate limit
         pulse                                  a node to which renewals write
 
 ``lanes/`` keeps the last put of each producer, and ``ids/`` the ids of the dedup window.

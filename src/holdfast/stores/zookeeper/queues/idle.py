@@ -1,7 +1,8 @@
-"""Takes that wait for a job: each has a node, and a client that makes a job due deletes one node.
+"""Takes that wait for a job: each has a node, which another client deletes to wake the take.
 
-A take watches only its own node, so a due job wakes one waiter, however many wait. If that waiter
-has just gone, the wake-up is lost; the other waiters ask again after at most a second.
+A client that makes a job due deletes one node. A take watches only its own node, so one waiter
+wakes, however many wait. If that waiter has just gone, the wake-up is lost; the other waiters ask
+again after at most a second.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Idle:
             self._talk.port.post(Delete(space.place.at("idle", node)), _unheeded)
 
     def forget(self) -> None:
-        """Forget all, when the client is closed or in the child of a fork."""
+        """Forget all waiting takes, when the client is closed or in the child of a fork."""
         self._bells = {}
         self._nodes = {}
         self._standing = set()

@@ -73,7 +73,7 @@ class Taker:
 
     take: Take
     loans: dict[tuple[str, int], Loan] = field(default_factory=dict)
-    #: Entries whose mark was requested, and the answer isn't known.
+    #: Entries whose mark was requested, and the answer hasn't arrived; by node.
     doubts: dict[str, Entry] = field(default_factory=dict)
     #: Entries that the current request tries.
     tried: set[str] = field(default_factory=set)

@@ -1,8 +1,8 @@
 """Handles entries that were delivered before, and entries without a known first job.
 
-An entry was delivered before if its worker died or its job was returned. Each change of an entry
-also creates its mark and deletes it again, in the same transaction. So the change succeeds only if
-the entry isn't delivered at that moment.
+An entry was delivered before if its worker died, or if its job was released or will be retried.
+Each change of an entry also creates its mark and deletes it again, in the same transaction. So the
+change succeeds only if the entry isn't delivered at that moment.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Lost:
     async def look(
         self, space: Space, entry: Entry, until: float
     ) -> tuple[Entry, State, int] | None:
-        """Return an entry with data and no mark, its state and its version; None: not to be taken.
+        """Examine an entry with data and no mark. If it may be taken, return it with its state and
+        its version, else None.
 
         If the entry was delivered to a worker, that attempt counts, and may have been the last. A
         `min_interval` that counts from the settle then counts from now, because the time of the

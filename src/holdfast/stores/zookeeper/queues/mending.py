@@ -18,7 +18,7 @@ from .taking import rest_at
 from .talk import Talk, why_not
 from .ways import Part, Ways, entry_node, known_over
 
-#: Maximum number of groups in the search for the oldest job, the longest waiting first.
+#: Maximum number of groups in the search for the oldest job: the groups that wait longest.
 _GROUPS = 200
 #: Maximum number of requests that are sent before the first answer has come.
 _AT_ONCE = 100

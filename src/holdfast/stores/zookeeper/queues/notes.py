@@ -89,9 +89,9 @@ def _plausible(value: object) -> bool:
 class State(NamedTuple):
     """The data of an entry: the attempts at its first job, and the last delivery of that job.
 
-    ``owner`` is empty if the job was returned and isn't delivered. The retry policy of the delivery
-    is in ``most`` and ``blocks``, its `min_interval` in ``gap`` and ``from_take``, and its lease in
-    ``ttl``. All times are in milliseconds.
+    ``owner`` is empty if the job isn't delivered, because it was released or will be retried. The
+    retry policy of the delivery is in ``most`` and ``blocks``, its `min_interval` in ``gap`` and
+    ``from_take``, and its lease in ``ttl``. All times are in milliseconds.
 
     For a job that will be retried, two fields hold back its group: ``gap`` counts from the creation
     of the entry, ``rest`` is a time of the leader. The pause of the job itself can be longer.

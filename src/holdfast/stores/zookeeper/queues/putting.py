@@ -138,7 +138,7 @@ class Putting:
         if not isinstance(found, Found):
             return _NEW, None
         number, _, answers = found.data.partition(b" ")
-        if not number.isdigit():  # damaged from outside: an earlier copy can't be detected
+        if not number.isdigit():  # damaged by another program: no earlier copy can be detected
             return Lane(-1, found.stat.version), None
         lane = Lane(int(number), found.stat.version)
         self._lanes[put.lane] = lane

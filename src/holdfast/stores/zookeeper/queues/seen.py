@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 class View(NamedTuple):
-    """The nodes in the folders of a queue; ``now``: the leader's time of reading, in ms."""
+    """The nodes in the folders of a queue. ``now``: the leader's time at the read, in ms."""
 
     now: int
     ready: list[Entry]

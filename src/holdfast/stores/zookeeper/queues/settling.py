@@ -1,4 +1,4 @@
-"""Settles, returns, renews and expires deliveries."""
+"""Settles, releases, renews and expires deliveries."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Settling:
         return entry.at - self._talk.clock.least(now) < ASK_AGAIN_S_MAX * 1000
 
     async def give_back(self, take: Take, taking: Taking, until: float) -> int:
-        """Return the deliveries of this take; see the contract."""
+        """Release the deliveries of this take; see the contract."""
         taker = self._loans.bury(take, self._talk.port.now())
         space, waiting = self._talk.space(take.queue), None
         if take.wait:

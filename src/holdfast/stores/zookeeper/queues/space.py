@@ -99,8 +99,9 @@ class Space:
         self.groups: dict[str, tuple[int, deque[str]]] = {}
         #: Groups that exist, as far as we know.
         self.existing: set[str] = set()
-        #: Number of accepted jobs in the last answer (-1: none); of ended jobs at the last check.
+        #: Number of accepted jobs in the last answer; -1: there was none.
         self.accepted = -1
+        #: Number of ended jobs at the last check.
         self.gone = 0
         #: Version and value of the node ``pace``; None: not known.
         self.pace: tuple[int, float] | None = None

@@ -187,7 +187,7 @@ class Taking:
         answers: Sequence[Any],
         until: float,
     ) -> None:
-        """Evaluate one try, by the answers to `parts` and to each of `reads`."""
+        """Evaluate one try, by the answer to its transaction and then the answers to `reads`."""
         if len(answers) > 2:
             space.learn(entry, answers[2])
         if wrong := why_not(answers[0]):

@@ -47,7 +47,7 @@ class Talk:
         return answers
 
     async def tell_time(self, space: Space, until: float) -> None:
-        """Make sure that the leader's clock is known; if the estimate is old, this is a write."""
+        """Make sure that the leader's clock is known; if the estimate is old, send a write."""
         if self.clock.old(self.port.now()):
             await self.ask([Multi((Put(space.place.at("pulse"), b""),))], until)
 
