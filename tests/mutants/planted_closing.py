@@ -123,7 +123,7 @@ CLOSING = [
         "[postgres]",
         (
             "holdfast.stores.postgres.blocking.port",
-            "        if self._closed:  # while it was opened\n            self._deafen()\n",
+            "        if self._closed:  # closed during the opening\n            self._deafen()\n",
             "",
         ),
     ),

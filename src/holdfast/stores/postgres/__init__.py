@@ -1,4 +1,4 @@
-"""PostgreSQL: the line of claims as two tables and a function for each verb.
+"""The PostgreSQL store: two tables for the lines and their claims, and a function for each verb.
 
 ``postgresql://user@host:5432/db``, with all options of libpq: several hosts, TLS, a service, a
 socket. Options of holdfast: ``schema=holdfast``, ``durable=on|relaxed``, ``recovery=`` and
@@ -52,7 +52,7 @@ def examine(url: StoreURL) -> Iterator[Finding]:
 
 
 def schema_script(url: StoreURL) -> str:
-    """Return the script that makes the schema, for psql."""
+    """Return a script for psql that makes the schema."""
     found = settings(url)
     return script(found.schema, found.trust)
 

@@ -1,6 +1,7 @@
-"""Verbs as calls: each calls one function of the schema, with its values as bytes.
+"""Verbs as calls. A call names one function of the schema, and has its arguments as bytes.
 
-The tables of the three products have a row for each verb; see `holdfast.runtime.codec`.
+Locks, queues and refresh guards have a table each, with a `Row` for each verb. The format of a row
+is in `holdfast.runtime.codec`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .ddl import VERSION, quoted
 Value = bytes | None
 P = ParamSpec("P")
 TEXT, BINARY = 0, 1
-#: Maximum number of claims in one call. More would make its transaction long.
+#: Maximum number of claims in one call. More claims would make its transaction long.
 BATCH_MAX = 100
 
 
@@ -35,19 +36,19 @@ _URGENT = frozenset(
 
 
 class Verb(NamedTuple):
-    """A function of the schema as a prepared statement.
+    """A function of the schema as a prepared statement: the statement's name, and its SQL.
 
-    Its name, its SQL, the format of each value, and the format of the reply.
+    ``formats``: the format of each value, `TEXT` or `BINARY`; ``answer``: the format of the reply.
     """
 
     name: bytes
     sql: bytes
     formats: tuple[int, ...]
     answer: int = TEXT
-    #: True if it renews, releases, or checks the server. One more connection is reserved for these
-    #: verbs, so that they never wait behind requests for something new.
+    #: True if the verb renews, releases, or checks the server. An additional connection is reserved
+    #: for these verbs, so that they never wait behind requests for something new.
     urgent: bool = False
-    #: The values that follow its own, unless the call has a `bound`: see `bounded`.
+    #: The last value of a call without a ``bound``; empty: the function takes no lock_timeout.
     usual: tuple[bytes, ...] = ()
 
 
@@ -56,13 +57,14 @@ class Call(NamedTuple):
 
     verb: Verb
     values: tuple[Value, ...]
-    #: The lock_timeout of this call, in milliseconds; empty: `usual` of its verb.
+    #: The last value: a lock_timeout in milliseconds. Empty: the ``usual`` value of the verb.
     bound: tuple[bytes, ...] = ()
 
 
-#: The lock_timeout of a session, in milliseconds. A request with at least this many seconds of time
-#: keeps it; nearly all requests have more.
+#: ``SESSION_MS``: the lock_timeout of a session in milliseconds. A call whose caller waits at least
+#: ``SESSION_S`` seconds uses it; nearly all calls do.
 SESSION_MS, SESSION_S = 4800, 4.9
+#: The value that keeps the lock_timeout of the session.
 AS_THE_SESSION = (b"0",)
 
 
@@ -78,35 +80,35 @@ def bounded(call: Call, within: float) -> Call:
 
 
 def guard_window(settings: Settings) -> bytes:
-    """The grace period of recovery as a value: 0 if recovery is off, below 0 if it is strict."""
+    """Return the grace period as a value: 0 if recovery is off, below 0 if it is strict."""
     if settings.guard == "off":
         return b"0"
     return microseconds(-settings.window if settings.guard == "strict" else settings.window)
 
 
 def microseconds(seconds: float) -> bytes:
-    """A number of seconds as a value."""
+    """Return a number of seconds as a value."""
     return b"%d" % round(seconds * 1_000_000)
 
 
 def array(values: Iterable[bytes]) -> bytes:
-    """Several values as one array; they contain no blanks, and no signs that need quotes."""
+    """Return values as one array. They must not contain blanks or characters that need quotes."""
     return b"{" + b",".join(values) + b"}"
 
 
 def blobs(values: Iterable[bytes]) -> bytes:
-    """Several values of any bytes as one array."""
+    """Return values, which may contain any bytes, as one array."""
     return array(map(b'"\\\\x%b"'.__mod__, map(hexlify, values)))
 
 
 def _secret(claim_id: str) -> bytes:
-    if not claim_id:  # the function would take that for a break
+    if not claim_id:  # the function would end the claim by its ticket, as a break does
         raise ConfigError("a claim's id is never empty")
     return claim_id.encode()
 
 
 def span(prefix: str, exact: bool) -> tuple[bytes, bytes | None]:
-    """Return the range of the names with this prefix, or of this one name: first, and end."""
+    """Return the range of the names with this prefix, or of this one name: its start and end."""
     first = prefix.encode()
     return first, first + b"\0" if exact else after(first)
 
@@ -139,7 +141,7 @@ KINDS: dict[str, codec.Pack] = {
 
 
 class Calls:
-    """A table of verbs for one schema: each `Row` of a subclass makes calls."""
+    """A table of verbs for one schema. Each `Row` in a subclass is a function that makes a call."""
 
     #: The prefix of the functions' names, their version, and the format of their replies.
     family, version, answer = "", VERSION, TEXT
@@ -153,7 +155,7 @@ class Calls:
             "window": guard_window(settings),
             "relaxed": KINDS["yes"](settings.relaxed),
             "patience": most,
-            # Of a break
+            # For a break
             "none": None,
             "zero": b"0",
             "no": KINDS["yes"](False),
@@ -177,7 +179,10 @@ class Calls:
 
 
 class Row(codec.Row[P, Call]):
-    """A verb in a table. ``sql``: its statement; ``name``: the verb whose function it calls."""
+    """A verb in a table. ``sql``: its statement. ``bounded``: the function takes a lock_timeout.
+
+    ``name``: the verb whose function is called, if that isn't this verb.
+    """
 
     def __init__(
         self, fields: str, sql: str = "SELECT {call}", *, bounded: bool = True, name: str = ""
@@ -209,7 +214,7 @@ class Row(codec.Row[P, Call]):
 
 
 class LockCalls(Calls):
-    """The verbs of locks. Those about several names have the names in ascending order."""
+    """The verbs of locks. A call about several names contains them in ascending order."""
 
     join: Row[[Claim, bool, str]] = Row(
         "claim.spec.name:b claim.id:t claim.spec.kind:t claim.spec.capacity:n claim.spec.weight:n "
@@ -234,13 +239,14 @@ class LockCalls(Calls):
         "leave.name:b leave.id:secret leave.ticket:n leave.after:us leave.suspect:yes leave.ttl:us "
         "$window $relaxed"
     )
-    #: The same, but not urgent: it withdraws a suspect claim.
+    #: Withdraws a suspect claim: a `leave` that is not urgent.
     undo: Row[[Leave]] = Row(
         "leave.name:b leave.id:secret leave.ticket:n leave.after:us leave.suspect:yes leave.ttl:us "
         "$window $relaxed",
         name="leave",
     )
-    #: Ends a claim by its ticket; the function uses no other argument then.
+    #: Ends a claim by its ticket: a `leave` without an id, and with constants for all arguments
+    #: after the ticket.
     break_: Row[[str, int]] = Row(
         "name:b $none ticket:n $zero $no $ttl $window $relaxed", name="leave"
     )
@@ -248,13 +254,13 @@ class LockCalls(Calls):
         "leaves*name:b leaves*id:secret leaves*suspect:yes leaves*ttl:us $window $relaxed"
     )
     resize: Row[[str, int]] = Row("name:b capacity:n $window $relaxed")
-    #: Returns the claims of a range of names, see `span`.
+    #: Returns the claims of the names in a range; see `span`.
     inspect: Row[[bytes, bytes | None]] = Row(
         "first:bytes end:bytes", "SELECT * FROM {call}", bounded=False
     )
-    #: Returns the generation of the server, and what is left of the grace period.
+    #: Returns the generation of the server, and the rest of the grace period.
     look: Row[[]] = Row("$window $relaxed")
-    #: Restores a hold that the server forgot, for its whole ttl: its holder relies on that.
+    #: Restores a hold that the server forgot, for its whole ttl, on which the holder relies.
     reclaim: Row[[Keep, int]] = Row(
         "keep.claim.spec.name:b keep.claim.id:t keep.ticket:n keep.claim.spec.kind:t "
         "keep.claim.spec.capacity:n weight:n keep.ttl:us keep.claim.spec.owner:b "

@@ -7,11 +7,12 @@ import re
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from .config import Settings
 
-#: The schema is missing, or is of another version.
+#: The SQLSTATEs that mean: the schema is missing, or is of another version.
 NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
-#: A prepared statement that the server has forgotten (DISCARD), or planned for another schema.
+#: The SQLSTATEs that mean: the server has forgotten a prepared statement (DISCARD), or has planned
+#: it for another schema.
 FORGOTTEN = frozenset({"26000", "0A000"})
-#: The server takes no writes: it is a standby.
+#: The SQLSTATE that means: the server takes no writes, because it is a standby.
 READ_ONLY = "25006"
 
 
@@ -27,7 +28,8 @@ class ServerSaid(Exception):
         return f"{self.text.strip()} ({self.code})"
 
 
-#: Class or code -> the cause. It ends by itself, or after an administrator acts.
+#: Causes of temporary errors, by SQLSTATE or its class. They end by themselves, or when an
+#: administrator acts.
 _UNAVAILABLE = {
     "08": "the connection broke",
     "40": "the request conflicted with another one, and was rolled back",
@@ -44,7 +46,8 @@ _UNAVAILABLE = {
     "turned on",
     "53300": "all connections that it allows are in use (max_connections)",
 }
-#: Class or code -> the cause. It stays until a user or an administrator changes something.
+#: Causes of lasting errors, by SQLSTATE or its class. They stay until a user or an administrator
+#: changes something.
 _WRONG = {
     "28": "the user or the password is wrong, or pg_hba.conf refuses this user from here",
     "3D": "there is no such database",
@@ -64,7 +67,8 @@ _WRONG = {
     "HF001": "transactions there aren't READ COMMITTED by default, and behind a pooler holdfast "
     "can't change that: ALTER ROLE {user} SET default_transaction_isolation = 'read committed'",
 }
-#: The same where the URL names no user. libpq finds the user then, so no command can name it.
+#: Texts that replace those of `_WRONG` if the URL names no user. libpq then finds the user, so a
+#: remedy can't contain the name.
 _NAMELESS = {
     "42501": "the user lacks a right. The owner of the schema {schema} grants it: USAGE of the "
     "schema, EXECUTE of all functions in it, and for refresh guards SELECT of its refresh_values",
@@ -87,7 +91,8 @@ def complaint(error: ServerSaid, settings: Settings) -> HoldfastError:
     return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
 
 
-#: A failed attempt to connect has no code. With these words, further attempts fail, too.
+#: A failed attempt to connect has no SQLSTATE, only a message. If the message contains one of these
+#: texts, further attempts fail, too.
 _NO_ENTRY = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|does not exist"
     r"|invalid (?:connection option|port|integer|\S+ (?:value|range))"
@@ -103,11 +108,12 @@ _NO_ENTRY = re.compile(
     r"|role \S+ is not permitted",
     re.IGNORECASE,
 )
-#: The same for a file that the URL names. For a missing file, the message is the system's.
+#: Such texts about a file that the URL names. They count even if the message contains "No such
+#: file" (the file is missing), unlike those of `_NO_ENTRY`.
 _FILE = re.compile(r"(?:certificate|private key|root certificate|CRL)\b.* file|certificate present")
 
 
-#: Messages of a server whose connections are all in use by other clients.
+#: Texts in messages of a server whose connections are all in use by other clients.
 _FULL = re.compile(r"connection slots are reserved|too many (?:clients|connections)", re.IGNORECASE)
 
 

@@ -17,11 +17,11 @@ from ...errors import ConfigError
 from ...url import StoreURL, plain
 
 DEFAULT_SCHEMA = "holdfast"
-#: Maximum number of connections of a client: the default of the option pool=, and its maximum. One
-#: more connection listens.
+#: Default and upper limit of pool=, the maximum number of connections of a client. One more
+#: connection listens.
 POOL, POOL_MAX = 10, 1000
-#: Default grace period in seconds, per value of recovery=: nothing is granted in it, after an
-#: event that may have lost acknowledged changes.
+#: Default grace period in seconds, by the value of recovery=. After an event that may have lost
+#: acknowledged changes, nothing is granted in this time.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 GRACE_S_MIN, GRACE_S_MAX = 0.5, 86_400.0
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -45,7 +45,7 @@ class Settings(NamedTuple):
     #: True if a missing schema is made.
     create: bool = True
     pool: int = POOL
-    #: True if a pooler in between, if there is one, keeps a session for each of its clients.
+    #: True for pooler=session: a pooler in between keeps a session for each of its clients.
     sessions: bool = False
     #: Roles whose objects in the schema are trusted when it is made.
     trust: tuple[str, ...] = ()
@@ -229,7 +229,7 @@ def _settings(words: dict[str, str], options: Mapping[str, Any]) -> Settings:
 
 
 def _conninfos(words: dict[str, str]) -> Iterator[str]:
-    """Yield a connection string for each host, so that a silent host can be given up."""
+    """Yield one connection string for each host, so that the store can give up a silent host."""
     hosts = {key: words[key].split(",") for key in ("host", "hostaddr", "port") if key in words}
     many = max(len(hosts.get("host", "")), len(hosts.get("hostaddr", "")), 1)
     if any(len(values) not in (1, many) for values in hosts.values()):
@@ -248,7 +248,7 @@ def _conninfos(words: dict[str, str]) -> Iterator[str]:
 
 
 def _places(url: StoreURL) -> tuple[str, str]:
-    """The hosts and the ports of a text such as ``db1:5433,[::1]``, each with commas."""
+    """Return all hosts and all ports of a text such as ``db1:5433,[::1]``, joined by commas."""
     hosts, ports = [], []
     for text in url.host.split(","):
         found = _PLACE.fullmatch(text)
@@ -263,7 +263,7 @@ def _places(url: StoreURL) -> tuple[str, str]:
 
 
 def _label(words: Mapping[str, str], options: Mapping[str, Any]) -> str:
-    """The name of the store in messages and logs, without a password."""
+    """Return the name of the store for messages and logs, without a password."""
     hosts = (words.get("host") or words.get("hostaddr") or "").split(",")
     ports = (words.get("port") or "").split(",")
     shown = []
@@ -295,7 +295,8 @@ _OF_OTHER_DRIVERS = {"ssl", "ssl_context"}
 def _of_native(given: Any) -> dict[str, str]:
     """Return the libpq options of a pool of psycopg or of an engine of SQLAlchemy.
 
-    The pool or engine is used for nothing else: the store makes separate connections with them.
+    The pool or engine is used for nothing else: the store makes separate connections with these
+    options.
     """
     if getattr(getattr(given, "dialect", None), "name", "") == "postgresql":
         return _of_engine(given)
@@ -315,7 +316,8 @@ def _of_native(given: Any) -> dict[str, str]:
 def _of_engine(engine: Any) -> dict[str, str]:
     """Return the arguments that an engine passes to its driver: its URL and ``connect_args``.
 
-    Only the function by which the engine connects contains them; they are only read there.
+    They exist only in the closure of the function by which the engine connects. They are read
+    there, and not changed.
     """
     sync = getattr(engine, "sync_engine", engine)
     handed = inspect.getclosurevars(sync.pool._creator).nonlocals.get("cparams")

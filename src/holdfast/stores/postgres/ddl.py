@@ -1,4 +1,4 @@
-"""The schema as text. The store or an administrator sends it to a server once."""
+"""The schema as SQL text, which the store or an administrator sends to a server once."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from ...core.queue.model import DELAY_S_MAX
 from ...runtime import files
 from .config import GRACE_S_MAX
 
-#: The names of all functions, helpers included, end with this number. So clients of two releases
-#: can share a schema, and an older release never replaces the functions of a newer one.
+#: The number at the end of the names of lock functions and of all helpers. So clients of two
+#: releases can share a schema, and an older release never replaces the functions of a newer one.
 VERSION = 3
-#: The same for the functions of queues.
+#: The number at the end of the names of queue functions.
 QUEUE_VERSION = 2
 #: The first version of the whole schema that has queues.
 WITH_QUEUES = 2
-#: The same for refresh guards: the version of their functions, and the first version of the whole
-#: schema with refresh guards.
+#: The number at the end of the names of refresh guard functions.
 REFRESH_VERSION = 2
+#: The first version of the whole schema that has refresh guards.
 WITH_GUARDS = 3
-#: The version of the whole schema. Since 4, the verbs repair rows that were changed from outside,
-#: and wait for a row no longer than the caller waits. Since 5, they distinguish a release from an
+#: The version of the whole schema. Since 4, the verbs repair rows that another program changed, and
+#: wait for a row no longer than the caller waits. Since 5, they distinguish a release from an
 #: expiry, and can change the owner alone.
 WHOLE = 5
-#: Seconds after its request in which a waiter is woken: it asks again after a second at most.
+#: Seconds after its last request for which a waiter can be woken. A live waiter sends a request at
+#: least every `NAP_S_MAX` seconds.
 ASLEEP_S = NAP_S_MAX + 0.5
 #: The key of the advisory lock that a session holds while it makes the schema.
 LOCK = 7_236_142
@@ -51,7 +52,7 @@ def statements(schema: str, trusted: tuple[str, ...] = ()) -> str:
 
     Objects of other roles are refused: see `owners`.
     """
-    # The second check, in the same transaction, sees what was added since the first one.
+    # The second check, in the same transaction, sees objects that were added after the first one.
     return "\n".join([_made(schema, _PARTS, trusted), owners(schema, trusted)])
 
 
@@ -59,7 +60,7 @@ def statements(schema: str, trusted: tuple[str, ...] = ()) -> str:
 def owners(schema: str, trusted: tuple[str, ...] = ()) -> str:
     """Return a statement that raises HF002 if an object in the schema has an unknown owner.
 
-    Known are the current user, superusers and the ``trusted`` roles.
+    The current user, superusers and the ``trusted`` roles are known.
     """
     return _made(schema, ("owners",), trusted)
 
@@ -99,7 +100,7 @@ def _made(schema: str, parts: tuple[str, ...], trusted: tuple[str, ...]) -> str:
 
 
 def _versioned(texts: dict[str, str]) -> str:
-    """Return all parts as one text, in which the names of helpers contain the version, too."""
+    """Join all parts, and append the version to the names of helpers; return the text."""
     whole = "\n".join(texts.values())
     helpers = [name for name in _FUNCTION.findall(whole) if not name.endswith("_")]
     if not helpers:

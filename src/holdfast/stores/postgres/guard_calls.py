@@ -12,13 +12,14 @@ from .calls import BINARY, Calls, Row
 from .ddl import REFRESH_VERSION
 
 _COLUMNS = "version, fresh, stale, kept, stored, cost, data"
-#: The server's time and the whole value as one column: each further column costs time on both
-#: sides.
+#: The server's time and the whole value, as one column: each additional column costs time at the
+#: server and here.
 _ALL = (
     "timestamptz_send(clock_timestamp()) || int8send(version) || int8send(fresh) || int8send(stale)"
     " || int8send(kept) || int8send(stored) || int8send(cost) || data"
 )
-# `gen`: see the tables. An entry has one row; the greatest gen is read first.
+# An entry has one row. The search for it starts at the greatest `gen`, so that it passes few old
+# versions of the row.
 _READ = (
     f"SELECT {_ALL} FROM {{schema}}.refresh_values "  # noqa: S608 - a schema's name is checked
     "WHERE guard = $1 AND key = $2 ORDER BY gen DESC LIMIT 1"
@@ -32,7 +33,7 @@ _READ_ALL = (
 
 
 class GuardCalls(Calls):
-    """The verbs of refresh guards. Those about several entries have them in ascending order."""
+    """The verbs of refresh guards. A call lists several entries in ascending order."""
 
     family, version, answer = "refresh_", REFRESH_VERSION, BINARY
 
@@ -40,7 +41,7 @@ class GuardCalls(Calls):
     read_all: Row[[Sequence[Entry]]] = Row(
         "entries*guard:b entries*key:b", _READ_ALL, bounded=False
     )
-    #: With an address, it waits if another client has the refresh lease.
+    #: With an address, the caller becomes a waiter if another client has the refresh lease.
     begin: Row[[Wish, str]] = Row(
         "wish.entry.guard:b wish.entry.key:b wish.id:t wish.owner:b wish.lease:us wish.known:n "
         "address:t",
@@ -50,7 +51,7 @@ class GuardCalls(Calls):
         "finish.entry.guard:b finish.entry.key:b finish.id:t finish.fence:n finish.data:bytes "
         "finish.ttl:us finish.stale:us finish.keep:us finish.cost:us"
     )
-    #: With a tombstone for this time in seconds.
+    #: ``tombstone``: seconds for which a tombstone is kept.
     abandon: Row[[Abandon, float]] = Row(
         "abandon.entry.guard:b abandon.entry.key:b abandon.id:t abandon.pause:us abandon.memory:us "
         "abandon.reason:b tombstone:us"
@@ -61,7 +62,7 @@ class GuardCalls(Calls):
         "SELECT unnest({call})",
     )
     invalidate: Row[[Sequence[Entry]]] = Row("entries*guard:b entries*key:b")
-    #: Removes at most ``many`` entries that expired in the step ``since`` or later.
+    #: Removes at most ``many`` entries that expired in the time step ``since`` or later.
     tidy: Row[[int, int]] = Row("many:n since:n")
     look: Row[[Entry]] = Row("entry.guard:b entry.key:b", "SELECT * FROM {call}", bounded=False)
     survey: Row[[bytes, bytes | None]] = Row(

@@ -1,6 +1,6 @@
 """Replies of the functions of refresh guards, as the contract's data types.
 
-Numbers are binary: in eight bytes, or in four.
+Numbers are binary, with eight bytes or four.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .replies import Rows, strange
 _MICRO = 1e-6
 #: Microseconds from 1970 to 2000, where the server's binary times begin.
 _EPOCH_US = 946_684_800_000_000
-#: The server's time, the version, the ends of fresh, stale and kept, the time when it was stored,
-#: the cost; the value follows.
+#: The bytes before a value: the server's time; the version; when the value stops being fresh,
+#: stale and kept; when it was stored; its cost.
 _head = struct.Struct("!7q")
 
 

@@ -1,7 +1,7 @@
-"""The verbs of refresh guards on PostgreSQL: the statement of each, and the meaning of its reply.
+"""The verbs of refresh guards on PostgreSQL: each sends a call and translates the reply.
 
-The port wakes a waiter for a value like a waiter for a lock: the id of a `Wish` replaces the id of
-a claim.
+The port wakes a waiter for a value like a waiter for a lock. The id of the `Wish` (the request for
+a refresh lease) takes the place of the id of a claim.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: A client removes expired entries after `TIDY_S` seconds or `TIDY_EVERY` refresh leases: at most
-#: twice the number that it may have made, and `_TIDY_MORE`, so that they don't accumulate.
+#: A client removes expired entries `TIDY_S` seconds after the last removal, or after `TIDY_EVERY`
+#: ended refresh leases. It removes at most twice the number of these leases, plus `_TIDY_MORE`:
+#: more entries than it can have added, so that they don't accumulate.
 TIDY_S = 1.0
 TIDY_EVERY = 256
 _TIDY_MORE = 64
@@ -64,11 +65,11 @@ class PostgresGuards:
 
     def forget(self) -> None:
         """Begin without state, at the start and in the child of a fork."""
-        #: Number of refresh leases since the last removal, and the times of the last removal and of
-        #: the last one that looked through everything.
+        #: Number of refresh leases that ended since the last removal.
         self._since = 0
+        #: When the last removal was, and the last one that looked through all expired entries.
         self._tidied = self._all_tidied = -math.inf
-        #: The time step of expiry from which the next removal looks.
+        #: The time step of expiry at which the next removal begins.
         self._from = 0
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
@@ -113,7 +114,7 @@ class PostgresGuards:
         return replies.yes(rows, self._label)
 
     async def _tidy(self, until: float) -> None:
-        """Remove expired entries, if it is time for that."""
+        """Remove some expired entries, if the last removal was long enough ago."""
         self._since += 1
         now = self._port.now()
         left = min(until - now, TIDY_S)

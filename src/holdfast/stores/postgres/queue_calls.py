@@ -14,10 +14,10 @@ from .ddl import QUEUE_VERSION
 
 
 class Marks(NamedTuple):
-    """The moments, by the server's clock, from which a take has to search; 0: everywhere.
+    """Times of the server, in microseconds, from which a take has to search; 0: from the beginning.
 
-    ``grouped`` and ``plain``: in `ready`, for jobs with a group and for ungrouped jobs.
-    ``expired``: for leases that have expired.
+    ``grouped`` and ``plain``: for jobs with a group and for ungrouped jobs, in the table `ready`.
+    ``expired``: for expired leases.
     """
 
     grouped: int = 0
@@ -44,13 +44,14 @@ class QueueCalls(Calls):
         "ids?": _ids,
     }
 
-    #: With ``tidy``, it also removes some expired records.
+    #: With ``tidy``, the call also removes some expired records.
     put: Row[[Put, bool]] = Row(
         "put.queue:b put.lane:t put.number:n put.jobs*id:b put.jobs*group:b put.jobs*payload:bytes "
         "put.jobs*delay:us put.jobs*known:yes put.window:us tidy:yes $relaxed"
     )
-    #: With an address, it waits if no job is due. ``turn``: 0 serves jobs with a group first, 1
-    #: ungrouped jobs. The next three are the `Marks`. ``stale``: takes that no longer wait.
+    #: With an address, the take becomes a waiter if no job is due. ``turn``: 0 serves jobs with a
+    #: group first, 1 ungrouped jobs. The next three arguments are the `Marks`. ``stale``: takes
+    #: that no longer wait.
     take: Row[[Take, str, int, int, int, int, Sequence[str]]] = Row(
         "take.queue:b take.id:t take.most:n take.ttl:us take.owner:b take.pace.min_interval:us "
         "take.pace.start:start take.pace.rate:rate take.pace.rate:burst take.patience.attempts:n "
@@ -59,7 +60,7 @@ class QueueCalls(Calls):
         "SELECT * FROM {call}",
     )
     give_back: Row[[Take]] = Row("take.queue:b take.id:t take.ttl:us")
-    #: In ascending order of queue and group.
+    #: The deliveries must be in ascending order of queue and group.
     settle: Row[[Sequence[Settle]]] = Row(
         "settles*queue:b settles*take:t settles*seq:n settles*verdict:t settles*delay:us "
         "settles*reason:b settles*ttl:us settles*suspect:yes"
@@ -71,7 +72,7 @@ class QueueCalls(Calls):
     jobs: Row[[str, JobState | None, str | None, int]] = Row(
         "queue:b state:t? group:b? most:n", "SELECT * FROM {call}", bounded=False
     )
-    #: The same, but only the ids.
+    #: Selects the same jobs as `jobs`, but returns only their ids.
     letters: Row[[str, JobState | None, str | None, int]] = Row(
         "queue:b state:t? group:b? most:n",
         "SELECT id FROM {schema}.queue_jobs_{version}({marks})",

@@ -32,7 +32,7 @@ def yes_or_no(rows: Rows, many: int, label: str) -> list[bool]:
 
 
 def taken(rows: Rows, label: str) -> tuple[Taken, Marks]:
-    """Return the reply to a take, and the marks from which the next take has to look."""
+    """Return the reply to a take, and the marks for the next take."""
     if not rows or len(rows[0]) != 8:
         raise strange(rows, label)
     plain, grouped, _, _, retry_us = (int(one or 0) for one in rows[0][:5])
@@ -66,7 +66,7 @@ def number(rows: Rows, label: str) -> int:
 
 
 def surveyed(rows: Rows) -> list[QueueRecord]:
-    """Return the queues of a reply; its rows are in the order of names."""
+    """Return the queues of a reply, whose rows are sorted by name."""
     found = []
     for row in rows:
         waiting, taken, dead, groups, oldest, accepted, done = (int(one or 0) for one in row[1:])
@@ -76,7 +76,7 @@ def surveyed(rows: Rows) -> list[QueueRecord]:
 
 
 def listed(rows: Rows) -> list[JobRecord]:
-    """Return the jobs of a reply; its rows are in the order of acceptance."""
+    """Return the jobs of a reply, whose rows are in the order of acceptance."""
     found = []
     for row in rows:
         attempts, age, due_in, expires_in = (int(one or 0) for one in row[4:8])

@@ -1,7 +1,7 @@
-"""The verbs of serial queues on PostgreSQL: the function of each, and the meaning of its reply.
+"""The verbs of serial queues on PostgreSQL: each sends a call and translates the reply.
 
-The port wakes a waiter for a job like a waiter for a lock: the id of a `Take` replaces the id of a
-claim.
+The port wakes a waiter for a job like a waiter for a lock. The id of the `Take` takes the place of
+the id of a claim.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Seconds between two removals of expired records by a client, and, per queue, between two takes
-#: that look back for jobs that became visible late. Such a take looks back by `BACK_US`, or
-#: everywhere if the take before it was empty.
+#: Minimum seconds between two removals of expired records by a client. Also, for each queue, the
+#: seconds between two takes that search for jobs that became visible late. Such a take searches
+#: from `BACK_US` microseconds before the marks, or everywhere if the take before it got nothing.
 SWEEP_S = 1.0
 BACK_US = 10_000_000
-#: Seconds after which a take looks everywhere in any case.
+#: Seconds after which a take searches everywhere in any case.
 SWEEP_ALL_S = 30.0
 #: Maximum number of queues whose marks are remembered.
 _QUEUES_MAX = 1000
@@ -52,7 +52,7 @@ _POKED = 1
 
 
 class _Place:
-    """State of a queue in this client: where a take looks, and which jobs it serves first."""
+    """State of a queue in this client: where a take searches, and which jobs it serves first."""
 
     __slots__ = ("all_swept", "busy", "marks", "swept", "turn")
 
@@ -73,7 +73,7 @@ class _Place:
         return self.marks
 
     def found(self, taken: Taken, marks: Marks) -> None:
-        """Note what a take has found, and the marks for the next one."""
+        """Record the result of a take, and the marks for the next take."""
         self.marks = marks
         self.busy = bool(taken.deliveries)
         if taken.deliveries:
@@ -95,8 +95,9 @@ class PostgresQueues:
     def forget(self) -> None:
         """Begin without state, at the start and in the child of a fork."""
         self._places: dict[str, _Place] = {}
-        #: Takes that wait at the server, and ended ones that the server perhaps still lists.
+        #: Ids of the takes that the server lists as waiters.
         self._asleep: set[str] = set()
+        #: Ids of takes that no longer wait, but that the server may still list.
         self._stale: deque[str] = deque(maxlen=100)
         self._tidied = -math.inf
 

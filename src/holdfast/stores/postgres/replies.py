@@ -1,4 +1,4 @@
-"""Replies of the functions, as the contract's data types."""
+"""Replies of the functions of locks, as the contract's data types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REASONS = {b"e": Loss.EXPIRED, b"b": Loss.BROKEN, b"r": Loss.RELEASED}
 
 
 def words(rows: Rows, label: str) -> list[bytes]:
-    """Return the words of a reply that is one text; for NULL, one empty word."""
+    """Return the words of a reply that is one text. NULL is one empty word."""
     if len(rows) != 1 or len(rows[0]) != 1:
         raise strange(rows, label)
     return (rows[0][0] or b"").split(b" ")
@@ -63,7 +63,7 @@ def standing(rows: Rows, label: str) -> Standing:
 
 
 def kept(rows: Rows, keeps: Sequence[Keep], label: str) -> list[Held | None]:
-    """Return the reply for each keep of a call; None: ask for it by `stand`."""
+    """Return the reply for each keep of a call. None: the claim needs a separate call, `stand`."""
     tickets = [int(one) for one in words(rows, label)]
     if len(tickets) != len(keeps):
         raise strange(rows, label)
@@ -74,7 +74,7 @@ def kept(rows: Rows, keeps: Sequence[Keep], label: str) -> list[Held | None]:
 
 
 def let_in(rows: Rows, claims: Sequence[Claim], label: str) -> list[Held] | None:
-    """Return the reply to a join of several empty lines; None: nothing was done."""
+    """Return the holds that a join of several empty lines got; None: nothing was done."""
     found = words(rows, label)
     if found == [b""]:
         return None
@@ -106,7 +106,7 @@ def resized(rows: Rows, label: str) -> int | Mismatch | None:
 
 
 def looked_at(rows: Rows) -> list[LineRecord]:
-    """Return the lines of a reply; its rows are in the order of names and of each line."""
+    """Return the lines of a reply, whose rows are sorted by name and then by position."""
     found = []
     for raw, several in groupby(rows, lambda row: row[0]):
         line = list(several)
@@ -135,7 +135,7 @@ def _claim(
 
 
 def _name(raw: bytes | None) -> str:
-    """Decode a text; it is sent in hexadecimal digits, because encodings of servers differ."""
+    """Decode a text. It is sent as hexadecimal digits, because encodings of servers differ."""
     return bytes.fromhex(_text(raw)).decode("utf-8", "replace")
 
 
@@ -144,7 +144,7 @@ def _text(raw: bytes | None) -> str:
 
 
 def barred(label: str, seconds: float) -> NotYet:
-    """Return the error for a request for a grant while nothing is granted."""
+    """Return the error for a join during the grace period, in which nothing is granted."""
     return NotYet(
         f"{label} grants nothing for {seconds:.1f} s more: it crashed or was replaced, and its "
         "holders must be able to renew first (recovery= in the URL)",

@@ -1,4 +1,4 @@
-"""The six verbs of locks on PostgreSQL: the function of each, and the meaning of its reply.
+"""The six verbs of locks on PostgreSQL: each sends a call and translates the reply.
 
 This module uses no socket. A port sends a ``Call`` (``calls.py``) to the server, for threads
 (``blocking/``) or for one event loop (``aio/``).
@@ -39,21 +39,21 @@ log = logging.getLogger("holdfast")
 
 #: The capabilities of this store.
 CAPABILITIES = Capabilities(store="postgres", queues=True, guards=True)
-#: Maximum number of seconds for sending the address of a waiter that joined without one. If that
-#: fails, a later request sends it.
+#: Maximum seconds to send the address of a waiter that joined without an address. If that fails, a
+#: later request sends the address.
 ADDRESS_S = 2.0
-#: Number of times per grace period that a client checks whether the server may have lost data.
+#: Number of checks per grace period whether the server may have lost data.
 LOOKS = 3
 
 
 class Port(Protocol):
     """Sends calls to the server, and receives wake-ups for waiters.
 
-    A call ends within ``within`` seconds, or raises. The reply to an interrupted call (Ctrl-C, a
-    cancellation) is never read by another call.
+    A call returns or raises within ``within`` seconds. If a call is interrupted (Ctrl-C, a
+    cancellation), no other call ever reads its reply.
     """
 
-    #: True if a pooler in between keeps waiters from being woken. The first connection shows it.
+    #: True if a pooler in between prevents wake-ups. Known from the first connection on.
     deaf: bool
 
     def now(self) -> float:
@@ -61,15 +61,15 @@ class Port(Protocol):
         ...
 
     def ask(self, call: Call, within: float) -> Awaitable[Rows]:
-        """Return the rows of the reply; an error of the server is raised as its `complaint`."""
+        """Return the rows of the reply. An error of the server is raised as its `complaint`."""
         ...
 
     def seat(self, claim_id: str) -> str:
-        """Prepare to wake a claim, and return its address; '' if it can't be woken."""
+        """Prepare to wake a claim. Return the address for its wake-ups; '' if it can't be woken."""
         ...
 
     async def listen(self, within: float) -> None:
-        """Start to receive wake-ups; raises, or sets ``deaf``, if that isn't possible."""
+        """Start to receive wake-ups. If that isn't possible, raise or set ``deaf``."""
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
@@ -85,7 +85,7 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """Forget the parent's connections, in the child of a fork; connect when needed."""
+        """Forget the parent's connections, in the child of a fork; connect again when needed."""
         ...
 
 
@@ -97,7 +97,7 @@ class PostgresStore:
 
     def __init__(self, port: Port, settings: Settings) -> None:
         self._port = port
-        #: Without push once a pooler was found through which no waiter can be woken.
+        #: Without wake-ups after a pooler was found through which no waiter can be woken.
         self.capabilities: Capabilities = CAPABILITIES
         self._calls = LockCalls(settings, self.patience)
         self.queues = PostgresQueues(port, settings)
@@ -107,7 +107,7 @@ class PostgresStore:
         self._guarded = settings.guard != "off"
         self.watch_every = self._window / LOOKS if self._guarded else math.inf
         self.lease_max = self._window if settings.guard == "strict" else math.inf
-        #: The generation of the server that was seen last.
+        #: The generation of the server at the last check; empty before the first check.
         self._mark = b""
         #: Ids of the claims that wait here.
         self._waiting: set[str] = set()
@@ -128,7 +128,7 @@ class PostgresStore:
         return answer
 
     async def _introduce(self, claim: Claim, waiting: Waiting, within: float) -> Joined:
-        """Send the address of a waiter to its line; if that fails, the waiter asks again soon."""
+        """Send the address of a waiter to the server; if that fails, the waiter asks again soon."""
         keep = Keep(claim, waiting.ticket, claim.spec.ttl)
         try:
             return await self._stand(keep, min(within, ADDRESS_S))
@@ -136,7 +136,7 @@ class PostgresStore:
             return waiting
 
     async def _stand(self, keep: Keep, within: float) -> Standing:
-        """Renew a waiter; if it can't be woken yet, start to listen first."""
+        """Renew a waiter. If this client doesn't receive wake-ups yet, start to listen first."""
         cid = keep.claim.id
         address = self._port.seat(cid)
         if not address and not self._port.deaf:
@@ -151,15 +151,15 @@ class PostgresStore:
         return replies.standing(rows, self.label)
 
     def _note_deaf(self) -> None:
-        """Remove push from the capabilities if no waiter can be woken."""
+        """Remove the wake-ups from the capabilities if no waiter can be woken."""
         if self._port.deaf:
             self.capabilities = CAPABILITIES._replace(wakes_waiters=False, wakeup_grants=False)
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """Renew a batch; see the contract.
 
-        Plain renewals of held claims share a call. A waiter, and a claim that is to be changed,
-        takes a separate call.
+        Plain renewals of held claims share a call. Each waiter, and each claim that must be
+        changed, needs a separate call.
         """
         if len(keeps) == 1 and keeps[0].claim.id in self._waiting:
             return [await self._stand(keeps[0], within)]
@@ -199,7 +199,7 @@ class PostgresStore:
         """True if this client held the claim, and the server can have lost it."""
         if not self._guarded or keep.new_id or keep.claim.id in self._waiting:
             return False
-        if keep.detach:  # its token may be of a hold that ended long ago, or of another store
+        if keep.detach:  # the token may be of a hold that ended long ago, or of another store
             return False
         over = Loss.BROKEN, Loss.RELEASED
         return not (isinstance(answer, Gone) and answer.reason in over)
@@ -240,7 +240,7 @@ class PostgresStore:
         return await self._port.wait(claim.id, waiting.ticket, seconds)
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """Return the lines as of one moment; see the contract."""
+        """Return the lines, all read at the same moment; see the contract."""
         call = self._calls.inspect(*span(prefix, exact))
         return replies.looked_at(await self._port.ask(call, within))
 

@@ -1,11 +1,15 @@
-"""ZooKeeper: the line of claims as ephemeral nodes, for all clients of one ensemble.
+"""The ZooKeeper store: each claim is an ephemeral node in an ensemble that all clients share.
 
-``zookeeper://host1,host2:2181/chroot``, or ``zk://``. Options: ``session=30``, the seconds after
-which a dead process is noticed, whatever the ttl; ``prefix=holdfast``, the folder of the names;
-``recipe=kazoo|curator``: our nodes look like those of that library, so that its locks and ours
-exclude each other; or ``recipe=simple``: one node with the name of the lock, and no line;
-``acl``, ``sasl``, and ``tls``, ``ca``, ``certfile``, ``keyfile``, ``keyfile_password``,
-``check_hostname``. A ``KazooClient`` may be given instead of a URL.
+A URL is ``zookeeper://host1,host2:2181/chroot``, or ``zk://...``, with these options:
+
+* ``session=30``: seconds until a dead process is noticed, whatever the ttl.
+* ``prefix=holdfast``: the folder of the names.
+* ``recipe=kazoo|curator``: the nodes are named as in that library, so that its locks and the locks
+  of holdfast exclude each other. ``recipe=simple``: one node named after the lock, and no line.
+* ``acl``, ``sasl``, ``tls``, ``ca``, ``certfile``, ``keyfile``, ``keyfile_password``,
+  ``check_hostname``.
+
+A ``KazooClient`` may be given instead of a URL.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
 
 def open_blocking(url: StoreURL) -> Store:
-    """A store for threads. It connects with the first verb."""
+    """Return a store for threads. It connects with the first verb."""
     found = settings(url)
     from .blocking.port import ThreadPort
 
@@ -33,7 +37,7 @@ def open_blocking(url: StoreURL) -> Store:
 
 
 def open_aio(url: StoreURL) -> Store:
-    """A store for one asyncio event loop. It connects with the first verb."""
+    """Return a store for one asyncio event loop. It connects with the first verb."""
     found = settings(url)
     from .aio import LoopPort
 

@@ -21,8 +21,8 @@ from .blocking.driver import Driver, Slot
 from .config import Settings
 from .requests import Request
 
-#: The parent's objects in a forked child: kept, since collecting them would end the parent's
-#: session.
+#: The parent's objects in a forked child. They stay referenced: their collection would end the
+#: parent's session.
 _of_the_parent: list[object] = []
 
 
@@ -43,14 +43,14 @@ class LoopPort:
         self._driver: Driver | None = None
         self._timer: asyncio.Handle | None = None
         self._rings_at = 0.0
-        #: The waiters for a connection.
+        #: Latches of the callers that wait for a connection.
         self._arrivals: set[AioLatch] = set()
         self._closed = False
-        #: When we asked the loop whether it runs; None: it has answered, or wasn't asked.
+        #: When the pending test whether the loop runs was started; None: there is none.
         self._asked: float | None = None
 
     def session(self) -> int:
-        """Our current session; see the protocol."""
+        """Return the id of our current session; see the protocol."""
         return self._driver.session() if self._driver is not None else 0
 
     async def ask(self, requests: Sequence[Request], until: float) -> list[Any]:
@@ -134,7 +134,7 @@ class LoopPort:
             driver.let_go()
 
     def forked(self) -> None:
-        """Start afresh in the child of a fork; see the protocol."""
+        """Forget the parent's connection in the child of a fork; see the protocol."""
         if self._driver is not None:
             self._driver.leak()
         _of_the_parent.append((self._driver, self._timer, self._loop))
@@ -152,7 +152,7 @@ class LoopPort:
         return loop
 
     async def _reach(self, until: float) -> Driver:
-        """Return the driver when it is connected; make one if there is none."""
+        """Wait until the driver is connected, and return it; make a driver if there is none."""
         latch = AioLatch()
         self._arrivals.add(latch)
         try:
@@ -177,9 +177,9 @@ class LoopPort:
         return self._driver
 
     def silence(self) -> float:
-        """Seconds for which our loop hasn't answered whether it runs; 0 if it has answered.
+        """Return for how many seconds a test whether our loop runs has been pending.
 
-        If it has answered, it is asked again."""
+        The test is a callback. If the loop has run the last one, schedule another and return 0."""
         asked, now = self._asked, boottime()
         if asked is not None:
             return now - asked

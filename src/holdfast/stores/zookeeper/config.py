@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 PORT = 2181
 DEFAULT_PREFIX = "holdfast"
-#: The same as the default ttl, so that a crash is noticed as fast as on other stores.
+#: Seconds. Equal to the default ttl, so that a crash is noticed as fast as on other stores.
 DEFAULT_SESSION_S = 30.0
-#: The limits of ``session``; a shorter session ends when a machine is busy for a moment.
+#: Limits of ``session`` in seconds. A shorter one would end when a machine is busy for a moment.
 SESSION_S_MIN, SESSION_S_MAX = 0.4, 3600.0
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+)(?::\d{1,5})?")
 
 
-#: Maximum silence of the driver: this part of a session or this number of seconds, the larger of
-#: the two; but never more than a third of the session.
+#: Maximum silence of the driver: a tenth of the session, or 0.5 seconds if that is longer; but
+#: never more than a third of the session.
 SILENT_PART, SILENT_S = 0.1, 0.5
-#: Half a tick is at most this part of a session, for a session is at least two ticks. A follower
-#: reports the clients that it has seen to its leader twice per tick.
+#: Half a server tick is at most this part of a session, because a session is at least two ticks.
+#: Twice per tick, a follower reports to its leader the clients that it has seen.
 _TOLD_PART = 0.25
 
 
 def silent(session: float) -> float:
-    """Maximum seconds between two messages of the driver to the server.
+    """Return the maximum seconds between two messages of the driver to the server.
 
     >>> silent(30.0), silent(2.0)
     (3.0, 0.5)
@@ -42,13 +42,13 @@ def silent(session: float) -> float:
 
 
 def lease_of(session: float) -> float:
-    """Seconds for which an answered write is a lease, counted from when it was sent.
+    """Return the lease that an answered write gives, in seconds from when it was sent.
 
     ``session`` is the length of the session in seconds. The leader counts a session from the last
     sign of life of its client. A request through a follower, even a write, is no such sign: the
     follower reports the clients that it has seen, twice per tick. So if a follower is cut off just
-    as it answers a write, the leader may count from an earlier sign of life. That one is older by
-    the silence before the write and by half a tick.
+    as it answers a write, the leader may count from an earlier sign of life. This one is older than
+    the write by at most the silence before the write plus half a tick.
 
     >>> lease_of(30.0), lease_of(2.0)
     (19.5, 1.0)
@@ -57,7 +57,7 @@ def lease_of(session: float) -> float:
 
 
 class Settings(NamedTuple):
-    """The address of an ensemble, how to log in, and the folder of the lines."""
+    """The address of an ensemble, the credentials, and the folder of the lines."""
 
     hosts: str
     #: The folder of the names: the chroot of the URL and the prefix.
@@ -191,7 +191,7 @@ _FILES = {"ca": "ca", "cert": "certfile", "key": "keyfile", "password": "keyfile
 
 
 def _given(client: Any) -> Settings:
-    """The settings of a given kazoo client: our connections are made in the same way."""
+    """Return settings with which we connect in the same way as a given kazoo client."""
     hosts = ",".join(
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in client.hosts
     )

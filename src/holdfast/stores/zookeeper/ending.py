@@ -21,7 +21,7 @@ from .requests import Request
 
 #: Seconds until the next attempt to delete a node, after one failed.
 AGAIN_S = 0.25
-#: The spec of a claim that must be withdrawn when only its id is known.
+#: Placeholder spec for the withdrawal of a claim of which only id and name are known.
 _NOBODY = Spec("", Kind.LOCK, 1, 1, 0.0, "")
 
 
@@ -46,7 +46,7 @@ class Ending(abc.ABC):
 
     @abc.abstractmethod
     def _claim(self, claim: Claim, ttl: float) -> Mine:
-        """Make the state of a claim of ours that has no node yet."""
+        """Return the state for a claim of this process that has no node yet."""
 
     @abc.abstractmethod
     async def _find(self, mine: Mine, until: float) -> bool:
@@ -54,11 +54,14 @@ class Ending(abc.ABC):
 
     @abc.abstractmethod
     def _removal(self, mine: Mine) -> Request:
-        """The request that removes the claim."""
+        """Return the request that removes the claim."""
 
     @abc.abstractmethod
     def _removed(self, mine: Mine, answer: Any) -> bool | Request:
-        """Read the answer to that: was the claim there? Or the next request. Raises if refused."""
+        """Read the answer to `_removal`; raise if it was refused.
+
+        Return True if the claim was there, False if not, or the request to send next.
+        """
 
     @abc.abstractmethod
     def _search(self, mine: Mine) -> None:
@@ -81,7 +84,8 @@ class Ending(abc.ABC):
             if mine.void or not (mine.path or await self._find(mine, until)):
                 self._own.forget(mine)
                 return False
-            alive = mine.dead is None  # read now: a concurrent renewal may miss the node we delete
+            # Read before the delete: after it, a concurrent renewal finds no node and sets `dead`.
+            alive = mine.dead is None
             there: bool | Request = self._removal(mine)
             while not isinstance(there, bool):
                 (answer,) = await self._port.ask([there], until)
@@ -149,20 +153,21 @@ class Ending(abc.ABC):
     # -- claims that we end ourselves --------------------------------------------------------
 
     def _live(self, mine: Mine, answer: Held | Waiting) -> None:
-        """A write was answered: the claim lives for this lease, unless it is renewed."""
-        # The longer session, so that a waiter survives an election longer than the waiter TTL.
+        """Set the claim's new deadline, after a write was answered."""
+        # A waiter lives as long as the session, not only for the waiter TTL: so it survives the
+        # time in which the ensemble elects a leader.
         lease = answer.expires_in if isinstance(answer, Held) else self._session
         mine.kept(self._port.now() + lease)
         self._port.alarm(mine.expires)
 
     def _doom(self, mines: Sequence[Mine]) -> None:
-        """Continue to withdraw claims whose withdrawal is uncertain, after the caller gave up."""
+        """Withdraw these claims in the background, until their nodes are gone."""
         for mine in mines:
             self._own.doom(mine)
         self._port.alarm(self._port.now() + AGAIN_S)
 
     def _on_alarm(self) -> None:
-        """Delete the nodes of expired claims; repeat later what fails."""
+        """Delete the nodes of expired claims; failed deletions are repeated later."""
         now = self._port.now()
         self._own.bury(now)
         session = self._port.session()

@@ -1,4 +1,4 @@
-"""Creates the node of a claim, and finds it again when it is unknown whether it was created."""
+"""Creates the node of a claim, and looks for the node if the reply to the create was lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .port import Port, refused
 from .requests import Children, Create, Folder, Look, Made, No, Request, Stat, Sync
 from .standing import Standing
 
-#: Maximum times to make a folder: the server may remove an empty one at once.
+#: Maximum attempts to make a folder: the server may remove an empty folder immediately.
 _FOLDER_TRIES = 4
 
 
@@ -23,7 +23,7 @@ class Entering:
         self.root = root
 
     def folder(self, name: str) -> str:
-        """The path of the folder with the line of this name."""
+        """Return the path of the folder with the line of this name."""
         return f"{self.root}/{encoded(name)}"
 
     async def create(self, mine: Mine, trying: bool, until: float) -> list[str]:
@@ -40,7 +40,7 @@ class Entering:
         for _ in range(_FOLDER_TRIES):
             if made is not No.NODE:
                 break
-            mine.void = True  # in case this is the last request
+            mine.void = True  # if `make` fails, no node was created
             await self.make(Folder(mine.folder), until)
             mine.void = False
             made, nodes = await self._port.ask(both, until)
@@ -66,7 +66,7 @@ class Entering:
     async def find(self, mine: Mine, until: float) -> bool:
         """Find the node of a claim whose create was not answered; False if there is none.
 
-        After the `Sync` a create was either carried out, and is seen, or it never will be.
+        A create that was not carried out before the `Sync` is never carried out.
         """
         _, nodes = await self._port.ask([Sync(self.root), Children(mine.folder)], until)
         node = self.own_node(mine, self._standing.listed(nodes, mine.folder))

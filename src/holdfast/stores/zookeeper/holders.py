@@ -13,22 +13,22 @@ from .notes import read_note
 from .port import Port
 from .requests import Children, Found, Get, Look, Request, Stat
 
-#: Maximum number of names looked at in one round trip.
+#: Maximum number of names read in one round trip.
 _NAMES_AT_ONCE = 100
 
 
 def lies_a_line(stat: Stat) -> bool:
-    """True for a folder in which another recipe keeps its nodes."""
+    """Return if the node is a folder in which another recipe keeps a line."""
     return stat.folder and not stat.session
 
 
 def line_in_use(name: str) -> ConfigError:
-    """The error for a name where another recipe keeps a line."""
+    """Return the error for a name for which another recipe keeps a line."""
     return in_use(name, "a line's", "recipe=kazoo, the default, or another prefix")
 
 
 class Holders(NamedTuple):
-    """Reads names. It writes only to the node of our own session, to learn the time."""
+    """Reads the holders. It writes only to the node of our own session, to learn the time."""
 
     port: Port
     keeping: Keeping
@@ -65,7 +65,7 @@ class Holders(NamedTuple):
             if isinstance(node, Found) and not lies_a_line(node.stat)
         ]
         asked: list[Request] = []
-        for _, node in here:  # no claim has the name "-"
+        for _, node in here:  # "-": the node has no claim, and no claim has this name
             asked.append(Get(f"{self.root}/{CLAIMS}/{read_note(node.data).claim or '-'}"))
             asked.append(Look(f"{self.root}/{SESSIONS}/{node.stat.session & (1 << 64) - 1:016x}"))
         said = await self.port.ask(asked, until)

@@ -1,8 +1,8 @@
-"""Renews claims: one `Multi`, which writes, for a whole batch.
+"""Renews claims: one `Multi` for a whole batch.
 
-It writes to the node of our session, so that no follower can answer it alone, and checks that the
-node of every claim is there. If it is refused, nothing was written and nothing is renewed. Then the
-claims without a node are lost, and it is sent again for the others.
+The `Multi` writes to the node of our session, so that no follower can answer it alone. It also
+checks that the node of every claim exists. If it is refused, nothing was written and nothing is
+renewed. Then the claims without a node are lost, and a `Multi` for the other claims is sent.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ class Keeping:
         self._own = own
         self._line = line
         self._entering = entering
+        #: The longest lease, in seconds.
         self._most = most
-        #: The session whose node is known to be there.
+        #: Id of the session whose node is known to exist; 0: none.
         self.marked = 0
 
     async def keep(self, keeps: Sequence[Keep], until: float) -> list[Standing | Exception]:
-        """Renew a batch; one answer each, in order.
+        """Renew a batch; return one answer for each, in order.
 
-        A claim that is answered by `Held` or `Waiting` doesn't expire before the caller calls its
-        ``kept``."""
+        If a claim's answer is `Held` or `Waiting`, the caller must call `Mine.kept` on it: until
+        then the claim doesn't expire."""
         found: dict[int, Standing | Exception] = {}
         todo: dict[int, Mine] = {}
         now = self._port.now()
@@ -62,7 +63,7 @@ class Keeping:
             await self._round(keeps, todo, found, until)
         finally:
             for at, mine in kept.items():
-                # The others don't expire before the caller sets their new deadline.
+                # For the other claims the caller calls `kept`, with their new deadline.
                 if not isinstance(found.get(at), Held | Waiting):
                     mine.kept(None)
         return [found[at] for at in range(len(keeps))]
@@ -103,13 +104,13 @@ class Keeping:
         return min(keep.ttl, self._most)
 
     def _write_down(self, mine: Mine, ttl: float, keep: Keep) -> None:
-        """The write was answered: record the new ttl and weight."""
+        """Record the new ttl and weight, after the write was answered."""
         mine.ttl = ttl
         if 0 < keep.weight < mine.weight:
             mine.weight = keep.weight
 
     async def _turn(self, mine: Mine, nodes: Any, until: float) -> Standing | Exception:
-        """The position of a waiter now; an error concerns only this waiter."""
+        """Return the current state of a waiter, or an error that concerns only this waiter."""
         try:
             answer: Joined = await self._line.stand(
                 mine, self._line.listed(nodes, mine.folder), until
@@ -125,7 +126,7 @@ class Keeping:
         answers: list[Any],
         until: float,
     ) -> None:
-        """The write was refused: report the claims whose nodes are gone as lost."""
+        """After a refused write, record the claims whose nodes are gone as lost."""
         if No.RIGHT in answers:
             raise refused(No.RIGHT, "renew", self._port.label)
         places = list(todo)
@@ -140,7 +141,7 @@ class Keeping:
         return f"{self._entering.root}/{SESSIONS}/{session:016x}"
 
     async def mark(self, until: float) -> int:
-        """Make sure that our session has its node; return the session."""
+        """Make sure that the node of our session exists; return the id of the session."""
         if not self._port.session():
             await self._port.ask([Sync("/")], until)
         session = self._port.session()
@@ -162,7 +163,7 @@ class Keeping:
         return now, nodes
 
     async def ask_now(self, reads: Sequence[Request], until: float) -> tuple[float, list[Any]]:
-        """Return the leader's time, from a write, and answers that are at least as new."""
+        """Return the leader's time, taken from a write, and the answers to reads after it."""
         mark = self._mark_of(await self.mark(until))
         stat, *answers = await self._port.ask([Put(mark, b""), *reads], until)
         if stat is No.NODE:
@@ -175,7 +176,7 @@ class Keeping:
 
 
 def _part(mine: Mine, ttl: float, keep: Keep) -> Put | Check:
-    """The part of a batch for this claim: check its node, or write the changed ttl or weight."""
+    """Return this claim's part of a batch: check its node, or write the changed ttl or weight."""
     weight = keep.weight if 0 < keep.weight < mine.weight else mine.weight
     if weight == mine.weight and ttl == mine.ttl:
         return Check(mine.path)

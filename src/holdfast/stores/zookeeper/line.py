@@ -1,8 +1,8 @@
 """Order of a line, read from the names of its nodes: pure functions without input or output.
 
-A claim is held once it fits together with all claims that were created before it. No node is ever
-created ahead of an existing claim, so the claims ahead of it only become fewer: a claim that was
-once found to be held is held for as long as its node is there.
+A claim is held once it fits together with all claims that were created before it. A new node is
+always the last, so the claims ahead of a claim only become fewer. A claim that was held once
+therefore stays held while its node exists.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ...core.model import Kind, Mismatch, Spec
 from ...core.policy import fits
 from .names import Entry, later
 
-#: Maximum nodes to watch one by one; for more, the claim watches their folder.
+#: Maximum number of nodes that a claim watches one by one. If more block it, it watches the folder.
 WATCHED_MAX = 8
 
 
 class Block(NamedTuple):
-    """The nodes that block a claim: while all of ``nodes`` are there, it has to wait.
+    """The nodes that block a claim: while all of ``nodes`` exist, the claim waits.
 
-    ``alone``: nothing else is ahead, so the claim is held once they are gone.
+    ``alone``: there is only one node ahead, so the claim is held once that node is gone.
     """
 
     nodes: tuple[Entry, ...]
@@ -53,7 +53,7 @@ def ahead_of(own: Entry, line: list[Entry]) -> tuple[Entry, ...]:
 
 
 def view(own: Entry, line: list[Entry], spec: Spec, shrunk: Mapping[str, int]) -> View:
-    """Return the line as this claim sees it. ``shrunk``: lower weights than in the node names."""
+    """Return the line as this claim sees it. ``shrunk``: reduced weights, by node name."""
     ahead = ahead_of(own, line)
     return View(ahead, tuple(_weight(one, spec, shrunk) for one in ahead))
 
@@ -63,12 +63,12 @@ def _weight(one: Entry, spec: Spec, shrunk: Mapping[str, int]) -> int:
         return shrunk.get(one.node, one.weight)
     if not one.kind and one.reads and spec.kind is Kind.RWLOCK:
         return 1
-    # A lock of another library; or a claim that found another kind ahead and will withdraw.
+    # A lock of another library; or a claim that differs from the first in line, and will withdraw.
     return spec.capacity
 
 
 def mismatch(first: Entry, spec: Spec) -> Mismatch | None:
-    """Return as what else the name is in use, going by the first in line; None if it isn't."""
+    """Return kind and capacity of the first in line if ``spec`` doesn't match them, else None."""
     if first.kind:
         if first.kind == spec.kind and first.capacity == spec.capacity:
             return None
@@ -81,7 +81,10 @@ def mismatch(first: Entry, spec: Spec) -> Mismatch | None:
 
 
 def block(seen: View, spec: Spec, weight: int) -> Block | None:
-    """Return the fewest and latest nodes that keep this claim waiting; None if it is held."""
+    """Return as few nodes as possible that block this claim; None if it is held.
+
+    The heaviest nodes are chosen, and of equal ones the latest.
+    """
     if fits(spec.capacity, sum(seen.weights), weight):
         return None
     places = sorted(range(len(seen.ahead)), key=lambda at: (seen.weights[at], at), reverse=True)

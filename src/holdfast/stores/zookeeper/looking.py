@@ -13,7 +13,7 @@ from .port import Port
 from .requests import Children, Found, Get, Look, Stat
 from .standing import Standing
 
-#: Maximum number of lines looked at in one round trip.
+#: Maximum number of lines read in one round trip.
 _LINES_AT_ONCE = 100
 
 
@@ -24,7 +24,7 @@ class Looking(NamedTuple):
     standing: Standing
     keeping: Keeping
     root: str
-    #: The ttl assumed for a held claim of another library, whose session we don't know.
+    #: The ttl assumed for a hold of another library, whose node doesn't contain a ttl.
     session: float
     patience: float
 
@@ -109,7 +109,7 @@ class Looking(NamedTuple):
 
 
 def _first(line: list[Entry]) -> Entry:
-    """Return the oldest entry; numbers wrap around, so compare pairs."""
+    """Return the oldest entry. Numbers wrap around, so the smallest one may not be the oldest."""
     first = line[0]
     for one in line[1:]:
         if (first.number - one.number) % (1 << 32) < 1 << 31:

@@ -1,8 +1,8 @@
 """State of this process's own claims: their nodes, and the time when each expires.
 
 ZooKeeper ends a node with its session, and not before. So this module ends the claims that must end
-earlier: holds that are not renewed, and claims whose waiter gave up. When a claim expires it is
-dead at once for every caller, and its node is deleted as soon as possible.
+earlier: holds that are not renewed, and claims whose waiter gave up. An expired claim is dead
+immediately for every caller; its node is deleted as soon as possible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .requests import Made, Stat
 
 
 class Mine:
-    """One claim of ours."""
+    """The state of one claim of this process."""
 
     __slots__ = (
         "alone",
@@ -45,53 +45,54 @@ class Mine:
         self.ttl = ttl
         self.weight = claim.spec.weight
         self.held = False
-        #: Its node, once known. If the reply to the create was lost, this stays empty.
+        #: Path and name of the claim's node; empty until a reply has shown them.
         self.path = ""
         self.node = ""
         self.stat = Stat(0, 0.0, 0.0, 0)
-        #: Its create was refused or not sent, so it has no node.
+        #: True if the create was refused or not sent, so the claim has no node.
         self.void = False
+        #: When the claim expires; infinite during a renewal, and then ``until`` is the deadline.
         self.expires = math.inf
-        #: Its deadline during a renewal, in which it doesn't expire.
         self.until = math.inf
         self.dead: Loss | None = None
-        #: `Own.bury` is about to end it as expired.
+        #: True while `Own.bury` ends the claim as expired.
         self.dying = False
-        #: The blocking nodes with a watch of ours; and the weights of nodes that were reduced.
+        #: The blocking nodes that this claim watches.
         self.armed: set[str] = set()
+        #: The current weights of the nodes whose weight was reduced.
         self.shrunk: dict[str, int] = {}
-        #: The only node ahead, if there is just one; and whether a watch reported its end.
+        #: The only node ahead, or empty; and True if a watch reported the end of that node.
         self.alone = ""
         self.cleared = False
-        #: Called when a watch fires. A single try, which doesn't wait, has none.
+        #: Called when a watch fires; None if nothing waits for it.
         self.bell: Callable[[], object] | None = None
 
     def entered(self, made: Made) -> None:
-        """Record its node, which is there."""
+        """Record the claim's node, which exists."""
         self.path, self.stat = made.path, made.stat
         self.node = made.path.rpartition("/")[2]
 
     def keeping(self) -> bool:
-        """Begin a renewal: until `kept` it doesn't expire. False if it has expired.
+        """Begin a renewal: the claim can't expire before `kept`. False if it has expired already.
 
-        This and `Own.bury` run on different threads: each sets its own mark before it checks the
-        other's, so that they never both continue.
+        `Own.bury` runs on another thread. Each method sets its own mark (here ``expires``, there
+        ``dying``) before it checks the other mark, so that they never both continue.
         """
         if self.expires < math.inf:
             self.until, self.expires = self.expires, math.inf
         return not self.dying and self.dead is None
 
     def kept(self, until: float | None) -> None:
-        """End a renewal: it lives until then. None: no answer came, so its deadline stays."""
+        """End a renewal: the claim now expires at ``until``; None: at its old deadline."""
         if until is not None:
-            # Never earlier than the deadline that its holder was given before.
+            # A holder relies on its old deadline, so the new one is never earlier.
             self.until = max(until, self.until) if self.held and self.until < math.inf else until
         self.expires = self.until
 
     def heard(self, node: str, gone: bool) -> None:
-        """A blocking node changed or went, or the connection with its watch is lost.
+        """Record that a watch on a blocking node fired or was lost, and wake the waiter.
 
-        The driver calls this on any thread: it only records the event and rings the bell."""
+        ``gone``: the node was deleted. The driver calls this on any thread."""
         self.armed.discard(node)
         if gone and node == self.alone:
             self.cleared = True
@@ -100,7 +101,7 @@ class Mine:
             bell()
 
     def blocked(self, alone: str) -> None:
-        """It waits; only for this one node, if one is given."""
+        """Record that the claim waits. ``alone``: the only node ahead, or empty."""
         self.alone, self.cleared = alone, False
 
 
@@ -113,7 +114,7 @@ class Own:
         self.doomed: dict[str, Mine] = {}
 
     def bury(self, now: float) -> None:
-        """End the claims that have expired; their nodes must be deleted."""
+        """End the claims that have expired, and mark their nodes for deletion."""
         for mine in list(self.claims.values()):
             if mine.expires > now or mine.dead is not None:
                 continue
@@ -123,7 +124,7 @@ class Own:
             mine.dying = False
 
     def doom(self, mine: Mine) -> None:
-        """End the claim for every caller; its node must be deleted."""
+        """End the claim for every caller, and mark its node for deletion."""
         if mine.dead is None:
             mine.dead = Loss.EXPIRED
         self.doomed[mine.claim.id] = mine

@@ -1,4 +1,4 @@
-"""Names of the nodes of a line: a name's folder, and its claims in the order of creation.
+"""Names of nodes: each lock name has a folder, and each claim has a numbered node in it.
 
 ::
 
@@ -6,11 +6,11 @@
                           |                 | | | |   |       the server's count of creations
                           |                 | | | |   as in kazoo's Lock and WriteLock;
                           |                 | | | |   for readers it is __rlock__
-                          |                 | | | waits, or is a try (t)
+                          |                 | | | w: a waiter or holder; t: a try without waiting
                           |                 | | weight
                           |                 | capacity
                           |                 lock, semaphore, rwlock or election
-                          a digest of the claim's id, which is secret
+                          digest of the claim's secret id
 
 So one list of children shows the whole line. ``recipe=curator`` uses the names of Curator's
 InterProcessMutex, which have room only for the digest. ``recipe=simple`` has no lines: the name's
@@ -29,9 +29,9 @@ from ...errors import ConfigError
 
 KAZOO, CURATOR, SIMPLE = "kazoo", "curator", "simple"
 RECIPES = (KAZOO, CURATOR, SIMPLE)
-#: The folder of the sessions. No encoded name begins with a dot.
+#: Folder with one node per session. It is no lock's folder: encoded names never begin with a dot.
 SESSIONS = ".sessions"
-#: The folder of the claims of the simple recipe, whose nodes have no room for an id.
+#: Folder of the claims of the simple recipe, whose lock nodes don't have a claim's id in the name.
 CLAIMS = ".claims"
 
 _LETTERS = {Kind.LOCK: "l", Kind.SEMAPHORE: "s", Kind.RWLOCK: "r", Kind.ELECTION: "e"}
@@ -45,7 +45,11 @@ _TURN = 1 << 32
 
 
 class Entry(NamedTuple):
-    """The name of a node, parsed. ``kind`` is empty for a node of another library."""
+    """A claim, parsed from the name of its node. ``kind`` is empty for a node of another library.
+
+    ``number`` is the server's count of creations. ``trying``: the claim doesn't wait. ``reads``: a
+    read lock of another library.
+    """
 
     node: str
     number: int
@@ -82,7 +86,7 @@ def decoded(part: str) -> str | None:
 
 
 def digest(claim_id: str) -> str:
-    """The public digest of a claim's secret id: it finds the node, and proves nothing."""
+    """Return the public digest of a claim's secret id. It finds the node, but gives no rights."""
     return hashlib.sha256(claim_id.encode()).hexdigest()[:32]
 
 
@@ -100,7 +104,10 @@ def beginning(claim: Claim, trying: bool, recipe: str) -> str:
 
 
 def entries(nodes: Iterable[str], recipe: str, name: str) -> list[Entry]:
-    """Return the claims among these nodes, unordered. ``ConfigError`` for another recipe."""
+    """Return the claims among these nodes, unordered.
+
+    Raise ``ConfigError`` if a node was made by another recipe.
+    """
     read = _by_curator if recipe == CURATOR else _by_kazoo
     found = []
     for node in nodes:
@@ -137,19 +144,19 @@ def _by_curator(node: str, name: str) -> Entry | None:
 
 
 def in_use(name: str, whose: str, remedy: str) -> ConfigError:
-    """The error for a name where another recipe is in use."""
+    """Return the error for a name that another recipe uses."""
     return ConfigError(
         f"{name!r} is in use by {whose} nodes, which this recipe would not wait for; use {remedy}"
     )
 
 
 def simple_in_use(name: str) -> ConfigError:
-    """The error for a name that is in use by the simple recipe."""
+    """Return the error for a name that the simple recipe uses."""
     return in_use(name, "the simple recipe's", "recipe=simple")
 
 
 def later(number: int, than: int) -> bool:
-    """Was this number assigned after the other one? Numbers wrap around at 2 to the 31st.
+    """Return if ``number`` was assigned after ``than``. Numbers wrap around at 2 to the 31st.
 
     >>> later(7, 5), later(-(2**31), 2**31 - 1), later(5, 5)
     (True, True, False)

@@ -17,15 +17,15 @@ class Note(NamedTuple):
 
     owner: str
     ttl: float = 0.0
-    #: Less than the weight in its name after a downgrade; 0: not known.
+    #: Current weight: after a downgrade, lower than the weight in the node's name. 0: not known.
     weight: int = 0
     meta: str = ""
-    #: A digest of its id, if the node's name doesn't contain it.
+    #: Digest of the claim's id, if the node's name doesn't contain the digest; else empty.
     claim: str = ""
 
 
 def note(owner: str, ttl: float, weight: int, meta: str, claim: str = "") -> bytes:
-    r"""The data of a claim's node.
+    r"""Return the data of a claim's node.
 
     >>> note("host:1:web", 30.0, 1, "")
     b'host:1:web\n{"ttl": 30.0, "weight": 1}'
@@ -55,5 +55,5 @@ def read_note(data: bytes) -> Note:
 
 
 def _mark(told: object) -> str:
-    """Return the digest if it is valid, else an empty text: it becomes a part of a path."""
+    """Return a valid digest, else an empty text. Checked, because it becomes a part of a path."""
     return told if isinstance(told, str) and _DIGEST.fullmatch(told) else ""

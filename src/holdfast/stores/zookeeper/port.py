@@ -10,14 +10,14 @@ from .requests import No, Request
 
 
 class Bell(Protocol):
-    """An event to wait for, which any thread may set."""
+    """Wakes one waiter; any thread may set it."""
 
     def set(self) -> None:
-        """Ring."""
+        """Wake the waiter, now or when it begins to wait."""
         ...
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until it has rung, or until the time-out has expired."""
+        """Sleep until the bell is set (True) or until the time-out has expired (False)."""
         ...
 
 
@@ -26,32 +26,32 @@ class Port(Protocol):
 
     #: The store's name in messages, never with a password.
     label: str
-    #: See `alarm`. It is called on any thread and doesn't block.
+    #: The function that `alarm` calls, on any thread. It must not block.
     on_alarm: Callable[[], None]
 
     def now(self) -> float:
-        """Seconds of a clock that never jumps."""
+        """Return the seconds of a clock that never jumps."""
         ...
 
     def session(self) -> int:
-        """Our current session; 0 if there is none."""
+        """Return the id of our current session; 0 if there is none."""
         ...
 
     async def ask(self, requests: Sequence[Request], until: float) -> list[Any]:
-        """Send the requests in this order, at once; one answer each, which may be a `No`.
+        """Send all requests together, in this order; return one answer for each.
 
-        Connects first if needed. ``StoreUnavailable`` if not all of them were answered by
-        ``until``: then each of them may have been carried out or not. Once a later `Sync` was
-        answered, none of them is carried out after that.
+        The answer to a refused request is a `No`. Connects first if needed. Raises
+        ``StoreUnavailable`` if an answer is missing at ``until``: then each request may have been
+        carried out or not. Once a later `Sync` is answered, none of them can be carried out later.
         """
         ...
 
     def post(self, request: Request, done: Callable[[Any], None]) -> None:
-        """Send one without waiting: ``done(answer)`` is called on any thread, or never."""
+        """Send one request without waiting: ``done(answer)`` is called on any thread, or never."""
         ...
 
     def bell(self) -> Bell:
-        """A new bell."""
+        """Return a new bell."""
         ...
 
     def alarm(self, at: float) -> None:
@@ -63,12 +63,12 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """Forget the parent's connection, in the child of a fork, and start lazily."""
+        """Forget the parent's connection, in the child of a fork; connect again when needed."""
         ...
 
 
 def refused(answer: object, what: str, label: str) -> HoldfastError:
-    """The error for a request that should not have been refused."""
+    """Return the error for a request that the server refused unexpectedly."""
     if answer is No.RIGHT:
         return ConfigError(
             f"{label} doesn't let us {what}: give the credentials that the nodes were made with, "

@@ -17,15 +17,15 @@ class Stat(NamedTuple):
     czxid: int
     created: float
     changed: float
-    #: The session whose end also ends the node; 0: none.
+    #: Id of the session that the node ends with; 0: the node isn't ephemeral.
     session: int
-    #: The number of writes to its data since its creation.
+    #: The number of writes to the node's data since its creation.
     version: int = 0
-    #: True if it has, or had, child nodes.
+    #: True if the node has, or had, child nodes.
     folder: bool = False
-    #: The transaction of the last write to its data.
+    #: Id of the transaction that last wrote the node's data.
     mzxid: int = 0
-    #: The number of its child nodes.
+    #: The number of the node's child nodes.
     children: int = 0
 
 
@@ -56,7 +56,7 @@ class No(enum.StrEnum):
 
 
 class Create(NamedTuple):
-    """Answers `Made`.
+    """Create a node; the answer is `Made`.
 
     ``ephemeral``: the node ends with our session; ``numbered``: the server adds a number."""
 
@@ -67,33 +67,39 @@ class Create(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """Answers `Made`: a node that the server removes some time after it has become empty."""
+    """Create a node that the server removes when it has been empty for a while; answer: `Made`."""
 
     path: str
 
 
 class Children(NamedTuple):
-    """Answers a list of names. ``watch(False)`` is called once, on a change or a lost watch."""
+    """List the child nodes; the answer is a list of names.
+
+    ``watch(False)`` is called once: when the list changes, or when the watch is lost."""
 
     path: str
     watch: Callable[[bool], None] | None = None
 
 
 class Get(NamedTuple):
-    """Answers `Found`. ``watch(gone)`` is called once, on a change or a lost watch."""
+    """Read a node; the answer is `Found`.
+
+    ``watch(gone)`` is called once: when the node changes, or when the watch is lost."""
 
     path: str
     watch: Callable[[bool], None] | None = None
 
 
 class Look(NamedTuple):
-    """Answers a `Stat`."""
+    """Read the metadata of a node; the answer is a `Stat`."""
 
     path: str
 
 
 class Put(NamedTuple):
-    """Answers a `Stat`. With a ``version``: only if that is the node's current version."""
+    """Write the data of a node; the answer is a `Stat`.
+
+    With a ``version``: only if that is the node's current version."""
 
     path: str
     data: bytes
@@ -101,20 +107,7 @@ class Put(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Answers True. With a ``version``: only if that is the node's current version."""
-
-    path: str
-    version: int = -1
-
-
-class Sync(NamedTuple):
-    """Answers True: a later read sees all writes that were acknowledged before."""
-
-    path: str
-
-
-class Check(NamedTuple):
-    """Answers True if the node is there: a part of `Multi`.
+    """Delete a node; the answer is True.
 
     With a ``version``: only if that is the node's current version."""
 
@@ -122,10 +115,25 @@ class Check(NamedTuple):
     version: int = -1
 
 
-class Multi(NamedTuple):
-    """All or nothing. Answers a list; after a refusal one of its parts is the reason.
+class Sync(NamedTuple):
+    """Make later reads see all writes acknowledged before this request; the answer is True."""
 
-    A `Create` in it answers the path.
+    path: str
+
+
+class Check(NamedTuple):
+    """As a part of a `Multi`, require that the node exists; the answer is True.
+
+    With a ``version``: that must be the node's current version."""
+
+    path: str
+    version: int = -1
+
+
+class Multi(NamedTuple):
+    """Carry out all parts or none; the answer is a list with an answer for each part.
+
+    After a refusal, one of these answers is the reason. A `Create` in it is answered by its path.
     """
 
     parts: tuple[Put | Check | Create | Delete, ...]

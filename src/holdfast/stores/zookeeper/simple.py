@@ -2,15 +2,16 @@
 
 ::
 
-    /holdfast/orders%2F42              the lock, ephemeral: also other libraries see its holder
-    /holdfast/.claims/9f86d081884c...  the claim, ephemeral: made and deleted together with it
+    /holdfast/orders%2F42              the lock, ephemeral: other libraries see its holder, too
+    /holdfast/.claims/9f86d081884c...  the claim, ephemeral: made and deleted with the lock's node
 
-ZooKeeper deletes a node by its name alone, so a delete may hit a newer node of the same name.
-Therefore a release deletes the lock only together with its own claim, whose name is unique, and
-only if the lock's data were written once since its creation: we do that, other libraries don't.
+ZooKeeper deletes a node by its name alone, so a delete can hit a newer node of the same name.
+Therefore a release deletes the lock's node only under two conditions. The claim, whose name is
+unique, is deleted in the same request. And the lock's data must have been written exactly once
+since the node's creation: holdfast does that, other libraries don't.
 
-A waiter watches the node. When the node is gone, all waiters try and one gets it: without a line
-there is no next one.
+A waiter watches the lock's node. When the node is gone, all waiters try to create it, and one of
+them succeeds.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from .port import Port, refused
 from .requests import Create, Delete, Found, Get, Look, Made, Multi, No, Put, Request, Stat, Sync
 from .standing import Standing as Line
 
-#: The capabilities without a line.
+#: The capabilities of a store without lines.
 CAPABILITIES = Capabilities(
     store="zookeeper",
     fair=False,
@@ -66,9 +67,9 @@ CAPABILITIES = Capabilities(
     crash_noticed="when the session of the dead process ends, whatever the ttl",
     clock="the length of a session",
 )
-#: Maximum tries in one join, for a name that is in use and then free when it is read.
+#: Maximum attempts in one join: the node can exist at the create, and be gone at the next read.
 _TRIES = 3
-#: Number of writes to the data of our nodes after their creation.
+#: Data version of our lock nodes: the number of writes after their creation.
 _WRITTEN = 1
 #: The key of the watch on the node of a name, in `Mine.armed`.
 _NODE = "the node"
@@ -115,16 +116,16 @@ class SimpleStore(Ending):
         """Return the claim's state; try to acquire, unless it is held."""
         if mine.void or not (mine.path or await self._find(mine, until)):
             return await self._take(mine, until)
-        # A repeated join: the answer is its current state, after a new write.
+        # A repeated join: the answer is the claim's current state, after a new write.
         (answer,) = await self._renew([Keep(mine.claim, mine.stat.czxid, mine.ttl)], until)
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Gone):  # the next try has another id, so this one is removed here
+        if isinstance(answer, Gone):  # the next join has another id, so this claim is removed here
             self._doom([mine])
         return answer
 
     async def _take(self, mine: Mine, until: float) -> Held | Waiting:
-        """Create its nodes, or watch the node that blocks it."""
+        """Create the claim's two nodes, or watch the lock's node if it exists already."""
         for _ in range(_TRIES):
             requests: list[Request] = [self._creation(mine)]
             if mine.bell is None:
@@ -162,7 +163,7 @@ class SimpleStore(Ending):
         return answer
 
     async def _busy(self, mine: Mine, seen: list[Any], until: float) -> bool:
-        """Is the name still in use? A waiter sets a watch on its node."""
+        """Return if the name is still in use. A waiter also sets a watch on the lock's node."""
         if not seen:
             mine.armed.add(_NODE)
             try:
@@ -206,9 +207,9 @@ class SimpleStore(Ending):
         return await self._stand(mine, until)
 
     async def _renew(self, keeps: Sequence[Keep], until: float) -> list[Standing | Exception]:
-        """Renew by one write, and then check that the nodes of the names are still ours.
+        """Renew by one write, and then check that the lock nodes are still ours.
 
-        The write checks the nodes of the claims, but others may have deleted the lock's node.
+        The write checks only the claims' nodes: another program may have deleted a lock's node.
         """
         answers = await self._keeping.keep(keeps, until)
         found = [self._own.claims.get(keep.claim.id) for keep in keeps]
@@ -234,7 +235,7 @@ class SimpleStore(Ending):
         return answers
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until the node is gone, or until the time-out. It never grants anything."""
+        """Sleep until the node is gone, or until the time-out; never grants. See the contract."""
         mine, bell = self._own.claims.get(claim.id), self._bells.get(claim.id)
         if mine is not None and bell is not None and mine.armed:
             await bell.wait(seconds)
@@ -262,7 +263,7 @@ class SimpleStore(Ending):
         return Multi((Delete(mine.path), Delete(mine.folder, _WRITTEN)))
 
     def _removed(self, mine: Mine, answer: Any) -> bool | Request:
-        if answer is True or answer is No.NODE:  # of the claim alone: the lock was broken before
+        if answer is True or answer is No.NODE:  # only the claim was deleted: its lock was broken
             return False
         why = _refusal(answer)
         if why is None:
@@ -279,7 +280,7 @@ class SimpleStore(Ending):
         self._port.post(Look(self._path(mine)), partial(self._searched, mine))
 
     def _searched(self, mine: Mine, stat: Any) -> None:
-        """The answer to the search for the claim's node, after a `Sync`."""
+        """Read the answer to the search for the claim's node: remove the claim if it exists."""
         if isinstance(stat, Stat):
             mine.entered(Made(self._path(mine), stat))
             self._remove(mine)

@@ -15,8 +15,8 @@ from .notes import read_note
 from .port import Bell, Port, refused
 from .requests import Children, Found, Get, No
 
-#: A try that only other tries block waits for them if one of them is younger than the first number
-#: of seconds. It waits for at most the second number.
+#: A try that only other tries block waits for them if one of them was created less than
+#: ``TRY_SETTLES_S`` seconds before it. It waits for at most ``TRY_WAITS_S`` seconds.
 TRY_SETTLES_S = 0.5
 TRY_WAITS_S = 0.1
 
@@ -39,14 +39,14 @@ class Standing:
         raise refused(nodes, f"list {folder}", self._port.label)
 
     def entries(self, nodes: list[str], name: str) -> list[Entry]:
-        """Return the claims among them; ``ConfigError`` if another recipe is in use there."""
+        """Return the claims among these nodes; ``ConfigError`` if another recipe uses the name."""
         return entries(nodes, self._recipe, name)
 
     async def stand(self, mine: Mine, nodes: list[str], until: float) -> Joined:
         """Return the claim's state in the line of these nodes; watch the nodes that block it.
 
-        The nodes were listed after the claim's own was created, so no other node can come ahead of
-        it later. ``Gone`` if its own isn't there.
+        The nodes were listed after the claim's own node was created, so no other node can come
+        ahead of it later. Return ``Gone`` if the claim's own node isn't among them.
         """
         spec = mine.claim.spec
         while True:
@@ -76,16 +76,16 @@ class Standing:
             nodes = [one for one in nodes if one not in gone]
 
     def vanished(self, mine: Mine) -> Gone:
-        """Return why its node, which was there, is gone."""
+        """Return why the claim is lost, after its node has disappeared."""
         if mine.dead is None:
             same = mine.stat.session == self._port.session()
             mine.dead = Loss.BROKEN if same else Loss.SESSION
         return Gone(mine.dead)
 
     async def _watch(self, mine: Mine, block: lines.Block, until: float) -> set[str] | None:
-        """Watch the nodes that block it; None if all of them still do.
+        """Watch the nodes that block the claim; return None if all of them still block it.
 
-        Otherwise return the nodes that are gone; reduced weights are noted.
+        Otherwise return the nodes that are gone: none of them, if only a weight was reduced.
         """
         if len(block.nodes) > lines.WATCHED_MAX:
             return await self._watch_folder(mine, block, until)
@@ -101,7 +101,7 @@ class Standing:
             raise
 
     async def _watch_folder(self, mine: Mine, block: lines.Block, until: float) -> set[str] | None:
-        """Watch the folder instead of many nodes, each of whose ends may grant the claim."""
+        """Watch the folder instead of its many blocking nodes. Return the same as `_watch`."""
         mine.blocked("")
         if "" in mine.armed:
             return None
@@ -130,12 +130,12 @@ class Standing:
         return gone if gone or changed else None
 
     async def _unsettled(self, mine: Mine, seen: lines.View, until: float) -> set[str] | None:
-        """Check whether this try must be refused: None if so.
+        """Return None if this try must be refused, otherwise the nodes that are gone.
 
-        Otherwise return the nodes that are gone, which may be none if only a weight has changed.
+        The set of nodes is empty if only a weight was reduced.
 
         A try that is blocked only by tries as young as itself waits for them for a moment: they
-        may be about to withdraw, and then block no other claim.
+        may be about to withdraw.
         """
         spec = mine.claim.spec
         sure = [

@@ -45,7 +45,7 @@ from .queues.verbs import ZooKeeperQueues
 from .requests import Children, Delete, Look, No, Request, Stat, Sync
 from .standing import Standing as Line
 
-#: The capabilities. A claim ends with its session, so it can't be handed over.
+#: The capabilities of this store. A claim ends with its session, so it can't be handed over.
 CAPABILITIES = Capabilities(
     store="zookeeper",
     resize=False,
@@ -107,7 +107,7 @@ class ZooKeeperStore(Ending):
         return answer
 
     async def _again(self, mine: Mine, until: float) -> Joined:
-        """Answer a repeated join: the claim's current state, after a new write."""
+        """Return the answer to a repeated join: the claim's current state, after a new write."""
         keep = Keep(mine.claim, mine.stat.czxid, mine.ttl)
         answer = (await self._keeping.keep([keep], until))[0]
         if isinstance(answer, Exception):
@@ -146,8 +146,8 @@ class ZooKeeperStore(Ending):
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until the blocking nodes are gone, or until the time-out; see the contract.
 
-        The grant is read, not written, so it extends no lease: the claim's last renewal keeps it
-        alive, and its holder counts from that.
+        The grant is only read, so it extends no lease: the holder's deadline counts from the last
+        renewal of the claim.
         """
         until = self._port.now() + seconds
         mine, bell = self._own.claims.get(claim.id), self._bells.get(claim.id)
@@ -203,7 +203,10 @@ class ZooKeeperStore(Ending):
         self._port.post(Children(mine.folder), partial(self._searched, mine))
 
     def _searched(self, mine: Mine, nodes: Any) -> None:
-        """The answer to the search in the claim's line, after a `Sync`."""
+        """Read the answer to the search in the claim's line: remove the claim's node if it exists.
+
+        The `Sync` before it makes the answer final.
+        """
         node = self._entering.own_node(mine, self._line.listed(nodes, mine.folder))
         if node:
             mine.path = f"{mine.folder}/{node}"

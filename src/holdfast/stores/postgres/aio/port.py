@@ -28,9 +28,9 @@ from ..config import Settings
 from ..replies import Rows
 from .wire import EarWire, Wire, dial, drive
 
-#: Maximum number of seconds for requests under way when the client closes.
+#: Maximum seconds for which `LoopPort.close` waits for open requests.
 CLOSE_S = 2.0
-#: Objects of the parent in a forked child: they are kept, and never used.
+#: Objects of the parent in a forked child. They are never used, and stay referenced.
 _of_the_parent: list[object] = []
 
 
@@ -62,7 +62,7 @@ class LoopPort:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: list[Wire] = []
         self._wires: set[Wire] = set()
-        #: Connections that this client has ended, and the server not yet.
+        #: Connections that this client has ended, but whose server has not yet ended the session.
         self._ending = Endings(self._replace)
         #: Callers that wait for a connection. Renewals and releases are urgent: they come first,
         #: and one connection beyond the pool is reserved for them.
@@ -70,7 +70,7 @@ class LoopPort:
         self._urgent: deque[asyncio.Future[Wire]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting = 0
-        #: Number of connections in use by requests for something new.
+        #: Number of connections in use by calls that are not urgent.
         self._plain = 0
         self._closed = False
         #: Set when a connection has ended.
@@ -147,7 +147,7 @@ class LoopPort:
     def _grow(self, urgent: bool) -> None:
         """Make one more connection, if the limit allows it.
 
-        Only requests for something new wait for sessions to end.
+        Sessions that are ending count, except if the connection is for an urgent call.
         """
         most = self._settings.pool
         coming = self._connecting + (0 if urgent else len(self._ending))
@@ -182,7 +182,7 @@ class LoopPort:
         self._free(wire)
 
     def _note(self, peer: said.Peer) -> None:
-        """Note whether the server of a new connection can wake waiters."""
+        """Record whether the server of a new connection can wake waiters."""
         others = [wire.peer for wire in self._wires]
         if self._ear is not None:
             others.append(self._ear.peer)
@@ -216,7 +216,7 @@ class LoopPort:
         self._ended.set()
         if wire in self._idle:
             self._idle.remove(wire)
-        if wire.ignored:  # the server has had enough time
+        if wire.ignored:  # the server had enough time, so its session no longer counts
             ending.end()
         else:
             self._ending.add(ending)
@@ -282,7 +282,7 @@ class LoopPort:
                 box.wake()
 
     def _silent(self, ear: EarWire) -> None:
-        """Wake all waiters, so that they ask: the listener has ended."""
+        """Wake all waiters after the end of the listener, so that they ask for their state."""
         if ear is self._ear:
             self._ear = None
             for box in self._boxes.values():
@@ -297,7 +297,7 @@ class LoopPort:
         if self._ear is None:
             if self._hearing is not None and not self._hearing.done():
                 await ended([self._hearing], seconds)
-            else:  # the next call listens; pause first, if listening has just failed
+            else:  # the next request starts to listen; pause first if listening has just failed
                 await sleep(max(0.0, min(seconds, self._mute_until - boottime())))
             return None
         box = self._boxes.setdefault(claim_id, Box())
@@ -345,7 +345,7 @@ class LoopPort:
             self._ear.close()
 
     def abandon(self) -> None:
-        """End the connections without the loop, which no longer runs."""
+        """End the connections after the end of the loop, without using it."""
         self._closed = True
         for wire in (*self._wires, *([self._ear] if self._ear is not None else ())):
             wire.hang_up()

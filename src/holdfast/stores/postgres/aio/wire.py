@@ -1,7 +1,7 @@
 """One connection, for one request at a time, driven by the callbacks of the loop.
 
-A request is finished even if its caller no longer waits, and only then is the connection free for
-the next one. So another request never gets its reply.
+A request is finished even if its caller no longer waits. The connection is free for the next
+request only after that, so a reply never reaches the wrong request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOOK_S = 0.25
 
 
 async def drive(steps: Steps[T]) -> T:
-    """Run the steps, and wait where they wait; for a connection that is being made."""
+    """Run the steps, and wait for each event that they yield; for a connection without a `Wire`."""
     loop = asyncio.get_running_loop()
     try:
         fd, what = next(steps)
@@ -96,8 +96,8 @@ async def dial(
 class Wire:
     """A connection that is ready for a request.
 
-    ``free`` is called when it is idle again. ``over`` is called when it is no longer usable, with
-    the `Ending` of its session.
+    ``free`` is called when the connection is idle again. ``over`` is called with the `Ending` of
+    its session when the connection is no longer usable.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Wire:
         self._timer: asyncio.Handle | None = None
         self._writes = False
         self.closed = False
-        #: True while a verb uses it that wants something new, not one that renews or releases.
+        #: True while a call that is not urgent uses the connection.
         self.plain = False
         self._cancel: Cancel | None = None
         #: True if the server did not react to the cancellation of a request.
@@ -128,10 +128,10 @@ class Wire:
         self._loop.add_reader(self._fd, self._ready)
 
     def ask(self, call: Call, within: float) -> asyncio.Future[Rows]:
-        """Send a call now; return a future of its reply, or of the complaint."""
+        """Send a call now; return a future of its reply, or of an error that `complaint` makes."""
         answer: asyncio.Future[Rows] = self._loop.create_future()
         self._answer = answer
-        if within < SESSION_S or self._prepared is None:  # or the session is the pooler's
+        if within < SESSION_S or self._prepared is None:  # a pooler keeps no lock_timeout for us
             call = bounded(call, within)
         self._steps = wire.exchange(self._conn, call, self._prepared, self._settings)
         self._timer = later(self._loop, within, self._late, within)
@@ -139,7 +139,7 @@ class Wire:
         return answer
 
     def hang_up(self) -> None:
-        """End it without its loop, which no longer runs."""
+        """End the connection after the end of its loop, without using the loop."""
         self.closed = True
         self._conn.finish()
 
@@ -147,7 +147,7 @@ class Wire:
         if self._steps is not None:
             self._step()
             return
-        try:  # no request is open: it is a change of a setting, or the end
+        try:  # no request is open: either a changed setting is reported, or the connection ends
             self._conn.consume_input()
         except psycopg.OperationalError:
             self.close()
@@ -223,7 +223,7 @@ class Wire:
                 answer.set_exception(wrong)
 
     def close(self) -> None:
-        """End it; an open request fails."""
+        """End the connection; an open request fails."""
         if self.closed:
             return
         self.closed = True
@@ -265,7 +265,7 @@ class EarWire:
         self._loop.call_soon(self._ready)  # messages may have come with the reply to LISTEN
 
     def hang_up(self) -> None:
-        """End it without its loop, which no longer runs."""
+        """End the connection after the end of its loop, without using the loop."""
         self._closed = True
         self._conn.finish()
 
@@ -281,7 +281,7 @@ class EarWire:
             self._heard(message)
 
     def close(self) -> None:
-        """End it."""
+        """End the connection."""
         if not self._closed:
             self._closed = True
             with contextlib.suppress(ValueError, OSError):

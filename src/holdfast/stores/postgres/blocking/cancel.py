@@ -1,4 +1,4 @@
-"""Cancellation of a request at the server, after its time-out has expired here.
+"""Cancellation of a request at the server, after its time-out has expired in this client.
 
 So no request waits at the server after its caller has gone.
 """
@@ -16,31 +16,30 @@ from ....runtime.polling.blocking import READ, WRITE, poller
 from ....runtime.starting.blocking import DaemonThread
 
 _ENDS = (pq.PollingStatus.OK, pq.PollingStatus.FAILED)
-#: Seconds: the time limit of one attempt to send a cancellation, the pause after a failed attempt,
-#: and the time limit of all attempts.
+#: Three times in seconds: the time limit of one attempt to send a cancellation, the pause after a
+#: failed attempt, and the time limit of all attempts until one succeeds.
 ATTEMPT_S, AGAIN_S, TRIED_S = 5.0, 1.0, 60.0
-#: Seconds: the pause until a cancellation is sent again, and the time limit of that. It is sent
-#: again because the server drops one that arrives before its request, and such a request can wait
-#: without a time limit.
+#: After a cancellation was sent, it is sent again every ``RETOLD_S`` seconds, for ``TOLD_S``
+#: seconds. The reason: the server ignores a cancellation that arrives before its request, and the
+#: request can then wait without a time limit.
 RETOLD_S, TOLD_S = 0.5, 10.0
 #: Seconds between two checks for a reply.
 LOOK_S = 0.02
 #: Seconds after which a cancelled request without a reply counts as ignored by the server.
 DEAF_S = 2.0
-#: Seconds for the server to end the connection by itself, where no cancellation can be sent.
+#: The same limit, in seconds, for a request for which no cancellation could be sent.
 HELD_S = 3.0
 
 
 class Cancel:
-    """Asks the server to cancel the request of a connection, repeatedly, until `end` is called.
+    """Asks the server repeatedly to cancel the request of a connection, until `end` or a time-out.
 
-    ``then`` is called repeatedly, in a thread, after the first cancellation has been sent.
+    ``then`` is called repeatedly, on a separate thread, after the first cancellation was sent.
     """
 
     def __init__(self, conn: pq.abc.PGconn, then: Callable[[], None] | None = None) -> None:
-        #: A connection for cancellations. Before libpq 17 there is none, and a cancellation would
-        #: block all threads of the process; there only lock_timeout limits the request at the
-        #: server.
+        #: A connection for cancellations; None before libpq 17. There, sending a cancellation would
+        #: block all threads of the process, so only lock_timeout limits the request.
         try:
             self._request: Any = conn.cancel_conn()
         except psycopg.NotSupportedError:
@@ -52,7 +51,7 @@ class Cancel:
             DaemonThread(target=self._send, name="holdfast-cancel").start()
 
     def _send(self) -> None:
-        while True:  # at least once: the server can wait without a time limit
+        while True:  # at least one attempt, because the request can wait without a time limit
             try:
                 told = self._attempt(boottime() + ATTEMPT_S)
             except (psycopg.Error, OSError, ValueError):
@@ -87,7 +86,7 @@ class Cancel:
 
     @property
     def ignored(self) -> bool:
-        """True if the server did not react in time: then the connection is of no use."""
+        """True if the server did not react in time: then the connection must be closed."""
         now = boottime()
         if self._told:
             return now - self._told > DEAF_S

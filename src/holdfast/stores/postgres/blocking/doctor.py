@@ -29,7 +29,7 @@ NOTIFY_FULL = 50
 #: Age of an open transaction, in seconds, above which doctor warns, because it keeps the server
 #: from removing dead rows.
 OPEN_S = 600
-#: The table that a fresh hit reads. It is the only one that is read without a function.
+#: The table with the values of refresh guards, the only table that clients read without a function.
 VALUES = "refresh_values"
 
 
@@ -75,8 +75,8 @@ class Visit:
     def kept(self) -> bool:
         """True if a session is kept for each connection.
 
-        With a pooler in between: only if pooler=session is set, and a second connection has a
-        separate session.
+        Behind a pooler this needs pooler=session, and a test with a second connection: it must get
+        a separate session.
         """
         if not self.link.peer.pooled or not self.settings.sessions:
             return not self.link.peer.pooled
@@ -137,7 +137,7 @@ def _clock(visit: Visit) -> Finding:
 
 
 def _pokes(visit: Visit) -> Finding | None:
-    """Test whether a message to a channel arrives."""
+    """Send a message to a channel, and check whether it arrives: wake-ups need that."""
     if not visit.kept:
         return None
     channel = f"holdfast_doctor_{secrets.token_hex(6)}"
@@ -175,7 +175,7 @@ def _schema(visit: Visit) -> Iterator[Finding]:
     """Check that the schema exists and that this user may call its functions."""
     schema, user = visit.settings.schema, visit.user
     found = visit.rows(
-        "SELECT proname, has_function_privilege(oid, 'EXECUTE') FROM pg_proc"  # noqa: S608 - checked
+        "SELECT proname, has_function_privilege(oid, 'EXECUTE') FROM pg_proc"  # noqa: S608 - safe
         f" WHERE pronamespace = to_regnamespace('{quoted(schema)}')"
     )
     may = {name: allowed == "t" for name, allowed in found}
@@ -212,7 +212,7 @@ def _schema(visit: Visit) -> Iterator[Finding]:
 
 
 def _readable(visit: Visit, table: str) -> bool:
-    """True if this user may read this table of the schema."""
+    """True if the current user may read this table of the schema."""
     name = f"to_regclass('{quoted(visit.settings.schema)}.{table}')"
     return visit.value(f"SELECT has_table_privilege({name}, 'SELECT')") == "t"
 

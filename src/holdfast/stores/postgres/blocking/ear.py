@@ -1,7 +1,8 @@
 """Wake-ups for waiting threads: one connection listens for all of them.
 
-One of the waiters reads the connection, and the others sleep. It passes on the wake-ups of other
-waiters, and when it stops, another waiter reads. So no separate thread is needed.
+One of the waiting threads reads the connection, and the others sleep. The reader delivers the
+wake-ups of the other waiters. When it stops waiting, another waiter becomes the reader. So no
+separate thread is needed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ....runtime.blocking import Bell, Turn, boottime
 from .link import Link
 from .wire import poked
 
-#: Maximum number of seconds that one read of wake-ups waits.
+#: Maximum seconds for which one read of wake-ups waits.
 _TURN_S = 1.0
 
 
@@ -41,7 +42,7 @@ class Ear:
         self._reading = Turn()
 
     def box(self, claim_id: str) -> None:
-        """Begin to keep the wake-ups for this claim."""
+        """From this call on, record the wake-ups for this claim."""
         self._boxes.setdefault(claim_id, Box())
 
     def forget(self, claim_id: str) -> None:
@@ -51,7 +52,7 @@ class Ear:
     def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
         """Sleep until the wake-up for this claim and ticket arrives, at most ``seconds``.
 
-        None if it doesn't arrive, or if the connection has ended.
+        Return None if the wake-up doesn't arrive, or if the connection has ended.
         """
         until = boottime() + seconds
         box = self._boxes.setdefault(claim_id, Box())
@@ -97,7 +98,7 @@ class Ear:
             box.bell.set()
 
     def _hand_on(self) -> None:
-        """If no waiter reads now, wake one that sleeps, so that it reads."""
+        """If no waiter reads the connection now, wake a sleeping waiter, which then reads it."""
         if self._reading.taken():
             return
         for box in list(self._boxes.values()):
@@ -106,6 +107,6 @@ class Ear:
                 return
 
     def ring(self) -> None:
-        """Wake all waiters that sleep, because they must ask."""
+        """Wake all sleeping waiters, so that they ask the server for their state."""
         for box in list(self._boxes.values()):
             box.bell.set()

@@ -32,7 +32,7 @@ _EVENTS = {
 
 
 def drive(steps: Steps[T], until: float) -> T:
-    """Run the steps, and wait where they wait; ``TimeoutError`` if that takes too long."""
+    """Run the steps, and wait for each event that they yield; ``TimeoutError`` after ``until``."""
     polling, known = poller(), -1
     try:
         fd, what = next(steps)
@@ -71,7 +71,7 @@ class Link:
         polling.register(self._conn.socket, READ)
         if not polling.poll(0):
             return False
-        try:  # the server reports a change of a setting unasked; an end looks the same
+        try:  # either the end, or a changed setting, which the server reports without a request
             self._conn.consume_input()
         except psycopg.OperationalError:
             return True
@@ -93,7 +93,7 @@ class Link:
     def ask(self, call: Call, settings: Settings, until: float) -> Rows:
         """Return the rows of the reply; an error of the server is raised as ``ServerSaid``."""
         left = until - boottime()
-        if left < SESSION_S or self.prepared is None:  # or the session is the pooler's
+        if left < SESSION_S or self.prepared is None:  # a pooler keeps no lock_timeout for us
             call = bounded(call, left)
         rows = drive(wire.exchange(self._conn, call, self.prepared, settings), until)
         self.used = boottime()
@@ -108,11 +108,11 @@ class Link:
         drive(wire.installing(self._conn, settings), until)
 
     def listen(self, channel: str, until: float) -> None:
-        """Listen to this channel."""
+        """Start to receive the messages to this channel."""
         drive(wire.listening(self._conn, channel), until)
 
     def heard(self, seconds: float) -> list[str]:
-        """Return the messages that arrive within ``seconds``, as soon as there is one."""
+        """Wait for a message, at most ``seconds``; return all messages that have arrived."""
         found = wire.heard(self._conn)
         if found or seconds <= 0:
             return found
@@ -121,7 +121,7 @@ class Link:
         return wire.heard(self._conn) if polling.poll(math.ceil(seconds * 1000)) else []
 
     def hang_up(self) -> None:
-        """Shut it down, so that the thread that reads it, perhaps another one, finds its end."""
+        """Shut down the socket: the thread that reads it, which may be another one, then fails."""
         with (
             contextlib.suppress(OSError, psycopg.Error),
             socket.socket(fileno=os.dup(self._conn.socket)) as twin,
@@ -129,11 +129,11 @@ class Link:
             twin.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End it."""
+        """End the connection."""
         self._conn.finish()
 
     def ending(self, then: Callable[[], None] | None = None) -> Ending:
-        """End it; return the `Ending` that shows when its session has ended."""
+        """End the connection; return the `Ending` that shows when its session has ended."""
         return wire.ending(self._conn, then)
 
 
@@ -170,4 +170,4 @@ def dial(
         assert failure is not None
         raise failure from None  # an exception that the caller handles isn't its cause
     finally:
-        del failure  # it would keep itself alive, and after an interrupt also the connection
+        del failure  # its traceback refers to this frame, and so to itself and the connection

@@ -1,12 +1,13 @@
 """The port for threads: a pool of connections, and one that listens for all waiters.
 
-A verb takes the connection that was used last, or makes one, and returns it after the reply. After
-any failure except an error that the server reports, the connection is not used again; Ctrl-C is
-such a failure. So another request never reads a reply that is still under way. The request is
-cancelled at the server, and the connection counts in the pool until the server has answered and has
-ended the session. A connection that was begun and given up counts, too. Only renewals and releases
-don't wait for sessions to end. A connection that a verb with little time has half made is finished
-in a thread, for the next verb.
+A verb takes the idle connection that was used last, or makes one, and returns it after the reply.
+
+After an error that the server reports, the connection can be used again. After any other failure,
+such as Ctrl-C, it is not used again, so that no other request reads the late reply. The request is
+cancelled at the server. The connection counts in the pool until the server has answered and has
+ended the session; so does a connection that was begun and given up. Only renewals and releases
+don't wait for sessions to end. If a verb has too little time to finish a connection, a thread
+finishes it for the next verb.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .link import Link, dial
 
 #: Seconds of idleness after which a connection is checked before it is used.
 FRESH_S = 0.5
-#: Maximum number of seconds that an attempt to connect takes.
+#: Maximum seconds for an attempt to connect.
 CONNECT_S = 5.0
 #: Seconds after a failure to listen before the next attempt.
 MUTE_S = 1.0
@@ -62,7 +63,8 @@ class ThreadPort(Makes[Link]):
     def _start(self) -> None:
         super().__init__(CONNECT_S, self._settings.pool)
         self._pool: deque[Link] = deque()
-        #: Every open connection, by weak references: one that an exception has lost is closed.
+        #: Every open connection. The references are weak, so that a connection that an exception
+        #: has lost is closed.
         self._links: WeakSet[Link] = WeakSet()
         #: Connections whose request was given up and cancelled.
         self._lost: list[tuple[Link, Cancel]] = []
@@ -128,7 +130,7 @@ class ThreadPort(Makes[Link]):
         except BaseException as wrong:
             self._broken(link, wrong, until - boottime())
         self._ear.link = link
-        if self._closed:  # while it was opened
+        if self._closed:  # closed during the opening
             self._deafen()
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
@@ -138,7 +140,7 @@ class ThreadPort(Makes[Link]):
             time.sleep(max(0.0, min(seconds, back_off(slept, 1.0, NAP_S_MAX))))
             return None
         if self._ear.link is None:
-            # The next call listens; pause first, if listening has just failed.
+            # The next request starts to listen again. Pause first if listening has just failed.
             time.sleep(max(0.0, min(seconds, self._mute_until - boottime())))
             return None
         return self._ear.wait(claim_id, ticket, seconds)
@@ -169,10 +171,10 @@ class ThreadPort(Makes[Link]):
         """End the connection that listens."""
         ear, self._ear.link = self._ear.link, None
         if ear is not None:
-            ear.hang_up()  # a thread that reads it, if there is one, closes it
+            ear.hang_up()  # if a thread reads the connection, this thread closes it
 
     def forked(self) -> None:
-        """Begin without state in the child of a fork. The driver ends no session of the parent."""
+        """Begin without state in the child of a fork. The parent's sessions don't end."""
         self._start()
 
     # -- connections -------------------------------------------------------------------------
@@ -202,7 +204,9 @@ class ThreadPort(Makes[Link]):
         )
 
     def _sweep(self, all_of_them: bool = False) -> None:
-        """End connections whose abandoned request was answered; forget those the server ended."""
+        """End connections whose abandoned request was answered or ignored; forget ended sessions.
+
+        ``all_of_them``: end also the connections whose abandoned request has no answer yet."""
         for one in list(self._lost):
             link, cancel = one
             answered = link.answered()
@@ -211,16 +215,16 @@ class ThreadPort(Makes[Link]):
                     self._lost.remove(one)
                     if answered:
                         self._drop(link, cancel.end)
-                    else:  # the server has had enough time; the cancellation continues by itself
+                    else:  # the server had enough time; the cancellation continues by itself
                         self._forget(link)
                         link.close()
         self._ending.sweep()
 
     def _abandon(self, link: Link) -> None:
-        """Abandon a request; its connection is no longer used."""
+        """Cancel a request at the server; its connection is no longer used."""
         try:
             self._lost.append((link, link.cancel(self._sweep)))
-        except (psycopg.Error, RuntimeError):  # it has ended, or the interpreter is about to
+        except (psycopg.Error, RuntimeError):  # the connection or the interpreter is ending
             self._drop(link)
 
     def _dial(self, until: float) -> Link:
@@ -231,7 +235,7 @@ class ThreadPort(Makes[Link]):
         return link
 
     def _meet(self, link: Link) -> None:
-        """Count a new connection, and note whether its server can wake waiters."""
+        """Count a new connection, and record whether its server can wake waiters."""
         with self._counting:
             if self._settings.sessions and link.peer.shares(one.peer for one in self._links):
                 if not self._shared:
@@ -242,7 +246,7 @@ class ThreadPort(Makes[Link]):
 
     def _give(self, link: Link) -> None:
         if self._more and self._there() > self._most:
-            self._drop(link)  # the connection beyond the pool is made when it is needed
+            self._drop(link)  # the connection beyond the pool is made again when it is needed
             return
         self._pool.append(link)
         if self._closed:  # checked after the append, because another thread can close
@@ -261,11 +265,12 @@ class ThreadPort(Makes[Link]):
         self._back.set()
 
     def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
-        """Raise for a failed request. Only an error of the server leaves the connection usable."""
+        """Raise the error for a failed request. The connection is used again only after an error
+        that the server reported."""
         if isinstance(wrong, ServerSaid):
             if link.dead or wrong.code == READ_ONLY:
                 self._drop(link)
-                self._drain()  # they lead to the same server
+                self._drain()  # the idle connections lead to the same server
             else:
                 self._give(link)
             raise complaint(wrong, self._settings) from None

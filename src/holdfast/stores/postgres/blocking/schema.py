@@ -1,4 +1,4 @@
-"""Making the schema for ``holdfast schema``."""
+"""Makes the schema, for ``holdfast schema``."""
 
 from __future__ import annotations
 

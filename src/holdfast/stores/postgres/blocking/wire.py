@@ -51,9 +51,8 @@ _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 class Peer(NamedTuple):
     """The server at the other end of a connection.
 
-    ``pooled``: there is a pooler in between, so this client has no session, unless pooler=session
-    is set.
-    ``pid``: the process of the server that answered.
+    ``pooled``: there is a pooler in between. Then this client has no session, except with
+    pooler=session. ``pid``: the id of the server process that answered.
     """
 
     version: int
@@ -61,12 +60,12 @@ class Peer(NamedTuple):
     pid: int
 
     def shares(self, others: Iterable[Peer]) -> bool:
-        """True if one process answers on two open connections: then they share a session."""
+        """True if the same process answers on another open connection: both share a session."""
         return self.pooled and any(one.pid == self.pid for one in others)
 
 
 def local(conninfo: str) -> bool:
-    """True if connecting begins without a look-up of a name. A look-up can be slow."""
+    """True if `begin` doesn't look up a host name for this address. A look-up can be slow."""
     try:
         words = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as wrong:  # libpq is older than an option
@@ -107,8 +106,8 @@ def _said(conn: pq.abc.PGconn) -> str:
 def hello(conn: pq.abc.PGconn, settings: Settings) -> Steps[Peer]:
     """Identify the server of a connection, and prepare the session.
 
-    A superuser calls no function of a user with fewer rights: such a function could do everything
-    that a superuser can.
+    If the user is a superuser, check the owners of the schema first: a function that another user
+    made would run with all rights of the superuser.
     """
     ours, label = conn.backend_pid, settings.label
     conn.send_query_params(_HELLO, [b"%d" % ours, b"%d" % SESSION_MS])
@@ -133,7 +132,7 @@ def asking(conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None) -> Step
     ``prepared``: the statements that this session has prepared; None: no session is kept.
     """
     verb, values, bound = call
-    # Lists, because psycopg before 3.3 takes nothing else.
+    # Lists, because psycopg before 3.3 accepts no other sequences.
     given, formats = [*values, *(bound or verb.usual)], [*verb.formats]
     if prepared is None:
         conn.send_query_params(verb.sql, given, param_formats=formats, result_format=verb.answer)
@@ -149,7 +148,10 @@ def asking(conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None) -> Step
 def exchange(
     conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None, settings: Settings
 ) -> Steps[Rows]:
-    """The same; also make a missing schema, and prepare forgotten statements again."""
+    """Return the rows of the reply, as `asking`, but recover from two errors and ask again.
+
+    A missing schema is made. If the server has forgotten statements, they are prepared again.
+    """
     try:
         return (yield from asking(conn, call, prepared))
     except ServerSaid as said:
@@ -170,7 +172,7 @@ def saying(conn: pq.abc.PGconn, text: str) -> Steps[Rows]:
 
 
 def listening(conn: pq.abc.PGconn, channel: str) -> Steps[None]:
-    """Listen to this channel."""
+    """Start to receive the messages to this channel."""
     yield from saying(conn, f'LISTEN "{channel}"')
 
 
@@ -190,7 +192,7 @@ def installing(conn: pq.abc.PGconn, settings: Settings) -> Steps[None]:
 def ending(conn: pq.abc.PGconn, then: Callable[[], None] | None = None) -> Ending:
     """End a connection; return the `Ending` that shows when its session has ended."""
     twin: socket.socket | None = None
-    with contextlib.suppress(psycopg.OperationalError):  # it is closed
+    with contextlib.suppress(psycopg.OperationalError):  # it is closed already
         twin = twin_of(conn.socket)
     conn.finish()
     return Ending(twin, then)

@@ -1,6 +1,7 @@
-"""An alarm for threads: a thread that sleeps until the earliest time that was set.
+"""An alarm for threads: its thread sleeps until the earliest time that was set.
 
-It has only a weak reference to the object that it calls, so that an unused client is collected.
+The alarm has only a weak reference to the object that it calls, so that an unused client is
+collected.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ AGAIN_S = 0.25
 
 
 class Alarm:
-    """Calls a method at a time. Its thread starts with the first alarm, and ends with `stop`."""
+    """Calls a method at a given time. Its thread starts at the first `at`, and ends at `stop`."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = WeakMethod(call, lambda _: self.stop())
@@ -26,7 +27,7 @@ class Alarm:
         self._stopped = False
         self._rung = threading.Lock()
         self._rung.acquire()
-        #: The thread, under one key: of two callers, `setdefault` lets exactly one start it.
+        #: The alarm's thread, at key 0. Only one of two callers starts it, due to `setdefault`.
         self._threads: dict[int, DaemonThread] = {}
 
     def at(self, when: float) -> None:
@@ -52,7 +53,7 @@ class Alarm:
             raise
 
     def stop(self) -> None:
-        """Let the thread end."""
+        """Make the thread end soon."""
         self._stopped = True
         self._ring()
 

@@ -1,6 +1,6 @@
 """Examines an ensemble for ``holdfast doctor``: findings, each with a remedy.
 
-It uses a separate session. It changes only the folder of the sessions, which a session needs.
+It uses a separate session. It writes only the node of this session, and creates missing folders.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .port import ThreadPort
 
 #: Maximum acceptable seconds for a write.
 WORST_S = 0.5
-#: Maximum seconds for the question to one server for its role.
+#: Maximum seconds for one server to answer which role it has.
 ASK_S = 2.0
 #: Maximum seconds until there is a session, and for the whole examination.
 REACH_S, ALL_S = 5.0, 20.0
-#: Maximum number of names for which the owners of the nodes are looked up.
+#: Maximum number of names whose nodes are checked.
 _NAMES_MAX = 200
 #: All rights of an ACL: read, write, create, delete, admin.
 _ALL = 31
@@ -131,7 +131,7 @@ def _writing(visit: Visit) -> Finding:
 
 
 def _acl(visit: Visit) -> Finding:
-    """The rights on our folder."""
+    """Check the rights on our folder."""
     root = visit.settings.root
     try:
         acls, _ = visit.port.kazoo().get_acls(root)

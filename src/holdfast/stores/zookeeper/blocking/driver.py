@@ -1,22 +1,22 @@
-"""One session with an ensemble, by kazoo: requests go in, answers come back on kazoo's thread.
+"""One session with an ensemble, by kazoo: kazoo's thread sends requests and receives the answers.
 
-We use kazoo's connection, which runs in a separate thread, and give it requests made from its own
-classes. We change these points of kazoo:
+We use kazoo's connection, which runs in a separate thread, and give it requests made from kazoo's
+own classes. We change these points of kazoo:
 
-* kazoo hides the negotiated length of the session, so we read it from the server's answer.
-* It sends nothing for a third of a session, and takes a server for dead after two thirds: we make
-  it ping more often (`lease_of` explains why), and look for another server earlier.
-* By default it waits for up to an hour before it connects again.
-* It waits too long for a server that doesn't answer, and never comes back to one that has lost
-  data: see ``meeting``.
-* At level DEBUG it logs credentials, so our logger writes only warnings and worse.
-* To see whether a socket is ready it makes an epoll, five times per request: ours has a poll.
-* If the wake-up of its thread is interrupted, the queued request stays in the queue, and each later
-  one waits for the one after it: we wake the thread once more.
-* Its threads keep a session alive even if its client is gone. Ours ends when no object refers to
-  the client, or when the event loop that renews by the session hasn't run for a whole lease.
-* A start that is interrupted, or gets no thread, leaves some of kazoo's threads and no connection:
-  we start it on a separate thread, where no signal arrives, and clean up after a failed start.
+* kazoo hides the negotiated length of the session. We read it from the server's answer.
+* kazoo sends nothing for a third of a session, and regards a server as dead after two thirds. We
+  make it ping more often (`lease_of` explains why), and look for another server earlier.
+* By default kazoo waits for up to an hour before it connects again. We set `AGAIN_S_MAX`.
+* kazoo waits too long for a server that doesn't answer, and never connects again to a server that
+  has lost data. ``meeting`` changes both.
+* At level DEBUG kazoo logs credentials. Our logger writes only warnings and worse.
+* To see whether a socket is ready kazoo makes an epoll object, five times per request. We use poll.
+* If the wake-up of kazoo's thread is interrupted, the new request stays in the queue, and each
+  later request is sent only when another one follows. So we wake the thread once more.
+* kazoo's threads keep a session alive even if its client is gone. Our session ends when no object
+  refers to the client, or when the event loop that renews leases hasn't run for a whole lease.
+* A start that is interrupted, or gets no thread, leaves some of kazoo's threads and no connection.
+  We start kazoo on a separate thread, where no signal arrives, and clean up after a failed start.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _ACLS = {"open": OPEN_ACL_UNSAFE, "creator": CREATOR_ALL_ACL}
 class Slot:
     """Receives the answer to one request, on kazoo's thread, and then calls ``tell``.
 
-    kazoo answers a request that can't be sent twice: the first answer counts.
+    If a request can't be sent, kazoo sets its answer two times; the first answer counts.
     """
 
     __slots__ = ("_tell", "value")
@@ -89,7 +89,7 @@ class Slot:
 
 
 class _CreateContainer(wire.Create2):  # type: ignore[misc]
-    """Request for a folder that the server removes when it is empty; kazoo has no class for it."""
+    """Request for a folder that the server removes once it is empty. kazoo has no such class."""
 
     type = 19
 
@@ -133,14 +133,14 @@ class User(Protocol):
         ...
 
     def silence(self) -> float:
-        """Seconds for which no code has run that could renew by this session."""
+        """Return for how many seconds the code that renews leases has been unable to run."""
         ...
 
 
 class Driver:
-    """A private kazoo client. It ends when its user has gone.
+    """A private kazoo client. It ends when its user, a port, has been collected.
 
-    ``former``: a driver that has ended; its session is continued if it still lives.
+    ``former``: a driver that has ended. The new driver continues its session if that still lives.
     """
 
     def __init__(self, settings: Settings, user: User, former: Driver | None = None) -> None:
@@ -148,7 +148,7 @@ class Driver:
         self._settings = settings
         self._user = ref(user)
         self._attempts = Attempts(settings)
-        #: The latest session, and its password, which proves that it is ours.
+        #: Id and password of the latest session.
         self._proof: tuple[int, bytes] | None = None
         if former is not None:
             self._proof = former._proof
@@ -174,13 +174,13 @@ class Driver:
             **settings.tls,
         )
         self._starting = DaemonThread(target=self._start, name="holdfast-zookeeper-start")
-        #: `let_go` was called: it ends by itself.
+        #: True after `let_go`: kazoo's thread ends the session.
         self._let_go = False
-        #: The error that prevented its start.
+        #: The error that prevented the driver's start.
         self._failed: Exception | None = None
         #: The reason why this ensemble can't be used, once that is known.
         self.unfit: HoldfastError | None = None
-        #: The length of the session that the server grants, seconds; 0: not known yet.
+        #: The length of the session that the server grants, in seconds; 0: not known yet.
         self.granted = 0.0
         self._listen()
 
@@ -203,7 +203,7 @@ class Driver:
         def connecting(host: str, hostip: str, port: int) -> tuple[float, float]:
             meeting.alone()
             self._require_life()
-            # kazoo pings after half of the first value; after all of it the server counts as dead.
+            # kazoo pings after half of the first value, and gives the server up after all of it.
             try:
                 read_ms, connect_ms = connect(host, hostip, port)
             except Exception as wrong:
@@ -244,14 +244,14 @@ class Driver:
             user.on_state()
 
     def _require_life(self) -> None:
-        """End the session if its user has gone, or if all leases have expired without a chance to
-        renew."""
+        """End the session if its user was collected, or if the renewing code hasn't run for a whole
+        lease."""
         user = self._user()
         if user is None or user.silence() > lease_of(self.granted or self._settings.session):
             self.let_go()
 
     def _introduced(self, answer: wire.Connect) -> None:
-        """Read the session's length from the server's answer; 0: the former session has ended."""
+        """Read the length of the session from the server's answer; 0: the session has ended."""
         seconds = answer.time_out / 1000.0
         self._proof = (answer.session_id, answer.passwd) if seconds > 0 else None
         if seconds <= 0:
@@ -265,7 +265,7 @@ class Driver:
             )
 
     def start(self) -> None:
-        """Begin to connect, and return at once. After an error the driver has ended."""
+        """Begin to connect, and return immediately. After an error the driver has ended."""
         try:
             self._starting.start()
             self._starting.join()
@@ -297,18 +297,18 @@ class Driver:
 
     @property
     def over(self) -> bool:
-        """True if it ended permanently: then a new one is needed."""
+        """True if the driver has ended: then a new driver is needed."""
         routine = self.client._connection._connection_routine or self._starting
         if self._let_go:
             return True
         return not routine.is_alive()
 
     def session(self) -> int:
-        """The id of the session; 0 if there is none."""
+        """Return the id of the session; 0 if there is none."""
         return self.client._session_id or 0
 
     def send(self, request: Request, answer: Slot) -> None:
-        """Queue a request. Its answer comes on kazoo's thread; at once, if it can't be sent."""
+        """Queue a request. kazoo's thread sets the answer; if sending fails, it is set here."""
         try:
             self.client._call(self._worded(request), answer)
         except BaseException:
@@ -322,10 +322,10 @@ class Driver:
             try:
                 waker.send(b"\0")
             except OSError:
-                return  # it has ended, or has many wake-ups already
+                return  # the thread has ended, or has many wake-ups already
 
     def stop(self) -> None:
-        """End the session. If the server is reachable, its nodes are gone when this returns."""
+        """End the session. If a server is reachable, the session's nodes are gone on return."""
         if self._let_go or self._starting.give_up():
             return
         self._starting.join()
@@ -333,7 +333,7 @@ class Driver:
         self.client.close()
 
     def let_go(self) -> None:
-        """End the session soon, on kazoo's own thread."""
+        """Make kazoo's own thread end the session soon."""
         self._let_go, self._proof = True, None
         if not self._starting.give_up():
             self.client._stopped.set()
@@ -347,7 +347,7 @@ class Driver:
     # -- kazoo's requests --------------------------------------------------------------------
 
     def _worded(self, request: Request) -> Any:
-        """Translate a request into kazoo's."""
+        """Return a request as an object of kazoo."""
         if isinstance(request, Create):
             flags = _EPHEMERAL * request.ephemeral | _NUMBERED * request.numbered
             return wire.Create2(request.path, request.data, self._acl, flags)

@@ -1,18 +1,19 @@
 """Connects a kazoo client to a server that may be slow, empty, or restored from an older copy.
 
-kazoo waits for a whole session for a server that accepts the connection and doesn't answer. A
-server that was reached while it was starting may never read the first request. Here the server has
-two seconds to answer, and twice as long the next time.
+If a server accepts the connection and doesn't answer, kazoo waits for the length of a session. A
+server that is just starting may never read the first request. Here a server has two seconds to
+answer, and the next server has twice this time.
 
 A server refuses a client that has seen a later transaction than the server itself, because the
-server may be a follower that is behind. A server that has lost data would refuse that client
-forever, so at some time the client must connect without its last seen transaction. It does so when
-no server has accepted it for longer than its session lasts: then each lease that was counted from
-this session has expired, and a new grant of the server can't double a hold.
+server may be a follower that is behind. A server that has lost data would always refuse such a
+client. So at some time the client must connect without its last seen transaction. It does so when
+no server has accepted it for longer than its session lasts. At that time each lease that was
+counted from this session has expired, so a new grant by the server can't double a hold.
 
-An older copy may contain the session, with nodes that we have deleted since; they would stay for
-as long as the session lives. So we end the session there, and begin a new one. We can't find out
-whether the copy is older: after writes of other clients it is soon ahead of what we have seen.
+A server restored from an older copy may know the session, with nodes that we have deleted since.
+These nodes would stay while the session lives. So we end the session there, and begin a new one.
+We always do this, because we can't find out whether the copy is older: after writes of other
+clients its last transaction is later than the last one that we have seen.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from kazoo.protocol import serialization as wire
 from ....runtime.blocking import boottime
 
 #: Maximum seconds for a server to accept the connection, and then to answer the first request. If
-#: it is slower we try the next server, which may take twice as long to answer.
+#: a server is slower, we try the next one, which has twice this time to answer.
 CONNECT_S = 2.0
-#: Sends a kazoo request with a time-out in seconds, and with a number if its answer has one. It
-#: returns the answer, or the latest transaction that the server knows.
+#: Sends a request. The arguments are a time-out in seconds, the kazoo request, and its number if
+#: the answer contains a number. The result is the answer, or the server's latest transaction.
 Invoke = Callable[..., Any]
 
 
@@ -38,20 +39,21 @@ class Meeting:
     """Sends the first request of one kazoo client to servers."""
 
     def __init__(self) -> None:
-        #: Since when no server has accepted the session; None: one has accepted it.
+        #: Since when no server has accepted the session; None: a server has accepted it.
         self._since: float | None = None
-        #: Seconds for the next server to accept us.
+        #: Seconds in which the next server must answer.
         self._patience = CONNECT_S
 
     def alone(self) -> None:
-        """Note the start of the search for a server, if none is running."""
+        """Record the time at which the search for a server starts, unless a search is running."""
         if self._since is None:
             self._since = boottime()
 
     def meet(self, connect: wire.Connect, timeout: float, session: float, invoke: Invoke) -> Any:
-        """Send the connect request, and return its answer. ``session``: its length, in seconds.
+        """Send the connect request, and return its answer.
 
-        ``SessionExpiredError`` if no server has accepted the session for longer than that.
+        ``session`` is the length of the session in seconds. If no server has accepted the session
+        for longer than that, raise ``SessionExpiredError``.
         """
         self.alone()
         assert self._since is not None
@@ -60,7 +62,7 @@ class Meeting:
         self._patience = 2 * patience  # in case the servers are slow
         answer = invoke(patience, connect._replace(last_zxid_seen=0) if over else connect)
         if over and answer[0].time_out > 0:
-            with suppress(ZookeeperError):  # a server that wants a login first disconnects
+            with suppress(ZookeeperError):  # a server that requires a login disconnects here
                 invoke(patience, wire.CloseInstance, 1)
             raise SessionExpiredError("no server accepted this session for longer than it lasts")
         self._since, self._patience = None, CONNECT_S

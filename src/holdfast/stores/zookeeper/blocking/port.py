@@ -16,10 +16,10 @@ from .alarm import Alarm
 from .answers import understood
 from .driver import Driver, Slot
 
-#: Seconds between two looks for a connection.
+#: Maximum seconds between two checks whether there is a connection.
 _LOOK_S = 0.05
-#: The parent's objects in a forked child: kept, since collecting them would end the parent's
-#: session.
+#: The parent's objects in a forked child. They stay referenced: their collection would end the
+#: parent's session.
 _of_the_parent: list[object] = []
 
 
@@ -43,16 +43,16 @@ class ThreadPort:
         self._closed = False
 
     def session(self) -> int:
-        """Our current session; see the protocol."""
+        """Return the id of our current session; see the protocol."""
         driver = self._driver
         return driver.session() if driver is not None else 0
 
     def granted(self) -> float:
-        """The length of the session that the servers grant; 0 before there is one."""
+        """Return the length of the granted session in seconds; 0 if there is no session yet."""
         return self._driver.granted if self._driver is not None else 0.0
 
     def kazoo(self) -> Any:
-        """The kazoo client below; only for reading."""
+        """Return the kazoo client; use it only for reading."""
         assert self._driver is not None, "nothing was asked yet"
         return self._driver.client
 
@@ -112,7 +112,7 @@ class ThreadPort:
             driver.stop()
 
     def forked(self) -> None:
-        """Start afresh in the child of a fork; see the protocol."""
+        """Forget the parent's connection in the child of a fork; see the protocol."""
         driver = self._driver
         if driver is not None:
             driver.leak()
@@ -125,7 +125,7 @@ class ThreadPort:
     # -- connecting --------------------------------------------------------------------------
 
     def _reach(self, until: float) -> Driver:
-        """Return the driver when it is connected; make one if there is none."""
+        """Wait until the driver is connected, and return it; make a driver if there is none."""
         while True:
             self._changed.clear()  # before the check, so that no later change is missed
             driver = self._current()

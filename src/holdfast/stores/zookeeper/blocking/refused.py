@@ -15,7 +15,8 @@ from ..config import Settings
 #: Maximum steps of a login by SASL: it takes two or three, with Kerberos a few more.
 STEPS_MAX = 20
 _NO_SASL = "the server doesn't continue a login by SASL"
-#: Failed TLS handshakes without a success after which a restarting server isn't the cause.
+#: Number of failed TLS handshakes, without a success, after which the settings must be wrong. A
+#: restarting server causes fewer failures.
 HANDSHAKES = 3
 
 
@@ -39,7 +40,7 @@ class Attempts:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        #: Has an attempt succeeded? Then the settings are good, and a later failure may pass.
+        #: True if an attempt has succeeded: the settings are right, and later failures can pass.
         self.made = False
         self._handshakes = 0
 
@@ -47,7 +48,7 @@ class Attempts:
     def bound_login(connection: Any) -> None:
         """Limit the steps of kazoo's login by SASL.
 
-        A server without SASL answers each step with nothing, so the login would never end."""
+        A server without SASL sends an empty answer to each step, so the login would never end."""
         log_in, submit = connection._authenticate_with_sasl, connection._submit
 
         def bounded(host: str, timeout: float) -> None:

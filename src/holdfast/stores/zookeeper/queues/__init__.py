@@ -7,25 +7,26 @@
         jobs/9f86d081884c7d65-1-0              an ungrouped job
         ready/bank:4001!0!0000000007!0!0!0!!!0000000042   the entry of a group, in order
         plain/!9f86d081884c7d65-1-0!0!0!0!!!0000000043    the entry of an ungrouped job
-        taken/bank:4001!0!00...                a mark, with the name of its entry: ephemeral
+        taken/bank:4001!0!00...                a mark, named after its entry: ephemeral
         dead/0000000003                        a dead letter
         idle/5e884898da28...                   a take that waits for a job: ephemeral
         accepted done removed                  nodes whose versions count jobs
-        pace pulse                             the rate; the node that renewals write to
+        pace                                   a node with the state of the rate limit
+        pulse                                  a node to which renewals write
 
 ``lanes/`` keeps the last put of each producer, and ``ids/`` the ids of the dedup window.
 
 A group has one **entry**, whose name contains all that a taker needs: the first job, the former
 attempts, and when it is due. So one list of ``ready`` and one of ``plain`` show the next jobs.
-A list stays true until its entries are gone, because the name of a node never changes. Four rules:
+The name of a node never changes, so a listed entry stays correct until it is deleted. Four rules:
 
 * **A take creates the mark of an entry**, and writes to the entry for the first time, in one
-  transaction. No other client can, while the mark or that write is there. A list that is out of
-  date costs a refused transaction, and no more.
-* **A mark ends with its session.** Then the entry is still at its place in the order, and its
-  data show that it was delivered: the attempt counts.
-* **A settle deletes the mark**, in one transaction with all else. A worker that has lost its mark
-  changes nothing.
+  transaction. While the mark exists, or after that first write, no other client can do the same.
+  A list that is out of date only costs a refused transaction.
+* **A mark ends with its session.** The entry then keeps its place in the order. Its data show that
+  it was delivered, so the attempt counts.
+* **A settle deletes the mark**, in one transaction with its other changes. A worker that has lost
+  its mark changes nothing.
 * **The time is that of the leader**, from the answer to the same transaction. The time that a
   client estimates only decides when it tries.
 """

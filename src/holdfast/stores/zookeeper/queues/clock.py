@@ -1,17 +1,18 @@
 """Estimates the leader's clock from its answers.
 
-The leader made a stamp between the request and its answer, so its time is known to within a round
-trip. This estimate decides only when to try; the answer to the try shows whether that was in time.
+An answer contains the leader's time at a moment between our request and its arrival here. So the
+leader's time is known with an error of at most a round trip. This estimate decides only when a
+client tries to take a job; the answer then shows whether the job was due.
 """
 
 from __future__ import annotations
 
-#: Maximum age in seconds of an estimate to wait by: after that the leader may have changed.
+#: Maximum age of an estimate in seconds: later, another server may be the leader.
 OLD_S = 5.0
 
 
 class Clock:
-    """Converts our time to bounds of the leader's time, in milliseconds."""
+    """Converts a time of the local clock to bounds of the leader's time, in milliseconds."""
 
     def __init__(self) -> None:
         self._low = self._high = 0.0
@@ -19,7 +20,7 @@ class Clock:
         self._learnt = 0.0
 
     def learn(self, stamp: float, sent: float, now: float) -> None:
-        """Learn a stamp of the leader, in seconds, made between ``sent`` and ``now``."""
+        """Use a stamp of the leader, in seconds, that was made between ``sent`` and ``now``."""
         low, high = stamp - now, stamp + 0.001 - sent
         if self._known and self._low <= high and self._high >= low:
             low, high = max(low, self._low), min(high, self._high)
@@ -30,9 +31,9 @@ class Clock:
         return not self._known or now - self._learnt > OLD_S
 
     def least(self, now: float) -> int:
-        """The earliest possible time of the leader now."""
+        """Return the earliest time that the leader's clock can show now."""
         return int((now + self._low) * 1000)
 
     def most(self, now: float) -> int:
-        """The latest time that the leader probably had now."""
+        """Return the latest time that the leader's clock probably shows now."""
         return int((now + self._high) * 1000) + 1

@@ -1,7 +1,8 @@
-"""Takes that wait for a job: each has a node, and a client with a due job deletes one of them.
+"""Takes that wait for a job: each has a node, which another client deletes to wake the take.
 
-So a due job wakes one of them, however many wait: each watches only its own node. If the woken
-waiter has just gone, the wake-up is lost: then the others ask again after at most a second.
+A client that makes a job due deletes one node. A take watches only its own node, so one waiter
+wakes, however many wait. If that waiter has just gone, the wake-up is lost; the other waiters ask
+again after at most a second.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ class Idle:
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
         self._bells: dict[str, Bell] = {}
-        #: The node of each take that has one, as far as we know; and the takes with a watch.
+        #: The path of the node of each waiting take, by its id.
         self._nodes: dict[str, str] = {}
+        #: The ids of the takes with a watch on their node.
         self._standing: set[str] = set()
 
     def standing(self, take: Take) -> bool:
-        """True if its node is watched, so that a wake-up reaches it."""
+        """True if the take's node is watched, so that a wake-up reaches the take."""
         return take.id in self._standing
 
     def stand(self, space: Space, take: Take) -> list[Request]:
-        """Return the requests that create its node and watch it."""
+        """Return the requests that create the take's node and watch it."""
         bell = self._bells.get(take.id)
         if bell is None:
             bell = self._bells[take.id] = self._talk.port.bell()
@@ -49,10 +51,10 @@ class Idle:
         return [Create(path, take.owner.encode(), ephemeral=True), Get(path, heard)]
 
     def stood(self, take: Take, answers: list[Any]) -> bool:
-        """Return whether its node was made.
+        """Return if the take's node was made, from the answers to the requests of `stand`.
 
-        If it was deleted before the watch was set, the take asks again at once: without a node no
-        client can wake it."""
+        If the node was deleted before the watch was set, this wakes the take immediately: without
+        a node no client can wake it."""
         made = answers[0] is not No.NODE
         if isinstance(answers[1], No):
             self._standing.discard(take.id)
@@ -61,24 +63,24 @@ class Idle:
         return made
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Sleep until it is woken, or until the time-out has expired."""
+        """Sleep until the take is woken (True) or until the time-out has expired (False)."""
         bell = self._bells.get(take.id)
         if bell is None:
             bell = self._bells[take.id] = self._talk.port.bell()
         return await bell.wait(seconds)
 
     def leave(self, take: Take) -> list[Request]:
-        """Return the request that removes its node, if it has one."""
+        """Return the request that removes the take's node, if the take has one."""
         path = self._nodes.get(take.id)
         return [] if path is None else [Delete(path)]
 
     def unlisten(self, take: Take) -> None:
-        """Stop waiting, and remove its node."""
+        """Stop waiting by this take, and remove its node."""
         self._bells.pop(take.id, None)
         self._standing.discard(take.id)
         for request in self.leave(take):
             self._talk.port.post(request, _unheeded)
-        self._nodes.pop(take.id, None)  # last: an interrupt may come before any of these lines
+        self._nodes.pop(take.id, None)  # last, so that no interrupt leaves an unknown node
 
     def look(self, space: Space) -> Request:
         """Return the request that lists the waiting takes."""
@@ -91,12 +93,12 @@ class Idle:
         space.pokes += 1
         start = space.pokes % len(waiting)
         order = sorted(waiting)[start:] + sorted(waiting)[:start]
-        # The answers send nothing more: the driver's thread may not wait for itself.
+        # The callback sends nothing: it runs on the driver's thread, which can't wait for itself.
         for node, _ in zip(order, range(jobs), strict=False):
             self._talk.port.post(Delete(space.place.at("idle", node)), _unheeded)
 
     def forget(self) -> None:
-        """Forget all, when the client is closed or in the child of a fork."""
+        """Forget all waiting takes, when the client is closed or in the child of a fork."""
         self._bells = {}
         self._nodes = {}
         self._standing = set()

@@ -17,7 +17,7 @@ from .space import Space
 
 @dataclass(slots=True, eq=False)
 class Loan:
-    """One delivery of ours."""
+    """One delivery to this process."""
 
     space: Space
     take: Take
@@ -28,30 +28,31 @@ class Loan:
     seq: int
     attempt: int
     fence: int
-    #: The version of its entry after this take; a later take by another client increments it.
+    #: The version of the entry after this take; each later take gives it a higher one.
     version: int
+    #: Seconds from the acceptance of the job to the take.
     age: float
     #: The time of the take, in milliseconds by the leader's clock.
     taken: int
     #: The `Stat` of the job's node.
     stat: Stat
     session: int
-    #: When we end it if it isn't renewed, by our clock.
+    #: When this process ends the delivery if it isn't renewed, by the local clock.
     expires: float
     dead: bool = False
 
     @property
     def mark(self) -> str:
-        """The path of its mark."""
+        """The path of the delivery's mark."""
         return self.space.place.at("taken", self.entry.node)
 
     def ours(self) -> list[Check | Delete]:
-        """The parts that delete its mark, if it is still ours and not that of a later take."""
+        """Return the parts that delete the mark. They fail if the mark belongs to a later take."""
         return [Check(self.space.place.entry(self.entry), self.version), Delete(self.mark)]
 
     @property
     def job(self) -> str:
-        """The path of its job."""
+        """The path of the delivered job."""
         return self.space.place.job(self.entry.group, self.first)
 
     @property
@@ -68,21 +69,21 @@ class Loan:
 
 @dataclass(slots=True, eq=False)
 class Taker:
-    """One take of ours."""
+    """One take of this process."""
 
     take: Take
     loans: dict[tuple[str, int], Loan] = field(default_factory=dict)
-    #: Entries whose mark we requested, while it is unknown whether we have it.
+    #: Entries whose mark was requested, and the answer hasn't arrived; by node.
     doubts: dict[str, Entry] = field(default_factory=dict)
     #: Entries that the current request tries.
     tried: set[str] = field(default_factory=set)
-    #: It got a delivery, so it takes no more.
+    #: True if the take got a delivery: then it takes no more.
     served: bool = False
-    #: It has ended: a late copy of it gets nothing.
+    #: True if the take has ended and has a tombstone: a late copy of it gets nothing.
     buried: bool = False
 
     def release(self, busy: dict[str, str]) -> None:
-        """The request has ended: other takes of this process may try the entries it didn't get."""
+        """After a request, allow other takes of this process to try the entries it didn't get."""
         kept = {one.entry.node for one in self.loans.values()} | self.doubts.keys()
         for node in self.tried - kept:
             busy.pop(node, None)
@@ -94,8 +95,9 @@ class Loans:
 
     def __init__(self) -> None:
         self.takers: dict[str, Taker] = {}
+        #: Expired deliveries whose marks must be deleted, by the path of the mark.
         self.doomed: dict[str, Loan] = {}
-        #: The takes with a tombstone, each with the end of it; oldest first.
+        #: The takes with a tombstone, each after the time at which it expires; oldest first.
         self._fading: deque[tuple[float, Taker]] = deque()
 
     def taker(self, take: Take) -> Taker:
@@ -109,7 +111,7 @@ class Loans:
         taker.served = True
 
     def find(self, asked: Settle | Extend) -> Loan | None:
-        """Return the delivery that this refers to, if its take still has one."""
+        """Return the delivery that this request names; None if its take doesn't have it."""
         taker = self.takers.get(asked.take)
         return taker.loans.get((asked.group, asked.seq)) if taker is not None else None
 

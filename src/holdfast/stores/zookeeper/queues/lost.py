@@ -1,5 +1,6 @@
-"""Entries after the death of a worker or the return of a job; entries without a known first job.
+"""Handles entries that were delivered before, and entries without a known first job.
 
+An entry was delivered before if its worker died, or if its job was released or will be retried.
 Each change of an entry also creates its mark and deletes it again, in the same transaction. So the
 change succeeds only if the entry isn't delivered at that moment.
 """
@@ -20,7 +21,7 @@ _ROUNDS = 4
 
 
 def free(space: Space, entry: Entry, version: int = -1) -> list[Part]:
-    """The parts that check that an entry is not delivered, and remove it."""
+    """Return the parts that check that an entry is not delivered, and remove it."""
     mark = space.place.at("taken", entry.node)
     alone: list[Part] = [Create(mark, ephemeral=True), Delete(mark)]
     return [*alone, Delete(space.place.entry(entry), version)]
@@ -40,10 +41,12 @@ class Lost:
     async def look(
         self, space: Space, entry: Entry, until: float
     ) -> tuple[Entry, State, int] | None:
-        """Return whether an entry with data and no mark may be taken, with its state and version.
+        """Examine an entry with data and no mark. If it may be taken, return it with its state and
+        its version, else None.
 
-        If it was delivered to a worker, that attempt counts, and may have been the last. Then a
-        `min_interval` after the settle counts from now: the time of the worker's death is unknown.
+        If the entry was delivered to a worker, that attempt counts, and may have been the last. A
+        `min_interval` that counts from the settle then counts from now, because the time of the
+        worker's death is unknown.
         """
         path, job = space.place.entry(entry), space.place.job(entry.group, entry.first)
         found, held = await self._talk.ask([Get(path), Get(job)], until)
@@ -76,7 +79,7 @@ class Lost:
     def _last(
         self, space: Space, entry: Entry, state: State, held: Found, gap: int, at: int
     ) -> list[Part]:
-        """Its last attempt was lost: the parts that make it a dead letter."""
+        """Return the parts that make a job a dead letter, after its last attempt was lost."""
         if state.blocks and entry.group:
             start = entry.next(entry.first, state.attempts, blocked=True)
             told = State(reason=state.expired).data()
@@ -87,9 +90,9 @@ class Lost:
         return [job, letter, *self._ways.onward(space, entry, gap, at, self._talk.port.now())]
 
     async def with_first(self, space: Space, entry: Entry, until: float) -> Entry | None:
-        """Find the first job of an entry that has none; None if no job is due.
+        """Find the first job for an entry without one, and return the entry with it.
 
-        If the group has no job it is removed, once its entry's pause has ended."""
+        None if no job is due. A group without jobs is removed once its entry's pause has ended."""
         place = space.place
         group = place.at("groups", entry.group)
         for _ in range(_ROUNDS):
@@ -114,7 +117,9 @@ class Lost:
         return None
 
     async def drop(self, space: Space, entry: Entry, until: float) -> None:
-        """Continue without a job that was removed by hand; the mark is ours."""
+        """Delete an entry whose job was removed by hand; its group gets a new entry.
+
+        The mark of the entry must be ours."""
         mark = space.place.at("taken", entry.node)
         parts: list[Any] = [Delete(mark), Delete(space.place.entry(entry))]
         if entry.group:

@@ -18,7 +18,7 @@ from .taking import rest_at
 from .talk import Talk, why_not
 from .ways import Part, Ways, entry_node, known_over
 
-#: Maximum number of groups in the search for the oldest job, the longest waiting first.
+#: Maximum number of groups in the search for the oldest job: the groups that wait longest.
 _GROUPS = 200
 #: Maximum number of requests that are sent before the first answer has come.
 _AT_ONCE = 100
@@ -60,11 +60,13 @@ class Mending:
         return QueueRecord(space.name, waiting, taken, dead, groups, oldest, accepted, done)
 
     async def _oldest(self, space: Space, view: View, until: float) -> float:
-        """Return the age of the longest waiting job: the first of a group, or the second."""
+        """Return the age in seconds of the longest waiting job.
+
+        In a group this is the first job, or the second if the first is delivered or dead."""
         place = space.place
         heads = view.ready[:_GROUPS]
         plain = [one for one in view.plain if one.node not in view.taken]
-        if plain:  # their order of acceptance is known
+        if plain:  # `birth` is the order of acceptance, so the least one is the oldest
             heads.append(min(plain, key=lambda one: one.birth))
         free = [one for one in heads if one.node not in view.taken and not one.blocked]
         lone = [one for one in free if one.first]
@@ -118,7 +120,7 @@ class Mending:
         left = [row for row in rows if known is None or row.note.id in known][:BATCH_MAX]
         count = 0
         while left:
-            # One of each group at a time, so that they come back in the order of their failure.
+            # One letter of each group at a time, so that a group keeps the order of the failures.
             apart: dict[str, Row] = {}
             for row in left:
                 apart.setdefault(row.note.group or row.path, row)
@@ -144,7 +146,10 @@ class Mending:
         return count
 
     def _again(self, space: Space, row: Row) -> list[list[Part]]:
-        """The parts that revive a letter: one list if its group exists, and one if it doesn't."""
+        """Return transactions to try in turn, each of which revives a letter.
+
+        There are two if the letter has a group: the first for a group that exists, the second for a
+        group that doesn't. A letter that blocks its group, or has no group, needs only one."""
         if row.entry is not None:
             return [[*free(space, row.entry), entry_node(space, row.entry, row.entry.first)]]
         place = space.place
@@ -179,7 +184,7 @@ class Mending:
             and (state is None or row.record.state is state)
             and (ids is None or row.note.id in ids)
         ][: min(most, BATCH_MAX)]
-        # The first job of a group last: the others are removed while its entry is unchanged.
+        # The first job of a group comes last: the removal of the others checks the group's entry.
         later = [row for row in rows if not row.first]
         count = sum(await self._all([self._middle(space, row) for row in later], until))
         firsts = [(row, row.entry) for row in rows if row.first and row.entry is not None]
@@ -190,7 +195,7 @@ class Mending:
         return count
 
     def _middle(self, space: Space, row: Row) -> list[Part]:
-        """The parts that remove a dead letter, or a job that isn't the first of its group."""
+        """Return the parts that remove a dead letter, or a job that isn't first in its group."""
         parts: list[Part] = [Delete(row.path), *known_over(space, row.note)]
         if row.entry is not None:
             parts.insert(0, Check(space.place.entry(row.entry)))
@@ -248,9 +253,9 @@ def _on_loan(view: View) -> View:
 
 
 def _rest(entry: Entry, found: Any, now: int) -> int:
-    """Return until when the group's last execution holds back the next one; 0: it doesn't.
+    """Return until when the group's last execution holds back the next one; 0: not at all.
 
-    ``found``: the answer to the read of its entry."""
+    ``found``: the answer to the read of the entry."""
     if not isinstance(found, Found):
         return 0
     created = stamp(found.stat.created)

@@ -10,14 +10,14 @@ from ..names import decoded, digest, encoded
 
 #: The folder of all queues. No encoded name of a lock begins with a dot.
 QUEUES = ".queues"
-#: The nodes in the folder of a queue, in the order of creation. ``lanes`` is last, because a put
-#: needs it: a put that was carried out proves that all of them exist, even if a client was cut off
-#: while it created them.
+#: The nodes in the folder of a queue, in the order of creation. ``lanes`` is last, because each put
+#: needs it. So a put that was carried out proves that all of these nodes exist, even if a client
+#: lost its connection while it created them.
 FOLDERS = (
     *("ready", "plain", "groups", "jobs", "taken", "dead", "idle", "ids"),
     *("accepted", "done", "removed", "pace", "pulse", "lanes"),
 )
-#: Maximum length of an encoded group name; for a longer one its digest is the key.
+#: Maximum length of an encoded group name. The key of a group with a longer name is a digest.
 _GROUP_MAX = 64
 _ENTRY = re.compile(r"([^!]*)!((?:\d+!-?\d{10})?|[^!]+)!(\d+)!(\d+)!(\d+)!(\d*)!(x?)!(-?\d{10})")
 _JOB = re.compile(r"(\d+)!(-?\d{10})")
@@ -26,11 +26,11 @@ _JOB = re.compile(r"(\d+)!(-?\d{10})")
 class Entry(NamedTuple):
     """The entry of a group or of an ungrouped job, parsed from its name.
 
-    ``first``: the node of its first job; empty if that is unknown, or there is none. It isn't due
-    within ``gap`` milliseconds after its creation, nor before ``at``, in milliseconds by the
-    leader's clock. ``birth``: the number of its group's first entry; it distinguishes this life of
-    a group from a former one, whose jobs had the same numbers. ``blocked``: its first job is a dead
-    letter.
+    ``first``: the node of the first job; empty if there is none, or if it is unknown. The entry is
+    due ``gap`` milliseconds after its creation, and not before ``at`` (milliseconds by the leader's
+    clock). ``birth``: the number of the group's first entry. A group that was removed and created
+    again has another ``birth``, but its jobs have the same numbers as before. ``blocked``: the
+    first job is a dead letter.
     """
 
     node: str
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
     def next(
         self, first: str, attempts: int = 0, gap: int = 0, at: int = 0, blocked: bool = False
     ) -> str:
-        """Return the name of the entry that replaces it; the server adds its number."""
+        """Return the name of the entry that replaces this one; the server adds its number."""
         return entry_start(self.group, first, attempts, gap, at, self.birth, blocked)
 
 
@@ -77,7 +77,7 @@ def entry_start(
 
 
 def read_entry(node: str) -> Entry | None:
-    """Parse the name of an entry; None if it is no entry of ours.
+    """Parse the name of an entry; None if the node is no entry.
 
     >>> read_entry("g!0!0000000007!1!0!0!!!0000000042").first
     '0!0000000007'
@@ -95,7 +95,7 @@ def read_entry(node: str) -> Entry | None:
 
 
 def entries(nodes: Iterable[str], known: Mapping[str, Entry] = _NONE) -> list[Entry]:
-    """Return the entries among these nodes, in order of creation. ``known``: parsed before."""
+    """Return the entries among these nodes, in order of creation. ``known``: parsed entries."""
     read = (known.get(node) or read_entry(node) for node in nodes)
     found = [entry for entry in read if entry is not None]
     found.sort(key=lambda one: one.number)
@@ -137,7 +137,9 @@ def group_key(group: str) -> str:
 
 
 def group_at(key: str, said: str) -> str:
-    """Return the group of a job under this key; a damaged job may contain another group.
+    """Return the group of a job in the folder ``key``. ``said``: the group in the job's data.
+
+    If the job was damaged, its data can contain another group, which is ignored.
 
     >>> group_at("a%21b", "a!b"), group_at("a%21b", "c"), group_at("", "c")
     ('a!b', 'a!b', '')
@@ -153,23 +155,23 @@ class Place(NamedTuple):
     base: str
 
     def at(self, folder: str, node: str = "") -> str:
-        """The path of one of its folders, or of a node in it."""
+        """Return the path of a folder of the queue, or of a node in that folder."""
         return f"{self.base}/{folder}/{node}" if node else f"{self.base}/{folder}"
 
     def entry(self, entry: Entry) -> str:
-        """The path of an entry."""
+        """Return the path of an entry."""
         return self.at(entry.folder, entry.node)
 
     def job(self, group: str, node: str) -> str:
-        """The path of a job, by the key of its group."""
+        """Return the path of a job. ``group``: the key of its group, or empty."""
         return self.at(f"groups/{group}" if group else "jobs", node)
 
     def known(self, job_id: str) -> str:
-        """The path of the node that remembers an id."""
+        """Return the path of the node that remembers the id of a job."""
         mark = digest(job_id)
         return self.at(f"ids/{mark[:2]}", mark)
 
 
 def place_of(root: str, queue: str) -> Place:
-    """The paths of the queue with this name."""
+    """Return the paths of the queue with this name."""
     return Place(f"{root}/{QUEUES}/{encoded(queue)}")

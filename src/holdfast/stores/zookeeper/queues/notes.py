@@ -15,12 +15,12 @@ _GREATEST = 1 << 62
 
 
 class JobNote(NamedTuple):
-    """A job. ``turn``: its position in its request.
+    """The data of a job's node. ``turn``: the job's position in its put.
 
-    ``window``: milliseconds for which its id is remembered; -1 if it isn't. ``delay``: milliseconds
-    after its acceptance. For a job that is or was a dead letter, ``accepted`` and ``order`` are the
-    time and the transaction of its acceptance; for others its node has these. ``attempts`` and
-    ``reason`` are those of a dead letter.
+    ``window``: milliseconds for which the id is remembered; -1: it isn't. ``delay``: milliseconds
+    from the acceptance until the job is due. ``accepted`` and ``order``: time and transaction of
+    the acceptance. They are set only if the job is or was a dead letter; for other jobs the `Stat`
+    of the node contains them. ``attempts`` and ``reason`` are set only for a dead letter.
     """
 
     id: str
@@ -35,7 +35,7 @@ class JobNote(NamedTuple):
     order: int = 0
 
     def data(self) -> bytes:
-        """Return the data for its node."""
+        """Return the data for the job's node."""
         usual = self._field_defaults
         short = {
             name: value
@@ -46,7 +46,7 @@ class JobNote(NamedTuple):
 
 
 def job_note(job: Job, turn: int, window: float) -> JobNote:
-    """Make the record of a job that is put."""
+    """Return the note of a job that is put."""
     kept = ms(window) if job.known else -1
     return JobNote(job.id, job.group, job.payload, turn, kept, ms(job.delay))
 
@@ -54,8 +54,8 @@ def job_note(job: Job, turn: int, window: float) -> JobNote:
 def read_job(data: bytes) -> JobNote:
     r"""Parse a job's node.
 
-    Of a job that was damaged from outside only the bytes are left, as a payload that can't be
-    decoded: its attempts fail, and it becomes a dead letter that a person can inspect.
+    If another program damaged the node, return a job with a payload that can't be decoded. Its
+    attempts fail, so it becomes a dead letter that a person can inspect.
 
     >>> read_job(b'{"id":"a","group":"g"}\nbytes').group
     'g'
@@ -70,7 +70,7 @@ def read_job(data: bytes) -> JobNote:
 
 
 def _told(text: bytes, of: type[JobNote | State]) -> dict[str, Any]:
-    """Return the fields of this record in the text; none, if one of them is invalid."""
+    """Return the fields in a JSON text; no field at all if one is invalid for the record ``of``."""
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
@@ -87,14 +87,14 @@ def _plausible(value: object) -> bool:
 
 
 class State(NamedTuple):
-    """The data of an entry: the number of deliveries of its first job, and the last delivery.
+    """The data of an entry: the attempts at its first job, and the last delivery of that job.
 
-    ``owner`` is empty if the job was returned and isn't delivered. ``most``, ``blocks``, ``gap``,
-    ``from_take`` and ``ttl`` are the retry policy, the `min_interval` and the lease of the
-    delivery.
+    ``owner`` is empty if the job isn't delivered, because it was released or will be retried. The
+    retry policy of the delivery is in ``most`` and ``blocks``, its `min_interval` in ``gap`` and
+    ``from_take``, and its lease in ``ttl``. All times are in milliseconds.
 
-    For a job that will be retried, ``gap`` holds back its group, counted from the creation of the
-    entry, and ``rest`` holds it back until that time. The job's own pause may be longer.
+    For a job that will be retried, two fields hold back its group: ``gap`` counts from the creation
+    of the entry, ``rest`` is a time of the leader. The pause of the job itself can be longer.
     """
 
     attempts: int = 0
@@ -114,12 +114,12 @@ class State(NamedTuple):
 
     @property
     def expired(self) -> str:
-        """The failure reason of a delivery whose mark is gone."""
+        """The failure reason for a delivery that ended with its mark."""
         return EXPIRED_REASON.format(self.owner)
 
 
 def lent(take: Take, attempts: int, reason: str = "") -> State:
-    """Return the state that a take writes."""
+    """Return the state that a take writes to an entry."""
     pace: Pace = take.pace
     patience: Patience = take.patience
     from_take = pace.start is Start.TAKE
@@ -129,7 +129,7 @@ def lent(take: Take, attempts: int, reason: str = "") -> State:
 
 
 def read_state(data: bytes) -> State:
-    """Parse the data of an entry; data that was damaged from outside counts as empty.
+    """Parse the data of an entry; invalid data counts as empty.
 
     >>> read_state(b"").attempts, read_state(State(3, "a").data()).attempts
     (0, 3)
@@ -147,7 +147,7 @@ def ms(seconds: float) -> int:
 
 
 def stamp(seconds: float) -> int:
-    """Convert a time of the server to milliseconds, as the server sent it.
+    """Convert a time of the server from seconds to milliseconds, the unit of the server.
 
     >>> stamp(1700000000.123)
     1700000000123

@@ -1,10 +1,10 @@
 """Settles a job and takes the next one, in one transaction if both are ordinary.
 
-The transaction is all or nothing: the next job is taken only if the last one is settled. After a
-refusal, the settle and the take are two requests, one after the other. So a job in a loop costs one
-round trip. It costs two with an old list or a rate, after another client was faster, and if only
-the group of the job itself is due: then the number of the next entry is known only after the
-transaction that creates it.
+The transaction is all or nothing: the next job is taken only if the last one is settled. So a job
+in a loop costs one round trip. After a refusal, the settle and the take are two requests, one after
+the other. They are two also if the list is old, if there is a rate, after another client was
+faster, and if only the group of the settled job is due. In this last case the number of the next
+entry is known only after the transaction that creates the entry.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Onward:
             answers = [True]
         else:
             answers = await self._settling.settle(settles, until)
-        # This returns a job that was taken above; and after a job that wasn't due it tries others.
+        # `take` returns the job that was taken above. If that job wasn't due, it tries others.
         return answers, await self._taking.take(take, until)
 
     def _usual(self, settles: Sequence[Settle], take: Take) -> Loan | None:
-        """Return the one delivery to settle, if all that is known here allows one transaction."""
+        """Return the delivery to settle if one transaction seems possible, else None."""
         port = self._talk.port
         if len(settles) != 1 or settles[0].suspect:
             return None
@@ -59,7 +59,8 @@ class Onward:
         loan, now = self._loans.find(settles[0]), port.now()
         if loan is None or loan.dead or loan.expires <= now or loan.session != port.session():
             return None
-        # If other clients were faster just now, a refused transaction would fail both parts.
+        # If other clients were faster a moment ago, the transaction would probably be refused, and
+        # with it the settle.
         space = loan.space
         if take.queue != space.name or space.refusals or not space.fresh_enough(now):
             return None
@@ -67,7 +68,7 @@ class Onward:
         return None if taker.served or taker.buried or taker.doubts else loan
 
     async def _both(self, loan: Loan, settle: Settle, take: Take, until: float) -> bool:
-        """Try to settle it together with a take of the first listed entry; True if done."""
+        """Try to settle the delivery and take the first listed entry together; True if done."""
         space, taker = loan.space, self._loans.taker(take)
         try:
             for entry in await self._taking.chosen(space, taker, until):
@@ -88,7 +89,7 @@ class Onward:
         reads = taking.reads(space, entry)
         lists = taking.lists(space, lanes) if lanes else []
         looks = [self._idle.look(space)] if ending.soon else []
-        # Before the request: without an answer it is unknown whether we have the mark.
+        # Recorded before the request: if there is no answer, we may have the mark.
         taker.doubts[entry.node] = entry
         asked: list[Request] = [Multi((*ending.parts, *parts)), *reads, *lists, *looks]
         done, *read = await talk.ask(asked, until)
@@ -102,7 +103,7 @@ class Onward:
         for idle in read[len(reads) + len(lists) :]:
             self._idle.poke(space, idle, 1)
         await self._settling.digest(ending, done[:cut], until)
-        if lists:  # after the settle, because they contain the entry that it created
+        if lists:  # after the settle, because the lists contain the entry that it created
             taking.listed(space, lanes, read[len(reads) : len(reads) + len(lists)], begun)
         mine = [done[cut:], *read[: len(reads)]]
         await taking.digest(space, taker, entry, state, mine, until)

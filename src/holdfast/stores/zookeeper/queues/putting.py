@@ -1,8 +1,8 @@
 """Accepts jobs: all jobs of a put in one transaction, with the record that detects a repeated put.
 
-That is one round trip, if our knowledge of its groups is right. An existing group has an entry, so
-its job is only added; a new group gets its folder and its entry with its first job. If that was
-wrong, the request is corrected and sent again.
+A put is one round trip if this process knows which of the groups exist. An existing group has an
+entry, so its jobs are only added. A new group gets a folder, and an entry for its first job. If the
+knowledge was wrong, the server refuses the request; it is corrected and sent again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Plan:
 
     def __init__(self, put: Put) -> None:
         self.put = put
-        #: Whether each job is new; others are left out.
+        #: For each job, True if it is new. Other jobs are left out.
         self.new = [True] * len(put.jobs)
         seen: set[str] = set()
         for at, job in enumerate(put.jobs):
@@ -55,6 +55,7 @@ class Plan:
         self.fresh: set[str] = set()
         #: Ids whose window has expired, with the version of the node that remembers them.
         self.stale: dict[str, int] = {}
+        #: Number of waiters to wake.
         self.pokes = 0
 
     def jobs(self) -> list[tuple[int, Job]]:
@@ -74,7 +75,7 @@ class Putting:
         self._idle = idle
         self._depth = depth
         self._remembered = Remembered(talk)
-        #: The node of each producer of ours, as far as known; None during a request.
+        #: The known node of each producer of this process; None while a put has no answer.
         self._lanes: dict[str, Lane | None] = {}
 
     async def put(self, put: Put, until: float) -> list[bool]:
@@ -118,7 +119,7 @@ class Putting:
         if not any(one.soonest() < 1 for one in space.lanes):
             space.dirty()
         self._idle.poke(space, idle, plan.pokes)
-        if len(self._lanes) > 10_000:  # most are no longer used; others belong to other threads
+        if len(self._lanes) > 10_000:  # most are unused; the node of a used one is read again
             self._lanes = dict(list(self._lanes.items())[5000:])
 
     async def _sweep(self, space: Space, plan: Plan, lane: Lane, until: float) -> None:
@@ -129,15 +130,15 @@ class Putting:
             await self._remembered.sweep_ids(space, known, until)
 
     async def _look(self, space: Space, put: Put, until: float) -> tuple[Lane, list[bool] | None]:
-        """Was this put carried out before? Return the producer's node, and the answers if so.
+        """Return the producer's node, and the answers if this put was carried out before.
 
-        After the `Sync` it was either carried out, and is seen, or it never will be."""
+        If it was not carried out before the `Sync`, it never will be."""
         path = space.place.at("lanes", digest(put.lane))
         _, found = await self._talk.ask([Sync(path), Get(path)], until)
         if not isinstance(found, Found):
             return _NEW, None
         number, _, answers = found.data.partition(b" ")
-        if not number.isdigit():  # damaged from outside: an earlier copy can't be detected
+        if not number.isdigit():  # damaged by another program: no earlier copy can be detected
             return Lane(-1, found.stat.version), None
         lane = Lane(int(number), found.stat.version)
         self._lanes[put.lane] = lane
@@ -186,7 +187,7 @@ class Putting:
         return Create(space.place.at("ready" if key else "plain", start), numbered=True)
 
     def _known(self, space: Space, plan: Plan, job: Job) -> list[Any]:
-        """The parts that remember its id."""
+        """Return the parts that remember the id of a job."""
         path = space.place.known(job.id)
         told = f"{ms(plan.put.window)}".encode()
         if job.id in plan.stale:
@@ -198,7 +199,9 @@ class Putting:
     async def _mend(
         self, space: Space, plan: Plan, parts: list[Any], wrong: list[Any], until: float
     ) -> bool:
-        """Find why it was refused, and change the plan; False if the producer's node is why."""
+        """Find why the put was refused, and change the plan.
+
+        Return False if the reason is the producer's node."""
         at, why = next(
             ((at, no) for at, no in enumerate(wrong) if isinstance(no, No) and no is not No.OTHER),
             (0, No.OTHER),
@@ -224,7 +227,7 @@ class Putting:
         plan.fresh = {one for one, look in zip(names, looks, strict=True) if look is No.NODE}
 
     async def _look_at_ids(self, space: Space, plan: Plan, until: float) -> None:
-        """Find which ids are known. An id is free again after its job and its window ended."""
+        """Find which ids are known. An id is free again after its job and its window have ended."""
         place = space.place
         known = [(at, job) for at, job in plan.jobs() if job.known]
         paths = [place.known(job.id) for _, job in known]
@@ -247,13 +250,16 @@ class Putting:
     def _measure(self, plan: Plan, parts: list[Any]) -> None:
         """Raise if the put is too large for one request.
 
-        This happens before it is sent: the server would close the connection without an answer."""
+        Such a request is never sent: the server would close the connection without an answer."""
         size = sum(len(one.path) + len(getattr(one, "data", b"")) + _PART_BYTES for one in parts)
         if size > REQUEST_BYTES_MAX:
             raise too_large(size, len(plan.jobs()), self._talk.label)
 
     async def _room(self, space: Space, jobs: int, until: float) -> None:
-        """Raise if the queue has no room. Jobs that ended since our last look only make more."""
+        """Raise if the queue has no room for these jobs.
+
+        The known number of ended jobs can be too low, never too high. So counts that show enough
+        room need no request."""
         if space.accepted >= 0 and space.accepted - space.gone + jobs <= self._depth:
             return
         folders = ("accepted", "done", "removed")

@@ -1,8 +1,8 @@
 """Removes old records of earlier puts: each client that adds a record also removes some.
 
-A producer without a put for an hour is forgotten, and so is an id whose job and window have both
-ended. For each record that is added, enough others are checked that their number stays limited. The
-deletes are sent without waiting for their answers.
+A producer without a put for an hour is forgotten. An id is forgotten when its job and its window
+have both ended. Each added record causes a check of several others, so that their number stays
+limited. The deletes are sent without waiting for their answers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .talk import Talk
 
 #: Milliseconds without a put after which a producer is forgotten.
 LANE_MS = 3_600_000
-#: Number of records to check each time, in the order of their names. Of this number of small puts,
-#: one checks ids.
+#: ``_LOOKED_AT``: number of records that one sweep checks, in the order of their names. ``_EACH``:
+#: of this number of small puts, one sweeps ids.
 _LOOKED_AT, _EACH = 16, 4
 
 
@@ -32,12 +32,12 @@ class Remembered:
         self._puts = 0
 
     def faded(self, found: Found, now: int) -> bool:
-        """True if the window of this id and its job have both ended."""
+        """True if the job of this id has ended, and the window of the id as well."""
         window = _window(found)
         return window is not None and stamp(found.stat.created) + window < now
 
     async def sweep_lanes(self, space: Space, lane: str, until: float) -> None:
-        """Check the producers that follow a new one."""
+        """Check the records of producers that follow a new one in the order of names."""
 
         def old(found: Found, now: int) -> bool:
             return stamp(found.stat.changed) + LANE_MS < now
@@ -45,7 +45,7 @@ class Remembered:
         await self._sweep(space.place.at("lanes"), digest(lane), old, until)
 
     async def sweep_ids(self, space: Space, ids: Sequence[str], until: float) -> None:
-        """Check the ids that follow some of the new ones."""
+        """Check the ids that follow some of the new ones in the order of names."""
         self._puts += 1
         if len(ids) < _EACH and self._puts % _EACH:
             return
@@ -69,10 +69,10 @@ class Remembered:
 
 
 def _window(found: Found) -> int | None:
-    """Return the window of an id in milliseconds; None while its job is there.
+    """Return the window of an id in milliseconds; None while its job exists.
 
-    The data are the window, followed by a word once the job has ended. An id whose node was damaged
-    from outside has a window of 0.
+    The data of the node are the window, followed by a word once the job has ended. An id whose node
+    was damaged by another program has a window of 0.
     """
     window, _, over = found.data.partition(b" ")
     if not window.isdigit():
@@ -81,4 +81,4 @@ def _window(found: Found) -> int | None:
 
 
 def _unheeded(answer: Any) -> None:
-    """Ignore the answer: a node that was written to meanwhile stays."""
+    """Ignore the answer: if the node was written to in between, it stays."""

@@ -21,7 +21,7 @@ class Row(NamedTuple):
     """One job, with its node and its record.
 
     ``entry``: the entry of the job or of its group; None for a dead letter that is kept aside.
-    ``first``: is the job the first one of its entry?
+    ``first``: True if the job is the first one of its entry.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 class View(NamedTuple):
-    """The nodes in the folders of a queue; ``now``: the leader's time of reading, in ms."""
+    """The nodes in the folders of a queue. ``now``: the leader's time at the read, in ms."""
 
     now: int
     ready: list[Entry]
@@ -137,7 +137,7 @@ def _record(
 ) -> JobRecord:
     """Make the record of one job.
 
-    ``entry``: the entry whose first job this is; None if the job is not the first of any.
+    ``entry``: the entry whose first job this is; None if the job is not the first of an entry.
     """
     state, due, expires_in, owner, reason = JobState.WAITING, 0, 0.0, "", note.reason
     attempts = note.attempts

@@ -1,4 +1,4 @@
-"""Settles, returns, renews and expires deliveries."""
+"""Settles, releases, renews and expires deliveries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGAIN_S = 0.25
 class Ending(NamedTuple):
     """A delivery to settle, with the parts of its transaction.
 
-    ``soon``: after it a job is due, for a waiter."""
+    ``soon``: after the transaction a job is due soon, so a waiter must be woken."""
 
     loan: Loan
     parts: list[Part]
@@ -47,7 +47,7 @@ class Settling:
         self._idle = idle
 
     async def settle(self, settles: Sequence[Settle], until: float) -> list[bool | Exception]:
-        """Settle; return which of these deliveries were ours; see the contract."""
+        """Settle a batch of deliveries; see the contract."""
         found: list[bool | Exception] = [False] * len(settles)
         now = self._talk.port.now()
         todo: dict[int, Loan] = {}
@@ -72,7 +72,7 @@ class Settling:
         found: list[bool | Exception],
         until: float,
     ) -> None:
-        """Settle these; deliveries that need another try stay in ``todo``."""
+        """Try to settle the deliveries in ``todo``; one that needs another try stays there."""
         endings = {at: self.prepare(loan, settles[at]) for at, loan in todo.items()}
         heirs: dict[str, int] = {}
         for ending in endings.values():
@@ -91,23 +91,25 @@ class Settling:
                 del todo[at]
 
     def prepare(self, loan: Loan, settle: Settle) -> Ending:
-        """Make the transaction that settles this delivery."""
+        """Return the transaction that settles this delivery."""
         now = self._talk.port.now()
         parts = self._ways.settling(loan, settle, now)
         return Ending(loan, parts, self._soon(parts, now))
 
     async def digest(self, ending: Ending, answer: Any, until: float) -> bool:
-        """True if the answer shows that this delivery has ended. If not, try with the new data."""
+        """Return True if the answer shows that this delivery has ended, False to try again.
+
+        A False answer comes with new data in the view of the queue."""
         over = await self._answered(ending.loan, ending.parts, answer, until)
         if over:
             self._loans.end(ending.loan)
         return over
 
     def _counted(self, loan: Loan, answer: Any) -> bool | Exception:
-        """True if this request settled the ended delivery.
+        """Return True if this request settled the delivery, which has ended.
 
-        If not, an earlier request without an answer may have settled it. But if its mark may have
-        ended with a session, this returns an error."""
+        Otherwise return False: an earlier request, whose answer was lost, may have settled it. But
+        if the mark may have ended with its session, return an error."""
         if not why_not(answer):
             return True
         if self._why(loan) is Loss.SESSION:
@@ -140,19 +142,19 @@ class Settling:
         return False
 
     def _soon(self, parts: list[Part], now: float) -> bool:
-        """True if these parts make an entry that is due at once, or soon."""
+        """Return if these parts make an entry that is due now or soon."""
         entry = read_entry(f"{_heir(parts)}0000000000")
         if entry is None or entry.blocked:
             return False
         return entry.at - self._talk.clock.least(now) < ASK_AGAIN_S_MAX * 1000
 
     async def give_back(self, take: Take, taking: Taking, until: float) -> int:
-        """Return the deliveries of this take; see the contract."""
+        """Release the deliveries of this take; see the contract."""
         taker = self._loans.bury(take, self._talk.port.now())
         space, waiting = self._talk.space(take.queue), None
         if take.wait:
-            # Remove its node first, so that it gets no further wake-up. Meanwhile another thread
-            # that hasn't seen the tombstone yet sends its current request.
+            # Remove the take's node first, so that it gets no further wake-up. During this round
+            # trip, a thread that hasn't seen the tombstone yet can send its current request.
             asked = [*self._idle.leave(take), self._idle.look(space)]
             waiting = (await self._talk.ask(asked, until))[-1]
         if taker.doubts:
@@ -174,7 +176,7 @@ class Settling:
     async def extend(
         self, extends: Sequence[Extend], until: float
     ) -> list[Held | Gone | Exception]:
-        """Renew these, by one write for each queue; see the contract."""
+        """Renew these deliveries, by one write for each queue; see the contract."""
         now = self._talk.port.now()
         found: list[Held | Gone | Exception] = [Gone(Loss.EXPIRED)] * len(extends)
         of: dict[str, dict[int, Loan]] = {}
@@ -204,7 +206,7 @@ class Settling:
         return found
 
     async def _prolong(self, queue: str, some: dict[int, Loan], until: float) -> set[int]:
-        """Write, and check in the same transaction that each mark is there; return the lost."""
+        """Renew by one transaction that writes and checks each mark; return the lost deliveries."""
         pulse = Put(self._talk.space(queue).place.at("pulse"), b"")
         lost: set[int] = set()
         for _ in range(_ROUNDS):
@@ -218,7 +220,8 @@ class Settling:
             if not wrong:
                 return lost
             check_rights(wrong, f"renew a delivery of {queue!r}", self._talk.label)
-            # Two parts per delivery follow the write: if one of them is refused, it is lost.
+            # Two parts per delivery follow the write. If one of the two is refused, the delivery
+            # is lost.
             lost |= {
                 [*rest][(at - 1) // 2]
                 for at, no in enumerate(wrong)
@@ -240,7 +243,7 @@ class Settling:
         return Loss.EXPIRED if same else Loss.SESSION
 
     def on_alarm(self) -> None:
-        """Delete the marks of expired deliveries; repeat later what fails."""
+        """Delete the marks of expired deliveries; failed deletions are repeated later."""
         port, doomed = self._talk.port, self._loans.doomed
         now, session = port.now(), port.session()
         for loan in self._loans.alive():
@@ -259,14 +262,14 @@ class Settling:
             port.alarm(due)
 
     def _gone(self, loan: Loan, answer: Any) -> None:
-        if isinstance(answer, list):  # it is deleted, or no longer ours
+        if isinstance(answer, list):  # the mark is deleted, or no longer ours
             self._loans.doomed.pop(loan.mark, None)
             self._loans.end(loan)
             loan.space.dirty()
 
 
 def _heir(parts: Sequence[Part]) -> str:
-    """Return the name of the entry that these parts make, without number; empty if none."""
+    """Return the name (without number) of the entry that these parts create; empty if none."""
     last = parts[-1]
     if isinstance(last, Create) and not last.path.endswith("/dead/-"):
         return last.path.rpartition("/")[2]

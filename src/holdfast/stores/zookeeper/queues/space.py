@@ -1,4 +1,4 @@
-"""View of one queue in this process: hints, each of which a transaction confirms or refutes."""
+"""The knowledge of this process about one queue: only hints, which transactions verify."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .names import Entry, Place, entries, in_order, job_number, read_entry
 GROUPED, PLAIN = 0, 1
 #: Maximum age in seconds of a list, even if it still has free entries.
 LISTED_S = 1.0
-#: Maximum age of a list without free entries: these seconds or this multiple of the time that
-#: listing took, the larger of the two.
+#: Maximum age of a list without free entries: ``EMPTY_S`` seconds, or ``COST`` times the duration
+#: of the last listing if that is longer.
 EMPTY_S, COST = 0.02, 20.0
-#: Seconds for which takes of one process that get wake-ups share one list.
+#: Seconds for which the takes of one process share a list, if wake-ups reach them.
 SHARED_S = 0.25
 #: Number of refusals in a row after which a list is too old to use.
 STALE = 3
-#: Maximum number of first entries among which a taker chooses, if other processes take as well.
+#: Maximum number of leading entries among which a take chooses, if other processes take, too.
 SPREAD_MAX = 64
 
 
@@ -32,14 +32,14 @@ class Lane:
         self.free: deque[Entry] = deque()
         #: (at, number, entry) of the entries that aren't due yet.
         self.later: list[tuple[int, int, Entry]] = []
-        #: The entries that we have created since the list.
+        #: The entries that this process has created since the list.
         self.own: deque[Entry] = deque()
         #: All listed entries by node, and the time of the list.
         self.known: dict[str, Entry] = {}
         self.listed = -math.inf
 
     def fill(self, nodes: list[str], busy: Container[str], now: float) -> set[str]:
-        """Store a new list, in which entries that aren't busy are free; return its groups."""
+        """Store a new list, and return its groups. All entries not in ``busy`` count as free."""
         found = entries(nodes, self.known)
         self.known = {one.node: one for one in found}
         self.listed = now
@@ -51,7 +51,9 @@ class Lane:
         return {one.group for one in found}
 
     def pick(self, now: int, at: int) -> Entry | None:
-        """Return a due entry: first one that had to wait until now, else the one at ``at``."""
+        """Return a due entry, or None. Delayed entries that are due now come first.
+
+        Otherwise it is the free entry at the position ``at``."""
         try:
             if self.later and self.later[0][0] <= now:
                 return heapq.heappop(self.later)[2]
@@ -67,7 +69,7 @@ class Lane:
         return entry
 
     def put_off(self, entry: Entry, at: int) -> None:
-        """Note that the entry isn't due before ``at``."""
+        """Record that the entry isn't due before ``at``."""
         heapq.heappush(self.later, (at, entry.number, entry))
 
     def soonest(self) -> float:
@@ -84,28 +86,32 @@ class Space:
         self.name = name
         self.place = place
         self.lanes = (Lane(), Lane())
+        #: The folder from which the next entry is picked first.
         self.turn = GROUPED
+        #: Duration of the last listing, in seconds.
         self.cost = 0.0
-        #: Number of first entries among which we choose, to avoid takers of other processes.
+        #: Number of leading entries among which we choose, to avoid the takes of other processes.
         self.spread = 1
         self.refusals = 0
-        #: Entries that a take of ours is trying or has got, with the id of the take.
+        #: Entries that a take of this process tries or has: the id of the take by the entry's node.
         self.busy: dict[str, str] = {}
-        #: For each group its life (`Entry.birth`), and its known jobs in order.
+        #: For each group the `Entry.birth`, and the known jobs in order.
         self.groups: dict[str, tuple[int, deque[str]]] = {}
         #: Groups that exist, as far as we know.
         self.existing: set[str] = set()
-        #: Number of accepted jobs in the last answer; and of ended jobs at the last check.
+        #: Number of accepted jobs in the last answer; -1: there was none.
         self.accepted = -1
+        #: Number of ended jobs at the last check.
         self.gone = 0
-        #: The node of the rate: its version, and its value.
+        #: Version and value of the node ``pace``; None: not known.
         self.pace: tuple[int, float] | None = None
+        #: How often waiters were woken; this selects the next waiter.
         self.pokes = 0
 
     # -- due entries -----------------------------------------------------------------------
 
     def stale(self, now: float) -> list[int]:
-        """Return the folders that must be listed before a take: groups, ungrouped jobs."""
+        """Return the folders (`GROUPED`, `PLAIN`) that must be listed before a take."""
         if self.refusals >= STALE:
             return [GROUPED, PLAIN]
         soon = max(EMPTY_S, COST * self.cost)
@@ -114,10 +120,10 @@ class Space:
         return [at for at, (age, limit) in enumerate(zip(ages, limits, strict=True)) if age > limit]
 
     def fresh_enough(self, now: float) -> bool:
-        """True if a take may run while the stale lists are renewed.
+        """True if a take may be sent together with the requests for new lists.
 
-        One list must be fresh, and a stale one must have been empty: an empty folder is listed
-        often, to see new entries early."""
+        One list must be fresh, and a stale list must have no free entry. Such a list is often
+        stale, because an empty folder is listed often, to see new entries early."""
         stale = self.stale(now)
         return len(stale) < len(self.lanes) and not any(self.lanes[at].free for at in stale)
 
@@ -126,7 +132,7 @@ class Space:
         return all(now - lane.listed < SHARED_S for lane in self.lanes)
 
     def fill(self, lists: Mapping[int, list[str]], taken: list[str], now: float) -> None:
-        """Store new lists of these folders, in which entries that aren't delivered are free."""
+        """Store new lists of these folders. Entries with a mark (``taken``) count as busy."""
         busy = {*taken, *self.busy}
         for lane, nodes in lists.items():
             here = self.lanes[lane].fill(nodes, busy, now)
@@ -149,11 +155,11 @@ class Space:
         return None
 
     def put_back(self, entry: Entry) -> None:
-        """Make a picked entry, which may still be free, the next one of its folder again."""
+        """Make a picked entry, which may still be free, the first one of its folder again."""
         self.lanes[GROUPED if entry.group else PLAIN].free.appendleft(entry)
 
     def refused(self) -> None:
-        """Another client was faster: choose among more entries next time, to avoid it."""
+        """Record that another client was faster; next time choose among more entries."""
         self.refusals += 1
         self.spread = min(SPREAD_MAX, self.spread * 2)
 
@@ -162,7 +168,7 @@ class Space:
         return min(lane.soonest() for lane in self.lanes)
 
     def retry_in(self, now: int) -> float:
-        """Return the seconds until a job may be due."""
+        """Return the seconds until a job can be due, at most `ASK_AGAIN_S_MAX`."""
         soonest = self.soonest()
         if soonest == math.inf:
             return ASK_AGAIN_S_MAX
@@ -180,7 +186,7 @@ class Space:
             lane.own.append(entry)
 
     def dirty(self) -> None:
-        """Require new lists, after a change that we know of."""
+        """Mark all lists as out of date, so that the next take asks for new ones."""
         for lane in self.lanes:
             lane.listed = -math.inf
 
@@ -192,12 +198,12 @@ class Space:
         self.groups[entry.group] = (entry.birth, deque(some))
 
     def first(self, entry: Entry) -> str:
-        """Return the first known job of its group; empty if none is known."""
+        """Return the first known job of the entry's group; empty if none is known."""
         birth, known = self.groups.get(entry.group, (-1, _NONE))
         return known[0] if known and birth == entry.birth else ""
 
     def after(self, entry: Entry) -> str:
-        """Return the job after its first one; empty if none is known."""
+        """Return the known job that follows the entry's first job; empty if none is known."""
         birth, known = self.groups.get(entry.group, (-1, _NONE))
         if birth != entry.birth:
             return ""

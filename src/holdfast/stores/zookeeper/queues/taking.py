@@ -19,7 +19,7 @@ from .space import GROUPED, PLAIN, STALE, Space
 from .talk import Talk, check_rights, why_not
 from .ways import Part
 
-#: Maximum number of lists in one take.
+#: Maximum number of rounds in one take, each with a list and tries.
 _ROUNDS = 6
 _BOTH = (GROUPED, PLAIN)
 _FOLDERS = ("ready", "plain")
@@ -28,8 +28,9 @@ _FOLDERS = ("ready", "plain")
 class Taking:
     """Takes due jobs.
 
-    With a list from before this is one round trip: it creates the mark and reads the job, and also
-    the jobs behind it if none of them is known. A new list is one more round trip.
+    If the list is recent, a take is one round trip: it creates the mark and reads the job. If the
+    next job of the group isn't known, the same round trip lists the group. A new list of entries is
+    one more round trip.
     """
 
     def __init__(self, talk: Talk, loans: Loans, lost: Lost, idle: Idle) -> None:
@@ -48,8 +49,8 @@ class Taking:
             await self.resolve(taker, until)
         try:
             if not taker.served:
-                # A take that gets wake-ups asks only in case one was lost: many such takes share
-                # one list.
+                # A take that gets wake-ups repeats its request only because a wake-up can be lost.
+                # All such takes of a process share one list.
                 shared = self._idle.standing(take) and space.listed(talk.port.now())
                 await self._find(space, taker, until, fresh=shared)
             if take.wait and not taker.loans and not self._idle.standing(take):
@@ -80,9 +81,9 @@ class Taking:
             fresh = True
 
     async def _stand(self, space: Space, taker: Taker, until: float) -> None:
-        """Register for a wake-up, and then look once more: a job may have come meanwhile."""
+        """Register for a wake-up, then try again: a job may have become due in between."""
         take = taker.take
-        if taker.buried:  # it was returned while we asked, so no client may wake it
+        if taker.buried:  # the take ended during the requests, so no client may wake it
             return
         stood = await self.look_up(space, until, first=self._idle.stand(space, take))
         if not self._idle.stood(take, stood):
@@ -112,10 +113,10 @@ class Taking:
         return [Children(space.place.at(one)) for one in (*(_FOLDERS[at] for at in lanes), "taken")]
 
     def listed(self, space: Space, lanes: Sequence[int], said: Sequence[Any], begun: float) -> None:
-        """Store the answers to `lists`, which was asked at the time ``begun``."""
+        """Store the answers to the requests of `lists`, which were sent at the time ``begun``."""
         check_rights([*said], f"list {space.place.base}", self._talk.label)
         found = [one if isinstance(one, list) else [] for one in said]
-        # The next list shows newer entries; none of them is due earlier.
+        # Entries created after `begun` may be missing. None of them is due before the listed ones.
         space.fill(dict(zip(lanes, found, strict=False)), found[-1], begun)
 
     async def chosen(self, space: Space, taker: Taker, until: float) -> list[Entry]:
@@ -124,7 +125,7 @@ class Taking:
         rated = take.pace.rate < math.inf
         if rated:
             await talk.tell_time(space, until)
-        if taker.buried:  # it was returned while we asked, so it gets nothing more
+        if taker.buried:  # the take ended during the requests, so it gets nothing more
             return []
         if rated and space.pace is None:
             await self._read_pace(space, until)
@@ -142,7 +143,7 @@ class Taking:
         return chosen
 
     async def _try(self, space: Space, taker: Taker, chosen: Sequence[Entry], until: float) -> None:
-        """Try to take these: all at once, each in a separate transaction."""
+        """Try to take these entries together, each in a separate transaction."""
         known = [one for one in chosen if one.first]
         for entry in chosen:
             if not entry.first:
@@ -161,7 +162,7 @@ class Taking:
         until: float,
         version: int = 0,
     ) -> None:
-        """Create their marks, if the entries have the version that we expect."""
+        """Create the marks of these entries, if each entry has this version."""
         if taker.take.pace.rate < math.inf and space.pace is None:
             await self._read_pace(space, until)
         requests: list[Request] = []
@@ -186,19 +187,19 @@ class Taking:
         answers: Sequence[Any],
         until: float,
     ) -> None:
-        """Evaluate one try, by the answers to `parts` and to each of `reads`."""
+        """Evaluate one try, by the answer to its transaction and then the answers to `reads`."""
         if len(answers) > 2:
             space.learn(entry, answers[2])
         if wrong := why_not(answers[0]):
             await self._refused(space, taker, entry, wrong, until)
         else:
             await self._got(space, taker, entry, state, answers[0], answers[1], until)
-        taker.doubts.pop(entry.node, None)  # last: an interrupt may come before any of this
+        taker.doubts.pop(entry.node, None)  # last: after an interrupt, `resolve` needs it
 
     def parts(
         self, space: Space, take: Take, entry: Entry, state: State, version: int = 0
     ) -> list[Part]:
-        """The parts that take an entry, if it has this version."""
+        """Return the parts that take an entry, if it has this version."""
         place = space.place
         data = f"{digest(take.id)}\n{take.owner}".encode()
         told = lent(take, state.attempts + 1, state.reason).data()
@@ -215,7 +216,7 @@ class Taking:
         return parts
 
     def reads(self, space: Space, entry: Entry) -> list[Request]:
-        """The reads that go with them: the job, and the jobs behind it if none is known."""
+        """Return the reads to send with `parts`: the job, and the group's jobs if none is known."""
         place = space.place
         requests: list[Request] = [Get(place.job(entry.group, entry.first))]
         if entry.group and not space.after(entry):
@@ -251,7 +252,7 @@ class Taking:
         job: Any,
         until: float,
     ) -> None:
-        """The mark is ours: record the delivery, unless the job isn't due yet."""
+        """Record the delivery after our mark was created; undo it if the job isn't due yet."""
         stat = answers[1]
         if not isinstance(job, Found):  # the job was removed by hand
             await self._lost.drop(space, entry, until)
@@ -293,8 +294,10 @@ class Taking:
     async def _too_early(
         self, loan: Loan, state: State, due: int, created: int, until: float
     ) -> None:
-        """Return a job that isn't due yet: our estimate of the leader's clock was wrong. Its delay
-        and its group's pause are stored apart: the delay doesn't hold back the jobs behind it."""
+        """Undo the take of a job that isn't due yet: our estimate of the leader's clock was wrong.
+
+        The job's delay and its group's pause are stored in two fields, because the delay must not
+        hold back the jobs behind it."""
         space, entry = loan.space, loan.entry
         start = entry.next(entry.first, state.attempts, at=due)
         told = b"" if entry.attempts else State(rest=rest_at(entry, created)).data()
@@ -309,8 +312,8 @@ class Taking:
     # -- takes whose answer was lost ---------------------------------------------------------
 
     async def resolve(self, taker: Taker, until: float) -> None:
-        """Find which of the doubtful marks the take has. After the `Sync` a transaction was either
-        carried out, and is seen, or it never will be."""
+        """Find out which of the marks in ``doubts`` the take has. A transaction that was not
+        carried out before the `Sync` is never carried out."""
         talk, take = self._talk, taker.take
         space = talk.space(take.queue)
         place = space.place
@@ -334,7 +337,7 @@ class Taking:
             else:
                 space.busy.pop(node, None)
                 space.dirty()
-            taker.doubts.pop(node, None)  # last: an interrupt may come before any of this
+            taker.doubts.pop(node, None)  # last: after an interrupt, the next call needs it
 
     # -- the rate ----------------------------------------------------------------------------
 
@@ -353,9 +356,9 @@ class Taking:
 
 
 def due_at(entry: Entry, stat: Stat, job: Found, note: JobNote) -> int:
-    """Return the earliest time of its delivery, in milliseconds by the leader's clock.
+    """Return the earliest delivery time of the entry's first job, in ms by the leader's clock.
 
-    A stamp is cut to whole milliseconds, so a pause that counts from one ends a millisecond later.
+    Stamps are cut to whole milliseconds. So a pause that counts from a stamp ends 1 ms later.
     """
     due = entry.at
     if entry.gap:
@@ -366,7 +369,7 @@ def due_at(entry: Entry, stat: Stat, job: Found, note: JobNote) -> int:
 
 
 def rest_at(entry: Entry, created: int) -> int:
-    """Return until when its group's last execution holds back an entry without data; 0: it doesn't.
+    """Return until when the group's last execution holds back an entry without data; 0: not at all.
 
     ``created``: the time of the entry's creation."""
     if entry.gap:

@@ -17,7 +17,7 @@ REQUEST_BYTES_MAX = 0xFFFFF - 4096
 
 
 class Talk:
-    """The parts that all verbs share."""
+    """Shared by all verbs: the port, the leader's clock, and the view of each queue."""
 
     def __init__(self, port: Port, root: str) -> None:
         self.port = port
@@ -38,7 +38,7 @@ class Talk:
         return space
 
     async def ask(self, requests: Sequence[Request], until: float) -> list[Any]:
-        """Send all requests at once; learn the leader's clock from the answers to transactions."""
+        """Send all requests together; learn the leader's clock from the answers of transactions."""
         sent = self.port.now()
         answers = await self.port.ask(requests, until)
         stamp = max(map(_stamp, answers), default=0.0)
@@ -47,7 +47,7 @@ class Talk:
         return answers
 
     async def tell_time(self, space: Space, until: float) -> None:
-        """Make sure that the leader's clock is known; after a long silence this costs a write."""
+        """Make sure that the leader's clock is known; if the estimate is old, send a write."""
         if self.clock.old(self.port.now()):
             await self.ask([Multi((Put(space.place.at("pulse"), b""),))], until)
 
@@ -84,7 +84,7 @@ def check_rights(answers: list[Any], what: str, label: str) -> None:
 
 
 def too_large(size: int, jobs: int, label: str) -> TooLarge:
-    """The error for a request that is too large for any server."""
+    """Return the error for a request that is too large for any server."""
     fewer = max(1, jobs * REQUEST_BYTES_MAX // size - 1)
     return TooLarge(
         f"{jobs} jobs of together {size} bytes are too much for one request to {label}, which "

@@ -28,8 +28,8 @@ from .taking import Taking
 from .talk import Talk
 from .ways import Ways
 
-#: Maximum number of jobs in one queue: each list of its nodes then stays below 1 MiB, which is the
-#: largest answer for ZooKeeper's own clients, so that its tools can still list and repair it.
+#: Maximum number of jobs in one queue. Each list of the queue's nodes then stays below 1 MiB, the
+#: largest answer that ZooKeeper's own clients accept. So its tools can list and repair the queue.
 DEPTH_MAX = 20_000
 LIMITS = QueueLimits(depth=DEPTH_MAX)
 
@@ -68,7 +68,7 @@ class ZooKeeperQueues:
         return await self._taking.take(take, self._until(within))
 
     async def give_back(self, take: Take, within: float) -> int:
-        """Return the deliveries of this take; see the contract."""
+        """Release the deliveries of this take; see the contract."""
         return await self._settling.give_back(take, self._taking, self._until(within))
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
@@ -132,5 +132,5 @@ class ZooKeeperQueues:
         self._settling.on_alarm()
 
     def forget(self) -> None:
-        """Forget all, when the client is closed or in the child of a fork."""
+        """Forget all state, when the client is closed or in the child of a fork."""
         self._start()

@@ -14,14 +14,14 @@ Part = Put | Check | Create | Delete
 
 
 def known_over(space: Space, note: JobNote) -> list[Part]:
-    """The parts that record the end of an id's job: after this only its window counts."""
+    """Return the parts that record the end of an id's job; then only its window keeps the id."""
     if note.window < 0:
         return []
     return [Put(space.place.known(note.id), f"{note.window} over".encode())]
 
 
 def dead_letter(space: Space, note: JobNote, attempts: int, reason: str, stat: Stat) -> Part:
-    """The part that keeps a job aside. ``stat``: that of the job's node."""
+    """Return the part that stores a job as a dead letter. ``stat``: of the job's node."""
     since = note.accepted or stamp(stat.created)
     order = note.order or stat.czxid
     told = note._replace(attempts=attempts, reason=reason, accepted=since, order=order)
@@ -37,25 +37,26 @@ def entry_node(
     at: int = 0,
     data: bytes = b"",
 ) -> Part:
-    """The part that creates the entry that replaces this one."""
+    """Return the part that creates the entry that replaces this one."""
     start = entry.next(first, attempts, gap, at)
     return Create(space.place.at(entry.folder, start), data, numbered=True)
 
 
 class Ways:
-    """Makes these parts; their due times are hints, from our estimate of the leader's clock."""
+    """Makes the parts. Their due times are hints, because the leader's clock is only estimated."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def hint(self, gap: int, at: int, now: float) -> int:
-        """Return when an entry is due that waits for ``gap`` from now, and until ``at``."""
+        """Return the due time of an entry that waits ``gap`` ms from now, and until ``at``."""
         return max(at, self._clock.most(now) + gap) if gap else at
 
     def onward(self, space: Space, entry: Entry, gap: int, at: int, now: float) -> list[Part]:
-        """The parts after the end of a group's first job.
+        """Return the parts that follow the end of a group's first job.
 
-        ``gap`` and ``at``: when the next one may begin."""
+        They create an entry for the next job, due ``gap`` ms from now and not before ``at``. They
+        remove the group if it has no more jobs and needs no pause."""
         if not entry.group:
             return []
         place = space.place
@@ -71,7 +72,7 @@ class Ways:
         return [here, entry_node(space, entry, following, 0, gap, due)]
 
     def settling(self, loan: Loan, settle: Settle, now: float) -> list[Part]:
-        """The parts that settle this delivery."""
+        """Return the parts that settle this delivery."""
         space, entry, note = loan.space, loan.entry, loan.note
         pace = loan.take.pace
         gap, at = 0, 0
@@ -89,7 +90,7 @@ class Ways:
             return parts + self._given_up(loan, settle.reason, gap, at, now)
         attempts = loan.attempt
         if settle.verdict is Verdict.RETURN:
-            attempts -= 1  # its new entry comes after the existing ones
+            attempts -= 1  # not an attempt; the new entry comes after all existing ones
         pause = max(gap, ms(settle.delay))
         told = State(reason=settle.reason, gap=gap, rest=at).data()
         due = self.hint(pause, at, now)
