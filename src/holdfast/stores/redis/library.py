@@ -22,8 +22,8 @@ _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 class Script(NamedTuple):
     """One script: the text that is loaded, and its name for EVALSHA.
 
-    ``plain`` and ``plain_sha`` are the same without the first line (``#!lua``), which servers
-    before 7.0 can't read.
+    ``plain`` and ``plain_sha`` are the same for servers before 7.0, which can't read the first line
+    (``#!lua``).
     """
 
     name: str
@@ -34,7 +34,7 @@ class Script(NamedTuple):
 
 
 def tail(tag: bytes) -> bytes:
-    r"""One argument of a command.
+    r"""One argument of a command, packed.
 
     >>> tail(b"7f")
     b'$2\r\n7f\r\n'
@@ -43,7 +43,7 @@ def tail(tag: bytes) -> bytes:
 
 
 def packed(*args: bytes) -> bytes:
-    r"""A whole command.
+    r"""A whole command, packed.
 
     >>> packed(b"PING")
     b'*1\r\n$4\r\nPING\r\n'
