@@ -1,4 +1,4 @@
-"""A server that sentinels watch: each connection leads to the server that is the primary then."""
+"""A server that sentinels watch: each new connection leads to the primary of that time."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def nobody(watch: Sentinels, wrong: Exception) -> HoldfastError:
 
 
 def known_first(watch: Sentinels, place: Place) -> Sentinels:
-    """The same, with this sentinel in the first place: it has answered."""
+    """The sentinels, with the one at ``place`` first, because it has answered."""
     if watch.places[0] == place or place not in watch.places:
         return watch
     rest = tuple(one for one in watch.places if one != place)
