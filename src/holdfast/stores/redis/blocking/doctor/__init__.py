@@ -1,8 +1,8 @@
 """The examination of a server: findings on each of its parts, with remedies.
 
-It uses its own connections and not the port, so that it still finds what is wrong when the store
+The examination uses its own connections and not the port, so that it also works when the store
 can't be used. It changes nothing: the rights of a user are tested by commands in a form that has no
-effect, such as ``DEL`` of a key that isn't there.
+effect, such as ``DEL`` of a key that doesn't exist.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _cluster(members: Members) -> Iterator[Finding]:
 
 
 def examine_server(visit: Visit) -> Iterator[Finding]:
-    """Examine every part of one server, in the order in which they are needed; ends the visit."""
+    """Examine every part of one server, in the order in which clients need them; end the visit."""
     parts = {
         **reach.CHECKS,
         **rights.CHECKS,

@@ -20,7 +20,7 @@ _LOGIN = "give `sentinel_password=` (and `sentinel_username=`, if they have user
 
 
 def examine(watch: Sentinels) -> Iterator[Finding]:
-    """The primary that each of them names."""
+    """Ask each sentinel for the primary, and compare the answers."""
     named: dict[str, list[str]] = {}
     for place in watch.places:
         try:
