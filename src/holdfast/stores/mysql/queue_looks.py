@@ -8,7 +8,7 @@ from ...core.queue.model import JobRecord, JobState, QueueRecord
 from .replies import Rows, text
 from .statements import NOW, literal, of_names
 
-#: The place of a job: its seq, its group, and whether it is a dead letter.
+#: The place of a job: its seq, its group, and True if it is a dead letter.
 Place = tuple[int, bytes, bool]
 _MICRO = 1e-6
 _SURVEY = """
@@ -64,7 +64,7 @@ FROM {prefix}_dead j WHERE j.queue = {queue}
 
 
 class QueueLooks:
-    """Makes the statements, for tables with this prefix."""
+    """Makes the statements for tables with this prefix. "Return" describes what they select."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -77,7 +77,7 @@ class QueueLooks:
         )
 
     def due(self, queue: str) -> str:
-        """Is a job due, or has the lease of a delivery expired?"""
+        """Return a row if a job is due or the lease of a delivery has expired."""
         return self._due.format(literal(queue.encode()))
 
     def survey(self, prefix: str, exact: bool) -> str:
@@ -87,7 +87,7 @@ class QueueLooks:
     def jobs(self, queue: str, state: JobState | None, group: str | None, most: int) -> str:
         """Return at most ``most`` jobs in the order of acceptance.
 
-        All jobs, or those in one state, or those of one group.
+        The jobs can be limited to one state and to one group; None: no limit.
         """
         return self._jobs("*", queue, state, None, group, most)
 
