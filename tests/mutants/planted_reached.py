@@ -103,7 +103,7 @@ REACHED = [
         "::test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock[plain-3]",
         (
             f"{BLOCKING}.connections",
-            "        if many > 1 and not self._reserving:  # the next one that is returned\n",
+            "        if many > 1 and not self._reserving:  # the next returned one is kept\n",
             "        if False:\n",
         ),
         commands=True,

@@ -192,7 +192,7 @@ class ClusterPort:
         return await self._routed(call.bucket, send, within)
 
     async def _followed(self, call: Call, reply: Reply, left: float) -> Reply:
-        """Return the reply, or after ASK to a renewal that of the node that takes the slot over."""
+        """Return the reply; after ASK to a renewal, the reply of the node that gets the slot."""
         if isinstance(reply, ServerSaid) and reply.code == ASK and call.script in _OF_ONE_KEY:
             place = sent_to(reply, (self._members.places[0]))
             if place is not None:
@@ -388,7 +388,7 @@ class ClusterPort:
 
 
 def _refusal(reply: Reply | Exception) -> ServerSaid | None:
-    """The error of a node that did nothing, so that the call is sent again; None if it did it."""
+    """Return the reply if it is an error of a node that did nothing; otherwise None."""
     if isinstance(reply, ServerSaid) and reply.code in ELSEWHERE:
         return reply
     return None

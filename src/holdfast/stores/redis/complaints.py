@@ -1,8 +1,8 @@
 """Errors of the server, and the exception that the caller gets for each.
 
-A port never raises an error reply. It returns it as a value, `ServerSaid`, because one reply of a
-pipeline may be an error while the others are not. A port handles the codes in the sets below
-itself; `complaint` turns every other error into the right exception.
+A port never raises an error reply. It returns the reply as a value, `ServerSaid`, because one reply
+of a pipeline can be an error while the others are not. A port itself handles `NOSCRIPT`, `MOVED`
+and `DEMOTED`; `complaint` turns every other error into the right exception.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Connection settings from a URL, or from a client of redis-py. No driver is imported.
 
 Accepts every URL that redis-py, Celery or kombu accepts, so that a program can pass the string that
-it has. Options for redis-py's own pool, retries and decoding, `timeout` and `socket_timeout` have
-no effect: holdfast bounds requests by its own times. `socket_connect_timeout` bounds connecting.
+it has. The options for redis-py's own pool, retries and decoding have no effect. Neither do
+`timeout` and `socket_timeout`, because holdfast sets the time limit of each request itself.
+`socket_connect_timeout` limits the time for connecting.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Settings(NamedTuple):
     label: str
     prefix: str = DEFAULT_PREFIX
     protocol: int = 3
-    #: Maximum seconds for connecting; a request that has less time left limits it further.
+    #: Maximum seconds for connecting; less if the request has less time left.
     connect_s: float = 5.0
     #: The mode of recovery from a server that has lost data: reclaim, strict or off.
     guard: str = "reclaim"
@@ -96,7 +97,7 @@ def _requirement(text: str) -> str:
 
 
 def _flags(text: str) -> list[Any]:
-    import ssl  # because few need it, and it is slow to import
+    import ssl  # here, because few clients need it, and it is slow to import
 
     names = [name.strip() for name in text.strip("[]").split(",")]
     flags = [getattr(ssl.VerifyFlags, name, None) for name in names]
@@ -272,7 +273,7 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
     else:
         text += f"/{db}"
     if prefix != DEFAULT_PREFIX:
-        told = prefix if "@" not in prefix else "..."  # it can be the end of a password
+        told = prefix if "@" not in prefix else "..."  # text with @ can be the end of a password
         text += f"{'&' if '?' in text else '?'}prefix={told}"
     return text
 

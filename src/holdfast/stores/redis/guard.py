@@ -70,7 +70,7 @@ class Verdict(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The server that a client met last, when it met it, and if it had met another one before."""
+    """The server that a client met last, the time of that, and True if it met others before."""
 
     run_id: bytes = b""
     since: float = 0.0
@@ -132,7 +132,7 @@ class Guard:
         return self._call([0])
 
     def asked(self, bucket: int) -> Call:
-        """The request to send after a script of this bucket required it: for all records."""
+        """The request for all records, to send after a script of this bucket required it."""
         return self._call(range(BUCKETS))
 
     def scope(self, bucket: int) -> int:
@@ -242,7 +242,7 @@ class ClusterGuard(Guard):
     """Recovery in a cluster: each record is in a separate slot, so a node has only some of them."""
 
     def asked(self, bucket: int) -> Call:
-        """The request to send after a script of this bucket required it: for its record."""
+        """The request for this bucket's record, to send after a script of it required this."""
         return self._call([bucket])
 
     def scope(self, bucket: int) -> int:

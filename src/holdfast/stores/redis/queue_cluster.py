@@ -20,7 +20,7 @@ from . import queue_replies as replies
 from .queue_keys import SHARDS, Layout
 from .queues import Port, RedisQueues, ServerQueues
 
-#: Number of requests, one after the other, for which the time of a take must be enough.
+#: The time of a take is divided by this number; each request of the take gets one part.
 _STEPS = 6
 #: Minimum seconds until a take asks again after it got nothing although a job was due.
 AGAIN_S = 0.05
@@ -56,7 +56,7 @@ class ClusterQueues(RedisQueues):
         found = [False] * len(put.jobs)
         due = 0
         for (shard, of), reply in zip(parts.items(), said, strict=True):
-            if isinstance(reply, Unreached) and len(parts) > 1:  # other nodes can have accepted
+            if isinstance(reply, Unreached) and len(parts) > 1:  # others can have accepted jobs
                 raise StoreUnavailable(str(reply)) from reply
             answers, more = replies.accepted(reply, len(of), self._port.label)
             for at, new in zip(of, answers, strict=True):

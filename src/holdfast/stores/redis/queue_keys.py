@@ -156,5 +156,5 @@ class Layout(NamedTuple):
         return shard, field_of(group, number)
 
     def seq(self, shard: int, group: str, number: int) -> int:
-        """The number of a delivery in the contract, which `find` reads."""
+        """The number of a delivery in the contract, made of its shard and its number there."""
         return number if group or self.shards == 1 else number * self.shards + shard

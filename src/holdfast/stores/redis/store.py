@@ -267,7 +267,7 @@ class RedisStore:
         found: list[Standing | Exception],
         within: float,
     ) -> None:
-        """Restore those of these claims that the server has forgotten; update ``found``."""
+        """Restore claims at these places, if the server has forgotten them; update ``found``."""
         self._note(max(keeps[at].ticket for at in places))
         calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
         said = await self._port.ask_many(calls, within)

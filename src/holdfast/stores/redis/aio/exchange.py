@@ -46,9 +46,9 @@ class Exchange(ABC):
     def __init__(self, guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
         self._guard = guard
         self._loop = loop
-        #: Requests to recovery that are under way, by their scope.
+        #: Requests to recovery that are under way, by `Guard.scope`.
         self._judging: dict[int, Answer] = {}
-        #: The server to which the connection leads, as an argument of scripts.
+        #: The run id of the server, packed as an argument of scripts.
         self.server = tail(b"")
         #: The server is too old for scripts whose first line is ``#!lua``.
         self._old = False

@@ -32,7 +32,7 @@ class Shared(Generic[T]):
         """Return the result of the work. If it takes longer than ``within`` seconds, raise
         ``StoreUnavailable`` with a text that begins with ``late``."""
         loop = asyncio.get_running_loop()
-        if self._task is None or self._task.done():  # cancelled before it began
+        if self._task is None or self._task.done():  # done: cancelled before it began
             self._task = loop.create_task(self._run())
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting.append(answer)

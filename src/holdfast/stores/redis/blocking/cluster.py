@@ -95,7 +95,7 @@ _ELSEWHERE = ("db", "host", "port")
 
 
 def for_finding(settings: Settings, step: float) -> dict[str, Any]:
-    """Arguments for redis-py's own connections, each step of which may take ``step`` seconds."""
+    """Arguments for redis-py's own connections; each step of them may take ``step`` seconds."""
     kept = {key: one for key, one in settings.arguments.items() if key not in _ELSEWHERE}
     return {**kept, **hurried(step), "protocol": 2}
 

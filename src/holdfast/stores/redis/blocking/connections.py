@@ -156,7 +156,7 @@ class Connections(Exchange):
             link = self._dial(until)
         finally:
             self._dialling.discard(turn)
-        if many > 1 and not self._reserving:  # the next one that is returned
+        if many > 1 and not self._reserving:  # the next returned one is kept
             self._reserving = self._short = True
         return link
 

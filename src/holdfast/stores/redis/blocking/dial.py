@@ -55,7 +55,7 @@ class Timed:
 
     @socket_timeout.setter
     def socket_timeout(self, _: object) -> None:
-        """Ignore it; redis-py's constructor requires the setter."""
+        """Ignore the value, which redis-py's constructor sets."""
 
     @property
     def socket_connect_timeout(self) -> float:
@@ -64,7 +64,7 @@ class Timed:
 
     @socket_connect_timeout.setter
     def socket_connect_timeout(self, _: object) -> None:
-        """Ignore it; redis-py's constructor requires the setter."""
+        """Ignore the value, which redis-py's constructor sets."""
 
 
 class _Bounded:
@@ -113,7 +113,7 @@ class Dialler:
         self._arguments = {**arguments, **silent()}
 
     def dial(self, until: float) -> Any:
-        """A connection that is ready before this moment (``boottime``); raises if there is none."""
+        """A connection that is ready before this moment (``boottime``); an error if that fails."""
         settings = self._settings
         try:
             return self._dial(min(until, boottime() + settings.connect_s))

@@ -24,10 +24,10 @@ from ..replies import poked
 from .link import NEAR_S, Closed, Link
 from .resp import NOTHING
 
-#: Seconds without a read after which a listening connection is checked before it is relied on.
+#: Seconds without a read after which the connection is checked before it is used.
 FRESH_S = 1.0
-#: Seconds without a message after which a PING is sent; seconds after the PING without any message
-#: after which the connection is given up.
+#: Seconds without a message after which a PING is sent; seconds after the PING until the connection
+#: is given up, if no message has arrived.
 SILENT_S = 5.0
 SIGN_S = 1.0
 #: Maximum seconds for a message to be sent; after that the connection is stuck.
@@ -39,7 +39,7 @@ _PING = packed(b"PING")
 
 
 class Box:
-    """A waiting claim: the fence of its last wake-up; ``bell``, the lock on which it sleeps."""
+    """A waiting claim: the fence of its last wake-up, and ``bell``, on which its thread sleeps."""
 
     __slots__ = ("bell", "bucket", "claim_id", "fence", "sleeps")
 
@@ -80,13 +80,13 @@ class EarLink(Link):
         self.heard_at = self.used
         #: The time of the last PING.
         self.asked_at = 0.0
-        #: Two threads must not use a TLS connection at the same time, one writing and one reading.
+        #: Keeps a write and a read by two threads apart: a TLS connection allows only one of them.
         self.io = threading.Lock()
         if self._timed:
             self._sock.settimeout(0.0)
 
     def post(self, wire: bytes) -> None:
-        """Send this, even while another thread reads."""
+        """Send bytes, even while another thread reads."""
         if not self.io.acquire(timeout=_STUCK_S):
             raise TimeoutError("another thread has been sending for too long")
         try:
@@ -204,7 +204,7 @@ class Ear:
         return box
 
     def forget(self, claim_id: str) -> None:
-        """Stop waiting with this claim."""
+        """Stop waiting for the wake-up of this claim."""
         box, link = self.boxes.get(claim_id), self.link
         if box is not None:
             if link is not None and link.chair.get(0) is box:

@@ -242,7 +242,7 @@ class Link:
             raise strange(wrong) from wrong
         if said is not NOTHING:
             self._unread = 0
-        if not self._reader.has_data():  # so the next reply may be read without the reader
+        if not self._reader.has_data():  # the next reply can be read without the reader
             self._whole = True
         return said
 

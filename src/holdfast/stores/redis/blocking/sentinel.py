@@ -71,7 +71,7 @@ def hurried(step: float) -> dict[str, Any]:
 
 
 def nobody(watch: Sentinels, wrong: Exception) -> HoldfastError:
-    """The error for no primary; redis-py quotes the replies of the sentinels."""
+    """The error if no sentinel names a primary; ``wrong`` quotes the replies of the sentinels."""
     places = ", ".join(map(shown, watch.places))
     if LOCKED_OUT.search(str(wrong)):
         return ConfigError(
