@@ -18,7 +18,7 @@ ROLLED_BACK = frozenset({1213, 1205, 1020, 3572, 1048})
 MISSING = frozenset({1146, 1305, 1054})
 #: The error for a request that is longer than a packet may be.
 _TOO_LONG = 1153
-#: After these errors the connection is of no use.
+#: Errors after which the connection is of no use.
 OVER = frozenset({1053, 1077, 1079, 1080, 1152, _TOO_LONG, 1159, 1161, 1317, 1927, 3169, 4031})
 #: The error of a driver for a server without TLS.
 _NO_TLS = 2026
@@ -43,7 +43,7 @@ class ServerSaid(Exception):
         return f"{self.code}: {self.text}"
 
 
-#: Number -> the cause. It may pass without help, or after an administrator acts.
+#: Errors that end by themselves, or after an administrator acts: number -> the cause.
 _UNAVAILABLE = {
     1205: "another session kept the row locked",
     1213: "conflicts with other transactions rolled it back each time",
@@ -68,7 +68,7 @@ _TABLES = (
     "locks need EXECUTE, SELECT, INSERT, UPDATE and DELETE on the database; making the tables "
     "needs CREATE and CREATE ROUTINE as well"
 )
-#: Number -> the cause. It stays until a user or an administrator changes something.
+#: Errors that last until a user or an administrator changes something: number -> the cause.
 _WRONG = {
     1044: "the user may not use this database",
     1045: "the user or the password is wrong, or this user must connect with TLS "

@@ -33,7 +33,7 @@ REFRESH_FILES = ("refresh_tables", "refresh_begin", "refresh_end", "refresh_swee
 _END = "//"
 #: The SQL mode in which tables and procedures are made; the default of a server may differ.
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
-#: Replaces DEFAULT, which the provider of the server may have changed.
+#: The largest limit. It replaces DEFAULT, which the provider of the server can have changed.
 UNLIMITED = (1 << 64) - 1
 #: Errors about a table or procedure that another client has made at the same moment.
 ALREADY = frozenset({1007, 1050, 1060, 1062, 1304, 1586})

@@ -189,6 +189,6 @@ class LockCalls(Statements):
         return self._leave(leave, leave.ttl + TOMB_S if leave.suspect else 0.0)
 
     def inspect(self, prefix: str, exact: bool) -> str:
-        """Return the claims of one name, or of all names with a prefix, that have not expired."""
+        """Return the statement for the claims of one name, or of all names with a prefix."""
         which = of_names("l.name", prefix, exact)
         return _LOOK.replace("{prefix}", self.prefix) % (which, which)

@@ -149,7 +149,7 @@ class MysqlStore:
         answer = replies.stood(rows)
         if isinstance(answer, Waiting):
             nap, place = self._waiting.get(keep.claim.id, (LOOK_FIRST_S, 0))
-            if answer.position == 1 < place:  # it is the next to be granted
+            if answer.position == 1 < place:  # this claim is next
                 nap = LOOK_FIRST_S
             self._waiting[keep.claim.id] = nap, answer.position
         return answer

@@ -38,11 +38,11 @@ class LoopLink:
         self.used = boottime()
         #: True if the connection is no longer usable.
         self.ended = False
-        #: True while a request for something new uses it, which doesn't renew or release.
+        #: True while a request for something new uses the connection, no renewal or release.
         self.plain = False
-        #: The number of its session at the server.
+        #: The number of the session at the server.
         self.thread = int(connection.thread_id())
-        #: Its socket under another descriptor, if the server may still carry out a request.
+        #: The socket under another descriptor, if the server may still carry out a request.
         self.left: socket.socket | None = None
 
     async def ask(self, sql: str, within: float) -> Rows:

@@ -25,7 +25,8 @@ OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0, 29)}
 #: The server's clock as seconds since 1970. In UTC, because other time zones repeat hours.
 _CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) / 1e6"
 _TABLES = "SELECT table_name, engine FROM information_schema.tables WHERE table_schema = DATABASE()"
-#: Names whose line and claims contradict each other, by one statement, so as of one moment.
+#: Counts the names whose line and claims contradict each other. It is one statement, so all rows
+#: are as of one moment.
 _WRONG = """
 SELECT COUNT(*) FROM (
   SELECT l.name FROM {prefix}_lines l LEFT JOIN (

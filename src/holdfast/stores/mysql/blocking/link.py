@@ -34,11 +34,11 @@ class ThreadLink:
         self._label = label
         #: The time of the last use.
         self.used = boottime()
-        #: The number of its session at the server.
+        #: The number of the session at the server.
         self.thread = int(connection.thread_id())  # type: ignore[no-untyped-call]
-        #: Its socket, if the driver has given up the connection and the server hasn't.
+        #: The socket, if the driver has given up the connection and the server hasn't.
         self._left: socket.socket | None = None
-        mine = ref(self)  # weak: else both keep each other alive, and lost ones still count
+        mine = ref(self)  # weak, so that a lost link is collected and no longer counts
 
         def leave_open() -> None:
             link = mine()

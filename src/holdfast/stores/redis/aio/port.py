@@ -38,12 +38,12 @@ log = logging.getLogger("holdfast")
 FIRST_S = 1.0
 #: Maximum seconds for requests under way when the client closes.
 CLOSE_S = 2.0
-#: Seconds of silence after which the connection that only listens is asked for a sign of life.
+#: Seconds of silence after which a PING is sent on the connection that only listens.
 SILENT_S = 5.0
-SIGN_S = 1.0  # maximum seconds for this sign
+SIGN_S = 1.0  # maximum seconds for the reply
 #: Seconds after which listening is tried again when it has failed.
 MUTE_S = 1.0
-#: The same after the server has refused the subscription. The refusal is logged.
+#: Seconds after which it is tried again when the server has refused it. This is logged.
 DEAF_S = 30.0
 DEAF = "%s refused the subscription (%s): waiters ask once a second; tried again in %g s"
 _SCAN_COUNT = b"1000"

@@ -276,8 +276,8 @@ class Ear:
             box.bell.acquire()
         box.sleeps = True
         try:
-            # Check once more, after `sleeps` is set: before that, this thread missed a wake-up if
-            # another one stopped reading, passed on a message or lost the link.
+            # Check again, because `sleeps` is set only now. Before that, another thread can have
+            # stopped reading, passed on the message or lost the link, without waking this one.
             if box.fence != ticket and 0 in link.chair and self.link is link:
                 box.bell.acquire(True, left)
         finally:
@@ -353,7 +353,7 @@ class Ear:
         self.wake()
 
     def wake(self, bucket: int | None = None) -> None:
-        """Wake all waiters, or all of a bucket, so that they ask."""
+        """Wake all waiters, or all of a bucket, so that they ask the server."""
         for box in list(self.boxes.values()):
             if bucket is None or box.bucket == bucket:
                 box.wake()

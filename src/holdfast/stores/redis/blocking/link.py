@@ -7,7 +7,7 @@ and with sockets of gevent or eventlet, the kernel can't bound a read. There the
 time itself.
 
 This class doesn't decide which thread may use a connection, and doesn't close a broken one. After
-any exception, also one that is no network error, its state is unknown: the caller closes it.
+any exception, not only a network error, the caller must close the connection.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ class Link:
             return self._wait(until)
 
     def _wait(self, until: float) -> bytes:
-        """The next bytes, if they didn't come soon."""
+        """Wait for the next bytes, which didn't come within `SOON_S`."""
         while (left := until - boottime()) > 0:
             try:
                 return self._next_bytes(left, _BYTES)

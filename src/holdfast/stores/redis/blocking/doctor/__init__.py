@@ -30,7 +30,7 @@ def examine(url: StoreURL) -> Iterator[Finding]:
 
 
 def _watched(watch: Sentinels) -> Iterator[Finding]:
-    """The sentinels, and then the server that they name."""
+    """Examine the sentinels, and then the server that they name."""
 
     def primary(watch: Sentinels) -> Iterator[Finding]:
         return examine_server(Visit(watch.settings, WatchedDialler(watch)))
@@ -39,7 +39,7 @@ def _watched(watch: Sentinels) -> Iterator[Finding]:
 
 
 def _cluster(members: Members) -> Iterator[Finding]:
-    """The cluster, its first primary, the problems of the others, and all their clocks."""
+    """Examine the cluster, its first primary, the others (only problems), and all clocks."""
     found: list[cluster.Primary] = []
 
     def nodes(members: Members) -> Iterator[Finding]:

@@ -81,7 +81,7 @@ def needed(settings: Settings) -> frozenset[str]:
 
 
 def refusals(visit: Visit, names: Collection[str], prefix: str) -> dict[str, ServerSaid]:
-    """The error replies to these commands; a command that is carried out is left out."""
+    """The error replies to these commands, without the commands that succeed."""
     key = f"{prefix}{tag_of(visit.buckets[0])}!".encode() + visit.word
     tried = {name: words for name, words in TRIALS.items() if name in names}
     said = visit.ask_many(
@@ -98,7 +98,7 @@ def lacking(
 ) -> Iterator[Finding]:
     """The commands that the user may not call, and commands that aren't there (``absent``).
 
-    ``spare``: for commands that aren't always needed, what it means if one is missing.
+    ``spare``: commands that aren't always needed, with the consequence if one is missing.
     """
     denied = [name for name, said in refused.items() if said.code == "NOPERM" and not _key(said)]
     gone = [name for name, said in refused.items() if _UNKNOWN.search(said.text)]

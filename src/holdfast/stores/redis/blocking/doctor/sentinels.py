@@ -1,4 +1,4 @@
-"""Replies of the sentinels: whether they answer, and whether they name the same primary."""
+"""Checks if the sentinels answer, and if they name the same primary."""
 
 from __future__ import annotations
 
