@@ -66,7 +66,7 @@ REACHED = [
         f"{ODD}::test_a_stream_that_is_faster_than_its_reader_ends_with_its_time",
         (
             f"{BLOCKING}.link",
-            "        if boottime() >= until:  # however much still comes\n",
+            "        if boottime() >= until:  # even if more data has come\n",
             "        if False:\n",
         ),
     ),
@@ -103,7 +103,7 @@ REACHED = [
         "::test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock[plain-3]",
         (
             f"{BLOCKING}.connections",
-            "        if many > 1 and not self._reserving:  # the first one that is released\n",
+            "        if many > 1 and not self._reserving:  # the next returned one is kept\n",
             "        if False:\n",
         ),
         commands=True,

@@ -14,11 +14,11 @@ from .config import Settings
 #: its first read. 1048: the procedure locked a row that another transaction had just inserted, a
 #: moment before InnoDB made the row readable, and so it read NULL.
 ROLLED_BACK = frozenset({1213, 1205, 1020, 3572, 1048})
-#: A table, a procedure or a column isn't there (yet).
+#: Errors about a table, a procedure or a column that doesn't exist, or not yet.
 MISSING = frozenset({1146, 1305, 1054})
-#: The request is longer than a packet may be.
+#: The error for a request that is longer than a packet may be.
 _TOO_LONG = 1153
-#: After these errors the connection is of no use.
+#: Errors after which the connection is of no use.
 OVER = frozenset({1053, 1077, 1079, 1080, 1152, _TOO_LONG, 1159, 1161, 1317, 1927, 3169, 4031})
 #: The error of a driver for a server without TLS.
 _NO_TLS = 2026
@@ -43,7 +43,7 @@ class ServerSaid(Exception):
         return f"{self.code}: {self.text}"
 
 
-#: Number -> the cause. It may pass without help, or after an administrator acts.
+#: Errors that end by themselves, or after an administrator acts: number -> the cause.
 _UNAVAILABLE = {
     1205: "another session kept the row locked",
     1213: "conflicts with other transactions rolled it back each time",
@@ -68,7 +68,7 @@ _TABLES = (
     "locks need EXECUTE, SELECT, INSERT, UPDATE and DELETE on the database; making the tables "
     "needs CREATE and CREATE ROUTINE as well"
 )
-#: Number -> the cause. It stays until a user or an administrator changes something.
+#: Errors that last until a user or an administrator changes something: number -> the cause.
 _WRONG = {
     1044: "the user may not use this database",
     1045: "the user or the password is wrong, or this user must connect with TLS "
@@ -96,7 +96,7 @@ _WRONG = {
 _INNODB_READ_ONLY = (
     "its tables can only be read; start it without innodb_read_only and innodb_force_recovery"
 )
-#: The same where the number alone isn't enough: number, a part of the message -> the cause.
+#: Errors whose number alone isn't enough: number, a part of the message -> the cause.
 _WRONG_BY_WORDS = {
     (1290, "NO_ENGINE_SUBSTITUTION"): "enforce_storage_engine prevents tables of "
     "InnoDB; remove that setting",
@@ -139,7 +139,7 @@ def no_entry(wrong: Exception, settings: Settings) -> HoldfastError:
         return complaint(said, settings.label)
     label = settings.label
     seen = f"{wrong} {tls.failure(wrong) or ''}"
-    # asyncmy begins TLS even if the server has none: then the version number is wrong.
+    # asyncmy begins TLS even if the server has none. Then OpenSSL reports a wrong version number.
     if wrong.args[:1] == (_NO_TLS,) or "WRONG_VERSION_NUMBER" in seen:
         return ConfigError(f"{label} doesn't use TLS, and ssl_mode={settings.tls} requires it")
     if "CERTIFICATE_VERIFY_FAILED" in seen:
@@ -151,14 +151,14 @@ def no_entry(wrong: Exception, settings: Settings) -> HoldfastError:
 
 
 def not_made(label: str, wrong: Exception) -> StoreUnavailable:
-    """Return the error for an engine that made no connection, by any other exception."""
+    """Return the error for an engine that made no connection, but raised an unknown exception."""
     return StoreUnavailable(
         f"{label} took no connection: its engine ended with {type(wrong).__name__}: {wrong}"
     )
 
 
 def garbled(wrong: Exception, label: str) -> StoreUnavailable:
-    """Return the error for a reply that its driver can't read; the connection is of no use then."""
+    """Return the error for a reply that the driver can't read. The connection is then of no use."""
     return StoreUnavailable(
         f"{label} sent a reply that can't be read: {type(wrong).__name__}: {wrong}"
     )

@@ -1,6 +1,7 @@
 """Connection settings from a URL. No driver is imported.
 
-Other options of SQLAlchemy's URLs, a charset for example, are accepted and have no effect.
+The options ``charset``, ``read_timeout`` and ``write_timeout``, which URLs of SQLAlchemy can have,
+are accepted and have no effect.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from ...runtime import codec
 from .schema import REFRESH_VERSION
 from .statements import NOW, Row, Statements, literal, micros, of_names
 
-#: The server's time and the whole value as one column: each further column costs a driver much
-#: time.
+#: The server's time and the whole value as one column, because each further column costs a driver
+#: much time.
 _ALL = f"CONCAT_WS(' ', {NOW}, version, fresh, stale, kept, stored, cost, data)"
 _COUNTS = ", ".join(GuardCounts._fields)
 _ADDED = ", ".join(f"{one} = {one} + VALUES({one})" for one in GuardCounts._fields)
@@ -39,7 +39,7 @@ _TALLY = (
 
 
 class GuardCalls(Statements):
-    """The verbs of refresh guards. Those about several entries have them in ascending order."""
+    """The verbs of refresh guards. Verbs for several entries get them in `ascending` order."""
 
     family, version = "refresh_", REFRESH_VERSION
     kinds: ClassVar[dict[str, codec.Pack]] = {
@@ -62,7 +62,7 @@ class GuardCalls(Statements):
         "finish.entry.guard:text finish.entry.key:text finish.id:id finish.fence:n finish.ttl:us "
         "finish.stale:us finish.keep:us finish.cost:us finish.data:data"
     )
-    #: With a tombstone for this time in seconds.
+    #: The number is the lifetime of a tombstone in seconds; 0: no tombstone.
     abandon: Row[[Abandon, float]] = Row(
         "abandon.entry.guard:text abandon.entry.key:text abandon.id:id abandon.pause:us "
         "abandon.memory:us abandon.reason:text tombstone:us"
@@ -78,7 +78,7 @@ class GuardCalls(Statements):
     tally: Row[[str, GuardCounts]] = Row("guard:text tally:counts", _TALLY)
 
     def survey(self, prefix: str, exact: bool) -> str:
-        """Return the guards with this prefix, or the guard with this name."""
+        """Return the statement for the guards with this prefix, or for the guard with this name."""
         return self._survey(of_names("guard", prefix, exact))
 
 

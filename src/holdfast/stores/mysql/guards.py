@@ -1,6 +1,6 @@
 """The verbs of refresh guards on MySQL and MariaDB: their statements, and what the replies mean.
 
-There are no wake-ups: a waiter looks again, with growing pauses.
+There are no wake-ups: a waiter polls, with growing pauses. A *look* is one poll.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
 LOOK_S = 1.0
 #: Maximum number of entries that one transaction invalidates: it locks the rows of all.
 BATCH_MAX = 250
-#: A client removes expired entries after `SWEEP_S` seconds or `SWEEP_EVERY` refresh leases: at most
-#: twice the number that it may have made, and `_SWEEP_MORE`, so that they don't accumulate.
+#: A client removes expired entries after `SWEEP_S` seconds or `SWEEP_EVERY` refresh leases. It
+#: removes at most twice the number of these leases plus `_SWEEP_MORE`, so entries don't accumulate.
 SWEEP_S = 1.0
 SWEEP_EVERY = 256
 _SWEEP_MORE = 64
@@ -78,7 +78,7 @@ class MysqlGuards:
         #: For each waiting `Wish`: the pause before its next look, and the number of refresh leases
         #: that had ended.
         self._waiting: dict[str, tuple[float, int]] = {}
-        #: Number of refresh leases since the last sweep, and when that was.
+        #: Number of refresh leases since the last sweep; the time of that sweep.
         self._since = 0
         self._swept = -math.inf
 
@@ -168,7 +168,7 @@ class MysqlGuards:
             left = until - port.now()
             await port.sleep(max(0.0, min(pause, left)))
             if left <= pause:
-                return False  # the caller begins again, which is as good as a look
+                return False  # the caller calls `begin` again, which is as good as a look
             pause = min(pause * LOOK_MORE, LOOK_LAST_S)
             self._waiting[wish.id] = pause, ended
             try:

@@ -30,7 +30,8 @@ _SETTLE = codec.packed("group:text seq:n8 take:id verdict:verdict delay:us reaso
 def _in_parts(items: Sequence[bytes]) -> bytes:
     """Pack items into parts of the size for which the server copies least.
 
-    The server reads each item about five times.
+    Each SUBSTRING copies the whole text from which it reads. The server needs one SUBSTRING of the
+    list for each part, and about five SUBSTRINGs of a part for each item.
     """
     each = 1 + math.isqrt(len(items) // 5)
     parts = []
@@ -45,7 +46,7 @@ def _groups(jobs: Sequence[Job]) -> str:
 
 
 def _settles(settles: Iterable[Settle]) -> str:
-    """Return two parameters: the deliveries, and for each take its deliveries' numbers."""
+    """Return two parameters: the deliveries; for each take, the numbers of its deliveries."""
     places: dict[str, list[int]] = {}
     buried: dict[str, float] = {}
     packed = []
@@ -83,7 +84,7 @@ def _places(found: Iterable[Place]) -> str:
 
 
 class QueueCalls(Statements):
-    """The verbs of serial queues. Deliveries are of one queue, in the order of their groups."""
+    """The verbs of serial queues. A verb gets deliveries of one queue, sorted by their groups."""
 
     family, version = "queue_", QUEUE_VERSION
     kinds: ClassVar[dict[str, codec.Pack]] = {
@@ -121,7 +122,7 @@ class QueueCalls(Statements):
 
 
 def by_track(asked: Sequence[Settle] | Sequence[Extend]) -> list[int]:
-    """Return the indexes by queue, in the server's order of groups, so no requests deadlock."""
+    """Return the indexes by queue and by the server's order of groups, to prevent deadlocks."""
     return sorted(
         range(len(asked)),
         key=lambda at: (asked[at].queue.encode(), asked[at].group.encode(), asked[at].seq),

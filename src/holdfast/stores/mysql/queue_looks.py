@@ -8,7 +8,7 @@ from ...core.queue.model import JobRecord, JobState, QueueRecord
 from .replies import Rows, text
 from .statements import NOW, literal, of_names
 
-#: The place of a job: its seq, its group, and whether it is a dead letter.
+#: The place of a job: its seq, its group, and True if it is a dead letter.
 Place = tuple[int, bytes, bool]
 _MICRO = 1e-6
 _SURVEY = """
@@ -77,29 +77,29 @@ class QueueLooks:
         )
 
     def due(self, queue: str) -> str:
-        """Is a job due, or has the lease of a delivery expired?"""
+        """Return the statement for a row if a job is due or the lease of a delivery has expired."""
         return self._due.format(literal(queue.encode()))
 
     def survey(self, prefix: str, exact: bool) -> str:
-        """Return the queue with this name, or the queues with this prefix."""
+        """Return the statement for the queue with this name, or for queues with this prefix."""
         return self._survey.replace("{which}", of_names("q.name", prefix, exact))
 
     def jobs(self, queue: str, state: JobState | None, group: str | None, most: int) -> str:
-        """Return at most ``most`` jobs in the order of acceptance.
+        """Return the statement for at most ``most`` jobs in the order of acceptance.
 
-        All jobs, or those in one state, or those of one group.
+        The jobs can be limited to one state and to one group; None: no limit.
         """
         return self._jobs("*", queue, state, None, group, most)
 
     def letters(self, queue: str) -> str:
-        """Return the ids of all dead letters."""
+        """Return the statement for the ids of all dead letters."""
         which = self._queue.format(literal(queue.encode()))
         return f"SELECT id FROM {self._prefix}_dead WHERE queue = {which} ORDER BY seq"  # noqa: S608
 
     def places(
         self, queue: str, state: JobState | None, ids: Sequence[str] | None, most: int
     ) -> str:
-        """Return seq, group and state of at most ``most`` jobs that are not delivered."""
+        """Return the statement for the places of at most ``most`` jobs that aren't delivered."""
         return self._jobs("seq, grp, state", queue, state, ids, None, most, "state <> 2")
 
     def _jobs(

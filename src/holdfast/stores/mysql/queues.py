@@ -1,6 +1,6 @@
 """The verbs of serial queues on MySQL and MariaDB: their statements, and what the replies mean.
 
-There are no wake-ups: a waiter looks again, with growing pauses.
+There are no wake-ups: a waiter polls, with growing pauses. A *look* is one poll.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from .replies import Rows
 #: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
 #: and the longest one.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.2
-#: Seconds between an empty take and the next take of a waiter: at least its pause, but a pause
-#: longer than this counts as this.
+#: Maximum seconds by which the pause of a waiter delays its next take after an empty one.
 HASTE_S = 0.1
 #: Maximum length of a statement, and the length above which the server's limit is read first, in
 #: bytes. A server closes the connection on a statement above its limit, and its error can be lost.
@@ -54,7 +53,7 @@ _MICRO = 1e-6
 
 
 class Port(Protocol):
-    """How statements reach the server; see :class:`holdfast.stores.mysql.store.Port`."""
+    """Sends statements to the server; see :class:`holdfast.stores.mysql.store.Port`."""
 
     async def call(self, sql: str, within: float) -> Rows:
         """Return the rows of the reply, within ``within`` seconds, or ``StoreUnavailable``."""
@@ -85,10 +84,10 @@ class MysqlQueues:
         #: For each waiting take: its next pause.
         self._pauses: dict[str, float] = {}
         #: For each queue: time and pause of each take that stopped waiting. The next take that
-        #: waits continues with such a pause, so that a worker that repeats takes without success
-        #: asks less and less often.
+        #: waits continues with one of these pauses. So a worker whose takes find no job polls less
+        #: and less often.
         self._left: dict[str, list[tuple[float, float]]] = {}
-        #: For each queue: what the next take serves first, jobs with a group (0) or ungrouped (1).
+        #: For each queue: the jobs that the next take serves first, grouped (0) or ungrouped (1).
         self._turns: dict[str, int] = {}
         self._since = 0
         #: The longest statement that the server accepts; 0: not queried yet.
@@ -138,7 +137,7 @@ class MysqlQueues:
         return Taken((), max(taken.retry_in, min(pause, HASTE_S)))
 
     async def _sweep(self, queue: str, until: float) -> None:
-        """Sweep, if it is time: at most twice as many records as this client may have made."""
+        """Sweep if it is time. Remove at most twice the number of records that this client made."""
         if self._since >= SWEEP_EVERY:
             rows = min(SWEEP_MAX, 2 * self._since)
             self._since = 0
@@ -193,7 +192,7 @@ class MysqlQueues:
             left = until - port.now()
             await port.sleep(max(0.0, min(pause, left)))
             if left <= pause:
-                return False  # the caller takes again, which is as good as a look
+                return False  # the caller calls `take` again, which is as good as a look
             self._pauses[take.id] = _longer(pause)
             try:
                 if await port.call(sql, min(LOOK_S, max(until - port.now(), LOOK_FIRST_S))):
@@ -222,7 +221,7 @@ class MysqlQueues:
         return pause
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
-        """Return the queues whose name begins with ``prefix``, or is it; see the contract."""
+        """Return the queues whose name begins with, or equals, ``prefix``; see the contract."""
         rows = await self._port.call(self._looks.survey(prefix, exact), within)
         return looks.surveyed(rows)
 
@@ -285,7 +284,7 @@ def _by_queue(asked: Sequence[Settle] | Sequence[Extend]) -> list[tuple[str, lis
 
 
 def _flags(rows: Rows) -> list[bool]:
-    """Return a reply of zeros and ones."""
+    """Return a reply of zeros and ones as booleans."""
     return [one == ord("1") for one in _raw(replies.said(rows))]
 
 
@@ -296,8 +295,9 @@ def _raw(found: object) -> bytes:
 def _taken(answer: object) -> Taken:
     """Return the reply to a take.
 
-    It contains the time until another take is useful. For each delivery follow seven numbers, each
-    with a blank after it, and three texts; the last three numbers are their lengths.
+    The reply begins with the time until another take is useful. For each delivery, seven numbers
+    follow, each with a blank after it, and then three texts. The last three numbers are the lengths
+    of the texts.
     """
     raw = _raw(answer)
     wait, _, raw = raw.partition(b" ")

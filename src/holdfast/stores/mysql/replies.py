@@ -87,7 +87,7 @@ def _standing(code: int, words: list[bytes]) -> Standing:
 
 
 def numbers(rows: Rows) -> list[int] | None:
-    """Return the numbers of a reply to a list, in its order; None if there are none."""
+    """Return the numbers of a reply, in the order of the request's list; None if there are none."""
     found = said(rows)
     if found is None:
         return None
@@ -96,7 +96,7 @@ def numbers(rows: Rows) -> list[int] | None:
 
 
 def resized(rows: Rows) -> int | Mismatch | None:
-    """Return the former capacity, or the reason why it stays."""
+    """Return the former capacity; if nothing was changed, `Mismatch`, or None for an empty line."""
     code, kind, capacity = map(int, _words(rows)[:3])
     if code == _MISMATCH:
         return Mismatch(_kind(kind), capacity)

@@ -14,7 +14,7 @@ from .config import DEFAULT_PREFIX
 #: The version of the procedures. A change of their behaviour needs a new version.
 VERSION = 3
 FILES = ("tables", "line", "join", "keep", "leave", "together", "sweep")
-#: The same for serial queues, which came later. A client that uses only locks doesn't need them.
+#: Version and files of serial queues, which came later: a client of locks doesn't need them.
 QUEUE_VERSION = 2
 QUEUE_FILES = (
     "queue_tables",
@@ -26,16 +26,16 @@ QUEUE_FILES = (
     "queue_mend",
     "queue_sweep",
 )
-#: The same for refresh guards, which came after serial queues.
+#: Version and files of refresh guards, which came after serial queues.
 REFRESH_VERSION = 2
 REFRESH_FILES = ("refresh_tables", "refresh_begin", "refresh_end", "refresh_sweep")
-#: Between two statements, on a separate line.
+#: The separator between two statements, on a separate line.
 _END = "//"
 #: The SQL mode in which tables and procedures are made; the default of a server may differ.
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
-#: Used in place of DEFAULT, which the provider of the server may have changed.
+#: The largest limit. It replaces DEFAULT, which the provider of the server can have changed.
 UNLIMITED = (1 << 64) - 1
-#: Another client has made it at the same moment.
+#: Errors about a table or procedure that another client has made at the same moment.
 ALREADY = frozenset({1007, 1050, 1060, 1062, 1304, 1586})
 
 
@@ -69,7 +69,7 @@ def statements(
 
 
 def script(prefix: str) -> str:
-    """Return these statements as one script, for the server's own client."""
+    """Return the statements as one script, for the server's own client."""
     parts = [f"SET SESSION sql_mode = '{SQL_MODE}'", *statements(prefix)]
     return f"DELIMITER {_END}\n" + f"\n{_END}\n".join([*parts, "DELIMITER ;\n"])
 

@@ -1,9 +1,9 @@
 """Verbs as statements of SQL: each is one ``CALL``, and so one round trip.
 
 The tables of the three products have a row for each verb; see `holdfast.runtime.codec`. A statement
-is constant but for its values: whole numbers, and hexadecimal literals for everything else. Such a
-literal has no quotes to escape, and no charset. Neither driver prepares statements at the server,
-and their escaping of quotes depends on settings of the session.
+is constant except for its values: whole numbers, and hexadecimal literals for everything else. Such
+a literal has no quotes to escape, and no charset. The drivers don't prepare statements at the
+server, and the way in which they escape quotes depends on settings of the session.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ID_BYTES = 16
 #: Seconds after which an unused name is forgotten. If the server's clock is set back by at most
 #: this, fences still rise.
 IDLE_S = 3600.0
-#: Maximum number of names that one sweep looks at.
+#: Maximum number of names that one sweep checks.
 SWEEP_ROWS = 256
 NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
 #: Reads the claims that have not expired. It is one statement, so all rows are as of one moment.
@@ -47,7 +47,7 @@ def micros(seconds: float) -> int:
 
 
 def ident(claim_id: str) -> bytes:
-    """Return a claim's id as bytes; ``NotHeld`` if it is no id. In a token, it can be any text."""
+    """Return a claim's id as bytes; ``NotHeld`` for other text, which a token can contain."""
     try:
         found = bytes.fromhex(claim_id)
     except ValueError:
@@ -58,12 +58,12 @@ def ident(claim_id: str) -> bytes:
 
 
 def literal(value: bytes) -> str:
-    """Return a literal of these bytes."""
+    """Return a literal of SQL for these bytes."""
     return f"X'{value.hex()}'"
 
 
 def of_names(column: str, prefix: str, exact: bool) -> str:
-    """Return a condition: the column is this name, or begins with this prefix."""
+    """Return a condition of SQL: the column equals this name, or begins with this prefix."""
     name = prefix.encode()
     if exact:
         return f"{column} = {literal(name)}"
@@ -94,7 +94,7 @@ _PACKS: dict[str, codec.Pack] = {
     "us": micros,
     "later": lambda seconds: micros(max(0.0, seconds)),
 }
-#: The same for fields of the items in a batch, which is one literal.
+#: The function that packs a field of an item in a batch, by its kind. A batch is one literal.
 ITEM: dict[str, codec.Pack] = {
     "text": lambda text: len(raw := text.encode()).to_bytes(2, "big") + raw,
     "size": lambda text: len(text.encode()).to_bytes(2, "big"),
@@ -151,7 +151,7 @@ class Row(codec.Row[P, str]):
 
 
 class LockCalls(Statements):
-    """The verbs of locks. Those about several names have the names in the server's order."""
+    """The verbs of locks. Verbs for several names get them in the server's order (`by_name`)."""
 
     join: Row[[Claim, bool]] = Row(
         "claim.spec.name:text claim.id:id claim.spec.kind:kind claim.spec.capacity:n "
@@ -163,7 +163,7 @@ class LockCalls(Statements):
         "keep.claim.spec.name:text keep.claim.id:id keep.ttl:us $patience keep.weight:n "
         "keep.new_id:id? keep.claim.spec.owner:text"
     )
-    #: With a tombstone for this time in seconds.
+    #: The number is the lifetime of a tombstone in seconds; 0: no tombstone.
     _leave: Row[[Leave, float]] = Row(
         "leave.name:text leave.id:id leave.ticket:n leave.after:later tombstone:us", name="leave"
     )
@@ -179,16 +179,16 @@ class LockCalls(Statements):
         "claims*spec.name:text,id:id,spec.kind:kind,spec.capacity:n4,spec.weight:n4,spec.ttl:us,"
         "spec.owner:size,spec.meta:size,spec.owner:bare,spec.meta:bare"
     )
-    #: Is the claim with this ticket held? No row: the claim no longer exists. Locks nothing.
+    #: Returns 1 if the claim with this ticket is held; no row if it is gone. Locks nothing.
     peek: Row[[str, int]] = Row(
         "name:text ticket:n", "SELECT held FROM {prefix}_claims WHERE name = %s AND ticket = %s"
     )
 
     def leave(self, leave: Leave) -> str:
-        """Withdraw or release."""
+        """Withdraw or release a claim."""
         return self._leave(leave, leave.ttl + TOMB_S if leave.suspect else 0.0)
 
     def inspect(self, prefix: str, exact: bool) -> str:
-        """Return the claims of one name, or of all names with a prefix, that have not expired."""
+        """Return the statement for the claims of one name, or of all names with a prefix."""
         which = of_names("l.name", prefix, exact)
         return _LOOK.replace("{prefix}", self.prefix) % (which, which)

@@ -32,18 +32,18 @@ from .queues import MysqlQueues
 from .replies import Rows
 from .statements import IDLE_S, SWEEP_ROWS, LockCalls, by_name
 
-#: What this store can do.
+#: The capabilities of this store.
 CAPABILITIES = Capabilities(store="mysql", wakes_waiters=False, queues=True, guards=True)
 #: Maximum number of claims in one statement: it locks the rows of all their names.
 KEEP_MAX = 64
 #: One leave in this many sweeps unused names. Tickets are microseconds, so their remainder is as
 #: good as a random number.
 SWEEP_EVERY = 128
-#: The same after a sweep that removed most of the names that it checked, as after a burst of names.
+#: Replaces `SWEEP_EVERY` after a sweep that removed most of the names that it checked.
 SWEEP_OFTEN = 8
-#: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
-#: and the longest one. Together with the request that renews the claim, a waiter sends less than
-#: ten statements a second.
+#: A waiter's pauses between two looks (polls): the first one in seconds, the factor by which they
+#: grow, and the longest one. Together with the request that renews the claim, a waiter sends less
+#: than ten statements a second.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
 #: Time limit of a look, in seconds; a later look may succeed.
 LOOK_S = 1.0
@@ -94,7 +94,7 @@ class MysqlStore:
         self.label = port.label
         self.queues = MysqlQueues(port, prefix)
         self.guards = MysqlGuards(port, prefix)
-        #: Did the last sweep remove most of the names that it checked?
+        #: True if the last sweep removed most of the names that it checked.
         self._burst = False
         #: For each waiting claim: the pause before its next look, and its position.
         self._waiting: dict[str, tuple[float, int]] = {}
@@ -110,8 +110,8 @@ class MysqlStore:
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """Renew a batch; see the contract.
 
-        Plain renewals of held claims share a statement. A waiter, a claim that is to be changed,
-        or a claim in whose line another claim may have to be granted, takes a separate statement.
+        Plain renewals of held claims share a statement. A separate statement is needed for a
+        waiter, for a claim that must change, and for a claim whose line has a waiter to grant.
         """
         until = self._port.now() + within
         plain = [
@@ -149,7 +149,7 @@ class MysqlStore:
         answer = replies.stood(rows)
         if isinstance(answer, Waiting):
             nap, place = self._waiting.get(keep.claim.id, (LOOK_FIRST_S, 0))
-            if answer.position == 1 < place:  # it is the next to be granted
+            if answer.position == 1 < place:  # this claim is next
                 nap = LOOK_FIRST_S
             self._waiting[keep.claim.id] = nap, answer.position
         return answer
@@ -184,7 +184,7 @@ class MysqlStore:
         return [Held(by_place[at], claim.spec.ttl) for at, claim in enumerate(claims)]
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """Withdraw or release several; see the contract."""
+        """Withdraw or release several claims; see the contract."""
         until = self._port.now() + within
         plain = [at for at, one in enumerate(leaves) if not one.suspect and one.after <= 0]
         order = [plain[at] for at in by_name([leaves[at].name for at in plain])]
@@ -205,8 +205,8 @@ class MysqlStore:
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Look repeatedly until the claim is held or the time is up; see the contract.
 
-        There are no wake-ups. A claim that leaves makes the next one a holder; a look sees that,
-        and neither locks nor writes anything.
+        There are no wake-ups: the release of a claim grants the next one, and a look reads that. A
+        look neither locks nor writes anything.
         """
         port = self._port
         until = port.now() + seconds

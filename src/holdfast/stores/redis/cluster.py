@@ -4,8 +4,8 @@ A call goes to the node that has the slot of its bucket. redis-py finds out wher
 later error of a node (MOVED) corrects this map immediately. Each node is reached by its own port
 (``blocking/shard.py``, ``aio/shard.py``), which handles scripts, recovery and wake-ups.
 
-While a slot moves from one node to another, both answer TRYAGAIN to a script whose keys are not
-all in one place. It is sent again until the slot has moved, within the time of the call.
+While a slot moves from one node to another, both answer TRYAGAIN to a script if its keys are not
+all on one node. The call is sent again until the slot has moved or the time of the call is used up.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ PAUSE_S, PAUSE_MAX_S = 0.002, 0.05
 FRESH_S = 0.5
 #: Maximum seconds to find out where the slots are, while there is an old map to use.
 FIND_S = 1.0
-#: Seconds for all buckets to begin their grace periods; a bucket that fails does so when used.
+#: Maximum seconds to begin the grace periods of all buckets. A bucket that fails in this time
+#: begins its grace period when it is next used.
 OPEN_S = 0.5
-#: Renewals: these continue while a slot moves.
+#: Scripts that renew leases. While a slot moves, they are also sent to the node that takes it over.
 _OF_ONE_KEY = (KEEP, EXTEND, PROLONG)
 
 
@@ -55,7 +56,7 @@ class ClusterPort:
         self._start()
 
     def _start(self) -> None:
-        #: The node of each bucket; empty until the nodes were asked.
+        #: The node of each bucket (None: no node); empty until they are found for the first time.
         self._map: list[Place | None] = []
         #: The node to which the last call for each bucket went.
         self._last: list[Place | None] = [None] * BUCKETS
@@ -64,7 +65,7 @@ class ClusterPort:
         self._silent: set[Place] = set()
         #: The last verdict of recovery for each primary.
         self._verdicts: dict[Place, Verdict] = {}
-        #: Until this time every bucket is known to have begun its grace period.
+        #: The time until which `_open_windows` has nothing to do.
         self._opened = 0.0
         self._found_at = -FRESH_S
         self._stale = True
@@ -116,7 +117,7 @@ class ClusterPort:
         self._silent.add(place)
 
     def _told(self, bucket: int, place: Place, said: ServerSaid) -> bool:
-        """Record the error of a node; returns whether to ask again immediately."""
+        """Record the error of a node; return True to ask again immediately."""
         self._stale = True
         if said.code != MOVED:
             return False
@@ -133,7 +134,7 @@ class ClusterPort:
     async def _routed(
         self, bucket: int, send: Callable[[Node, float], Awaitable[Reply]], within: float
     ) -> Reply:
-        """Send it to the node that has the bucket; repeat while a node refuses it."""
+        """Call ``send`` for the node that has the bucket; repeat while a node refuses the call."""
         until = self._now() + within
         pause = PAUSE_S
         hops = 0
@@ -163,7 +164,8 @@ class ClusterPort:
     async def _introduced(self, bucket: int, place: Place, node: Node, until: float) -> None:
         """If the slot has come to this node from another one, ask recovery about it there.
 
-        A join would do that, too. But a release must also grant the next waiter immediately.
+        The script of a join would require that, too. But a release would not, and the next waiter
+        would have to wait for another request.
         """
         if self.guard.on and self._last[bucket] is not None:
             said = await node.look_at(bucket, until - self._now())
@@ -190,7 +192,7 @@ class ClusterPort:
         return await self._routed(call.bucket, send, within)
 
     async def _followed(self, call: Call, reply: Reply, left: float) -> Reply:
-        """After ASK for a call of one key: the reply of the node that takes the slot over."""
+        """Return the reply; after ASK to a renewal, the reply of the node that gets the slot."""
         if isinstance(reply, ServerSaid) and reply.code == ASK and call.script in _OF_ONE_KEY:
             place = sent_to(reply, (self._members.places[0]))
             if place is not None:
@@ -199,7 +201,7 @@ class ClusterPort:
         return reply
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many, in one round trip per node; see the protocol."""
+        """Send many calls, in one round trip per node; see the protocol."""
         until = self._now() + within
         found: list[Reply | Exception] = [None] * len(calls)
         left = list(range(len(calls)))
@@ -229,7 +231,7 @@ class ClusterPort:
         found: list[Reply | Exception],
         until: float,
     ) -> tuple[list[int], bool]:
-        """Ask each node; returns the calls to send again, and whether to do so immediately."""
+        """Ask each node; return the calls to send again, and True to do so immediately."""
         order = sorted(groups, key=self._silent.__contains__)
         works = [self._part(self._node(one), [calls[at] for at in groups[one]]) for one in order]
         again: list[int] = []
@@ -289,7 +291,7 @@ class ClusterPort:
         return await self._routed(call_of(b"").bucket, send, within)
 
     def addressed(self, claim_id: str) -> bool:
-        """True if its join had an address; see the protocol."""
+        """True if the join of this claim had an address; see the protocol."""
         node = self._seats.get(claim_id)
         return node is not None and node.addressed(claim_id)
 
@@ -329,7 +331,8 @@ class ClusterPort:
     async def look(self, within: float) -> Verdict:
         """The verdicts of recovery for all nodes together; see the protocol.
 
-        For a node that can't be reached, its last verdict is used: it must not hide the others.
+        For a node that can't be reached, its last verdict is used, so that the verdicts of the
+        other nodes are still returned.
         """
         until = self._now() + within
         primaries = await self._primaries(until)
@@ -377,7 +380,7 @@ class ClusterPort:
             await node.close()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the protocol."""
+        """Reset in the child of a fork; see the protocol."""
         for node in self._nodes.values():
             node.forked()
         self._face.forked()
@@ -385,7 +388,7 @@ class ClusterPort:
 
 
 def _refusal(reply: Reply | Exception) -> ServerSaid | None:
-    """The error reply of a node that did nothing: send the call elsewhere, or again."""
+    """Return the reply if it is an error of a node that did nothing; otherwise None."""
     if isinstance(reply, ServerSaid) and reply.code in ELSEWHERE:
         return reply
     return None

@@ -1,7 +1,7 @@
-"""Reading values in a cluster: one round trip per node, for the values that it has.
+"""Reads values in a cluster: one round trip per node, for the values that it has.
 
-A value whose slot has moved to another node is asked for there. A value that is being moved is
-read where it is now: the node that it has left names the node that takes it over.
+If a slot has moved to another node, its values are read there. If a slot is moving now, a node
+that no longer has a value names the node that takes the slot over (ASK): the value is read there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reply = Any
 
 
 class Reading:
-    """One reading of some values, which ends at ``until``."""
+    """Reads some values, before ``until``; ``found`` has two replies for each."""
 
     def __init__(self, cluster: ClusterPort, keys: Sequence[Keys], until: float) -> None:
         self._cluster = cluster
@@ -32,7 +32,8 @@ class Reading:
         self._at_once = True
 
     async def round(self, left: Sequence[int]) -> tuple[list[int], bool]:
-        """Ask for these; returns the ones to ask for again, and whether to do so immediately."""
+        """Read the values at these indexes; return the indexes to read again, and True if that can
+        be done immediately."""
         self._at_once = True
         groups: dict[Place, list[int]] = {}
         for at in left:
@@ -52,7 +53,7 @@ class Reading:
     def _part(
         self, place: Place, of: list[int]
     ) -> Callable[[float], Coroutine[Any, Any, list[int]]]:
-        """Ask one node."""
+        """Return a function that reads the values ``of`` at one node."""
 
         async def ask(within: float) -> list[int]:
             try:

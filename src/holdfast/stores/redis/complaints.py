@@ -1,8 +1,8 @@
 """Errors of the server, and the exception that the caller gets for each.
 
-A port never raises an error reply. It returns it as a value, `ServerSaid`, because one reply of a
-pipeline may be an error while the others are not. A port handles the codes in the sets below
-itself; `complaint` turns every other error into the right exception.
+A port never raises an error reply. It returns the reply as a value, `ServerSaid`, because one reply
+of a pipeline can be an error while the others are not. A port itself handles `NOSCRIPT`, `MOVED`
+and `DEMOTED`; `complaint` turns every other error into the right exception.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class ServerSaid(Exception):
         return f"{self.code} {self.text}".rstrip()
 
 
-#: Before 7.0, the error of a command in a script is the end of a sentence about the script.
+#: Before Redis 7.0, a sentence about the script comes before the error of a command in it.
 _IN_SCRIPT = re.compile(r".*@user_script: ?\d+: -([A-Z]+ .*)", re.DOTALL)
 
 
 def said(line: str) -> ServerSaid:
-    """The error reply of a line without its ``-``, and without the arguments of the request.
+    """Read an error reply, which is a line here without its ``-``.
 
-    A server repeats the arguments of an unknown command, even a password.
+    A server repeats the arguments of an unknown command, even a password. They are removed.
 
     >>> said("MOVED 3999 127.0.0.1:6381").code
     'MOVED'
@@ -53,11 +53,11 @@ def said(line: str) -> ServerSaid:
 
 
 def without_arguments(text: str) -> str:
-    """The text of a server without the arguments that it repeats from the request."""
+    """The text of an error without the arguments that the server repeats from the request."""
     return text.partition(", with args beginning with")[0]
 
 
-#: Errors that can pass by themselves, or after the server is repaired: code -> our words.
+#: Errors that end by themselves or after a repair of the server: their codes and our texts.
 _UNAVAILABLE = {
     "READONLY": "it is a replica now",
     "MASTERDOWN": "it is a replica and has lost its primary",
@@ -73,7 +73,7 @@ _UNAVAILABLE = {
     "released; give it more memory",
     "INPROG": "it is handing over to another server",
 }
-#: Errors that stay until a setting or a login is changed.
+#: Errors that last until a setting or a login is changed.
 _WRONG = {
     "NOAUTH": "it requires a password: write redis://:PASSWORD@host or redis://USER:PASSWORD@host",
     "WRONGPASS": "the user or the password is wrong, or the user is disabled",
@@ -87,7 +87,7 @@ _WRONG = {
 _NO_COMMAND = re.compile(r"unknown (?:sub)?command [`']?(\w+)", re.IGNORECASE)
 _NOT_FOR_SCRIPTS = re.compile(r"unknown redis command called from script", re.IGNORECASE)
 _NO_RIGHT = re.compile(r"(?:run|execute) the '([\w|]+)' command", re.IGNORECASE)
-#: The name of the user; a server before 7.0 sends "this user".
+#: Finds the name of the user, which a server before 7.0 omits: it sends "this user".
 _WHO = re.compile(r"\bUser (\S+) has no permissions")
 _PLAIN_USER = re.compile(r"[A-Za-z0-9_@.][A-Za-z0-9_@.:-]*")
 #: Errors of our scripts on a key whose content another program wrote.

@@ -1,8 +1,9 @@
 """Connection settings from a URL, or from a client of redis-py. No driver is imported.
 
 Accepts every URL that redis-py, Celery or kombu accepts, so that a program can pass the string that
-it has. Options for redis-py's own pool, retries and decoding, `timeout` and `socket_timeout` have
-no effect: holdfast bounds requests by its own times. `socket_connect_timeout` bounds connecting.
+it has. The options for redis-py's own pool, retries and decoding have no effect. Neither do
+`timeout` and `socket_timeout`, because holdfast sets the time limit of each request itself.
+`socket_connect_timeout` limits the time for connecting.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from ...url import StoreURL, plain
 
 PORT = 6379
 DEFAULT_PREFIX = "holdfast"
-#: A longer prefix only costs memory for every name.
+#: Maximum length of a prefix. Every key contains it, so a longer one only costs memory.
 PREFIX_MAX = 64
 _PREFIX = re.compile(rf"[A-Za-z0-9_.:-]{{1,{PREFIX_MAX}}}")
 _NO = ("0", "f", "false", "n", "no", "")
-#: Arguments that redis-py keeps for its own use; our connections set them differently.
+#: Arguments of a given client that aren't copied: holdfast's connections set their own, or none.
 _OURS = (
     "cache",
     "cache_config",
@@ -50,14 +51,17 @@ _OURS = (
 
 
 class Settings(NamedTuple):
-    """Settings of a server. ``arguments`` are those of redis-py's ``Connection`` of this kind."""
+    """Settings of the connections to a server.
+
+    ``kind`` is ``tcp``, ``tls`` or ``unix``; ``arguments`` are for redis-py's class of this kind.
+    """
 
     kind: str
     arguments: Mapping[str, Any]
     label: str
     prefix: str = DEFAULT_PREFIX
     protocol: int = 3
-    #: Maximum seconds for connecting; a request that has less time left limits it further.
+    #: Maximum seconds for connecting; less if the request has less time left.
     connect_s: float = 5.0
     #: The mode of recovery from a server that has lost data: reclaim, strict or off.
     guard: str = "reclaim"
@@ -65,9 +69,9 @@ class Settings(NamedTuple):
     grace: float = 0.0
     #: Number of replicas that must confirm the writes of a grant.
     replicas: int = 0
-    #: The class of the connections of a given client.
+    #: The class of the connections of a given client; None: the class of redis-py for the kind.
     connection_class: Any = None
-    #: The way to give a login, for the error about a missing one.
+    #: A remedy, for the error about a missing login.
     login: str = (
         "put it into the URL, as in redis://:password@host/0, or redis://user:password@host/0 "
         "for a user of an ACL"
@@ -93,7 +97,7 @@ def _requirement(text: str) -> str:
 
 
 def _flags(text: str) -> list[Any]:
-    import ssl  # because few need it, and it is slow to import
+    import ssl  # here, because few clients need it, and it is slow to import
 
     names = [name.strip() for name in text.strip("[]").split(",")]
     flags = [getattr(ssl.VerifyFlags, name, None) for name in names]
@@ -135,7 +139,7 @@ _ARGUMENTS: dict[str, Callable[[str], Any]] = {
     "ssl_validate_ocsp": _yes,
     "ssl_validate_ocsp_stapled": _yes,
 }
-#: The TLS options that are checked when the URL is read.
+#: The TLS options that are checked when the URL is read, by their names in `runtime.tls`.
 _TLS = {
     "ca": "ssl_ca_certs",
     "ca_path": "ssl_ca_path",
@@ -269,7 +273,7 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
     else:
         text += f"/{db}"
     if prefix != DEFAULT_PREFIX:
-        told = prefix if "@" not in prefix else "..."  # it can be the end of a password
+        told = prefix if "@" not in prefix else "..."  # text with @ can be the end of a password
         text += f"{'&' if '?' in text else '?'}prefix={told}"
     return text
 
@@ -278,10 +282,10 @@ def _label(scheme: str, place: str, db: int, prefix: str) -> str:
 
 
 def _of_client(client: Any) -> Settings:
-    """The settings of a client of redis-py: for our own connections, made like the client's.
+    """Settings for connections that are made like those of a given client of redis-py.
 
-    With its own connections, holdfast and the client don't disturb each other. The client's pool
-    may be small; its connections may decode, wait for 5 s and retry ten times.
+    Holdfast doesn't use the client's own connections. The client's pool can be small, and its
+    connections can decode replies, wait for 5 s and retry ten times.
     """
     pool = getattr(client, "connection_pool", None)
     given = getattr(pool, "connection_kwargs", None)

@@ -31,18 +31,18 @@ log = logging.getLogger("holdfast")
 
 Reply = Any
 
-#: The grace period in seconds, unless the URL sets it. Strict recovery waits for as long as a lease
-#: may last: a holder that can't reach the server in that time has lost its hold at the end, and
-#: knows it.
+#: The grace period in seconds by mode, unless the URL sets it. Strict recovery waits for the length
+#: of the longest lease. So if a holder can't reach the server during the whole grace period, it has
+#: noticed that its hold is lost before another claim is granted.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
-#: A server that has been up for less time may have replaced one on which leases of usual length
-#: still run: see ``lua/guard.lua``.
+#: Seconds after its start in which a server can have replaced another one whose leases of usual
+#: length still run; see ``lua/guard.lua``.
 YOUNG_S = 30.0
 #: Number of checks per grace period by which holders see whether the server is still the same.
 LOOKS = 3
-#: Maximum time for replicas to confirm. Other requests of a shared connection wait for that.
+#: Maximum milliseconds for replicas to confirm. A shared connection serves no other request then.
 WAIT_MS_MAX = 500
-#: The code in the reply of a script when recovery must be asked.
+#: The first element of a reply by which a script requires a call of ``lua/guard.lua``.
 ASK_GUARD = 6
 _RUN_ID = re.compile(rb"^run_id:([0-9a-f]{40})\r?$", re.MULTILINE)
 _PROMOTED = re.compile(rb"^second_repl_offset:([0-9]+)\r?$", re.MULTILINE)
@@ -59,7 +59,8 @@ _CAUSES = {
 class Verdict(NamedTuple):
     """The decision of recovery: the server, the seconds in which nothing is granted, the cause.
 
-    ``record`` changes when something has happened; it is empty if recovery is off.
+    ``record`` is the recovery record that bars grants for the longest time, or the run id if none
+    does. It is empty if recovery is off.
     """
 
     run_id: bytes
@@ -69,7 +70,7 @@ class Verdict(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The server that a client knows, since when, and whether it knew another one before."""
+    """The server that a client met last, the time of that, and True if it met others before."""
 
     run_id: bytes = b""
     since: float = 0.0
@@ -77,7 +78,7 @@ class Known(NamedTuple):
 
 
 class Latest:
-    """The latest fence that a client was given, by any server."""
+    """The highest fence that a client was given, by any server."""
 
     __slots__ = ("fence",)
 
@@ -101,7 +102,7 @@ class Unconfirmed(StoreUnavailable):
 class Guard:
     """The requests, replies and state of recovery for one port; ``mode`` is set in the URL.
 
-    ``now``: seconds on a monotonic clock.
+    ``now`` returns the seconds of a monotonic clock.
     """
 
     def __init__(self, settings: Settings, now: Callable[[], float] = float) -> None:
@@ -121,21 +122,21 @@ class Guard:
         self._requests = Requests(settings.prefix)
         self._known = Known()
         self.latest = Latest()
-        #: Requests on every new connection; even without recovery one asks about evicted keys.
+        #: Requests on every new connection. One asks if keys can be evicted, even without recovery.
         sections = (b"server", b"replication", b"memory") if self.on else (b"memory",)
         self.hello: Sequence[tuple[bytes, ...]] = [(b"INFO", section) for section in sections]
         self._told = Told()
 
     def look(self) -> Call:
-        """A request for one record: a server that loses data loses all records together."""
+        """A request for one bucket's record, which is enough: all records are lost together."""
         return self._call([0])
 
     def asked(self, bucket: int) -> Call:
-        """The request that follows when a script of this bucket asks for it: for all records."""
+        """The request for all records, to send after a script of this bucket required it."""
         return self._call(range(BUCKETS))
 
     def scope(self, bucket: int) -> int:
-        """A number that is the same for all buckets that one request of `asked` covers."""
+        """A number that is equal for all buckets whose records one request of `asked` reads."""
         return 0
 
     def _call(self, buckets: Sequence[int]) -> Call:
@@ -152,7 +153,7 @@ class Guard:
         )
 
     def of_node(self) -> Self:
-        """The same for another server, which it has not met yet."""
+        """The recovery for another node of the client, which it has not met yet."""
         other = copy(self)
         other._known = Known()
         return other
@@ -163,7 +164,7 @@ class Guard:
             self._known = Known(run_id, self._now(), bool(known.run_id))
 
     def server(self, said: Sequence[Reply]) -> bytes:
-        """The run id from the replies to `hello`; empty if the server hides it."""
+        """The run id from the replies to `hello`; empty if it is hidden or recovery is off."""
         texts = [bytes(one) if isinstance(one, bytes | bytearray) else b"" for one in said]
         if not self.on:
             self._keeps_all(b"".join(texts))
@@ -238,14 +239,14 @@ class Guard:
 
 
 class ClusterGuard(Guard):
-    """Recovery in a cluster: a node has only some of the records, each in a separate slot."""
+    """Recovery in a cluster: each record is in a separate slot, so a node has only some of them."""
 
     def asked(self, bucket: int) -> Call:
-        """The request that follows when a script of this bucket asks for it."""
+        """The request for this bucket's record, to send after a script of it required this."""
         return self._call([bucket])
 
     def scope(self, bucket: int) -> int:
-        """A number that is the same for all buckets that one request of `asked` covers."""
+        """A number that is equal for all buckets whose records one request of `asked` reads."""
         return bucket
 
 
@@ -266,12 +267,12 @@ def wait_words(replicas: int, left: float) -> tuple[bytes, ...]:
 
 
 def asks(reply: Reply) -> bool:
-    """True if the reply of a script is that recovery must be asked."""
+    """True if a script replied that recovery must be asked first."""
     return reply.__class__ is list and len(reply) > 0 and reply[0] == ASK_GUARD
 
 
 def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
-    """The reply to a call while nothing is granted; None: the call may be sent again."""
+    """The reply to a call while nothing is granted; None if the call must be sent again."""
     if not verdict.seconds:
         return None
     if call.script in (JOIN, TAKE):

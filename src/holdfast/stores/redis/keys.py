@@ -40,7 +40,7 @@ def tag_of(bucket: int) -> str:
 
 
 def keys_of(prefix: str, name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-    """State, waiters, tombstones and recovery record of a name.
+    """The keys of a name: its state, waiters, tombstones and recovery record.
 
     >>> keys_of("holdfast", b"x")[:3]
     (b'holdfast:{3}:x', b'holdfast:{3}~x', b'holdfast:{3}!x')
@@ -50,7 +50,7 @@ def keys_of(prefix: str, name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 def state_of(prefix: str, bucket: int, name: bytes) -> bytes:
-    """The state alone, where the bucket is known.
+    """The key of a line's state, for a caller that knows the bucket.
 
     >>> state_of("holdfast", 3, b"x")
     b'holdfast:{3}:x'
@@ -59,7 +59,7 @@ def state_of(prefix: str, bucket: int, name: bytes) -> bytes:
 
 
 def guard_of(prefix: str, bucket: int) -> bytes:
-    """The recovery record of a bucket.
+    """The key of a bucket's recovery record.
 
     >>> guard_of("holdfast", 17)
     b'holdfast:{17}#guard'
@@ -68,7 +68,9 @@ def guard_of(prefix: str, bucket: int) -> bytes:
 
 
 def pattern_of(prefix: str, names: bytes) -> bytes:
-    r"""The SCAN pattern for lines whose name begins with it. It may match too much: see `name_of`.
+    r"""The SCAN pattern for lines whose name begins with ``names``.
+
+    It can match other keys, too: filter the result with `name_of`.
 
     >>> pattern_of("holdfast", b"a*b")
     b'holdfast:{*}:a\\*b*'
@@ -78,7 +80,7 @@ def pattern_of(prefix: str, names: bytes) -> bytes:
 
 
 def name_of(prefix: str, key: bytes) -> str | None:
-    """The name of the line whose state a key is; None for any other key.
+    """The name of the line whose state has this key; None for any other key.
 
     >>> name_of("holdfast", b"holdfast:{3}:x")
     'x'

@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
-#: Before 7.0 a script that has written something can also write without memory. This line
-#: writes, needs no memory and changes nothing.
+#: Before 7.0, a server that is out of memory refuses a script's first write, but not further ones.
+#: This line is a first write that needs no memory and changes nothing.
 _WRITTEN = b"redis.pcall('HDEL', KEYS[1], '')\n"
 _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
-    """One script: the text that is loaded, and its name for EVALSHA.
+    """One script: its name, the text that is loaded, and the hash of the text, for EVALSHA.
 
-    ``plain`` and ``plain_sha`` are the same without the first line (``#!lua``), which servers
-    before 7.0 can't read.
+    ``plain`` and ``plain_sha`` are the same for servers before 7.0, which can't read the first line
+    (``#!lua``).
     """
 
     name: str
@@ -34,7 +34,7 @@ class Script(NamedTuple):
 
 
 def tail(tag: bytes) -> bytes:
-    r"""One argument of a command.
+    r"""One argument of a command, packed.
 
     >>> tail(b"7f")
     b'$2\r\n7f\r\n'
@@ -43,7 +43,7 @@ def tail(tag: bytes) -> bytes:
 
 
 def packed(*args: bytes) -> bytes:
-    r"""A whole command.
+    r"""A whole command, packed.
 
     >>> packed(b"PING")
     b'*1\r\n$4\r\nPING\r\n'

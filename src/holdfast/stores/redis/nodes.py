@@ -1,4 +1,4 @@
-"""Protocols of a cluster's port: a port to one node, and the face for threads or asyncio.
+"""Protocols that a cluster's port uses: a port to one node; the face, for threads or asyncio.
 
 No driver is imported here.
 """
@@ -17,9 +17,9 @@ from .value_keys import Place as Keys
 
 
 class Node(Protocol):
-    """A port to one node of the cluster."""
+    """A port to one node of the cluster. "Any port" is ``store.Port``."""
 
-    #: It knows this node, and whether another server was there before.
+    #: The recovery for this node: its run id, and if another server was at this place before.
     guard: Guard
 
     @property
@@ -36,7 +36,7 @@ class Node(Protocol):
         ...
 
     async def asking(self, call: Call, within: float) -> Reply:
-        """The same for a slot that is moving to this node."""
+        """Send a call for a slot that is moving to this node."""
         ...
 
     def fetch(self, places: Sequence[Keys], within: float) -> Awaitable[list[Reply]]:
@@ -44,7 +44,7 @@ class Node(Protocol):
         ...
 
     async def fetch_asking(self, place: Keys, within: float) -> list[Reply]:
-        """The same for a slot that is moving to this node."""
+        """Read a value of a slot that is moving to this node."""
         ...
 
     def enter(
@@ -74,7 +74,7 @@ class Node(Protocol):
         ...
 
     def address(self, claim_id: str) -> bytes:
-        """The address of a claim that waits here, as in its line."""
+        """The address of a claim that waits at this node, as its line contains it."""
         ...
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
@@ -94,12 +94,12 @@ class Node(Protocol):
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork."""
+        """Reset in the child of a fork."""
         ...
 
 
 class Face(Protocol):
-    """The differences between threads and asyncio, other than the nodes."""
+    """The parts of a cluster's port that differ between threads and asyncio, except the nodes."""
 
     def open(self, place: Place, guard: Guard) -> Node:
         """A port to this node; it connects with the first call."""
@@ -120,7 +120,8 @@ class Face(Protocol):
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
-        """Run all before ``until``; each gets the time that it may take. An error is a result."""
+        """Call each with the seconds that it may take, so that all end by ``until``. Return the
+        results; an exception is a result, too."""
         ...
 
     async def close(self) -> None:
@@ -128,7 +129,7 @@ class Face(Protocol):
         ...
 
     def forked(self) -> None:
-        """We are the child of a fork."""
+        """Reset in the child of a fork."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The verbs of serial queues as requests: see ``scripts.py`` for what a call is."""
+"""The verbs of serial queues as requests; ``scripts.py`` explains calls and answers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .queue_keys import Layout, bucket_in, row_of, shard_keys
 from .scripts import Call, opening
 
 _KNOWN_MAX = 2048
-#: Number of keys of a shard, and number of a take's own arguments.
+#: Number of keys of a shard; number of arguments of a take.
 _KEYS, _TAKING = 15, 12
-#: Makes a named tuple without calling its ``__new__``; every job uses it.
+#: Makes a named tuple without calling its ``__new__``, which is slower; every job needs some.
 _new = tuple.__new__
 _VERDICTS = {
     Verdict.ACK: b"a",
@@ -46,11 +46,11 @@ class QueueRequests:
         self._layout = layout
         self._prefix = prefix
         self._elsewhere = b"1" if layout.shards > 1 else b"0"
-        #: By queue and shard: the bucket, the keys, and the first of the keys for leases.
+        #: By queue and shard: the bucket, all keys, and the key of the deliveries.
         self._places: dict[tuple[str, int], tuple[int, bytes, bytes]] = {}
-        #: By queue, shard, script and number of arguments: the bucket, and all bytes before these.
+        #: By queue, shard, script and number of arguments: the bucket, and all bytes before those.
         self._heads: dict[tuple[str, int, str, int], tuple[int, bytes]] = {}
-        #: By the values that takes have in common: these arguments, packed.
+        #: By the values that many takes have in common: the arguments made of these, packed.
         self._takings: dict[tuple[object, ...], bytes] = {}
 
     def put(self, put: Put, shard: int, jobs: Sequence[Job]) -> Call:
@@ -70,8 +70,9 @@ class QueueRequests:
     def take(
         self, take: Take, shard: int, most: int, seat: bytes, stale: bytes, paced: bool = True
     ) -> Call:
-        """Take the jobs that are due in a shard. ``seat``: ticket and address of a take that waits;
-        ``stale``: takes that no longer wait. Answer: `queue_replies.taken`."""
+        """Take jobs that are due in a shard. ``seat``: ticket and address of a take that waits.
+        ``stale``: takes that no longer wait. ``paced``: True to obey the rate limit. Answer:
+        `queue_replies.taken`."""
         bucket, head = self._head(TAKE, take.queue, shard, _TAKING)
         return _new(Call, (TAKE, bucket, head + self._taking(take, most, seat, stale, paced)))
 
@@ -127,7 +128,7 @@ class QueueRequests:
         return _new(Call, (SETTLE, bucket, b"".join(parts)))
 
     def _settling(self, settles: Sequence[Settle]) -> list[bytes]:
-        """For each delivery its take and field, and its outcome, packed."""
+        """Two arguments for each delivery, packed: its take and field; its outcome."""
         alone, parts = self._layout.shards == 1, []
         for one in settles:
             if alone:
@@ -158,11 +159,12 @@ class QueueRequests:
         return self._call(BACK, take.queue, shard, args)
 
     def pace(self, take: Take, most: int) -> Call:
-        """Reserve starts at home, by the rate. Answer: their number, and ms until the next one."""
+        """Reserve starts of jobs in the home shard, by the rate limit. Answer: as `counted`, with
+        the number of starts, and ms until the next one."""
         return self._call(PACE, take.queue, 0, (b"%d" % most, *_rate(take.pace)))
 
     def wake(self, queue: str, count: int) -> Call:
-        """Wake waiters at home for jobs that are due in other shards."""
+        """Wake waiters in the home shard for jobs that are due in other shards."""
         return self._call(WAKE, queue, 0, (b"%d" % count,))
 
     def look(self, queue: str, shard: int, *args: bytes) -> Call:
@@ -179,8 +181,8 @@ class QueueRequests:
         return _new(Call, (script, bucket, head + b"".join(map(tail, args))))
 
     def _head(self, script: Script, queue: str, shard: int, args: int) -> tuple[int, bytes]:
-        """The bucket of a shard, and a call there up to its own arguments; ``args`` is their
-        number."""
+        """The bucket of a shard, and the bytes of a call there before its arguments; ``args`` is
+        the number of these."""
         known = self._heads.get((queue, shard, script.name, args))
         if known is None:
             bucket, keys, _ = self._place(queue, shard)

@@ -1,9 +1,10 @@
 """Serial queues in a cluster: several shards, from which a worker takes in turn.
 
-Each take first asks one shard, in turn. If it gets fewer jobs than it wants, it looks at all shards
-in one round trip per node, and takes where a job has been due longest. With a rate limit it begins
-with that look, and reserves starts at home before it takes. Takes wait at home. A client that puts
-into another shard, or settles there, wakes them by a second call.
+A take first asks one shard, each time the next one. If it gets too few jobs, it inspects all shards
+in one round trip per node, and takes from the shards where jobs have been due longest. With a rate
+limit, a take begins with this inspection, and reserves starts in the home shard before it takes.
+Takes wait in the home shard. A client that puts or settles in another shard wakes them by a second
+call.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from . import queue_replies as replies
 from .queue_keys import SHARDS, Layout
 from .queues import Port, RedisQueues, ServerQueues
 
-#: Maximum number of steps of a take, one after the other.
+#: The time of a take is divided by this number; each request of the take gets one part.
 _STEPS = 6
-#: Minimum seconds after which a take asks again if it got nothing although a job was due.
+#: Minimum seconds until a take asks again after it got nothing although a job was due.
 AGAIN_S = 0.05
 
 
@@ -40,9 +41,9 @@ class ClusterQueues(RedisQueues):
         self._turns = itertools.count()
 
     def forget(self) -> None:
-        """Forget all takes: the client is closed, or we are the child of a fork."""
+        """Forget all takes: the client is closed, or this is the child of a fork."""
         super().forget()
-        #: By take: the shard to which it was sent and that has not answered.
+        #: By the id of a take: the shard that was asked and has not answered.
         self._tried: dict[str, int] = {}
 
     async def put(self, put: Put, within: float) -> list[bool]:
@@ -55,7 +56,7 @@ class ClusterQueues(RedisQueues):
         found = [False] * len(put.jobs)
         due = 0
         for (shard, of), reply in zip(parts.items(), said, strict=True):
-            if isinstance(reply, Unreached) and len(parts) > 1:  # other nodes can have theirs
+            if isinstance(reply, Unreached) and len(parts) > 1:  # others can have accepted jobs
                 raise StoreUnavailable(str(reply)) from reply
             answers, more = replies.accepted(reply, len(of), self._port.label)
             for at, new in zip(of, answers, strict=True):
@@ -79,8 +80,9 @@ class ClusterQueues(RedisQueues):
         try:
             retry = await self._of_the_longest_due(take, got, within)
             if take.wait and not got:
-                # Only now: a take that no longer waits could be woken instead of a waiting one.
-                # Then look once more for jobs that became due before it waited.
+                # Begin to wait only now: if it waited and got a job from another shard, it could
+                # get a wake-up that another waiter needs. After that, look again for jobs that
+                # became due before it waited.
                 taken = await self._take_or_wait(take, 0 if paced else take.most, within, False)
                 got += taken.deliveries
                 if not got:
@@ -92,7 +94,7 @@ class ClusterQueues(RedisQueues):
         return Taken(tuple(got), 0.0 if got else min(retry, 1.0))
 
     async def _of_the_longest_due(self, take: Take, got: list[Delivered], within: float) -> float:
-        """Take from the shards where jobs are due; else seconds until jobs can be due."""
+        """Take from the shards where jobs are due; return seconds until the next take is useful."""
         calls = [self._requests.look(take.queue, one, b"due") for one in range(SHARDS)]
         said = await self._port.ask_many(calls, within)
         looks = [replies.listed(reply, self._port.label) for reply in said]
@@ -114,7 +116,7 @@ class ClusterQueues(RedisQueues):
         return max(float(retry), AGAIN_S)
 
     async def _of(self, take: Take, shard: int, most: int, within: float) -> Taken:
-        """Take from one shard. If it doesn't answer, the next call asks it first."""
+        """Take from one shard. If it doesn't answer, the next call of this take asks it first."""
         self._tried[take.id] = shard
         taken = await self._take_from(take, shard, most, within, False)
         del self._tried[take.id]

@@ -24,12 +24,12 @@ _LETTERS = "gjdpetizkbwrmn"
 #: The text before the name in a key. The keys in `HASHES` are hashes, the others sorted sets.
 MARKS = tuple(f"@{letter}:".encode() for letter in _LETTERS)
 HASHES = frozenset(f"@{letter}:".encode() for letter in "gjtimn")
-#: A row without its time of acceptance: delay in µs, dedup window in milliseconds plus 1
-#: (0: its id isn't known), length of the id in bytes.
+#: A row without its time of acceptance: delay in µs; dedup window in milliseconds, plus 1 (0: the
+#: caller chose no id); length of the id in bytes.
 _REST = struct.Struct(">dIH")
 _ROW = struct.Struct(">ddIH")
 _ROW_BYTES = _ROW.size
-#: The beginning of a row without delay whose id isn't known: all but the length of the id.
+#: `_REST` without the length of the id, for a job without a delay whose id no caller chose.
 _PLAIN = bytes(12)
 
 
@@ -101,7 +101,9 @@ def shard_keys(prefix: str, queue: bytes, shard: int) -> list[bytes]:
 
 
 def queue_pattern(prefix: str, names: bytes) -> bytes:
-    r"""The SCAN pattern for queues by the start of the name. May match too much: see `queue_in`.
+    r"""The SCAN pattern for queues whose name begins with ``names``.
+
+    It can match other keys, too: filter the result with `queue_in`.
 
     >>> queue_pattern("holdfast", b"a*b")
     b'holdfast:{*}@g:a\\*b*'
@@ -111,7 +113,7 @@ def queue_pattern(prefix: str, names: bytes) -> bytes:
 
 
 def queue_in(prefix: str, key: bytes) -> str | None:
-    """The queue that a key belongs to; None for any other key.
+    """The name of the queue whose state has this key; None for any other key.
 
     >>> queue_in("holdfast", b"holdfast:{89}@g:refunds")
     'refunds'
@@ -129,7 +131,7 @@ def queue_in(prefix: str, key: bytes) -> str | None:
 
 
 def field_of(group: str, number: int) -> bytes:
-    """The field of a job."""
+    """The field of a job in the hashes of its shard."""
     return b"%d:%b" % (number, group.encode())
 
 
@@ -154,5 +156,5 @@ class Layout(NamedTuple):
         return shard, field_of(group, number)
 
     def seq(self, shard: int, group: str, number: int) -> int:
-        """The number of a delivery outside the store."""
+        """The number of a delivery in the contract, made of its shard and its number there."""
         return number if group or self.shards == 1 else number * self.shards + shard

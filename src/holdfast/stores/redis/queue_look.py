@@ -15,8 +15,8 @@ from .scripts import Call
 Reply = Any
 #: Maximum number of jobs that are read in one call.
 _ROWS = 100
-#: A job in a form in which the job accepted last is the least. Of jobs accepted at the same time it
-#: is the one with the number farthest from 0, because jobs with a delay are numbered downwards.
+#: A job as a tuple: the job that was accepted last is the smallest tuple. Among jobs of the same
+#: time, that is the number farthest from 0: jobs with a delay have the numbers -1, -2 and so on.
 _Last = tuple[float, int, int, bytes]
 #: Maximum number of dead letters that are read in one call.
 _PART = 500
@@ -32,11 +32,11 @@ class Asked(Protocol):
         ...
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many in one round trip per server."""
+        """Send many calls in one round trip per server."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
-        """The keys that match."""
+        """The keys that match the pattern."""
         ...
 
 
@@ -121,7 +121,7 @@ class Looking:
     async def _seen(
         self, queue: str, state: JobState | None, within: float
     ) -> AsyncIterator[tuple[int, tuple[bytes, str, float, str]]]:
-        """All jobs in this state, each once, in no order: shard, and field, state, time, id."""
+        """Yield all jobs in this state, once each, in no order: shard; field, state, time, id."""
         for shard in self._shards:
             known: set[bytes] = set()
             cursor = b"0"
@@ -143,8 +143,8 @@ class Looking:
         most: int,
         within: float,
     ) -> dict[int, list[bytes]]:
-        """At most ``most`` jobs in this state or with these ids, but none that is taken, by shard:
-        the first in the order of acceptance."""
+        """The fields by shard of at most ``most`` jobs in this state, with these ids, and not
+        taken: the jobs that were accepted first. None: any state, any id."""
         firsts: list[_Last] = []
         async for shard, (field, stands, at, id_) in self._seen(queue, state, within):
             if stands != JobState.TAKEN and (ids is None or id_ in ids):
@@ -156,7 +156,7 @@ class Looking:
 
     async def ids_of_letters(self, queue: str, within: float) -> list[str]:
         """The ids of all dead letters, per group in the order in which they were given up."""
-        # Each shard numbers its jobs by itself.
+        # Jobs of two shards can have the same field: each shard numbers its jobs by itself.
         found = {(at, field): id_ async for at, field, id_ in self._dead(queue, within)}
         return [found[one] for one in sorted(found, key=lambda one: replies.split(one[1]))]
 
@@ -176,7 +176,8 @@ class Looking:
     async def letters(
         self, queue: str, ids: frozenset[str] | None, within: float
     ) -> dict[int, list[bytes]]:
-        """At most 1,000 dead letters, any or with these ids, by shard; per group as given up."""
+        """The fields by shard of at most 1,000 dead letters (any, or with these ids). Each group is
+        in order."""
         found: dict[int, list[bytes]] = {}
         left = BATCH_MAX if ids is None else min(BATCH_MAX, len(ids))
         async for shard, field, id_ in self._dead(queue, within):
@@ -191,7 +192,7 @@ class Looking:
 
 
 def _among(firsts: list[_Last], most: int, shard: int, field: bytes, at: float) -> None:
-    """Keep the job if it is one of the first ``most`` in the order of acceptance."""
+    """Add a job to ``firsts`` if it is one of the ``most`` jobs that were accepted first."""
     one = (-at, -abs(replies.split(field)[0]), shard, field)
     if len(firsts) < most:
         heapq.heappush(firsts, one)

@@ -12,9 +12,9 @@ from .queue_keys import Layout, read_row
 from .replies import read, strange
 
 Reply = Any
-#: Seconds until the next take while recovery grants nothing: if it must be asked again; maximum.
+#: Seconds until the next take while recovery grants nothing: if the reply has no time; the maximum.
 _BARRED_S, _BARRED_MAX_S = 0.2, 1.0
-#: Number of elements before the deliveries; of a delivery; of a job; of a job in a scan.
+#: Number of elements: before the deliveries; of a delivery; of a job; of a job in a scan.
 _HEADS, _DELIVERY, _JOB, _SEEN = 3, 4, 8, 4
 #: Makes a named tuple without calling its ``__new__``.
 _new = tuple.__new__
@@ -22,7 +22,7 @@ _new = tuple.__new__
 
 @read
 def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
-    """The answer to a put: for each job whether it is new, and how many to wake at home."""
+    """The answer to a put: for each job True if it is new; number of waiters to wake at home."""
     due = 0
     if type(reply) is list and len(reply) == 2:
         reply, due = reply
@@ -39,7 +39,7 @@ def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
 def taken(
     reply: Reply, shard: int, layout: Layout, label: str
 ) -> tuple[tuple[Delivered, ...], float]:
-    """The answer to a take: its deliveries, else seconds until a next one can have an effect."""
+    """The answer to a take: its deliveries; if none, seconds until the next take is useful."""
     if reply.__class__ is list and reply:
         what, count = reply[0], len(reply)
         if what == 1 and count % _DELIVERY == _HEADS:
@@ -77,8 +77,8 @@ def _delivered(part: Sequence[Any], fence: int, now: int, shard: int, layout: La
 def went_on(
     reply: Reply, count: int, layout: Layout, label: str
 ) -> tuple[list[bool], tuple[Delivered, ...] | None]:
-    """The answer to a settle with a take: for each delivery whether it was ours, and the jobs that
-    were taken; None: recovery must be asked before."""
+    """The answer to a settle with a take: for each settled delivery True if it was still ours; the
+    jobs that were taken, or None if recovery must be asked before taking."""
     if reply.__class__ is list and len(reply) > 1:
         said = reply.pop()
         if said.__class__ is bytes and len(said) == count:
@@ -89,7 +89,8 @@ def went_on(
 
 @read
 def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
-    """The answer to a settle or an extend: for each whether it was ours; how many to wake."""
+    """The answer to a settle or an extend: for each delivery True if it was still ours; the number
+    of waiters to wake at home."""
     if reply == 1 and count == 1:
         return [True], 0
     if isinstance(reply, list) and len(reply) in (count, count + 1):
@@ -100,7 +101,8 @@ def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
 
 @read
 def counted(reply: Reply, label: str) -> tuple[int, int]:
-    """A number; and the number of waiters to wake at home, or ms until there can be more."""
+    """The number of jobs (or starts); the number of waiters to wake at home (or ms until the next
+    start)."""
     match reply:
         case int():
             return reply, 0
@@ -144,7 +146,7 @@ def shown(reply: Sequence[Any], label: str) -> list[tuple[float, JobRecord]]:
 
 @read
 def seen(rest: Sequence[Any], label: str) -> list[tuple[bytes, str, float, str]]:
-    """For each job of a part: field, state, time of acceptance, id."""
+    """One part of a scan, for each job: its field, state, time of acceptance and id."""
     return [
         (rest[i], _text(rest[i + 1]), rest[i + 2], _text(rest[i + 3]))
         for i in range(0, len(rest), _SEEN)

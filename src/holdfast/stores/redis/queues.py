@@ -33,10 +33,10 @@ from .scripts import Call
 Reply = Any
 T = TypeVar("T", Settle, Extend)
 
-#: Maximum seconds to report the address of a take that asked without one; if that fails, a later
-#: request reports it.
+#: Maximum seconds to report the address of a take that was sent without one; if that fails, a
+#: later request reports it.
 ADDRESS_S = 0.2
-#: Maximum number of takes that no longer wait and are remembered for the next request.
+#: Maximum number of takes, per queue, that no longer wait and that the next request reports.
 _STALE_MAX = 100
 #: Maximum number of deliveries that are settled or renewed in one call.
 _CALL_MAX = 500
@@ -55,7 +55,7 @@ class Port(Protocol):
         ...
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many in one round trip per server."""
+        """Send many calls in one round trip per server."""
         ...
 
     def enter(
@@ -65,7 +65,7 @@ class Port(Protocol):
         ...
 
     def addressed(self, claim_id: str) -> bool:
-        """True if it had an address."""
+        """True if the call of this waiting take had an address."""
         ...
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
@@ -86,7 +86,7 @@ class Port(Protocol):
 
 
 class Seat(NamedTuple):
-    """A waiting take: how many times it has asked, and its name in the shard (empty: none)."""
+    """A waiting take: the number of its calls; its member in the shard's list of waiters."""
 
     ticket: int
     member: bytes
@@ -107,9 +107,9 @@ class RedisQueues:
         self.forget()
 
     def forget(self) -> None:
-        """Forget all takes: the client is closed, or we are the child of a fork."""
+        """Forget all takes: the client is closed, or this is the child of a fork."""
         self._seats: dict[str, Seat] = {}
-        #: By queue: takes that no longer wait, although the shard can still list them.
+        #: By queue: takes that no longer wait, but can still be in the shard's list of waiters.
         self._stale: dict[str, deque[bytes]] = {}
 
     # -- putting ---------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class RedisQueues:
         taken = await self._asked(ask, take, most, within, paced)
         if taken.deliveries or self._port.addressed(take.id):
             return taken
-        try:  # otherwise it asks again soon
+        try:  # if this fails, the take asks again soon
             within = min(within, ADDRESS_S)
             return await self._asked(self._port.stand, take, most, within, paced)
         except StoreUnavailable:
@@ -182,7 +182,7 @@ class RedisQueues:
         return taken
 
     def _gone(self, take: Take, before: bytes = b"") -> bytes:
-        """The takes that no longer wait, as a message for the shard."""
+        """The members that the shard must remove, for the next call: takes that no longer wait."""
         stale = self._stale.get(take.queue)
         found = [before] if before else []
         while stale:
@@ -246,8 +246,8 @@ class RedisQueues:
     async def _in_shards(
         self, items: Sequence[T], call_of: Callable[[str, int, Sequence[T]], Call], within: float
     ) -> tuple[list[bool | Exception], dict[str, int]]:
-        """Send each in a call of its shard, all in one round trip. Returns the answers, and for
-        each queue the number of waiters at home to wake."""
+        """Send the items, one call per shard, in one round trip. Return the answers, and for each
+        queue the number of waiters to wake in the home shard."""
         places: dict[tuple[str, int, int], list[int]] = {}
         for at, one in enumerate(items):
             shard, _ = self._layout.find(one.group, one.seq)
@@ -270,7 +270,7 @@ class RedisQueues:
         return found, due
 
     async def _wake(self, queue: str, count: int, within: float) -> None:
-        """Wake waiters at home; if that fails they ask again soon."""
+        """Wake waiters in the home shard. If that fails, they ask again soon by themselves."""
         if count > 0:
             try:
                 await self._port.ask(self._requests.wake(queue, count), within)
@@ -306,8 +306,8 @@ class RedisQueues:
         most: int,
         within: float,
     ) -> int:
-        """Remove jobs; see the contract. A search for the oldest jobs reads the whole queue,
-        therefore many jobs are removed after one search."""
+        """Remove jobs; see the contract. A search for the oldest jobs reads the whole queue, and
+        therefore finds up to `_PURGE_MAX` jobs."""
         found = await self._looking.oldest(queue, state, _set(ids), min(most, _PURGE_MAX), within)
         done = 0
         while any(found.values()):

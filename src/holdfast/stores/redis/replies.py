@@ -43,8 +43,9 @@ _ODD = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, str
 
 
 def read(parse: Callable[P, T]) -> Callable[P, T]:
-    """A function that reads a reply, its first argument; any unexpected reply is the same error,
-    which names the server, its last argument."""
+    """Wrap a function whose first argument is a reply and whose last one is the server's label.
+
+    An unexpected reply then always raises the same error, which names the server."""
 
     @wraps(parse)
     def safe(*args: P.args, **more: P.kwargs) -> T:
@@ -102,7 +103,7 @@ def _standing(reply: Reply, label: str) -> Standing:
 
 @read
 def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exception | None]:
-    """The answers to the keeps of one call; None: ask with stand."""
+    """The answers to the keeps of one call; None: this keep must be sent as a stand."""
     if not isinstance(reply, list) or len(reply) != len(keeps):
         raise strange(reply, label)
     answers: list[Standing | Exception | None] = []
@@ -128,21 +129,21 @@ def let_in(reply: Reply, claims: Sequence[Claim], label: str) -> list[Held] | No
 
 @read
 def released(reply: Reply, many: int, label: str) -> list[bool | None]:
-    """The answers to the releases of one call; None: ask with leave."""
+    """The answers to the releases of one call; None: this one must be sent as a leave."""
     if not isinstance(reply, list) or len(reply) != many:
         raise strange(reply, label)
     return [None if one < 0 else one == 1 for one in reply]
 
 
 def whole(reply: Reply | Exception) -> Reply:
-    """The reply; raises it if it is the error of a server that could not be asked."""
+    """Return the reply. If it is the exception for a failed request, raise it."""
     if isinstance(reply, HoldfastError):
         raise reply
     return reply
 
 
 def left(reply: Reply, label: str) -> bool:
-    """The answer to a leave: whether the claim was there."""
+    """The answer to a leave: True if the claim was there."""
     if type(reply) is not int:
         raise strange(reply, label)
     return reply == 1
@@ -214,7 +215,7 @@ def _text(raw: bytes) -> str:
 
 
 def strange(reply: Reply, label: str) -> Exception:
-    """The error for an unexpected reply, or for one that is an error itself."""
+    """The exception for an unexpected reply, an error reply or a failed request."""
     if isinstance(reply, HoldfastError):
         return reply
     if isinstance(reply, ServerSaid):

@@ -51,7 +51,7 @@ _ID_BYTES = 32
 _How = tuple[bool, bytes]
 #: The common part of the joins of a spec: their manner, the bucket, the bytes before the id.
 _Known = tuple[_How, int, bytes]
-#: Makes a named tuple without calling its ``__new__``; every lock request uses it.
+#: Makes a named tuple without calling its ``__new__``, which is slower; every request needs one.
 _new = tuple.__new__
 
 
@@ -63,13 +63,13 @@ class Call(NamedTuple):
     head: bytes
 
     def for_old(self) -> Call:
-        """The same for a server before 7.0 (see `Script`)."""
+        """The same call for a server before 7.0 (see `Script`)."""
         script = self.script
         return self._replace(head=self.head.replace(script.sha, script.plain_sha, 1))
 
 
 class Ready(NamedTuple):
-    """A plain renewal of a held claim, packed, and its answer if all is well."""
+    """A plain renewal of a held claim, packed, and its answer if it succeeds."""
 
     bucket: int
     key: bytes
@@ -78,7 +78,7 @@ class Ready(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some keeps of a batch that are sent in one call; ``places`` are their indexes."""
+    """Keeps that are sent in one call; ``places`` are their indexes in the whole batch."""
 
     places: list[int]
     call: Call
@@ -86,7 +86,7 @@ class Batch(NamedTuple):
 
 
 def ending(run_id: bytes, tag: bytes = b"") -> bytes:
-    """The last two arguments of a call on a connection to this server; see above."""
+    """The last two arguments of a call on a connection to this server; see the module."""
     return tail(run_id) + tail(tag)
 
 
@@ -107,7 +107,7 @@ def _id(text: str) -> bytes:
 
 
 def _words(spec: Spec) -> bytes:
-    """The part of a spec that a script stores, without the ttl; it interprets only the numbers."""
+    """The part of a spec that scripts store with a claim; they interpret only its numbers."""
     owner = spec.owner.encode()
     kind = spec.kind.encode()[:1]
     numbers = b"%d %b %d %d " % (spec.weight, kind, spec.capacity, len(owner))
@@ -115,7 +115,7 @@ def _words(spec: Spec) -> bytes:
 
 
 def opening(script: Script, keys: int, args: int) -> bytes:
-    """The beginning of an EVALSHA up to its keys; ``keys`` and ``args`` count what follows."""
+    """The beginning of an EVALSHA up to its keys; ``args`` doesn't count the last two arguments."""
     head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + keys + args + 2)
     return head + tail(script.sha) + tail(b"%d" % keys)
 
@@ -137,15 +137,15 @@ def _together(ready: Sequence[Ready]) -> Call:
 class Requests:
     """Builds calls for one store: ``prefix`` begins its keys, ``patience`` is the waiter TTL.
 
-    Every method may be called from any thread. A name, owner or note that can't be encoded in
-    UTF-8 raises UnicodeEncodeError.
+    "Answer" names the function that reads the reply. Every method may be called from any thread. A
+    name, owner or note that can't be encoded in UTF-8 raises UnicodeEncodeError.
     """
 
     def __init__(self, prefix: str = PREFIX, patience: float = PATIENCE_S) -> None:
         self.prefix = prefix
         self.patience = patience
         self._patience = _ms(patience)
-        #: By spec: the manner of the join, the bucket, and all bytes except the id.
+        #: By spec: the manner of its last join, the bucket, and all bytes except the id.
         self._joins: dict[Spec, _Known] = {}
         #: By specs that join together: the bucket of the first, and all bytes except the ids.
         self._together: dict[tuple[Spec, ...], tuple[int, bytes]] = {}
@@ -241,7 +241,7 @@ class Requests:
         ], wrong
 
     def _ready(self, keep: Keep) -> Ready:
-        """Pack one renewal; one that is sent again is packed only once."""
+        """Pack one renewal; a `Renewal` keeps the packed form for the next time."""
         claim, ticket, ttl = keep[:3]
         name = claim.spec.name.encode()
         bucket = bucket_of(name)
@@ -289,8 +289,8 @@ class Requests:
         return Call(LEAVE_ALL, known[0], known[1] + tail(ids))
 
     def stand(self, keep: Keep, address: bytes = b"") -> Call:
-        """Any kind of a single keep: of a waiter, a downgrade, an adoption, a detach. An empty
-        address leaves the address of the claim unchanged. Answer: `replies.stood`."""
+        """Renew one claim of any kind: a waiter, a hold, also with a downgrade, adoption or detach.
+        An empty address leaves the address of the claim unchanged. Answer: `replies.stood`."""
         claim = keep.claim
         return self._call(
             STAND,
@@ -321,10 +321,9 @@ class Requests:
         latest: int = 0,
         run_id: bytes = b"",
     ) -> Call:
-        """Read the recovery records, and write them where they must change. ``window``: the
-        grace period in seconds. ``known``: for how many seconds the client has known the server
-        ``run_id``. ``former``: whether it knew another one before. ``latest``: the latest fence.
-        Answer: `guard.verdict`."""
+        """Read the recovery records, and change them if needed. ``window``: the grace period in
+        seconds. ``known``: seconds since the client met the server ``run_id``. ``former``: True if
+        it had met another one before. ``latest``: its highest fence. Answer: `guard.verdict`."""
         keys = [guard_of(self.prefix, bucket) for bucket in buckets]
         numbers = strict, known * 1000, former, latest
         args = [_ms(window), *(b"%d" % one for one in numbers), run_id]

@@ -1,4 +1,4 @@
-"""Buckets in a cluster: their slots, their channels, and the node that an error redirects to.
+"""Buckets in a cluster: their slots, their channels, and the node to which an error redirects.
 
 No driver is imported here.
 """
@@ -14,9 +14,9 @@ from .topology import Place
 
 SLOTS = 16384
 ASK = "ASK"
-#: Errors that pass soon: the call is sent again within its time.
+#: Errors that end soon by themselves: the call is sent again while it has time left.
 SOON = frozenset({"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"})
-#: The call wasn't done. It has to be sent to another node, or again.
+#: Errors of a node that did nothing: the call must be sent to another node, or again.
 ELSEWHERE = SOON | {MOVED, ASK}
 _BUCKET = re.compile(rb"\{([0-9]{1,3})\}")
 

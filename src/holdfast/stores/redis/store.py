@@ -41,9 +41,9 @@ from .values import RedisGuards
 
 log = logging.getLogger("holdfast")
 
-#: What a port returns: an int, bytes, a list of these, None, or a ``ServerSaid``.
+#: The reply that a port returns: an int, bytes, a list of these, None, or a ``ServerSaid``.
 Reply = Any
-#: What this store can do.
+#: The capabilities of this store.
 CAPABILITIES = Capabilities(store="redis", queues=True, guards=True)
 #: Maximum seconds to report the address of a claim that joined without one; if that fails, a later
 #: request reports it.
@@ -56,9 +56,9 @@ class Port(Protocol):
     """Sends requests to the server, and receives the wake-ups of waiters.
 
     Each verb ends within ``within`` seconds, or raises ``StoreUnavailable``, which names the
-    request, the server and the time. What the server answers is a ``Reply``; an error reply is the
-    value ``ServerSaid``, not raised. The port itself handles NOSCRIPT: it loads all scripts and
-    sends the call again, on the same connection. After an error from a server that is no primary
+    request, the server and the time. An error reply of the server is returned as a value,
+    ``ServerSaid``, and not raised. The port itself handles NOSCRIPT: it loads all scripts and sends
+    the call again, on the same connection. After an error from a server that is no primary
     (READONLY, LOADING, MASTERDOWN, MOVED), it returns that reply and drops the connection.
 
     The reply to an interrupted verb (Ctrl-C, a cancellation) is never read as the reply to
@@ -72,10 +72,10 @@ class Port(Protocol):
     patience: float
     #: True if the calls of one batch of renewals must be of one bucket.
     clustered: bool
-    #: The port itself asks it when a script requires it. While nothing is granted, the reply to a
-    #: join is then ``[6, seconds, cause]``; when grants are possible, the call is sent again.
+    #: The recovery, which the port asks when a script requires it. If nothing is granted now, the
+    #: reply to a join is ``[6, seconds, cause]``; otherwise the port sends the call again.
     guard: Guard
-    #: Number of replicas that must confirm a grant or a renewal, or the port raises.
+    #: Number of replicas that must confirm a grant or a renewal; if fewer do, the port raises.
     replicas: int
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
@@ -84,22 +84,23 @@ class Port(Protocol):
         ...
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many in one round trip per server; one answer per call, in order."""
+        """Send many calls in one round trip per server; one answer per call, in order."""
         ...
 
     def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
         """Read the values in these places in one round trip per server: for each, the milliseconds
-        for which it is kept, and the value. An error reply is a value here, too."""
+        for which it is kept, and the value. An error reply is an element here, too."""
         ...
 
     def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> Awaitable[Reply]:
-        """Send the join of a claim that may wait to the place where the claim will wait.
+        """Send the join of a claim that may wait, on the connection on which it will wait.
 
-        ``call_of(address)`` makes the call; the address is empty while nothing is subscribed to
-        it: a wake-up to it would be lost, and the claim would be taken for dead. If the reply is
-        that the claim waits (``[2, ...]``), it keeps a place to wait until ``unlisten``.
+        ``call_of(address)`` makes the call. The address is empty while no connection is subscribed
+        to it: a wake-up would find no subscriber, and the server would treat the claim as dead. If
+        the reply is that the claim waits (``[2, ...]``), the port then listens for its wake-up
+        until ``unlisten``.
         """
         ...
 
@@ -110,16 +111,16 @@ class Port(Protocol):
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
         """Send the call of a waiting claim on the connection on which it waits.
 
-        Subscribes first where that isn't done yet. If the connection has died, connects again
-        first, under the same address, which the line knows.
+        If the connection isn't subscribed yet, the port subscribes first. If the connection has
+        died, the port connects again first, with the same address, because the line contains it.
         """
         ...
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
         """Sleep until the wake-up for this claim *and* ticket arrives, at most ``seconds``.
 
-        A wake-up that was read before is returned first. Returns None immediately if the connection
-        has died: the next ``stand`` makes a new one.
+        A wake-up that arrived before this call is returned immediately. If the connection has died,
+        None is returned immediately: the next ``stand`` makes a new connection.
         """
         ...
 
@@ -128,7 +129,7 @@ class Port(Protocol):
         ...
 
     async def look(self, within: float) -> Verdict:
-        """The present verdict of recovery; not asked if it is off."""
+        """The present verdict of recovery; no request is sent if recovery is off."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
@@ -136,7 +137,7 @@ class Port(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close the connections that are ours."""
+        """Close the connections that this port made."""
         ...
 
     def forked(self) -> None:
@@ -165,7 +166,7 @@ class RedisStore:
         self._prefix = prefix
         self.patience = port.patience
         self.label = port.label
-        #: Claims that wait; a keep of one is sent on the connection where it waits.
+        #: The ids of claims that wait. A keep of such a claim is sent where the claim waits.
         self._waiting: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
@@ -250,10 +251,10 @@ class RedisStore:
         return [found[at] for at in range(len(keeps))]
 
     def _may_be_back(self, keep: Keep, answer: Standing | Exception) -> bool:
-        """True if this was a hold that the server denies, perhaps because it lost data."""
+        """True if the server denies a hold, perhaps because it has lost data."""
         if keep.new_id or keep.claim.id in self._waiting:
             return False
-        if keep.detach:  # its token may have expired long ago, or be of another store
+        if keep.detach:  # the token of this hold can have expired long ago, or be of another store
             return False
         if isinstance(answer, Gone):
             return answer.reason not in (Loss.BROKEN, Loss.RELEASED)
@@ -266,7 +267,7 @@ class RedisStore:
         found: list[Standing | Exception],
         within: float,
     ) -> None:
-        """Restore the claims that the server has forgotten, if any; replaces their answers."""
+        """Restore claims at these places, if the server has forgotten them; update ``found``."""
         self._note(max(keeps[at].ticket for at in places))
         calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
         said = await self._port.ask_many(calls, within)
@@ -367,7 +368,7 @@ class RedisStore:
         await self._port.close()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the contract."""
+        """Reset in the child of a fork; see the contract."""
         self._waiting = set()
         self.queues.forget()
         self.guards.forget()

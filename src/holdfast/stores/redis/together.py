@@ -32,30 +32,30 @@ class Asked(Protocol):
         ...
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many in one round trip."""
+        """Send many calls in one round trip."""
         ...
 
 
 class Together:
-    """``join_free`` and ``leave_all`` over a port."""
+    """The verbs for several names, over a port. See :class:`holdfast.core.ports.Store`."""
 
     def __init__(self, port: Asked, requests: Requests) -> None:
         self._port = port
         self._requests = requests
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
-        """Grant all of them in one step; see the contract."""
+        """Grant all claims in one step; see the contract."""
         if self._port.clustered and not _in_one_bucket(claims):
             return None
         reply = await self._port.ask(self._requests.join_free(claims), within)
         return replies.let_in(reply, claims, self._port.label)
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-        """Withdraw or release many; see the contract.
+        """Withdraw or release many claims; see the contract.
 
-        Claims that are alone in their lines go in one script. A claim with others behind it needs a
-        separate script, which grants them: in the same write, if a plain release is known not to be
-        enough, else in a second write.
+        Outside a cluster, one script does all plain releases of claims that are alone in their
+        lines. For a claim with waiters behind it that script does nothing: a second write sends a
+        separate script, which also grants the waiters. All other leaves are in the first write.
         """
         alone: list[int] = []
         others: list[int] = []
@@ -98,7 +98,7 @@ class Together:
         calls = [self._requests.leave(leaves[at]) for at in places]
         try:
             return self._left(places, await self._port.ask_many(calls, within))
-        except HoldfastError as wrong:  # the others have been answered
+        except HoldfastError as wrong:  # no exception: the other leaves have their answers
             return dict.fromkeys(places, wrong)
 
 

@@ -1,7 +1,7 @@
 """Addresses of several servers: watched by sentinels, or in a cluster.
 
 redis-py finds out which server is the primary, and which node has which slots. This module only
-reads what redis-py needs for that, from a URL or from a client of redis-py. No driver is imported.
+collects the arguments for redis-py, from a URL or from a client of redis-py. No driver is imported.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 
 class Sentinels(NamedTuple):
-    """The sentinels that watch the servers; ``arguments`` are those of redis-py's ``Sentinel`` for
-    its own connections."""
+    """The sentinels that watch the servers; ``arguments`` are for redis-py's connections to
+    them."""
 
     settings: Settings
     places: tuple[Place, ...]
@@ -41,7 +41,7 @@ class Sentinels(NamedTuple):
     arguments: Mapping[str, Any]
     #: A sentinel that sees fewer other sentinels isn't trusted.
     others: int = 0
-    #: The address to use in place of the primary's.
+    #: The address to use instead of the primary's, if any.
     force_ip: str | None = None
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ def topology(url: StoreURL) -> Sentinels | Members | None:
 
 
 def _one(url: StoreURL, ending: str, path: str) -> Settings:
-    """The settings of one server, without its address."""
+    """The settings that all servers of the URL share: those of one server, without an address."""
     label = str(url._replace(path=url.path.rstrip("/")))
     plain = url._replace(scheme=url.scheme.removesuffix(ending), host="", path=path)
     found = settings(plain)
@@ -209,14 +209,14 @@ class _Given(NamedTuple):
 
 
 class Connection:
-    """A substitute for redis-py's class of that name, in both faces: only the name is read."""
+    """A stand-in for redis-py's classes of this name: `settings` reads only the name."""
 
 
 class SSLConnection(Connection):
-    """The same with TLS."""
+    """A stand-in for redis-py's classes of this name, too."""
 
 
-#: Arguments of such clients that are for single connections, other than ``ssl_*``.
+#: Arguments of a given client that are for connections to servers, in addition to ``ssl_*``.
 _OF_CONNECTIONS = frozenset(
     {
         "client_name",

@@ -1,4 +1,4 @@
-"""The verbs of refresh guards as requests: see ``scripts.py`` for what a call is."""
+"""The verbs of refresh guards as requests; ``scripts.py`` explains calls and answers."""
 
 from __future__ import annotations
 

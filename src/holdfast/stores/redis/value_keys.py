@@ -27,15 +27,15 @@ from .library import tail
 #: Number of shards for the counts of guards. It can't be changed: the keys depend on it.
 SHARDS = 8
 MARK = b"\xf1hf"
-#: Tolerance, in milliseconds, when a stored expiry is compared with the longest one allowed.
+#: Milliseconds by which the remaining time of a value may exceed the whole time of the value.
 _LATE_MS = 1000
-#: See ``lua/value.lua``; times are milliseconds there, except for the cost.
-#: As `sane` there.
+#: The upper limit of a version; see ``sane`` in ``lua/value.lua``.
 _MOST = 9e15
+#: The head of a value, as in ``lua/value.lua``: times are milliseconds, but the cost is seconds.
 _HEAD = struct.Struct(">3sIddddd")
 HEAD_BYTES = _HEAD.size
 _unpack = _HEAD.unpack_from
-#: Makes a named tuple without calling its ``__new__``; every value uses it.
+#: Makes a named tuple without calling its ``__new__``, which is slower; every value needs one.
 _new = tuple.__new__
 _PTTL, _GET = b"*2\r\n$4\r\nPTTL\r\n", b"*2\r\n$3\r\nGET\r\n"
 
@@ -43,8 +43,8 @@ _PTTL, _GET = b"*2\r\n$4\r\nPTTL\r\n", b"*2\r\n$3\r\nGET\r\n"
 class Place(NamedTuple):
     """The place of an entry; the keys and the commands that read its value are packed.
 
-    The value is read by two commands in one write: first for how long it is kept, *then* the
-    value. So a value that is replaced in between looks older than it is, and never younger.
+    Two commands in one write read the value: PTTL, then GET. In this order, a value that is
+    replaced between the two appears older than it is, and never younger.
     """
 
     bucket: int
@@ -56,7 +56,7 @@ class Place(NamedTuple):
 
     @property
     def asking(self) -> Sequence[tuple[bytes, ...]]:
-        """The same, as words, for a node that is taking over the slot."""
+        """The commands of ``read`` as words, for a node that is taking over the slot."""
         key = self.value.split(b"\r\n", 1)[1][:-2]
         return (b"ASKING",), (b"PTTL", key), (b"ASKING",), (b"GET", key)
 
@@ -87,7 +87,7 @@ def shard_of(guard: str) -> int:
 
 
 def tally_keys(prefix: str, shard: int, guard: str) -> tuple[int, bytes]:
-    """The bucket of a shard; packed, the keys of a guard's counts and of the names there."""
+    """The bucket of a shard, and packed, its keys for a guard's counts and for all guards."""
     bucket = shard * (BUCKETS // SHARDS)
     start = f"{prefix}:{tag_of(bucket)}".encode()
     return bucket, tail(start + b"+" + guard.encode()) + tail(start + b"&guards")
@@ -103,10 +103,10 @@ def written(finish: Finish, check: int) -> tuple[bytes, int]:
 
 
 def seen(raw: bytes | None, left: int, check: int) -> Value | None:
-    """A value that was read, ``left`` milliseconds before its end (below 0: none or no end).
+    """The value from the replies of GET and PTTL; None if there is none.
 
-    None, too, if it was damaged from outside: then it is computed again. Raises `ServerSaid` if
-    another program wrote it.
+    A value that was damaged from outside is None, too: then it is computed again. Raises
+    `ServerSaid` if another program wrote it.
     """
     if not raw:
         return None
@@ -118,8 +118,9 @@ def seen(raw: bytes | None, left: int, check: int) -> Value | None:
     if whose != check or not 0 <= version < _MOST or version % 1:
         return None
     if left < 0 or left > ttl + rest:
-        # Written just now, after the time was read; one without an end is ignored. One that is
-        # kept for much longer was stored before the clock was set back: it isn't fresh.
+        # -1 is a value that never expires: holdfast didn't write that. -2: the value was written
+        # after PTTL. A remaining time that is much too long: the value was written before the
+        # clock was set back, so it isn't fresh.
         if left == -1:
             return None
         left = ttl + rest if left <= ttl + rest + _LATE_MS else 0
@@ -128,7 +129,7 @@ def seen(raw: bytes | None, left: int, check: int) -> Value | None:
 
 
 def _foreign() -> ServerSaid:
-    """The error reply that our scripts give in this case."""
+    """The error reply that the scripts give for a value of another program."""
     return ServerSaid("WRONGTYPE", "a value that is not one of holdfast")
 
 

@@ -1,4 +1,5 @@
-"""Replies of the scripts of refresh guards, and a reading of values; see ``replies.py``."""
+"""Replies of the scripts of refresh guards, and of the commands that read a value; see
+``replies.py``."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _NOBODY = b"\0" * 32
 
 @read
 def value(left: Reply, raw: Reply, place: Place, label: str) -> Value | None:
-    """The value from the two replies of a reading; None if there is none."""
+    """The value from the replies of PTTL and GET; None if there is none."""
     if left.__class__ is int and (raw is None or raw.__class__ is bytes):
         try:
             return seen(raw, left, place.check)
@@ -55,7 +56,7 @@ def begun(reply: Reply, place: Place, label: str) -> Begun:
 
 @read
 def yes(reply: Reply, label: str) -> bool:
-    """The answer to a request that is done or not: whether it was done."""
+    """The answer to a request that the server does or refuses: True if it was done."""
     if reply.__class__ is int:
         return bool(reply == 1)
     raise strange(reply, label)

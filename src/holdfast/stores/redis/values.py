@@ -37,7 +37,7 @@ Reply = Any
 #: Maximum seconds to report the address of a request that was sent without one; if that fails, a
 #: later request reports it.
 ADDRESS_S = 0.2
-#: The first element of an answer to a waiter.
+#: The first element of the reply to a begin that must wait.
 _WAITS = 2
 
 
@@ -51,7 +51,7 @@ class Port(Protocol):
         ...
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many in one round trip per server."""
+        """Send many calls in one round trip per server."""
         ...
 
     def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
@@ -65,7 +65,7 @@ class Port(Protocol):
         ...
 
     def addressed(self, claim_id: str) -> bool:
-        """True if it had an address."""
+        """True if the call of this waiting request had an address."""
         ...
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
@@ -92,8 +92,9 @@ class RedisGuards:
         self.forget()
 
     def forget(self) -> None:
-        """Forget all waiters: the client is closed, or we are the child of a fork."""
-        #: By waiting request: how many times it has asked, so that an old wake-up is ignored.
+        """Forget all waiters: the client is closed, or this is the child of a fork."""
+        #: By the id of a waiting request: the number of its calls. A wake-up for an older call is
+        #: ignored.
         self._tickets: dict[str, int] = {}
 
     # -- reading -----------------------------------------------------------------------------
@@ -131,7 +132,7 @@ class RedisGuards:
         waits = reply.__class__ is list and reply[0] == _WAITS
         if not waits or self._port.addressed(wish.id):
             return reply
-        try:  # otherwise it asks again soon
+        try:  # if this fails, the request is sent again soon
             return await self._asked(self._port.stand, wish, min(within, ADDRESS_S))
         except StoreUnavailable:
             return reply
@@ -164,8 +165,8 @@ class RedisGuards:
     async def finish(self, finish: Finish, within: float) -> bool:
         """Store the value and end the refresh lease; see the contract.
 
-        A server without memory doesn't store it. Then the refresh lease ends without a value, so
-        that no caller waits for one.
+        A server that is out of memory refuses the value. Then the refresh lease ends without a
+        value, so that no caller waits for one.
         """
         label = self._port.label
         reply = await self._port.ask(self._requests.finish(finish), within)

@@ -36,20 +36,20 @@ class LoopLink:
         self._connection = connection
         self._label = label
         self.used = boottime()
-        #: Is it no longer usable?
+        #: True if the connection is no longer usable.
         self.ended = False
-        #: Is it in use by a verb that wants something new, not by one that renews or releases?
+        #: True while a request for something new uses the connection, no renewal or release.
         self.plain = False
-        #: The number of its session at the server.
+        #: The number of the session at the server.
         self.thread = int(connection.thread_id())
-        #: Its socket under another descriptor, if the server may still carry out a request.
+        #: The socket under another descriptor, if the server may still carry out a request.
         self.left: socket.socket | None = None
 
     async def ask(self, sql: str, within: float) -> Rows:
         """Return the rows of the first result; see the protocol.
 
-        A timer that closes the connection keeps the time limit. A withdrawal runs by callbacks
-        alone, outside of any task, where the time-outs of asyncio can't be used.
+        A timer that closes the connection keeps the time limit. The time-outs of asyncio would
+        need a task, but a withdrawal runs by callbacks alone, outside of any task.
         """
         if within <= 0:
             raise StoreUnavailable(f"no time was left to ask {self._label}")
@@ -76,7 +76,7 @@ class LoopLink:
         return found
 
     def stale(self) -> bool:
-        """Has the server ended the connection?"""
+        """True if the server has ended the connection."""
         return bool(self._connection._stream_broken)
 
     def abandon(self) -> None:
@@ -97,14 +97,17 @@ class LoopLink:
         return Ending(left)
 
     def sever(self) -> None:
-        """End it without its loop, which no longer runs. The driver hides its transport."""
+        """End the connection without its loop, which no longer runs.
+
+        The driver hides its transport, so this searches the objects to which the connection refers.
+        """
         self.ended = True
         for one in gc.get_referents(self._connection):
             if isinstance(one, asyncio.BaseTransport):
                 sever(one)
 
     async def bid_farewell(self) -> None:
-        """End it with a QUIT message to the server."""
+        """End the connection with a QUIT message to the server."""
         with contextlib.suppress(theirs.MySQLError, OSError, TimeoutError):
             async with time_limit(CLOSE_S):
                 await self._connection.ensure_closed()
@@ -114,12 +117,12 @@ class LoopLink:
 async def connect(settings: Settings, ended: Callable[[Ending], None]) -> LoopLink:
     """Return a connection that is ready for use.
 
-    ``ended`` is called for a connection that was begun and given up.
+    ``ended`` is called for a connection that was given up while it was being made.
     """
     within = settings.connect_s
     connection: Any = None
     left: list[Ending] = []
-    # Just before its time-out expires, because the driver closes it then.
+    # Copy the descriptor just before the time-out expires: then the driver closes its own one.
     timer = later(
         asyncio.get_running_loop(), within, lambda: left.append(Ending(_twin(connection)))
     )
@@ -177,7 +180,7 @@ def _new(settings: Settings) -> Any:
 async def _opened(engine: Any) -> Any:
     """Return a connection that an engine of SQLAlchemy makes in its usual way.
 
-    It comes from a separate pool, so that it takes no place in the engine's pool.
+    The connection comes from a separate pool, so that it takes no place in the engine's pool.
     """
     spawn = importlib.import_module("sqlalchemy.util").greenlet_spawn
     pooled = await spawn(engine.pool.recreate().connect)

@@ -1,8 +1,8 @@
 """The port for one event loop: a few connections of asyncmy, each for one request at a time.
 
 Further requests wait for a connection. asyncmy's own pool isn't used. A request that is cancelled
-closes its connection, so its reply is never read. The server may still carry it out; the tombstone
-of its withdrawal exists for that case.
+closes its connection, so its reply is never read. The server can still carry the request out: for
+that case, the withdrawal of a claim makes a tombstone.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class LoopPort(Exchange[LoopLink]):
         self._idle: deque[LoopLink] = deque()
         #: Number of connections, including connections that are being made.
         self._open = 0
-        #: Number of connections that requests for something new use, or have given up and that
-        #: haven't ended yet.
+        #: Number of connections in use by requests for something new. A connection that such a
+        #: request gave up also counts, until the server has ended the request.
         self._plain = 0
         self._lost = Graveyard()
         #: Connections that this client has ended, and the server not yet.
@@ -105,7 +105,7 @@ class LoopPort(Exchange[LoopLink]):
             now = self.now()
 
     def _give(self, link: LoopLink) -> None:
-        if self._closed or link.ended:  # its time-out expired just after its reply came
+        if self._closed or link.ended:  # the time-out expired just after the reply came
             self._drop(link)
         else:
             if link.plain:
@@ -131,7 +131,7 @@ class LoopPort(Exchange[LoopLink]):
         if link.left is None or self._closed:
             self._drop(link)
             return
-        # It counts as before until something arrives for its request.
+        # The connection counts as before until the server replies to the request.
         loop = asyncio.get_running_loop()
         fd = link.left.fileno()
         patience = later(loop, PATIENT_S, self._insist, loop)
@@ -170,7 +170,8 @@ class LoopPort(Exchange[LoopLink]):
     def _next(self, failure: BaseException | None = None) -> None:
         """Wake the task that has waited longest.
 
-        There is a connection for it, or room for one; or there is none, because of ``failure``.
+        There is a connection for the task, or room to make one. With ``failure``: there is none,
+        and the task raises this exception.
         """
         while self._urgent or self._queue:
             turn = (self._urgent or self._queue).popleft()
@@ -183,10 +184,10 @@ class LoopPort(Exchange[LoopLink]):
                 return
 
     def _dial(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make one more connection, for the task that has then waited longest.
+        """Make one more connection, for the task that has waited longest when it is ready.
 
-        A separate task makes it, so that no cancellation of a caller ends that: the driver would
-        lose a socket.
+        A separate task makes the connection, so that the cancellation of a caller doesn't stop
+        this: the driver would lose a socket.
         """
         self._open += 1
         task = loop.create_task(connect(self._settings, self._ending.add))
@@ -217,7 +218,7 @@ class LoopPort(Exchange[LoopLink]):
     # -- the end ---------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End the connections; those in use are ended when they are returned."""
+        """End the connections; a connection in use is ended when it is returned."""
         if self._loop is not None:
             self._own()
         self._closed = True
@@ -249,7 +250,7 @@ class LoopPort(Exchange[LoopLink]):
 
 
 async def _until(loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any], within: float) -> None:
-    """Wait at most ``within`` seconds until this future is done; it isn't cancelled."""
+    """Wait at most ``within`` seconds until a future is done; never cancel the future."""
     waiter = loop.create_future()
 
     def wake(_: object = None) -> None:

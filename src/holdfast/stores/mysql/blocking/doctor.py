@@ -1,6 +1,6 @@
 """The examination of a server for ``holdfast doctor``: findings, with remedies.
 
-It uses separate connections and changes nothing.
+The examination uses separate connections and changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0, 29)}
 #: The server's clock as seconds since 1970. In UTC, because other time zones repeat hours.
 _CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) / 1e6"
 _TABLES = "SELECT table_name, engine FROM information_schema.tables WHERE table_schema = DATABASE()"
-#: Names whose line and claims contradict each other, by one statement, so as of one moment.
+#: Counts the names whose line and claims contradict each other. It is one statement, so all rows
+#: are as of one moment.
 _WRONG = """
 SELECT COUNT(*) FROM (
   SELECT l.name FROM {prefix}_lines l LEFT JOIN (
@@ -38,7 +39,7 @@ SELECT COUNT(*) FROM (
     WHERE l.name IS NULL) odd
 """
 #: Recommended maximum of a node's innodb_lock_wait_timeout, in seconds. If a node fails to abort a
-#: transaction for another one, none commits until that time is up.
+#: transaction that blocks another one, no transaction commits until this time has passed.
 STALL_S = 5
 
 
@@ -69,7 +70,7 @@ class Visit:
         return int(value) if value.isdigit() else otherwise
 
     def on(self, name: str) -> bool:
-        """Is this variable set?"""
+        """True if this variable is on."""
         return self.variables.get(name, "OFF").upper() in ("ON", "1", "YES")
 
 
@@ -124,7 +125,7 @@ def _clock(visit: Visit) -> Finding:
 
 
 def _identity(visit: Visit) -> Found:
-    """Do two connections lead to the same server?"""
+    """Check that two connections lead to the same server."""
     second = dial(visit.settings, WITHIN_S)
     try:
         which = "server_uid" if "server_uid" in visit.variables else "server_uuid"
@@ -137,7 +138,7 @@ def _identity(visit: Visit) -> Found:
 
 
 def _isolation(visit: Visit) -> Found:
-    """Does a session have the isolation level that was requested?"""
+    """Check that a session has the isolation level that was requested."""
     level = visit.variables.get("tx_isolation") or visit.variables.get("transaction_isolation")
     text = f"a session stays at {level}, although READ COMMITTED was requested: is there a proxy?"
     return level != "READ-COMMITTED" and warn(text, "let SET SESSION through")

@@ -1,7 +1,7 @@
 """Connections that an engine of SQLAlchemy makes in its usual way.
 
-That is with its arguments, its ``creator`` and the listeners of its events. They come from a
-separate pool, so that they take no place in the engine's pool, and they return to no pool.
+The engine uses its arguments, its ``creator`` and the listeners of its events. The connections come
+from a separate pool, so that they take no place in the engine's pool, and they return to no pool.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ....runtime.starting.blocking import DaemonThread
 from ..complaints import not_made
 from ..exchange import Silent
 
-#: The errors that the thread that dials handles.
+#: Exceptions that the caller, `link.dial`, handles itself.
 _KNOWN = (HoldfastError, pymysql.MySQLError, OSError, RuntimeError)
 
 
 def opened(engine: Any, label: str, within: float) -> Connection[Any]:
     """Return a new connection, within ``within`` seconds.
 
-    A separate thread makes it, because an engine takes no time limit: with a silent server, the
-    caller would wait for the time-out of the engine, or without a time limit. A connection that
+    A separate thread makes the connection, because an engine accepts no time limit: with a silent
+    server, the caller would wait until the time-out of the engine, if it has one. A connection that
     comes too late is closed.
     """
     made: Future[Connection[Any]] = Future()

@@ -32,13 +32,13 @@ class ThreadLink:
     def __init__(self, connection: Connection[Any], label: str) -> None:
         self._connection = connection
         self._label = label
-        #: The time of its last use.
+        #: The time of the last use.
         self.used = boottime()
-        #: The number of its session at the server.
+        #: The number of the session at the server.
         self.thread = int(connection.thread_id())  # type: ignore[no-untyped-call]
-        #: Its socket, if the driver has given it up and the server hasn't.
+        #: The socket, if the driver has given up the connection and the server hasn't.
         self._left: socket.socket | None = None
-        mine = ref(self)  # else the two keep each other alive, and a lost one keeps its place
+        mine = ref(self)  # weak, so that a lost link is collected and no longer counts
 
         def leave_open() -> None:
             link = mine()
@@ -48,7 +48,7 @@ class ThreadLink:
         connection._force_close = leave_open  # type: ignore[attr-defined]
 
     def _leave_open(self) -> None:
-        """Replace the driver's method: the code that gave it up decides when its socket closes."""
+        """Replace the driver's ``_force_close``: the socket stays open until the port closes it."""
         connection: Any = self._connection
         self._left = connection._sock or self._left
         if connection._rfile is not None:
@@ -71,7 +71,7 @@ class ThreadLink:
         return self.rows(sql, within)
 
     def rows(self, sql: str, within: float) -> Rows:
-        """The same, for callers that don't await."""
+        """As `ask`, for callers that don't await."""
         if within <= 0:
             raise StoreUnavailable(f"no time was left to ask {self._label}")
         connection = self._connection
@@ -100,7 +100,7 @@ class ThreadLink:
         raise StoreUnavailable(f"the connection to {self._label} broke: {wrong}") from None
 
     def stale(self) -> bool:
-        """Has the server ended the connection, or sent something that was not requested?"""
+        """True if the server has ended the connection, or sent data without a request."""
         sock: socket.socket | None = self._connection._sock  # type: ignore[attr-defined]
         if sock is None:
             return True
@@ -109,7 +109,7 @@ class ThreadLink:
         return bool(look.poll(0))
 
     def ending(self) -> Ending:
-        """End it; return the `Ending` that shows when its session has ended."""
+        """End the connection; return the `Ending` that shows when its session has ended."""
         with contextlib.suppress(pymysql.MySQLError, OSError):
             self._connection.close()
         left, self._left = self._left, None
@@ -120,7 +120,7 @@ class ThreadLink:
         return Ending(twin)
 
     def close(self) -> None:
-        """End it."""
+        """End the connection."""
         self.ending().end()
 
 
@@ -129,7 +129,7 @@ def dial(
 ) -> ThreadLink:
     """Return a new connection that is ready for use.
 
-    ``ended`` is called for a connection that was begun and given up.
+    ``ended`` is called for a connection that was given up while it was being made.
     """
     within = min(within, settings.connect_s)
     if within <= 0:
@@ -179,9 +179,9 @@ def _connect(settings: Settings, within: float, ended: Callable[[Ending], None])
     if settings.socket:
         connection.connect()
         return connection
-    # Made here, because PyMySQL takes only whole seconds as its time limit for connecting.
+    # Connect here, because PyMySQL accepts only whole seconds as the time limit.
     sock = socket.create_connection((settings.host, settings.port), within)
-    twin = twin_of(sock.fileno())  # because the driver closes the other one
+    twin = twin_of(sock.fileno())  # because the driver closes the socket itself
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

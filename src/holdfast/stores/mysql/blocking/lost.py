@@ -1,8 +1,8 @@
 """Connections whose request was given up: they count until the server has ended the request.
 
-The drivers close a connection whose time-out has expired, but the server continues with its
-request until the row is free. So the socket is kept open here, and isn't read: when something
-arrives there, the request has ended.
+The drivers close a connection whose time-out has expired, but the server continues with the
+request, which can wait for a row. So this module keeps the socket open and doesn't read it. When
+data arrives there, the request has ended.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PATIENT_S = 2.0
 class Lost:
     """A connection that is no longer used.
 
-    ``thread``: the number that the server gave it. ``over`` is called with the `Ending` of its
-    session, when the server has ended the request.
+    ``thread``: the number of its session at the server. ``over`` is called with the `Ending` of the
+    session when the server has ended the request.
     """
 
     def __init__(self, twin: socket.socket, thread: int, over: Callable[[Ending], None]) -> None:
@@ -34,7 +34,7 @@ class Lost:
 
     @property
     def answered(self) -> bool:
-        """Has the server ended the request?"""
+        """True if the server has ended the request."""
         if self._twin.fileno() < 0:  # another thread was first
             return True
         look = poller()
@@ -43,7 +43,7 @@ class Lost:
         return bool(look.poll(0))
 
     def end(self) -> None:
-        """Count it until the server has ended its session, too."""
+        """Report that the request has ended. The session still counts, until it has ended, too."""
         self._over(Ending(self._twin))
 
 
@@ -62,13 +62,13 @@ class Graveyard(list[Lost]):
         yield from (one for one in list(self) if now - one.since > PATIENT_S)
 
     def look(self, prefix: str) -> str:
-        """Return the statement that finds the numbers of the stubborn ones that may be killed.
+        """Return the statement that finds the sessions of `stubborn` connections, to kill them.
 
-        A number alone isn't enough: behind a balancer, or after a restart, it may be the session of
-        another client. A session is ours if it has our user and our database, and if its request
-        uses our tables.
+        The number of a session isn't enough: behind a balancer, or after a restart, another client
+        can have this number. A session is ours if it has our user and our database, and if its
+        request uses our tables.
         """
-        # No session has number 0; another thread may have ended all the others since.
+        # No session has number 0. It keeps the list valid if no connection is stubborn any longer.
         numbers = ", ".join(str(number) for number in (0, *(one.thread for one in self.stubborn())))
         return (
             "SELECT id FROM information_schema.processlist"  # noqa: S608 - numbers, and a prefix
@@ -77,7 +77,7 @@ class Graveyard(list[Lost]):
         )
 
     def forget(self) -> None:
-        """Remove the stubborn ones: they were killed, or their server is gone."""
+        """Remove the stubborn connections: their sessions were killed, or the server is gone."""
         for one in list(self.stubborn()):
             self._remove(one)
 

@@ -10,7 +10,7 @@ from .link import dial
 
 
 def make(settings: Settings) -> str:
-    """Make the missing ones; return a sentence that reports it."""
+    """Make missing tables and procedures; return a sentence that reports it."""
     link = dial(settings, MAKE_S)
     try:
         for sql in statements(settings.prefix):

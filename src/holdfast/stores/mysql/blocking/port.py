@@ -1,11 +1,13 @@
 """The port for threads: a pool of connections.
 
-A verb takes the connection that was used last, or makes one, and returns it after the reply. After
-any failure except an error that the server reports, the connection is not used again; Ctrl-C is
-such a failure. So another request never reads a reply that is still under way. The connection
-counts in the pool until the server has ended the request and the session. A connection that was
-begun and given up counts, too. Only renewals and releases don't wait for sessions to end. A
-connection that a verb with little time has half made is finished in a thread, for the next verb.
+A verb takes the connection that was used last, or makes one, and returns it after the reply or an
+error of the server. After any other failure, Ctrl-C included, the connection is not used again. So
+another request never reads a reply that is still under way.
+
+A failed connection counts in the pool until the server has ended the request and the session. A
+connection that was given up while it was being made counts, too. Only renewals and releases don't
+wait for sessions to end. If a verb has too little time to make a connection, a thread finishes it
+for the next verb.
 """
 
 from __future__ import annotations
@@ -111,10 +113,10 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
 
     def _give(self, link: ThreadLink) -> None:
         if self._more and self._there() > self._most:
-            self._drop(link)  # the connection beyond the pool is made when it is needed
+            self._drop(link)  # the reserved connection is made again when it is needed
             return
         self._idle.append(link)
-        if self._closed:  # checked after the append, because another thread may close
+        if self._closed:  # checked after the append: another thread can close the port
             self._drain()
         if not self._back.is_set():
             self._back.set()
@@ -133,7 +135,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         left = link.lost()
         if left is not None:
             self._lost.append(Lost(left, link.thread, self._ending.add))
-            if self._closed:  # no later call sweeps it
+            if self._closed:  # no later call sweeps this connection
                 self._lost.sweep(all_of_them=True)
         self._forget(link)
 
@@ -146,7 +148,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
         return boottime()
 
     async def close(self) -> None:
-        """End the connections; those in use are ended when they are returned."""
+        """End the connections; a connection in use is ended when it is returned."""
         self._closed = True
         self._ending.close()
         self._lost.sweep(all_of_them=True)

@@ -1,8 +1,9 @@
 """The reply that a task awaits on a shared connection; the task continues when it arrives.
 
 A plain future makes the loop wake the task in its next round. That needs a new handle and another
-look at all sockets: for a task that is alone, a quarter of the cost of a request. Here the task
-continues in the round that brought the reply, after all data that arrived with it has been read.
+poll of all sockets: if only one task sends requests, this is a quarter of the cost of a request.
+With `Answer`, the task continues in the round that brought the reply, after all data that arrived
+with the reply has been read.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 class Answer(asyncio.Future[Any]):
     """The answer to a request: a future. After ``give`` the caller must call ``wake_all``."""
 
-    #: How the first task that waits for it continues, and in what context. (Two slots and no
-    #: dictionary, as many answers exist at a time.)
+    #: The callback that continues the first task that waits, and its context (None: no such task).
+    #: Slots and no dictionary, because many answers exist at the same time.
     __slots__ = ("context", "resume")
     context: Context | None
     resume: Callable[[Any], object]
@@ -25,8 +26,8 @@ class Answer(asyncio.Future[Any]):
     def add_done_callback(
         self, fn: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
-        """As in any future; but a task that awaits it is stored separately, for ``wake_all``. Only
-        a task passes the context in which it continues, and only while there is no result."""
+        """As in any future, but the first task that awaits the answer is stored separately, for
+        ``wake_all``. Only a task passes a context, and only while there is no result."""
         if context is None or self.context is not None:
             super().add_done_callback(fn, context=context)
         else:
@@ -57,7 +58,7 @@ class Answer(asyncio.Future[Any]):
 
 
 class Answers(Answer):
-    """The answer to several requests that are sent as one: a list, once all are there."""
+    """The answer to several requests that are sent as one: the list of all replies."""
 
     __slots__ = ("count", "parts")
     count: int
@@ -79,21 +80,21 @@ def new_answer(loop: asyncio.AbstractEventLoop) -> Answer:
 
 
 def wake(waiter: asyncio.Future[None]) -> None:
-    """End this sleep, unless it has ended."""
+    """End a sleep, unless it has ended already."""
     if not waiter.done():
         waiter.set_result(None)
 
 
 def wake_all(answers: list[Answer]) -> None:
-    """These answers all have a result: let the tasks that wait for them continue now. Only for
-    callbacks of the loop: a task can't continue inside another."""
+    """Continue the tasks that wait for these answers, which all have a result. Only callbacks of
+    the loop may call it: a task can't continue inside another one."""
     try:
         for answer in answers:
             context = answer.context
             if context is not None:
                 answer.context = None
                 context.run(answer.resume, answer)
-    except BaseException:  # Ctrl-C has ended one of them, and this call: the others continue
+    except BaseException:  # Ctrl-C has ended a task and this call: the other tasks continue
         for answer in answers:
             answer.wake_soon()
         raise

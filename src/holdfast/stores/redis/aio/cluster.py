@@ -29,10 +29,10 @@ def open_cluster(members: Members) -> ClusterPort:
 
 
 class LoopCluster(ClusterPort):
-    """The nodes of one event loop."""
+    """The port for a cluster, for one event loop."""
 
     def abandon(self) -> None:
-        """Our loop no longer runs: close the connections without it."""
+        """Close the connections without their loop, which no longer runs."""
         for node in self._nodes.values():
             assert isinstance(node, LoopNode)
             node.abandon()
@@ -118,7 +118,7 @@ async def _hung_up(nodes: Sequence[ClusterNode]) -> None:
 
 
 async def _outcome(work: Callable[[float], Coroutine[Any, Any, Any]], left: float) -> Any:
-    # It is called in here, because a task that is cancelled before it begins would never await it.
+    # Make the coroutine only here: a task that is cancelled before it begins would never await it.
     try:
         return await work(left)
     except HoldfastError as wrong:

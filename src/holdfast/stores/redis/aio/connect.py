@@ -1,4 +1,4 @@
-"""A connection made by redis-py, with TLS, login, protocol and database, and then taken over."""
+"""Connects: redis-py handles TLS, login, protocol and database, then a `Wire` takes over."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _CLASSES: dict[str, type[AbstractConnection]] = {
     "tls": SSLConnection,
     "unix": UnixDomainSocketConnection,
 }
-#: Maximum seconds for the reply to the name of the connection.
+#: Maximum seconds for the reply to CLIENT SETNAME.
 _NAMED_S = 5.0
 
 
 async def connect(
     settings: Settings, wire: Wire, limit: float, guard: Guard | None = None
 ) -> Settings:
-    """Connect, shake hands, and pass the bytes to the wire, within ``limit`` seconds.
+    """Connect, shake hands, and give the connection to the wire, within ``limit`` seconds.
 
-    With recovery, also learn which server this is. Returns ``settings`` with the protocol that the
-    server turned out to know.
+    With ``guard``, also read which server this is. Return ``settings`` with the protocol that the
+    server supports.
     """
     made_of = settings.connection_class
     if made_of is None or not issubclass(made_of, AbstractConnection):
-        made_of = _CLASSES[settings.kind]  # the given class is of the face for threads
+        made_of = _CLASSES[settings.kind]  # the given class is for threads
     connection = made_of(
         **{**settings.arguments, **silent()},
         protocol=settings.protocol,
@@ -53,7 +53,7 @@ async def connect(
     except Exception as wrong:
         if settings.protocol == 3 and knows_no_hello(wrong):
             return await connect(settings._replace(protocol=2), wire, limit, guard)
-        raise error_of(settings, wrong) from None  # it can contain the password
+        raise error_of(settings, wrong) from None  # the error of redis-py can contain the password
     finally:
         if connection.is_connected:  # not taken over
             connection._close()
@@ -66,7 +66,7 @@ async def connect(
 
 
 async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
-    """Learn to which server the connection leads."""
+    """Read to which server the connection leads, for recovery."""
     answers = [wire.command(*words, within=limit) for words in guard.hello]
     for answer in answers:  # if the first one fails, no task waits for the others
         answer.add_done_callback(unheeded)
@@ -78,6 +78,6 @@ async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
 
 
 def unheeded(answer: asyncio.Future[Any]) -> None:
-    """Ignore how this request ended, without a warning from asyncio."""
+    """Ignore the result of this request, so that asyncio logs no warning about a failure."""
     if not answer.cancelled():
         answer.exception()

@@ -21,8 +21,8 @@ from ..library import ALL_SCRIPTS, Script, load_command, tail
 from ..scripts import Call
 from .answer import Answer, new_answer
 
-#: A request under way: its answer, its tag, its deadline, the time when it was sent, what it is,
-#: how many times it was sent. A plain tuple, as one is made for each request.
+#: A request under way: its answer, its tag, its deadline, the time when it was sent, its call or
+#: command, and the number of times it was sent. A plain tuple, because each request needs one.
 Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
 
 #: Maximum number of times that a call is sent: the first time, after loading the scripts, after
@@ -30,7 +30,7 @@ Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
 TRIES_MAX = 5
 #: The name of a request that loads a script.
 LOADING = "SCRIPT LOAD"
-#: Tags of requests that are no script: the reply has no tag, or is a push, or there are several.
+#: Tags of requests that call no script: one plain reply, a push as the reply, several replies.
 PLAIN, BY_PUSH, SEVERAL = b"-", b">", b"*"
 _TAGS = tuple(b"%x" % n for n in range(1 << 12))
 _TAILS = tuple(map(tail, _TAGS))
@@ -46,23 +46,23 @@ class Exchange(ABC):
     def __init__(self, guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
         self._guard = guard
         self._loop = loop
-        #: Requests to recovery that are under way, by their scope.
+        #: Requests to recovery that are under way, by `Guard.scope`.
         self._judging: dict[int, Answer] = {}
-        #: The server to which the connection leads, as an argument of scripts.
+        #: The run id of the server, packed as an argument of scripts.
         self.server = tail(b"")
         #: The server is too old for scripts whose first line is ``#!lua``.
         self._old = False
         self._loading = 0
         self._load_failed: ServerSaid | None = None
         self._number = random.randrange(len(_TAGS))
-        #: Why it can no longer be used; empty if it can.
+        #: The reason why the connection can no longer be used; empty if it can.
         self.over = ""
 
     @abstractmethod
     def _post(
         self, data: bytes, tag: bytes, within: float, what: Call | str, answer: Answer, tries: int
     ) -> None:
-        """Send these bytes; the reply is for this answer."""
+        """Send these bytes; the reply becomes the result of ``answer``."""
 
     def send(self, call: Call, within: float) -> Answer:
         """Send a script's call; the answer is its reply, or the value ``ServerSaid``."""
@@ -82,7 +82,7 @@ class Exchange(ABC):
     def _load(self, slot: Slot, reply: ServerSaid) -> None:
         """The server doesn't know the script: load all scripts, and send the call again.
 
-        Not if the caller no longer waits: it is better not to send an abandoned join.
+        If the caller no longer waits, send nothing: the call could be a join that nothing needs.
         """
         answer, _, due, _, call, tries = slot
         if answer.done() or isinstance(call, str):
@@ -102,7 +102,7 @@ class Exchange(ABC):
         self._post_call(call, within, answer, tries + 1)
 
     def _loaded(self, reply: Any) -> None:
-        """Called immediately: the call that is sent again may be answered in the same read."""
+        """Handle the reply to SCRIPT LOAD, before the reply to the repeated call is read."""
         self._loading -= 1
         if isinstance(reply, ServerSaid):
             self._load_failed = reply
@@ -110,7 +110,7 @@ class Exchange(ABC):
             self._old = self._old or reply.code == "ERR"
 
     def _judge(self, slot: Slot, reply: Reply) -> None:
-        """Ask recovery, because a script requires it; not if the caller no longer waits."""
+        """Ask recovery, because a script requires it, unless the caller no longer waits."""
         answer, _, due, _, call, tries = slot
         if answer.done() or isinstance(call, str):
             return
@@ -144,7 +144,7 @@ class Exchange(ABC):
             answer.set_result(barred)
 
     def _unheeded(self) -> Answer:
-        """For a request whose answer no task waits for, not even if it fails."""
+        """A new answer that no task waits for; if it fails, asyncio logs no warning."""
         answer = new_answer(self._loop)
         answer.add_done_callback(lambda one: one.cancelled() or one.exception())
         return answer

@@ -1,8 +1,8 @@
 """The port for one event loop: one connection for all requests and wake-ups.
 
 Under RESP3 the wake-ups come on the connection that the requests use. RESP2 can't do that, so a
-second connection listens. The port subscribes when a claim first has to wait. It keeps its address,
-a channel for this client alone, over every new connection, because the lines know it.
+second connection listens. The port subscribes when a claim first has to wait. Its address, a
+channel for this client alone, stays the same on every new connection: the lines contain it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ log = logging.getLogger("holdfast")
 FIRST_S = 1.0
 #: Maximum seconds for requests under way when the client closes.
 CLOSE_S = 2.0
-#: Seconds of silence after which the connection that only listens is asked for a sign of life.
+#: Seconds of silence after which a PING is sent on the connection that only listens.
 SILENT_S = 5.0
-SIGN_S = 1.0  # maximum seconds for this sign
+SIGN_S = 1.0  # maximum seconds for the reply
 #: Seconds after which listening is tried again when it has failed.
 MUTE_S = 1.0
-#: The same when the server has refused it; then this is logged.
+#: Seconds after which it is tried again when the server has refused it. This is logged.
 DEAF_S = 30.0
 DEAF = "%s refused the subscription (%s): waiters ask once a second; tried again in %g s"
 _SCAN_COUNT = b"1000"
@@ -52,8 +52,8 @@ _of_the_parent: list[object] = []
 
 
 class Box:
-    """Where a claim sleeps until its wake-up arrives: the fence of the last wake-up, the ticket
-    that it waits with, and its sleep."""
+    """The sleep of a claim: the fence of its last wake-up, the ticket with which it waits, and the
+    answer that ends the sleep."""
 
     __slots__ = ("fence", "ticket", "waiter")
 
@@ -81,13 +81,13 @@ class LoopPort:
     def _start(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wire: Wire | None = None
-        #: The connection on which we are subscribed.
+        #: The connection that is subscribed to the address; None: wake-ups don't arrive.
         self._ear: Wire | None = None
         self._not_before = self._mute_until = self._deaf_until = 0.0
         self._failures = 0
         self._closed = False
         self._address = f"{self._settings.prefix}:poke:{secrets.token_hex(9)}".encode()
-        #: By claim that can be woken: the fence of its last wake-up (0: none), or its sleep.
+        #: By id of a claim that can be woken: its `Box`, or the fence of its wake-up (0: none).
         self._boxes: dict[str, int | Box] = {}
         self._connecting = Shared(self._connect)
         self._listening = Shared(self._listen)
@@ -133,7 +133,7 @@ class LoopPort:
         return found
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many in one write; one answer per call, in order."""
+        """Send many calls in one write; one answer per call, in order."""
         wire, within = await self._reach(within)
         answers = [asyncio.ensure_future(self._send(wire, call, within)) for call in calls]
         found: list[Reply | Exception] = []
@@ -149,7 +149,7 @@ class LoopPort:
         return found
 
     def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
-        """Read values; immediately, as in `ask`."""
+        """Read values; the requests are sent immediately, as in `ask`."""
         wire = self._wire
         if wire is None or asyncio.get_running_loop() is not self._loop:
             return self._reach_and_fetch(places, within)
@@ -163,8 +163,8 @@ class LoopPort:
     def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> Awaitable[Reply]:
-        """Send the join of a claim that may wait; see the protocol. Sent before it is awaited, as
-        in `ask`; the core has checked in which loop we are."""
+        """Send the join of a claim that may wait; see the protocol. It is sent immediately, as in
+        `ask`; here the core has already checked the loop."""
         wire = self._wire
         if wire is None:
             return self._reach_and_enter(claim_id, call_of, within)
@@ -181,15 +181,15 @@ class LoopPort:
     ) -> Awaitable[Reply]:
         if self._ear is None:
             return self._send(wire, call_of(b""), within)
-        self._boxes[claim_id] = 0  # now: its wake-up can be read together with the answer
+        self._boxes[claim_id] = 0  # before the answer: its wake-up can come with it
         return self._send(wire, call_of(self._address), within)
 
     def addressed(self, claim_id: str) -> bool:
-        """True if its join had an address; see the protocol."""
+        """True if the join of this claim had an address; see the protocol."""
         return claim_id in self._boxes
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """Send the call of a waiting claim; subscribes first where that isn't done yet."""
+        """Send the call of a waiting claim; subscribe first if needed."""
         wire, within = await self._reach(within)
         self._boxes.setdefault(claim_id, 0)
         ear = self._ear
@@ -249,7 +249,7 @@ class LoopPort:
         self._boxes.pop(claim_id, None)
 
     def _heard(self, message: bytes) -> Answer | None:
-        """Record the wake-up of one of our claims; returns where that claim sleeps, if it does."""
+        """Record a wake-up. If its claim sleeps, return the answer that ends the sleep."""
         poke = poked(message)
         if poke is None or (box := self._boxes.get(poke[0])) is None:
             return None
@@ -262,7 +262,7 @@ class LoopPort:
     # -- connecting ------------------------------------------------------------------------
 
     def _own(self) -> asyncio.AbstractEventLoop:
-        """The running loop; raises if it isn't ours."""
+        """The running loop; an error if this port belongs to another loop."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -271,7 +271,7 @@ class LoopPort:
         return loop
 
     async def _reach(self, within: float) -> tuple[Wire, float]:
-        """The connection, made if there is none, and how much of the time is left."""
+        """The connection, a new one if there is none, and the seconds that are left."""
         self._own()
         if self._closed:
             raise StoreUnavailable(f"this client of {self.label} is closed")
@@ -299,11 +299,11 @@ class LoopPort:
         return self._made_into(self.label, heard, ended, self.guard, ear)
 
     async def _where(self) -> Settings:
-        """The settings of the server now, which can be another one than before."""
+        """The settings of the current server; with sentinels it can be another one each time."""
         return self._settings
 
     def _attempt_s(self) -> float:
-        """The first attempt is short, because packets can be lost; each further one is longer."""
+        """Maximum seconds to connect: few for the first attempt, because a packet can be lost."""
         return min(self._settings.connect_s, FIRST_S * 2.0 ** min(self._failures, 12))
 
     def _failed(self) -> None:
@@ -345,7 +345,7 @@ class LoopPort:
                 ear.close()
 
     def _refused(self, reply: ServerSaid) -> None:
-        """The server refuses the subscription, until the user gets the right."""
+        """Handle the refusal of the subscription: the user lacks the right for it."""
         self._deaf_until = boottime() + DEAF_S
         log.warning(DEAF, self.label, reply, DEAF_S)
 
@@ -372,18 +372,18 @@ class LoopPort:
             await ended([wire.gone], CLOSE_S)
 
     def abandon(self) -> None:
-        """Close the connections without our loop, which no longer runs."""
+        """Close the connections without their loop, which no longer runs."""
         self._closed = True
         for wire in {one for one in (self._wire, self._ear) if one is not None}:
             sever(wire.transport)
 
     def __del__(self) -> None:
-        # The loop has the connections as long as it lives, if no caller closes them.
+        # If no caller has closed the connections, the loop keeps them open until its own end.
         loop = getattr(self, "_loop", None)
         if loop is None or self._closed:
             return
         for wire in {one for one in (self._wire, self._ear) if one is not None}:
-            with contextlib.suppress(RuntimeError):  # it has been closed
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(wire.close)
 
     def forked(self) -> None:
@@ -395,6 +395,6 @@ class LoopPort:
 
 
 def _abandon(answer: asyncio.Future[Any]) -> None:
-    """The caller no longer waits for it; its place on the connection stays."""
+    """Cancel an answer that the caller no longer awaits; its place on the connection stays."""
     if not answer.cancel():
         unheeded(answer)

@@ -1,4 +1,4 @@
-"""The port under asyncio with sentinels: before each connection they are asked for the primary."""
+"""The port under asyncio with sentinels: it asks them for the primary before it connects."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The port to one node of a cluster, for one event loop.
 
-Wake-ups come by channels that belong to a slot, one for each bucket that a claim waits for. All
+Wake-ups come by channels that belong to a slot: one for each bucket in which a claim waits. All
 nodes of a client use the same address for a bucket, so that a claim keeps its address when its slot
-moves. The node that the slot leaves ends the subscription and sends a message about it.
+moves. The node that loses the slot ends the subscription and sends a message about it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .wire import Wire
 
 
 class ShardWire(Wire):
-    """A connection that can lose a subscription, and some of the slots."""
+    """A connection to a node, which can lose a slot and the subscriptions in it."""
 
     subscribed: Callable[[bytes], None]
     unsubscribed: Callable[[bytes], None]
 
     def _pushed(self, reply: Any, given: list[Answer]) -> None:
-        # Both are recorded when they are read: the task that asked for the first one runs only
-        # afterwards, and the second one can have come with it.
+        # Record the begin and the end of a subscription now. The end can come in the same read as
+        # the begin, and the task that awaits the begin continues only after this read.
         kind = reply[0] if isinstance(reply, list) else b""
         if kind == b"sunsubscribe":
             self.unsubscribed(reply[1])
@@ -47,7 +47,7 @@ class ShardWire(Wire):
         super()._pushed(reply, given)
 
     def _astray(self, reply: ServerSaid) -> bool:
-        # One slot can be on another node while the others are still here.
+        # MOVED is about one slot; the other slots can still be on this node.
         return reply.code != MOVED and super()._astray(reply)
 
 
@@ -61,10 +61,10 @@ class LoopNode(LoopPort):
 
     def _start(self) -> None:
         super()._start()
-        #: Buckets whose channel is subscribed, and buckets whose subscription is under way.
+        #: Buckets whose channel is subscribed; by bucket, the work of subscribing.
         self._heard_of: set[int] = set()
         self._subscribing: dict[int, Shared[ServerSaid | None]] = {}
-        #: By claim that may wait: its bucket.
+        #: By id of a claim that may wait: its bucket.
         self._buckets: dict[str, int] = {}
 
     def _new_wire(self, ear: bool = False) -> Wire:
@@ -104,11 +104,11 @@ class LoopNode(LoopPort):
         return await self._send(wire, call_of(address), within)
 
     def addressed(self, claim_id: str) -> bool:
-        """True if its join had an address."""
+        """True if the join of this claim had an address."""
         return claim_id in self._boxes
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """Send the call of a waiting claim; subscribes first where that isn't done yet."""
+        """Send the call of a waiting claim; subscribe first if needed."""
         wire, within = await self._reach(within)
         due = boottime() + within
         bucket = self._buckets[claim_id] = call_of(b"").bucket
@@ -146,7 +146,7 @@ class LoopNode(LoopPort):
         self._boxes.setdefault(claim_id, 0)
 
     def address(self, claim_id: str) -> bytes:
-        """The address of a claim that waits here, as in its line."""
+        """The address of a claim that waits at this node, as its line contains it."""
         return address_in(self._buckets.get(claim_id, 0), self._settings.prefix, self._token)
 
     # -- channels --------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class LoopNode(LoopPort):
         self._ear = None if ear.over else ear
 
     async def _listen_to(self, bucket: int) -> ServerSaid | None:
-        """Subscribe to the channel of a bucket; returns the server's error if it refuses."""
+        """Subscribe to the channel of a bucket; return the server's error if it refuses."""
         limit = self._attempt_s()
         if self._ear is None:
             await self._listening.wait(limit, f"could not subscribe at {self.label}")
@@ -195,11 +195,11 @@ class LoopNode(LoopPort):
         return reply
 
     def _subscribed(self, address: bytes) -> None:
-        """The wake-ups for this bucket now come here."""
+        """Record that the wake-ups for a bucket now come to this connection."""
         self._heard_of.add(bucket_in(address))
 
     def _unsubscribed(self, address: bytes) -> None:
-        """The slot has moved: its waiters ask again, at the new node."""
+        """Wake the waiters of a bucket whose slot has moved, so that they ask the new node."""
         bucket = bucket_in(address)
         self._heard_of.discard(bucket)
         for claim_id, box in self._boxes.items():

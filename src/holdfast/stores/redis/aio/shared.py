@@ -1,7 +1,7 @@
 """Work that many tasks wait for, each with its own time limit: connecting, subscribing.
 
-It runs in a separate task, so that a caller that runs out of time or is cancelled doesn't end it
-for the others.
+The work runs in a separate task. So a caller that is cancelled or runs out of time doesn't end the
+work for the other callers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """Runs the work once at a time; it begins again when a task waits after its end."""
+    """Runs the work at most once at a time. After its end, the next `wait` starts it again."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._work = work
@@ -29,9 +29,10 @@ class Shared(Generic[T]):
         self._last = ""
 
     async def wait(self, within: float, late: str) -> T:
-        """The result; ``StoreUnavailable`` that begins with ``late`` if it takes longer."""
+        """Return the result of the work. If it takes longer than ``within`` seconds, raise
+        ``StoreUnavailable`` with a text that begins with ``late``."""
         loop = asyncio.get_running_loop()
-        if self._task is None or self._task.done():  # one cancelled early doesn't reset it
+        if self._task is None or self._task.done():  # done: cancelled before it began
             self._task = loop.create_task(self._run())
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting.append(answer)
@@ -81,7 +82,10 @@ def _fail(answer: asyncio.Future[Any], failure: Exception) -> None:
 
 
 def weakly(method: Callable[[A], T]) -> Callable[[A], T | None]:
-    """The same while its object exists; it doesn't keep the object alive."""
+    """Return a function that calls the method and doesn't keep its object alive.
+
+    After the end of the object, the function returns None.
+    """
     weak = WeakMethod(method)
 
     def call(what: A) -> T | None:

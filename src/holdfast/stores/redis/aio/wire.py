@@ -1,11 +1,11 @@
 """One connection that all tasks share: requests of one tick of the loop leave in one write.
 
 The server answers in order, so the replies are matched to the requests by their order. Each reply
-also echoes the tag of its request: if the two don't fit, the connection is dropped, so a reply is
-never taken for another one. A request keeps its place when its caller is cancelled or runs out of
-time. So a later request, such as its undo, can't overtake it, and its reply is ignored.
+also contains the tag of its request. If order and tag don't agree, the connection is dropped, so a
+reply is never used for another request. If the caller is cancelled or runs out of time, the request
+keeps its place, and its reply is ignored. So a later request, such as the undo, can't overtake it.
 
-redis-py makes the connection and shakes hands; after that the bytes are ours.
+redis-py makes the connection and shakes hands; after that `Wire` reads and writes the bytes.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _OVER = DEMOTED | {"LOADING", "MOVED"}
 class Wire(Exchange, asyncio.BufferedProtocol):
     """One connection, from the handshake to its end.
 
-    ``heard`` is called with each message that is published to us, and returns the answer that it
-    wakes; ``ended`` once, when the connection can no longer be used. ``ear``: a connection of
-    RESP2 that only listens.
+    ``heard`` is called with each message that arrives on a channel, and returns the answer that it
+    wakes. ``ended`` is called once, when the connection can no longer be used. ``ear``: True for a
+    connection of RESP2 that only listens.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         self._ear = ear
         self._room = memoryview(bytearray(ROOM))
         self._reader = new_reader()
-        #: Bytes of an unfinished reply, without its first ones.
+        #: Number of bytes of an unfinished reply, without bytes that came with another reply.
         self._unread = 0
         self._pending: deque[Slot] = deque()
         self._out: list[bytes] = []
@@ -72,13 +72,13 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         self.heard_at = boottime()
         self._sweep_at = math.inf
         self._sweeper: asyncio.Handle | None = None
-        #: An error of the server showed that the connection leads to no primary.
+        #: True if an error of the server showed that the connection leads to no primary.
         self.unfit = False
         self.gone = loop.create_future()
 
     def take_over(self, connection: Any) -> None:
         """Take over the bytes of this connection of redis-py."""
-        # It is kept, as its stream would close the transport when it is collected.
+        # Keep the connection: when it is collected, its stream closes the transport.
         self._connection, self._stream = connection, connection._writer
         self._transport: asyncio.Transport = self._stream.transport
         connection._reader = connection._writer = None
@@ -91,7 +91,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return self._plain(words, PLAIN, within)
 
     def confirmed(self, *words: bytes, within: float) -> Answer:
-        """Send a command that is answered by a push: SUBSCRIBE, or PING on an ear."""
+        """Send a command that a push answers: SUBSCRIBE, or PING on a connection that listens."""
         return self._plain(words, BY_PUSH, within)
 
     def _plain(self, words: tuple[bytes, ...], tag: bytes, within: float) -> Answer:
@@ -122,7 +122,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 self._loop.call_soon(self._flush)
                 self._flushing = True
         else:
-            self._transport.write(data)  # alone: it needn't wait for others
+            self._transport.write(data)  # no other request is under way
         pending.append((answer, tag, due, now, what, tries))
 
     def _flush(self) -> None:
@@ -195,14 +195,14 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 wake_all(given)
 
     def _unfinished(self, nbytes: int) -> None:
-        """These bytes complete no answer: limit the length of a reply."""
+        """Count bytes that complete no answer; raise ``ValueError`` if a reply is too long."""
         self._unread = self._unread + nbytes if self._reader.has_data() else 0
         if self._unread > REPLY_BYTES_MAX:
             raise ValueError(TOO_LONG)
 
     def _part(self, answers: Any, reply: Any, given: list[Answer]) -> bool:
-        """Add one of several replies; returns whether these are all. A number and something else
-        take turns: so no reply is taken for another one for long."""
+        """Add one of several replies; return True if these are all. The replies to PTTL and GET
+        alternate: a number where none is expected shows that the replies are out of step."""
         if reply.__class__ is not ServerSaid and (reply.__class__ is int) == len(answers.parts) % 2:
             raise ValueError("the replies are out of step")
         answers.parts.append(reply)
@@ -267,7 +267,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             before.cancel()
 
     def _sweep(self) -> None:
-        """End the requests whose time-out has expired, and a connection that gets no data."""
+        """End the requests whose time-out has expired; drop a connection that gets no data."""
         soonest = now = boottime()
         try:
             soonest = self._end_late(now)
@@ -277,7 +277,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                 self._sweep_next(max(soonest, now + SWEEP_S))
 
     def _end_late(self, now: float) -> float:
-        """End the requests whose time-out has expired; returns when the next one expires."""
+        """End the requests whose time-out has expired; return when the next time-out expires."""
         soonest = math.inf
         late = False
         for answer, _, due, sent, what, _ in self._pending:
@@ -307,9 +307,9 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return len(self._pending)
 
     def leak(self) -> None:
-        """We are the child of a fork: close the socket, and change nothing else.
+        """Close the socket in the child of a fork, and change nothing else.
 
-        A usual close can send something, such as the end of TLS, and end the parent's session.
+        A usual close can send data, such as the end of TLS, which would end the parent's session.
         """
         self.over = "it belongs to the parent process"
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -322,12 +322,12 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return self._transport
 
     def drop(self, why: str) -> None:
-        """Stop using it: all requests under way end with ``StoreUnavailable``."""
+        """Stop using the connection: all requests under way end with ``StoreUnavailable``."""
         self._finish(why)
         self._transport.abort()
 
     def close(self) -> None:
-        """Close it after all requests under way have been written."""
+        """Close the connection after all requests under way have been written."""
         self._flush()
         self._finish(f"the connection to {self.label} was closed")
         self._transport.close()

@@ -72,7 +72,7 @@ class ThreadFace:
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
-        """Run one after the other, each with its share of the time that is left."""
+        """Run the works one after the other, each with its share of the remaining time."""
         found: list[Any] = []
         for number, work in enumerate(works):
             share = (until - boottime()) / (len(works) - number)
@@ -86,16 +86,16 @@ class ThreadFace:
         """Do nothing: no work is under way between calls."""
 
     def forked(self) -> None:
-        """Take a new address: the parent continues to listen at the old one."""
+        """Make new addresses in the child of a fork: the parent still listens at the old ones."""
         self._token = secrets.token_hex(9)
 
 
-#: Arguments of a connection that redis-py takes by other names here, or not at all.
+#: Arguments of a connection that redis-py's search for nodes doesn't accept, or not by this name.
 _ELSEWHERE = ("db", "host", "port")
 
 
 def for_finding(settings: Settings, step: float) -> dict[str, Any]:
-    """Arguments for redis-py's own connections, each step of which may take ``step`` seconds."""
+    """Arguments for redis-py's own connections; each step of them may take ``step`` seconds."""
     kept = {key: one for key, one in settings.arguments.items() if key not in _ELSEWHERE}
     return {**kept, **hurried(step), "protocol": 2}
 

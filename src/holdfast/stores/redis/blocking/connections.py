@@ -1,9 +1,9 @@
 """The connections of one client for threads: a small pool, and one in reserve.
 
-A verb takes the connection that was used last, and returns it after the reply. New ones are opened
-while few are open; after that a thread waits until one is returned. So a thousand threads
-cost a server few connections. Renewals and releases never queue behind other requests: as soon as
-there is a second connection, one is kept in reserve for them, and they are served first.
+A verb takes the connection that was used last, and returns it after the reply. While few are open,
+a new one is opened if none is idle; after that a thread waits until one is returned. So a thousand
+threads cost a server few connections. Renewals and releases are *urgent*: they never queue behind
+other requests. As soon as there is a second connection, one is kept in reserve for urgent requests.
 
 No lock is held anywhere, so that a signal handler may use the client that it interrupts.
 """
@@ -30,27 +30,28 @@ from .link import Link
 FRESH_S = 1.0
 #: Maximum number of idle connections in the pool.
 IDLE_MAX = 64
-#: Up to the first number, a connection is opened as soon as a thread wants one. Up to the second,
-#: one is opened for a thread that has waited for `CROWDED_S` seconds.
+#: Below the first number of connections, one is opened as soon as a thread needs it. Below the
+#: second number, one is opened for a thread that has waited for `CROWDED_S` seconds.
 OPEN_FEW, OPEN_MAX = 10, 34
 CROWDED_S = 0.25
-#: Maximum seconds for passing a connection to a thread that has been chosen.
+#: Maximum seconds to wait for a connection that another thread is just passing on.
 HANDED_S = 0.05
-#: Requests for something new wait for a connection; requests that end or renew something don't.
+#: Scripts that ask for something new; all others are urgent.
 _PATIENT = frozenset({JOIN, JOIN_FREE, PUT, TAKE, BEGIN})
+#: Errors of a server that is no primary: all connections to it are closed (`_farewell`).
 FAREWELL = DEMOTED | {MOVED, "LOADING"}
-#: Errors of the system that mean: no more for now. Open connections still work.
+#: Errors of the system that allow no further connection now. Open connections still work.
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 
 
 class _Turn:
-    """A thread that waits for a connection, or that opens one."""
+    """A thread that waits for a connection, or that opens one. It sleeps on the lock ``bell``."""
 
     __slots__ = ("__weakref__", "bell", "gone", "link", "urgent")
 
     def __init__(self, urgent: bool) -> None:
         self.urgent = urgent
-        #: Its thread no longer waits.
+        #: True if its thread no longer waits.
         self.gone = False
         self.link: Link | None = None
         self.bell = _thread.allocate_lock()
@@ -58,11 +59,11 @@ class _Turn:
 
 
 class Connections(Exchange):
-    """The pool and the reserve; see above."""
+    """The pool and the reserve; see the module."""
 
     #: The class of a connection.
     _link: type[Link] = Link
-    #: See OPEN_FEW. A port whose waiters keep a connection each sets no limit.
+    #: See `OPEN_FEW`. A subclass sets no limit if each of its waiters keeps a connection.
     _few: float = OPEN_FEW
     _most: float = OPEN_MAX
 
@@ -74,30 +75,30 @@ class Connections(Exchange):
         self._start()
 
     def _start(self) -> None:
-        #: The idle ones. If there are too many, the one at the other end is removed, and so closed.
+        #: The idle connections. If they are too many, one is removed at the other end, and closed.
         self._pool: deque[Link] = deque(maxlen=IDLE_MAX)
-        #: The one in reserve; empty while it is in use or there is none yet.
+        #: The connection in reserve; empty while it is in use, or before there is one.
         self._spare: deque[Link] = deque()
-        #: Every open connection; weakly, so that one that is lost by an exception is closed.
+        #: Weak references to all open connections: one that an exception has lost is still closed.
         self._links: WeakSet[Link] = WeakSet()
-        #: The threads that wait for one, and the threads that open one (weakly, as above).
+        #: The threads that wait for a connection; weak references to the threads that open one.
         self._queue: deque[_Turn] = deque()
         self._dialling: WeakSet[_Turn] = WeakSet()
-        #: Whether one is to be kept in reserve; whether a thread that returns one must pass it on
-        #: to a thread that needs one.
+        #: True if a connection must be kept in reserve; True if a thread that returns a connection
+        #: must call `_relieve`.
         self._reserving = self._short = False
         self._closed = False
 
     # -- taking --------------------------------------------------------------------------------
 
     def _take(self, now: float, until: float, script: Script | None = JOIN) -> Link:
-        """A connection for this thread alone, for this script; None: for renewals and releases."""
+        """A connection for this thread alone, to call this script; None: for an urgent request."""
         link: Link | None
         try:
             link = self._pool.pop()
         except IndexError:
             link = None
-        if link is None:  # not in the handler: a failed connection isn't caused by the empty pool
+        if link is None:  # not in the handler, to keep IndexError out of other errors
             return self._another(now, until, script not in _PATIENT)
         if now - link.used < FRESH_S:
             return link
@@ -117,7 +118,7 @@ class Connections(Exchange):
             self._drop(link)
 
     def _another(self, begun: float, until: float, urgent: bool) -> Link:
-        """None is idle: take the one in reserve, a new one, or the next one that is returned."""
+        """A connection if none is idle: the reserve, a new one, or the next that is returned."""
         turn = _Turn(urgent)
         now, again = begun, begun
         failure: StoreUnavailable | None = None
@@ -145,7 +146,7 @@ class Connections(Exchange):
                 )
 
     def _grown(self, turn: _Turn, waited: float, until: float) -> Link | None:
-        """A new connection, unless there are enough."""
+        """Open a connection; None if there are enough."""
         self._dialling.add(turn)
         try:
             many = len(self._links) + len(self._dialling)
@@ -155,12 +156,12 @@ class Connections(Exchange):
             link = self._dial(until)
         finally:
             self._dialling.discard(turn)
-        if many > 1 and not self._reserving:  # the first one that is released
+        if many > 1 and not self._reserving:  # the next returned one is kept
             self._reserving = self._short = True
         return link
 
     def _awaited(self, turn: _Turn, until: float) -> Link | None:
-        """The next connection that is returned; None if there is none before this moment."""
+        """The next connection that is returned; None if no thread returns one before ``until``."""
         rung = False
         try:
             if turn.urgent:
@@ -169,21 +170,21 @@ class Connections(Exchange):
                 self._queue.append(turn)
             self._short = True
             if self._pool:
-                self._relieve()  # it was returned just before
+                self._relieve()  # a connection was returned just before
             rung = turn.bell.acquire(True, max(0.0, until - boottime()))
         finally:
             try:
                 self._queue.remove(turn)
             except ValueError:
-                if not rung:  # another thread is just passing one to us
+                if not rung:  # another thread is just passing on a connection
                     turn.bell.acquire(True, HANDED_S)
             turn.gone = True
             link, turn.link = turn.link, None
         return link
 
     def _relieve(self) -> None:
-        """Pass on idle connections: first to urgent threads, then to the reserve, then to the
-        others."""
+        """Pass on idle connections: first to threads with urgent requests, then to the reserve,
+        then to other threads."""
         self._short = False
         while self._queue or not self._spare:
             try:
@@ -220,7 +221,7 @@ class Connections(Exchange):
     # -- returning -----------------------------------------------------------------------------
 
     def _give(self, link: Link, reply: Any) -> None:
-        """Put it back into the pool, unless it leads to a server that is no primary."""
+        """Return a connection to the pool, unless it leads to a server that is no primary."""
         if reply.__class__ is ServerSaid and reply.code in FAREWELL:
             self._drop(link)
             self._farewell()
@@ -230,7 +231,7 @@ class Connections(Exchange):
                 self._relieve()
 
     def _farewell(self) -> None:
-        """Drop the idle connections, which lead to the same server."""
+        """Close the idle connections: no connection to this server is useful any longer."""
         for idle in (self._pool, self._spare):
             while idle:
                 try:
@@ -259,7 +260,7 @@ class Connections(Exchange):
     # -- their end -----------------------------------------------------------------------------
 
     def _hang_up(self) -> None:
-        """Close them all; the threads that read from one or wait for one are woken."""
+        """Close all connections; wake threads that read from a connection or wait for one."""
         self._closed = True
         pool, self._pool = self._pool, deque(maxlen=0)
         spare, self._spare = self._spare, deque(maxlen=0)
@@ -278,7 +279,7 @@ class Connections(Exchange):
 
 
 def _is_scarce(wrong: BaseException) -> bool:
-    """True if no connection could be made because no more are allowed."""
+    """True if no connection could be made because a limit on their number is reached."""
     cause: BaseException | None = wrong
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in _SCARCE:

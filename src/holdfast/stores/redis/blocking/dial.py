@@ -1,8 +1,8 @@
 """Connections made by redis-py, with TLS, passwords, databases and sockets.
 
 A new connection is a socket after its handshake. Our own code (`link.py`) then handles requests and
-replies, because redis-py hides what the server sends without a request, and sets time-outs by two
-system calls for each reply.
+replies. redis-py would hide messages that the server sends without a request, and would set
+time-outs by two system calls for each reply.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Timed:
 
     @socket_timeout.setter
     def socket_timeout(self, _: object) -> None:
-        """Ignore it; redis-py's constructor requires the setter."""
+        """Ignore the value, which redis-py's constructor sets."""
 
     @property
     def socket_connect_timeout(self) -> float:
@@ -64,7 +64,7 @@ class Timed:
 
     @socket_connect_timeout.setter
     def socket_connect_timeout(self, _: object) -> None:
-        """Ignore it; redis-py's constructor requires the setter."""
+        """Ignore the value, which redis-py's constructor sets."""
 
 
 class _Bounded:
@@ -100,20 +100,20 @@ class Dialler:
     def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
         self._settings = settings
         self._guard = guard
-        #: 3, until a server turns out not to support that protocol.
+        #: The protocol of new connections; it changes to 2 if the server doesn't support 3.
         self.protocol = settings.protocol
         arguments = dict(settings.arguments)
         base = settings.connection_class or _CLASSES[settings.kind]()
         if not issubclass(base, AbstractConnection):
-            base = _CLASSES[settings.kind]()  # the given class is of the asyncio face
-        #: The function that a given client calls on a new connection, such as its handshake.
+            base = _CLASSES[settings.kind]()  # the given class is for asyncio
+        #: A function of a given client that replaces redis-py's handshake; None: there is none.
         self._greet = arguments.pop("redis_connect_func", None)
         self._class: Any = type("Timed" + base.__name__, (Timed, base), {})
         self._named = bool(arguments.get("client_name"))
         self._arguments = {**arguments, **silent()}
 
     def dial(self, until: float) -> Any:
-        """A connection that is ready before this moment (``boottime``); raises if there is none."""
+        """A connection that is ready before this moment (``boottime``); an error if that fails."""
         settings = self._settings
         try:
             return self._dial(min(until, boottime() + settings.connect_s))
@@ -160,7 +160,7 @@ class Dialler:
         if wanted:
             connection.send_packed_command(wanted)
             answers = [_answer(connection) for _ in wanted]
-            connection.said = answers[: len(hello)]  # a refused name doesn't matter
+            connection.said = answers[: len(hello)]  # the reply to CLIENT SETNAME doesn't matter
 
 
 def _answer(connection: Any) -> Any:
@@ -169,7 +169,7 @@ def _answer(connection: Any) -> Any:
         return connection.read_response(disable_decoding=True)
     except said.BusyLoadingError:
         raise
-    except said.NoPermissionError as wrong:  # without its first word
+    except said.NoPermissionError as wrong:  # redis-py removes its first word
         return ServerSaid("NOPERM", str(wrong))
     except said.ResponseError as wrong:
         return server_said(str(wrong))
@@ -226,7 +226,7 @@ def refused(label: str, wrong: Exception) -> HoldfastError:
 
 
 def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
-    """The error for a server that could not be reached, or isn't one."""
+    """The error for a server that could not be reached, or a peer that is no server."""
     label, text = settings.label, " ".join(without_arguments(str(wrong)).split())
     cause: BaseException | None = wrong
     seen = text

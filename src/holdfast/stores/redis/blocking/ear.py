@@ -1,9 +1,10 @@
 """Wake-ups for waiting threads: one connection listens for all of them.
 
-One of the waiters reads the connection, and the others sleep. The reader passes on the messages for
-others. When it leaves, another one takes over, the oldest first, because it is probably granted
-next. So no extra thread is started, and a thread that waits alone sleeps in the kernel until its
-own wake-up arrives.
+One of the waiting threads reads the connection, and the others sleep. The reader passes on the
+messages for others. When it stops, the oldest waiter takes over, because its claim is probably
+granted next. So no extra thread is started, and a thread that waits alone sleeps in the kernel
+until its own wake-up arrives. In names, the *ear* is the connection that listens, the *chair* has
+the box of the thread that reads it, and to *rise* is to stop reading.
 
 The address stays the same over every new connection, because the lines contain it.
 """
@@ -23,12 +24,13 @@ from ..replies import poked
 from .link import NEAR_S, Closed, Link
 from .resp import NOTHING
 
-#: Seconds without a read after which a listening connection is checked before it is relied on.
+#: Seconds without a read after which the connection is checked before it is used.
 FRESH_S = 1.0
-#: Seconds without a message after which it is asked for a sign of life, and given up without it.
+#: Seconds without a message after which a PING is sent; seconds after the PING until the connection
+#: is given up, if no message has arrived.
 SILENT_S = 5.0
 SIGN_S = 1.0
-#: Seconds after which an unsent message means that the connection is stuck.
+#: Maximum seconds for a message to be sent; after that the connection is stuck.
 _STUCK_S = 0.5
 #: Number of lines of a wake-up, in both protocols.
 _POKE_LINES = 7
@@ -37,7 +39,7 @@ _PING = packed(b"PING")
 
 
 class Box:
-    """Where a claim waits: the fence of its last wake-up, and the lock that wakes its thread."""
+    """A waiting claim: the fence of its last wake-up, and ``bell``, on which its thread sleeps."""
 
     __slots__ = ("bell", "bucket", "claim_id", "fence", "sleeps")
 
@@ -49,14 +51,14 @@ class Box:
         self.bell: Any = None
 
     def wake(self) -> None:
-        """Wake its thread, if it sleeps, so that it checks again."""
+        """Wake the thread of this claim, if it sleeps, so that it checks again."""
         try:
             self.bell.release()
         except (RuntimeError, AttributeError):
-            return  # it has been woken already, or doesn't sleep
+            return  # the thread has been woken already, or doesn't sleep
 
 
-#: The reader of a connection that no thread reads.
+#: The reader of a connection that `give_up` is closing.
 _CLOSER = Box("")
 
 
@@ -69,22 +71,22 @@ class EarLink(Link):
         super().__init__(driver)
         #: Called with each message.
         self.heard = heard
-        #: The reader, under the key 0: the first thread that enters itself there.
+        #: The box of the reader, under the key 0: the first thread that sets it reads.
         self.chair: dict[int, Box] = {}
         #: Addresses that are subscribed, requested, and refused.
         self.addresses: set[bytes] = set()
         self.pending: deque[bytes] = deque()
         self.refused: dict[bytes, ServerSaid] = {}
         self.heard_at = self.used
-        #: The time when it was asked for a sign of life.
+        #: The time of the last PING.
         self.asked_at = 0.0
-        #: Two threads must not use a TLS connection at the same time, one writing and one reading.
+        #: Keeps a write and a read by two threads apart: a TLS connection allows only one of them.
         self.io = threading.Lock()
         if self._timed:
             self._sock.settimeout(0.0)
 
     def post(self, wire: bytes) -> None:
-        """Send this, even while another thread reads."""
+        """Send bytes, even while another thread reads."""
         if not self.io.acquire(timeout=_STUCK_S):
             raise TimeoutError("another thread has been sending for too long")
         try:
@@ -93,14 +95,14 @@ class EarLink(Link):
             self.io.release()
 
     def ask_for(self, command: bytes, address: bytes) -> None:
-        """Ask to be subscribed to this; the thread that reads gets the reply."""
+        """Send the request to subscribe to an address; the thread that reads gets the reply."""
         self.refused.pop(address, None)
         self.pending.append(address)
         self.post(packed(command, address))
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Subscribe to this address; returns the server's error if it refuses. For a thread that
-        has the connection alone."""
+        """Subscribe to an address; return the server's error if it refuses. No other thread may
+        use the connection yet."""
         self.ask_for(b"SUBSCRIBE", address)
         while address not in self.addresses:
             if address in self.refused:
@@ -109,7 +111,7 @@ class EarLink(Link):
         return None
 
     def look(self, until: float) -> None:
-        """Read what is there, or what comes first; ``TimeoutError`` if nothing does."""
+        """Read the messages that have arrived, or else the next; ``TimeoutError`` if none comes."""
         data = self._next_bytes(max(until - boottime(), 0.0), _BYTES)
         if not data:
             raise Closed
@@ -123,9 +125,9 @@ class EarLink(Link):
             self._file(said)
 
     def listen_for(self, box: Box, ticket: int, poke: bytes, until: float) -> None:
-        """Read until this box has this ticket, or until the time-out has expired. Reads at least
-        once."""
-        self.file_all()  # it can have come with something else
+        """Read until the wake-up ``poke`` for this box and ticket arrives, or until the time-out
+        has expired. Reads at least once."""
+        self.file_all()  # the wake-up can have come with another message
         ending = poke + b"\r\n"
         next_bytes = self._next_bytes if self._timed else super()._next_bytes
         while box.fence != ticket:
@@ -148,7 +150,7 @@ class EarLink(Link):
             self.file_all()
 
     def stale(self) -> bool:
-        """True if it died while no thread read it. For a thread that uses it alone."""
+        """True if the connection died while no thread read it. Only its reader may call this."""
         with self.io:
             return super().stale()
 
@@ -188,25 +190,25 @@ class EarLink(Link):
 
 
 class Ear:
-    """The connection that listens, and all waiters."""
+    """The connection that listens (``link``), and a box for each waiting claim."""
 
     def __init__(self) -> None:
         self.link: EarLink | None = None
         self.boxes: dict[str, Box] = {}
 
     def box(self, claim_id: str, bucket: int = 0) -> Box:
-        """The box of this claim; from this call its wake-ups are kept."""
+        """The box of this claim; its wake-ups are recorded as soon as it exists."""
         box = self.boxes.get(claim_id)
         if box is None:
             box = self.boxes[claim_id] = Box(claim_id, bucket)
         return box
 
     def forget(self, claim_id: str) -> None:
-        """Stop waiting with this claim."""
+        """Stop waiting for the wake-up of this claim."""
         box, link = self.boxes.get(claim_id), self.link
         if box is not None:
             if link is not None and link.chair.get(0) is box:
-                self._rise(link)  # it was interrupted before it could do so
+                self._rise(link)  # its thread was interrupted while it read
             self.boxes.pop(claim_id, None)
 
     def wait(self, box: Box, ticket: int, poke: bytes, seconds: float) -> bool:
@@ -251,7 +253,7 @@ class Ear:
         return True
 
     def _rise(self, link: EarLink) -> None:
-        """Stop reading: if others sleep, one of them must read."""
+        """Stop reading, and wake another waiter to read, if there is one."""
         link.chair.pop(0, None)
         if len(self.boxes) > 1:
             self._appoint(link)
@@ -265,7 +267,7 @@ class Ear:
                 return
 
     def _sleep(self, link: EarLink, box: Box, ticket: int, until: float) -> bool:
-        """Sleep while another one reads; False if the time-out has expired."""
+        """Sleep while another thread reads; False if the time-out has expired."""
         left = until - boottime()
         if left <= 0:
             return False
@@ -274,13 +276,14 @@ class Ear:
             box.bell.acquire()
         box.sleeps = True
         try:
-            # Only now: a thread that rises, passes on a message or loses the link wakes sleepers.
+            # Check again, because `sleeps` is set only now. Before that, another thread can have
+            # stopped reading, passed on the message or lost the link, without waking this one.
             if box.fence != ticket and 0 in link.chair and self.link is link:
                 box.bell.acquire(True, left)
         finally:
             box.sleeps = False
             if 0 not in link.chair and self.link is link:
-                self._appoint(link)  # this thread may have been chosen to read
+                self._appoint(link)  # this thread can have been woken to read
         return True
 
     def hear(self, message: bytes) -> None:
@@ -292,7 +295,7 @@ class Ear:
             box.wake()
 
     def alive(self, box: Box, now: float) -> bool:
-        """True if there is a reliable connection. One that no thread reads is checked first."""
+        """True if the connection works. It is checked first if no thread has read it lately."""
         link = self.link
         if link is None:
             return False
@@ -311,13 +314,13 @@ class Ear:
         return True
 
     def check(self, now: float) -> None:
-        """After `SILENT_S` without a message, ask for a sign of life; without one, give it up."""
+        """Send a PING after `SILENT_S` without a message. Without a reply, give up the link."""
         link = self.link
         if link is None:
             return
         reader = link.chair.get(0)
         if reader is not None and self.boxes.get(reader.claim_id) is not reader:
-            self.give_up(link)  # it was interrupted, and its claim is forgotten
+            self.give_up(link)  # the reader was interrupted, and its claim is forgotten
         if now - link.heard_at < SILENT_S:
             return
         if link.asked_at <= link.heard_at:
@@ -330,7 +333,7 @@ class Ear:
             self.give_up(link)
 
     def give_up(self, link: EarLink) -> None:
-        """Stop using it. The thread that reads it closes it; if there is none, this one does."""
+        """Stop using the connection. Its reader closes it, or this thread if there is no reader."""
         if self.link is link:
             self.link = None
         link.hang_up()
@@ -342,7 +345,7 @@ class Ear:
         self.wake()
 
     def lose(self, link: EarLink) -> None:
-        """The same for the thread that reads it."""
+        """Stop using the connection and close it. Only its reader may call this."""
         if self.link is link:
             self.link = None
         link.chair.pop(0, None)
@@ -350,7 +353,7 @@ class Ear:
         self.wake()
 
     def wake(self, bucket: int | None = None) -> None:
-        """Wake all waiters, or all of a bucket, so that they ask."""
+        """Wake all waiters, or all of a bucket, so that they ask the server."""
         for box in list(self.boxes.values()):
             if bucket is None or box.bucket == bucket:
                 box.wake()

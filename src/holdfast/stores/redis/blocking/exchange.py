@@ -34,8 +34,8 @@ class Exchange:
         return (call.for_old() if self._old else call).head + link.ending
 
     def _mended(self, link: Link, call: Call, reply: Any, until: float) -> Any:
-        """The final reply: after loading the scripts, if the server didn't know them, and after
-        asking recovery, if that was required."""
+        """The final reply to a call. Loads the scripts first if the server doesn't know them, and
+        asks recovery if the script requires it."""
         if _is_unknown(reply):
             reply = self._load(link, until) or self._again(link, call, until)
         if asks(reply):
@@ -49,7 +49,7 @@ class Exchange:
         return link.ask(self._wire(link, call), boottime(), until)
 
     def _judge(self, link: Link, until: float, bucket: int = 0) -> Verdict | ServerSaid:
-        """Ask recovery about all of its records, and record which server this is."""
+        """Ask recovery about its records, and note the run id of the server for further calls."""
         found = self._verdict(link, self.guard.asked(bucket), until)
         if isinstance(found, Verdict):
             link.ending = ending(found.run_id)
@@ -62,7 +62,7 @@ class Exchange:
         return self.guard.verdict(reply)
 
     def _load(self, link: Link, until: float) -> ServerSaid | None:
-        """Load all scripts; returns the server's error if that fails."""
+        """Load all scripts; return the server's error if that fails."""
         wrong: ServerSaid | None = None
         for old in (False, True)[self._old :]:
             said = link.ask_many([load_command(one, old) for one in self._scripts], until)
@@ -81,7 +81,7 @@ class Exchange:
             replies[at] = reply
 
     def _mend(self, link: Link, calls: Sequence[Call], replies: list[Any], until: float) -> None:
-        """The same for many calls; replaces their replies."""
+        """As `_mended`, for many calls; replace their replies."""
         again = [at for at, reply in enumerate(replies) if _is_unknown(reply)]
         if again and self._load(link, until) is None:
             self._ask_again(link, calls, again, replies, until)
@@ -115,7 +115,7 @@ class Exchange:
                 pairs = zip(calls, replies, strict=True)
                 return [wrong if grants(one, said) else said for one, said in pairs]
             if grants(call, reply):
-                break  # WAIT covers all that came before it
+                break  # WAIT confirms all earlier writes, too
         return replies
 
 

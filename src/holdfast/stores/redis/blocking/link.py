@@ -1,13 +1,13 @@
 """One connection, for one thread at a time: a request, its reply, and messages without a request.
 
 The socket blocks, and the kernel ends a read after some milliseconds. So a request with a fast
-reply costs one write and one read, and nothing else. A longer wait uses another call, because a
-read that a signal has interrupted gets all of its time again, and so might never end. Where the
-kernel doesn't accept this setting (Windows), or isn't the one that reads (TLS, or sockets that
-gevent and eventlet have put in place), the socket measures the time itself.
+reply costs only one write and one read. A longer wait polls the socket instead: a read that signals
+interrupt gets its whole time again after each signal, and so might never end. On Windows, with TLS,
+and with sockets of gevent or eventlet, the kernel can't bound a read. There the socket measures the
+time itself.
 
-Not here: which thread may use it, and what a broken one means. Any exception except time-outs and
-network errors leaves it in an unknown state as well; the caller that gets one closes it.
+This class doesn't decide which thread may use a connection, and doesn't close a broken one. After
+any exception, not only a network error, the caller must close the connection.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _FEW_BYTES = 4096
 #: Number of lines of a wake-up, in both protocols.
 _POKE_LINES = 7
 _COLON, _NEWLINE = b":\n"
-#: Seconds by which a wait can end too early: cheaper than another call of the kernel.
+#: Seconds by which a wait may end too early: this saves another call of the kernel.
 NEAR_S = 0.01
-#: Where there is no such flag, the socket is first polled for data.
+#: The flag of a read that doesn't block; 0 on systems without it: they poll before each read.
 _flags: int = getattr(socket, "MSG_DONTWAIT", 0)
 
 
@@ -50,7 +50,7 @@ def _timed_by_kernel(sock: Any) -> bool:
     sock.settimeout(None)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.pack(0, int(SOON_S * 1e6)))
-        # A kernel that expects another type accepts this one, too, and bounds nothing.
+        # A kernel that expects another type also accepts this value, but then bounds nothing.
         understood = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.size)
         if len(understood) != _TV.size or not 0 < _seconds(understood) < TICK_S:
             return False
@@ -73,8 +73,8 @@ class Closed(ConnectionError):
 
 
 class Link:
-    """One connection; see above. ``ear``: the connection for its wake-ups, where the protocol
-    allows none on this one."""
+    """One connection; see the module. ``mail``: wake-ups that have arrived. ``ear``: the connection
+    for its wake-ups, if the protocol allows none on this one."""
 
     __slots__ = (
         "__weakref__",
@@ -136,12 +136,12 @@ class Link:
             try:
                 return int(data[1:])  # nearly every reply is one integer
             except ValueError:
-                pass  # and this is one with more data after it
+                pass  # more data follows the integer
         self._feed(data)
         return self._reply(until)
 
     def ask_many(self, wires: list[bytes], until: float) -> list[Any]:
-        """The same for many requests together."""
+        """Send many requests in one write, and read their replies."""
         self.used = now = boottime()
         if self._timed:
             self._beat(until - now)
@@ -149,7 +149,7 @@ class Link:
         return [self._reply(until) for _ in wires]
 
     def ask_several(self, wire: bytes, count: int, now: float, until: float) -> list[Any]:
-        """Send ``count`` requests that are packed together; returns their replies."""
+        """Send ``count`` requests that are packed together; return their replies."""
         self.used = now
         if self._timed:
             self._beat(until - now)
@@ -157,7 +157,7 @@ class Link:
         return [self._reply(until) for _ in range(count)]
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Subscribe to this address here; returns the server's error if it refuses."""
+        """Subscribe to this address here; return the server's error if it refuses."""
         self._send(packed(b"SUBSCRIBE", address))
         while True:
             said = self._next(until)
@@ -169,10 +169,10 @@ class Link:
             self._file(said)
 
     def listen(self, poke: bytes, until: float) -> bool:
-        """Sleep until this wake-up arrives (True), or until the time-out has expired. Reads at
-        least once."""
+        """Sleep until this wake-up arrives (True), or until the time-out has expired (False).
+        Reads at least once."""
         while True:
-            while (said := self._take()) is not NOTHING:  # it can have come with a reply
+            while (said := self._take()) is not NOTHING:  # the wake-up can have come with a reply
                 self._file(said)
             while self.mail:
                 if self.mail.popleft() == poke:
@@ -193,7 +193,7 @@ class Link:
             self._feed(data)
 
     def stale(self) -> bool:
-        """True if it died while it was idle. Reads the messages that have arrived."""
+        """True if the connection died while it was idle. Reads messages that have arrived."""
         try:
             if self._timed:
                 self._sock.settimeout(0.0)
@@ -206,7 +206,7 @@ class Link:
         except (BlockingIOError, TimeoutError):
             return False
         except OSError as wrong:
-            return "want" not in type(wrong).__name__.lower()  # SSLWantReadError: it is idle
+            return "want" not in type(wrong).__name__.lower()  # SSLWantReadError: idle, not dead
         if not data:
             return True
         self._feed(data)
@@ -242,7 +242,7 @@ class Link:
             raise strange(wrong) from wrong
         if said is not NOTHING:
             self._unread = 0
-        if not self._reader.has_data():  # so the next reply may be read without the reader
+        if not self._reader.has_data():  # the next reply can be read without the reader
             self._whole = True
         return said
 
@@ -254,7 +254,7 @@ class Link:
         self._reader.feed(data, 0, len(data))
 
     def _file(self, said: Any) -> None:
-        """Keep a wake-up; other messages are dropped."""
+        """Keep a wake-up in ``mail``; drop other messages."""
         if isinstance(said, list) and len(said) == 3 and said[0] == b"message":
             self.mail.append(said[2])
 
@@ -262,7 +262,7 @@ class Link:
         """The next bytes; usually they are on their way."""
         if self._timed:
             return self._wait(until)
-        if boottime() >= until:  # however much still comes
+        if boottime() >= until:  # even if more data has come
             raise TimeoutError("no end of an answer")
         try:
             return self._recv(_BYTES)  # type: ignore[no-any-return]
@@ -270,7 +270,7 @@ class Link:
             return self._wait(until)
 
     def _wait(self, until: float) -> bytes:
-        """The same, when they don't come soon."""
+        """Wait for the next bytes, which didn't come within `SOON_S`."""
         while (left := until - boottime()) > 0:
             try:
                 return self._next_bytes(left, _BYTES)
@@ -288,7 +288,7 @@ class Link:
         return self._recv(most, _flags)  # type: ignore[no-any-return]
 
     def _beat(self, seconds: float) -> None:
-        """Make a call end after ``seconds``, or after a tick if that is shorter."""
+        """Make a call of the socket end after ``seconds``, at most `TICK_S`."""
         tick = max(min(TICK_S, seconds), 0.001)
         if tick != self._tick:
             self._tick = tick
@@ -305,12 +305,12 @@ class Link:
             self.ear.close()
 
     def hang_up(self) -> None:
-        """End it for a thread that reads from it; that thread then closes it."""
+        """End the connection, so that a thread that reads from it wakes up and closes it."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def forget(self) -> None:
-        """We are the child of a fork: the connection is our parent's, which continues to use it."""
+        """Close only our socket in the child of a fork: the parent still uses the connection."""
         self.dead = True
         with contextlib.suppress(OSError):
             self._sock.close()

@@ -40,7 +40,7 @@ MUTE_S, DEAF_S = 1.0, 30.0
 
 
 class _Opening:
-    """A thread opens the connection that listens; the others wait for that."""
+    """One thread opens the connection that listens; others wait for that, until ``over`` is set."""
 
     __slots__ = ("over", "until")
 
@@ -60,7 +60,7 @@ class ThreadPort(Connections):
         self._ear = Ear()
         self._address = f"{self._settings.prefix}:poke:{os.urandom(9).hex()}".encode()
         self._openings: dict[int, _Opening] = {}
-        #: Until then no thread tries to listen: waiters ask again, and get no wake-ups.
+        #: The time until which no thread tries to listen: waiters get no wake-ups, and poll.
         self._deaf_until = 0.0
 
     # -- requests ----------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class ThreadPort(Connections):
         return reply
 
     async def ask_many(self, calls: Sequence[Call], within: float) -> list[Any]:
-        """Send many in one round trip; see the protocol."""
+        """Send many calls in one round trip; see the protocol."""
         if not calls:
             return []
         now = boottime()
@@ -156,7 +156,7 @@ class ThreadPort(Connections):
                 if cursor == b"0":
                     break
         except HoldfastError:
-            raise  # an error, or an unusable reply: the connection is collected
+            raise  # after an unusable reply, the connection is collected and so closed
         except BaseException as wrong:
             self._broken(link, wrong, within)
         self._give(link, None)
@@ -192,7 +192,7 @@ class ThreadPort(Connections):
         return reply
 
     def _heard_call(self, claim_id: str, call_of: Callable[[bytes], Call], now: float) -> Call:
-        """The join of a claim; before it is sent, its wake-ups begin to be kept."""
+        """The join of a claim. Its wake-ups are recorded from now, before the join is sent."""
         box = self._ear.box(claim_id)
         if self._ear.alive(box, now):
             return call_of(self._address)
@@ -200,11 +200,11 @@ class ThreadPort(Connections):
         return call_of(b"")
 
     def addressed(self, claim_id: str) -> bool:
-        """True if its join had an address, or if none is available; see the protocol."""
+        """True if the join had an address, or if no address is available; see the protocol."""
         return claim_id in self._ear.boxes or boottime() < self._deaf_until
 
     async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Any:
-        """Send the call of a waiting claim; subscribes first if needed; see the protocol."""
+        """Send the call of a waiting claim; subscribe first if needed; see the protocol."""
         begun = boottime()
         until = begun + within
         box = self._ear.box(claim_id)
@@ -251,7 +251,7 @@ class ThreadPort(Connections):
     # -- its life ----------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close the connections; the threads that still wait on one are woken."""
+        """Close the connections; wake threads that still wait on one."""
         self._hang_up()
         ear = self._ear.link
         if ear is not None:
@@ -260,7 +260,7 @@ class ThreadPort(Connections):
             self._ear.wake()
 
     def forked(self) -> None:
-        """We are the child of a fork; see the protocol."""
+        """Reset in the child of a fork; see the protocol."""
         links = self._open()
         self._start()
         for link in links:
@@ -277,8 +277,8 @@ class ThreadPort(Connections):
     def _attend(
         self, box: Box, call_of: Callable[[bytes], Call], now: float, until: float
     ) -> ServerSaid | None:
-        """Make sure that the wake-ups for this claim arrive; returns an answer if the claim must go
-        to another node."""
+        """Make sure that the wake-ups for this claim arrive, if possible. In a cluster: return the
+        error by which a node sends the claim to another node."""
         if self._ear.link is not None:
             self._ear.check(now)
         if self._ear.link is None and now >= self._deaf_until and not self._closed:
@@ -289,7 +289,7 @@ class ThreadPort(Connections):
         return self._address if self._ear.link is not None else b""
 
     def _listen(self, until: float) -> None:
-        """Open the connection that listens; one thread does it, the others wait for that."""
+        """Open the connection that listens; if another thread is doing this, wait for it."""
         mine = _Opening(until)
         first = self._openings.setdefault(0, mine)
         if first is not mine:
@@ -317,13 +317,13 @@ class ThreadPort(Connections):
             self._broken(ear, wrong, until - boottime())
         if refusal is None and not self._closed:
             return ear
-        self._drop(ear)  # the port was closed: the end of all connections can have missed this one
+        self._drop(ear)  # `close` ran at the same time, and can have missed this connection
         if refusal is not None:
             self._refused(refusal)
         return None
 
     def _refused(self, refusal: ServerSaid) -> None:
-        """The server refuses the subscription: for now, or until the user gets the right."""
+        """Handle the refusal of a subscription: it is temporary, or the user lacks the right."""
         passing = isinstance(complaint(refusal, self.label), StoreUnavailable)
         self._deaf_until = boottime() + (MUTE_S if passing else DEAF_S)
         if not passing:

@@ -1,8 +1,8 @@
 """Replies from bytes: with hiredis if it is installed, else with our own small parser.
 
-Both are fed with the bytes that arrived and asked for one reply after the other; ``NOTHING`` means
-that there is no whole one. A push (RESP3) is a ``Push``, an error is the value ``ServerSaid``;
-bytes that are no reply raise ``ValueError``.
+A reader gets the bytes that arrive, and returns one reply after the other; ``NOTHING`` means that
+no whole reply has arrived. A push (RESP3) is a ``Push``, an error is the value ``ServerSaid``.
+Bytes that are no reply raise ``ValueError``.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any, Protocol
 from ..complaints import said
 
 NOTHING: Any = object()
-#: Maximum size of a reply, so that a peer that never ends one can't fill the memory: the largest
-#: batch of jobs fits.
+#: Maximum bytes of a reply, so that a peer that never ends a reply can't fill the memory. The
+#: largest batch of jobs is smaller.
 REPLY_BYTES_MAX = 300 * 1024 * 1024
 TOO_LONG = f"a reply of more than {REPLY_BYTES_MAX >> 20} MiB"
 #: Maximum depth of lists within lists in a reply.
 DEPTH_MAX = 16
-#: Exceptions of readers for bytes that are no reply: a length beyond all memory, a list as the
-#: key of a map, an invalid number.
+#: Exceptions that readers raise for bytes that are no reply, such as a length beyond all memory, a
+#: list as the key of a map, or an invalid number.
 NO_REPLY = (ValueError, TypeError, MemoryError, OverflowError, IndexError)
 
 
 def strange(wrong: BaseException) -> ValueError:
-    """The one error for bytes that are no reply."""
+    """The error for bytes that are no reply, made from the reader's exception."""
     return ValueError(f"bytes that are no reply ({type(wrong).__name__}: {wrong!s:.80})")
 
 
@@ -81,7 +81,7 @@ class Parser:
         return bool(self._open) or self._at < len(self._data)
 
     def _part(self) -> Any:
-        """The next scalar, or the mark that an aggregate was opened."""
+        """The next scalar; ``_OPENED`` if an aggregate begins; ``NOTHING`` if bytes are missing."""
         end = self._data.find(b"\r\n", self._at)
         if end < 0:
             return NOTHING
@@ -111,7 +111,7 @@ class Parser:
         return _scalar(kind, line)
 
     def _fold(self, value: Any) -> Any:
-        """Add a finished part to its aggregate; returns the whole reply if that is full now."""
+        """Add a finished part to its aggregate; return the whole reply, or ``NOTHING``."""
         while self._open:
             kind, size, parts = self._open[-1]
             parts.append(value)

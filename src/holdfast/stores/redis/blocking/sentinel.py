@@ -1,4 +1,4 @@
-"""A server that sentinels watch: each connection leads to the server that is the primary then."""
+"""A server that sentinels watch: each new connection leads to the primary of that time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def hurried(step: float) -> dict[str, Any]:
 
 
 def nobody(watch: Sentinels, wrong: Exception) -> HoldfastError:
-    """The error for no primary; redis-py quotes the replies of the sentinels."""
+    """The error if no sentinel names a primary; ``wrong`` quotes the replies of the sentinels."""
     places = ", ".join(map(shown, watch.places))
     if LOCKED_OUT.search(str(wrong)):
         return ConfigError(
@@ -86,7 +86,7 @@ def nobody(watch: Sentinels, wrong: Exception) -> HoldfastError:
 
 
 def known_first(watch: Sentinels, place: Place) -> Sentinels:
-    """The same, with this sentinel in the first place: it has answered."""
+    """The sentinels, with the one at ``place`` first, because it has answered."""
     if watch.places[0] == place or place not in watch.places:
         return watch
     rest = tuple(one for one in watch.places if one != place)

@@ -1,10 +1,10 @@
 """The port to one node of a cluster, for threads.
 
-Wake-ups come by channels that belong to a slot, as the keys do: the connection that listens is
-subscribed to one for each bucket that a claim has waited for there. All nodes of a client use the
+Wake-ups come by channels that belong to a slot, as keys do. The connection that listens is
+subscribed to one channel for each bucket in which a claim has waited. All nodes of a client use the
 same address for a bucket, so that a claim keeps its address when its slot moves. When a slot moves
-away, the node ends the subscription and sends a message about it. The waiters then ask again, and
-are sent to the new node.
+away, the node ends the subscription and sends a message about it. The waiters then ask again, at
+the new node.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _LOOK_S = 0.005
 
 
 class ShardLink(Link):
-    """A connection for one thread that receives messages in one slot: the doctor's."""
+    """A connection of ``holdfast doctor`` that receives the messages of a channel in a slot."""
 
     __slots__ = ()
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Subscribe to this address here; returns the server's error if it refuses."""
+        """Subscribe to this address here; return the server's error if it refuses."""
         self._send(packed(b"SSUBSCRIBE", address))
         while True:
             said = self._next(until)
@@ -108,7 +108,7 @@ class ThreadNode(ThreadPort):
         self._ear.box(claim_id)
 
     def address(self, claim_id: str) -> bytes:
-        """The address of a claim that waits here, as in its line."""
+        """The address of a claim that waits at this node, as its line contains it."""
         box = self._ear.boxes.get(claim_id)
         return b"" if box is None else self._address_of(box.bucket)
 
@@ -161,7 +161,7 @@ class ThreadNode(ThreadPort):
         return None
 
     def _subscribed(self, link: EarLink, box: Box, until: float) -> ServerSaid | None:
-        """Subscribe to the channel of a bucket; returns the node's error if it refuses."""
+        """Subscribe to the channel of a bucket; return the node's error if it refuses."""
         address = self._address_of(box.bucket)
         link.refused.pop(address, None)
         if address not in link.pending:
@@ -185,7 +185,7 @@ class ThreadNode(ThreadPort):
 
     def _give(self, link: Link, reply: Any) -> None:
         if isinstance(reply, ServerSaid) and reply.code == MOVED:
-            reply = None  # one slot is elsewhere; the others can still be here
+            reply = None  # one slot is on another node; the others can still be on this one
         super()._give(link, reply)
 
     async def retire(self) -> None:

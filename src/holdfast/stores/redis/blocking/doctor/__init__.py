@@ -1,8 +1,8 @@
 """The examination of a server: findings on each of its parts, with remedies.
 
-It uses its own connections and not the port, so that it still finds what is wrong when the store
+The examination uses its own connections and not the port, so that it also works when the store
 can't be used. It changes nothing: the rights of a user are tested by commands in a form that has no
-effect, such as ``DEL`` of a key that isn't there.
+effect, such as ``DEL`` of a key that doesn't exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def examine(url: StoreURL) -> Iterator[Finding]:
 
 
 def _watched(watch: Sentinels) -> Iterator[Finding]:
-    """The sentinels, and then the server that they name."""
+    """Examine the sentinels, and then the server that they name."""
 
     def primary(watch: Sentinels) -> Iterator[Finding]:
         return examine_server(Visit(watch.settings, WatchedDialler(watch)))
@@ -39,7 +39,7 @@ def _watched(watch: Sentinels) -> Iterator[Finding]:
 
 
 def _cluster(members: Members) -> Iterator[Finding]:
-    """The cluster, its first primary, the problems of the others, and all their clocks."""
+    """Examine the cluster, its first primary, the others (only problems), and all clocks."""
     found: list[cluster.Primary] = []
 
     def nodes(members: Members) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ def _cluster(members: Members) -> Iterator[Finding]:
 
 
 def examine_server(visit: Visit) -> Iterator[Finding]:
-    """Examine every part of one server, in the order in which they are needed; ends the visit."""
+    """Examine every part of one server, in the order in which clients need them; end the visit."""
     parts = {
         **reach.CHECKS,
         **rights.CHECKS,

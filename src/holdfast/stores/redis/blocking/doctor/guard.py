@@ -1,4 +1,4 @@
-"""Recovery: whether it has a record of this server, and whether it grants names."""
+"""Checks if recovery has a record of this server, and if it grants names."""
 
 from __future__ import annotations
 

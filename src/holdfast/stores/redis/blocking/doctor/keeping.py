@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from .....core.finding import FULL, Finding, Table, fail, ok, warn
 from .visit import Visit
 
-#: Maximum bytes by which a replica can be behind, and seconds for which it can be silent; with more
-#: it counts as one that doesn't follow.
+#: Maximum bytes by which a replica can be behind, and seconds without news, before a warning.
 BEHIND_BYTES, SILENT_S = 1 << 20, 10
 
 
@@ -64,7 +63,7 @@ def _disk(visit: Visit) -> Finding | None:
     return warn(kept, "appendonly yes; and appendfsync always if a restart must lose nothing")
 
 
-#: Lines of INFO that report whether something could be written, and its name.
+#: Fields of INFO that report if a file could be written, and the name of the file.
 _WRITTEN = {
     "rdb_last_bgsave_status": "its last snapshot",
     "aof_last_write_status": "the append-only file",

@@ -24,15 +24,17 @@ TYPES = {b":": b"hash", b"~": b"hash", b"!": b"zset", b"#": b"string"}
 TYPES |= {mark: b"hash" if mark in HASHES else b"zset" for mark in MARKS}
 # Of refresh guards: the values, the refresh leases, the counts.
 TYPES |= {b"=": b"string", b"%": b"hash", b"+": b"hash", b"&": b"zset"}
-#: Marks of the counts of refresh guards: each key is in a bucket that isn't its name's.
+#: Marks of the counts of refresh guards. These keys aren't in the bucket of their name.
 TALLIES = (b"+", b"&")
 #: Marks of keys that always have an expiry; jobs have none.
 _ENDS = frozenset((b":", b"~", b"!", b"=", b"%", b"+", b"&"))
 #: Maximum number of names in use, or used lately, whose fences are examined.
 FENCES = 1000
-#: A fence is the server's time at the grant: it is ahead of the clock only if that was set back.
+#: Seconds by which a fence, the time of a grant, can be ahead of the server's clock. If it is more
+#: seconds ahead, the clock was set back.
 AHEAD_S = 1.0
-#: The position of the last ticket in the state of a line, by its length; see ``lua/line.lua``.
+#: Bytes of the state of an idle line (the last ticket); least bytes of the state of a line with one
+#: holder, and the position of the last ticket there. See ``lua/line.lua``.
 _IDLE, _ALONE, _ALONE_AT = 8, 48, 32
 
 
@@ -45,7 +47,7 @@ class _Found:
         )
         self.all = 0
         self.lines: list[bytes] = []
-        #: Not of holdfast; of holdfast by the name, but not by the type; without an expiry.
+        #: Keys that aren't holdfast's; keys whose type isn't holdfast's; keys that lack an expiry.
         self.foreign: list[bytes] = []
         self.mistaken: list[bytes] = []
         self.endless: list[bytes] = []
@@ -157,7 +159,7 @@ def _fences(visit: Visit, found: _Found) -> Iterator[Finding]:
 
 
 def ticket_of(state: object) -> float:
-    """The last ticket of a line, from its state in the server; 0 if it has many."""
+    """The last ticket of a line, from its state; 0 for a line with several claims."""
     if not isinstance(state, bytes) or state[:1] == b"*":
         return 0.0
     at = 0 if len(state) == _IDLE else _ALONE_AT

@@ -1,4 +1,4 @@
-"""Distance of the server: the time of a request, the two clocks, and whether wake-ups arrive."""
+"""Checks the time of a request, the clocks of both sides, and the arrival of wake-ups."""
 
 from __future__ import annotations
 

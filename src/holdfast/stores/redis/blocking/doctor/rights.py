@@ -18,7 +18,7 @@ from .visit import Visit
 
 #: The form in which each command is tried. ``KEY`` is replaced by the name of a key that isn't
 #: there. Some commands fail only after the check of rights: a value is missing, or is no number.
-#: Only dialects call the commands that make the key, and ``DEL`` comes last.
+#: The commands that create the key come last, before ``DEL``; only dialects call them.
 KEY = b"KEY"
 _FORMS: tuple[tuple[tuple[bytes, ...], str], ...] = (
     ((), "ping time"),
@@ -44,7 +44,7 @@ _FORMS: tuple[tuple[tuple[bytes, ...], str], ...] = (
     ((KEY,), "unlink del"),
 )
 TRIALS = {name: form for form, names in _FORMS for name in names.split()}
-#: Commands that can be missing, and what that means.
+#: Commands that can be missing, and the consequence.
 SPARE = {
     "scan": "holdfast ls can't find names",
     "info": "there is no recovery after a restart without data",
@@ -54,9 +54,9 @@ SPARE = {
 OURS = frozenset({"evalsha", "script|load", "ping", "scan"})
 #: Commands that only recovery calls, and the one without which it can do nothing.
 GUARD, GUARD_KEY = frozenset({"info", "get", "set"}), "info"
-#: `reach` handles refusals of these, because they cost only time.
+#: Commands for wake-ups. Without them, waiters only lose time: `reach` reports that.
 _POKES = frozenset({"publish", "spublish"})
-#: The user, or the server, doesn't know or allow the command.
+#: The texts of errors about a command that the server doesn't have.
 _UNKNOWN = re.compile(r"unknown (?:sub)?command|not supported", re.IGNORECASE)
 _A_KEY = re.compile(r"\bkeys?\b")
 #: These refusals are no lack of rights: the server accepts no writes at the moment.
@@ -81,7 +81,7 @@ def needed(settings: Settings) -> frozenset[str]:
 
 
 def refusals(visit: Visit, names: Collection[str], prefix: str) -> dict[str, ServerSaid]:
-    """The error replies to these commands; a command that is carried out is left out."""
+    """The error replies to these commands, without the commands that succeed."""
     key = f"{prefix}{tag_of(visit.buckets[0])}!".encode() + visit.word
     tried = {name: words for name, words in TRIALS.items() if name in names}
     said = visit.ask_many(
@@ -98,7 +98,7 @@ def lacking(
 ) -> Iterator[Finding]:
     """The commands that the user may not call, and commands that aren't there (``absent``).
 
-    ``spare``: for commands that aren't always needed, what it means if one is missing.
+    ``spare``: commands that aren't always needed, with the consequence if one is missing.
     """
     denied = [name for name, said in refused.items() if said.code == "NOPERM" and not _key(said)]
     gone = [name for name, said in refused.items() if _UNKNOWN.search(said.text)]
@@ -142,7 +142,7 @@ def examine(
 
 
 def _besides(visit: Visit, names: Collection[str], meaning: str, well: str) -> Iterator[Finding]:
-    """Report what else the server can be used for."""
+    """Report if serial queues, or refresh guards, can be used on this server."""
     refused = refusals(visit, names, f"{visit.prefix}:")
     yield from list(lacking(visit, refused, dict.fromkeys(names, meaning))) or [ok(well)]
 

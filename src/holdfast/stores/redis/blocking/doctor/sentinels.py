@@ -1,4 +1,4 @@
-"""Replies of the sentinels: whether they answer, and whether they name the same primary."""
+"""Checks if the sentinels answer, and if they name the same primary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOGIN = "give `sentinel_password=` (and `sentinel_username=`, if they have user
 
 
 def examine(watch: Sentinels) -> Iterator[Finding]:
-    """The primary that each of them names."""
+    """Ask each sentinel for the primary, and compare the answers."""
     named: dict[str, list[str]] = {}
     for place in watch.places:
         try:

@@ -44,7 +44,7 @@ class Visit:
         buckets: Sequence[int] | None = None,
     ) -> None:
         self.settings = settings
-        #: Is the server a node of a cluster? If so, ``buckets`` are the buckets of this node.
+        #: True if the server is a node of a cluster; ``buckets`` are then the buckets of the node.
         self.sharded = buckets is not None
         self.buckets = range(BUCKETS) if buckets is None else buckets
         self.label = settings.label
