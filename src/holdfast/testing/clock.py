@@ -121,7 +121,7 @@ class TestClock:
         return boottime() + self._space.skew
 
     def advance(self, seconds: float) -> None:
-        """Let time pass for clients for threads; everything that becomes due happens in order."""
+        """Let time pass for the clients that use threads; everything due happens in order."""
         self._refuse_tasks()
         for _ in self._steps(seconds):
             self._wait_for_threads()
@@ -150,7 +150,7 @@ class TestClock:
             yield
 
     def _next(self) -> float:
-        """The next moment at which a client must act, or something expires."""
+        """Return the next time at which a client must act, or a lease expires."""
         now = self.now()
         dues = [client._ctx.keeper.next_due() for client in self._clients]
         expiry = self.call(lambda lines, _: lines.next_expiry())

@@ -90,7 +90,7 @@ class Twin:
 
 
 def _dressed(value: Any) -> Any:
-    """A result, in the form that the face for asyncio would return."""
+    """Return a result in the form that the face for asyncio would return."""
     if type(value) in _CLASSES or isinstance(value, contextlib._GeneratorContextManager):
         return Twin(value)
     if isinstance(value, Iterator):
@@ -101,7 +101,7 @@ def _dressed(value: Any) -> Any:
 
 
 def _bare(args: tuple[Any, ...]) -> list[Any]:
-    """Arguments in the form that the face for threads expects."""
+    """Return arguments in the form that the face for threads expects."""
     return [arg._thing if isinstance(arg, Twin) else arg for arg in args]
 
 

@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 from ..runtime.blocking import boottime
 
-#: The length of one step, and its delay on an idle machine, in seconds.
+#: The length of one step, and the maximum delay of a step that isn't late, in seconds.
 STEP_S = 0.005
 AT_REST_S = 0.001
 #: Delays longer than this are listed one by one, seconds.
 LONG_S = 0.02
-#: Time is also stolen from servers, and this process can't measure it. A bound allows for it with
-#: this factor of the time stolen here, up to this number of seconds.
+#: Time is also stolen from servers, and this process can't measure it. For the servers a bound adds
+#: ``OTHERS`` times the seconds stolen here, but at most ``OTHERS_S_MAX``.
 OTHERS, OTHERS_S_MAX = 2, 1.0
 #: Maximum number of late steps that are remembered; at least the last minute.
 STEPS = 12_000
@@ -59,7 +59,7 @@ def stolen(begun: float) -> float:
 
 
 def most(begun: float, span: float) -> float:
-    """Return the maximum stolen since ``begun`` from any one action of ``span`` seconds.
+    """Return the maximum seconds stolen since ``begun`` from one action of ``span`` seconds.
 
     Use this for a bound on each of many short actions; ``since`` is the sum over all of them.
     """

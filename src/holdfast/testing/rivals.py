@@ -84,7 +84,7 @@ def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
 
     Everything happens as in a real loss. ``hold.lost`` is set immediately. Callbacks run on the
     renewer's thread before this function returns, or on its task as soon as that task runs. A task
-    with ``cancel_on_lost`` is cancelled. Works for holds of the memory store, as of the fixtures.
+    with ``cancel_on_lost`` is cancelled. The hold must be one of the memory store or a fixture.
     Raises ``NotHeld`` if the hold has ended already.
     """
     if isinstance(hold, MultiHoldBase):

@@ -176,7 +176,7 @@ class Arena:
 
     @property
     def can(self) -> Capabilities:
-        """The abilities that the store declares."""
+        """The capabilities that the store declares."""
         return self.locks.capabilities
 
     def client(self, **options: Any) -> AsyncClient:

@@ -153,7 +153,7 @@ def capabilities_of(store: str) -> Capabilities:
     if not options:
         return find(f"{scheme}://")[0].CAPABILITIES
     module, url = find(f"{scheme}://localhost?{options}")
-    return module.open_blocking(url).capabilities  # it connects with the first verb
+    return module.open_blocking(url).capabilities  # no connection yet: the first verb connects
 
 
 def _runs(store: str, can: Capabilities, one: Case, primitive: str) -> Iterable[Run]:

@@ -202,7 +202,7 @@ def wrong_kinds(asyncio_too: bool) -> dict[str, Any]:
 
 
 def _method(function: Any) -> Any:
-    """Return a method of the same kind as ``function``: coroutine, generator or both."""
+    """Return a method of the same kind: coroutine function, generator or async generator."""
 
     async def coroutine(self: Any, job: Any) -> None:
         await function(job)

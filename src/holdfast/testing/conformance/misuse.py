@@ -24,7 +24,7 @@ from ...errors import LockLost, NotHeld
 from ..faces import now
 from .arena import SOON_S, Arena, stolen
 
-#: The calls of one step. A ``Hand`` (a thread or task) runs them.
+#: A function that carries out one step. A ``Hand`` (a thread or task) runs it.
 Act = Callable[[], Awaitable[Any]]
 #: Kinds of bodies made of two calls; only its thread or task distinguishes such a body.
 BY_HAND = ("hand", "toggle")
@@ -32,7 +32,7 @@ BY_HAND = ("hand", "toggle")
 TOLD = ("leave", "exit", "exhaust", "end")
 #: The number of threads or tasks that run steps.
 HANDS = 3
-#: Rounds of the event loop between the begin of a body's end and its cancellation.
+#: Rounds of the event loop after which the end of a body is cancelled; one of them is drawn.
 ROUNDS = (1, 2, 3, 5)
 
 

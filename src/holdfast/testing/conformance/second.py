@@ -31,7 +31,7 @@ OF = 1 if os.environ.get("HOLDFAST_TORTURE") else 7
 #: The number of pairs that are played at the same time, each by a separate client.
 AT_ONCE = 6
 #: The least share of the pairs whose two failures must both happen; if fewer do, the plays are too
-#: short. A guard with an external cache asks its store rarely, so its share is lower.
+#: short. It is low because a guard with an external cache rarely asks its store.
 MET = 0.65
 #: Maximum seconds for all pairs together, on a busy machine.
 LONG_S = 55.0 if OF > 1 else 600.0
@@ -156,7 +156,7 @@ async def each(at: Arena, part: str, play: Play) -> None:
 
 
 async def _some(at: Arena, part: str, play: Play, chosen: Sequence[Pair]) -> int:
-    """Return how many of these pairs happened."""
+    """Play these pairs one after the other; return the number of pairs that happened."""
     client, met = at.client(), 0
     interrupt = asyncio.CancelledError if at.face.name == "aio" else KeyboardInterrupt
     struck = Second(client, part, interrupt)
@@ -167,7 +167,7 @@ async def _some(at: Arena, part: str, play: Play, chosen: Sequence[Pair]) -> int
             await play(at, client, struck, pair, at.fresh(f"{'-'.join(pair)}/"))
         except BaseException as wrong:
             struck.forget()
-            if isinstance(wrong, KeyboardInterrupt):  # it would end all tests
+            if isinstance(wrong, KeyboardInterrupt):  # a KeyboardInterrupt would end all tests
                 raise AssertionError(f"interrupted after {pair}") from wrong
             wrong.add_note(f"after {pair}")
             raise

@@ -259,7 +259,7 @@ class Walk:
         kind, capacity = use.kind, use.capacity
         if rng.random() < 0.04:
             kind = rng.choice(list(Kind))
-            # These kinds have a fixed capacity, so a claim with another capacity is impossible
+            # A client sends claims of these kinds only with the fixed capacity of the kind
             capacity = _FIXED.get(kind, capacity)
         if kind is Kind.SEMAPHORE and rng.random() < 0.15:
             capacity = rng.choice([1, 2, 4, 6, 8])

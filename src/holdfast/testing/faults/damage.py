@@ -2,7 +2,7 @@
 
 An adapter (`Ground`) lists the items that a store keeps for the names of a round, and damages one
 of them. A round plays the scenario of ``scene.py`` on one of the faces, with a holder, a waiter, a
-queue and a refresh guard; before one of its acts one item is damaged. `Verdict` lists the faults:
+queue and a refresh guard; before one of its acts one item is damaged. `Verdict` lists violations:
 
     raw exception   an act raised an exception that is no `HoldfastError`
     stuck           an act took longer than its bound

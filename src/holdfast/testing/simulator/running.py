@@ -139,7 +139,7 @@ class Running:
             self.story.append(f"{self.world.time:10.4f} s  {who:<8} {text}")
 
     def fail(self, invariant: str, text: str) -> None:
-        """Raise a violation that only the workload can see."""
+        """Raise a violation that the workload has found."""
         raise Violation(invariant, text)
 
     def _struck(self, process: Process, aim: Aim) -> None:

@@ -4,8 +4,8 @@ A fault can set the clock of the server. The clocks of the clients run at slight
 within the margin of the lease. A lease that would outlast its ttl proves that the clock was set
 back, and is cut to the ttl. The server can be down, restart with its data, or restart without them.
 After a restart without data it grants nothing until every forgotten lease has expired, as in the
-grace period of recovery. Tickets are ``max(last + 1, time in microseconds)``, so they rise even
-after a restart without data.
+grace period of recovery. Tickets are ``max(last + 1, time in microseconds)``. So they rise even
+after a restart without data, unless the clock was set back as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EPOCH_S = 2_000_000_000.0
 
 
 class Net:
-    """The probabilities and the places of message faults now; a history's faults set them."""
+    """The current probabilities of message faults, and the processes that are cut off."""
 
     def __init__(self) -> None:
         self.lose_request = 0.0

@@ -323,7 +323,7 @@ class Watch(Trouble):
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
     def at_the_end(self) -> None:
-        """Check what is left after all tasks and faults: only claims of dead processes may be."""
+        """Check the end of a history: only claims of dead processes, or detached, may be left."""
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
             for row in line.rows():

@@ -13,8 +13,8 @@ from .run import Outcome, Run, place
 class Options(NamedTuple):
     """The options of a run.
 
-    ``strikes``: the faults of workers, each as often as listed here; one about every ``every``
-    seconds. ``first``: see ``Subject``.
+    ``strikes``: the faults of workers, drawn in random order; one about every ``every`` seconds.
+    ``first``: see ``Subject``.
     """
 
     store: str = ""

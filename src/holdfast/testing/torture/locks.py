@@ -191,7 +191,7 @@ class LockRun(Run):
     # -- afterwards ------------------------------------------------------------------------
 
     def afterwards(self) -> Iterator[str]:
-        """Yield the claims that are left in the store, and errors in the guarded files."""
+        """Yield the claims that are left in the store, and errors in the fenced files."""
         if self._weather:
             self._weather.close()
         self.strikes += self._befall.counts

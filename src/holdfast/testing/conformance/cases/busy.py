@@ -92,7 +92,7 @@ async def held(at: Arena) -> AsyncGenerator[Held]:
 async def a_try_on_a_busy_name_changes_nothing_for_the_holder(at: Arena) -> None:
     async with held(at) as holder:
         for options in TRIES:
-            with contextlib.suppress(StoreUnavailable):  # these time-outs are short for a busy one
+            with contextlib.suppress(StoreUnavailable):  # a busy store exceeds these time-outs
                 assert await at.lock().acquire(**options) is None
             await holder.unchanged(options)
 
@@ -129,12 +129,12 @@ async def an_interrupted_try_on_a_busy_name_changes_nothing_for_the_holder(at: A
             for number in sorted(chance.sample(range(1, many + 1), min(POINTS, many))):
                 strike = Strike(number)
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # coroutines that never began
+                    warnings.simplefilter("ignore")  # about coroutines that never began
                     with contextlib.suppress(KeyboardInterrupt, StoreUnavailable), strike:
                         attempt()
                 await holder.unchanged(strike.where)
 
 
 def _tried(at: Arena, options: dict[str, Any]) -> None:
-    """Try once, in this thread."""
+    """Try to acquire once, in this thread."""
     assert run_sync(at.lock().acquire(**options)) is None

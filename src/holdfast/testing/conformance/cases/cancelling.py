@@ -145,7 +145,7 @@ async def a_release_that_is_cancelled_is_carried_out(at: Arena) -> None:
         if steps:
             await at.free()
         else:
-            await hold.release()  # the task never began
+            await hold.release()  # the task that should release it never began
 
 
 async def _guarded(at: Arena, body: Callable[[Any], Awaitable[Any]]) -> LockLost:

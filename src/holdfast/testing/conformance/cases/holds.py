@@ -255,7 +255,7 @@ async def a_hold_extended_to_less_is_believed_no_longer_by_an_older_renewal(at: 
     client._ctx.store = Overlaid(client._ctx.store, keep=late)
     await handled.wait()
     # When the hold is extended to less, and the reply comes after that
-    with contextlib.suppress(LockLost):  # on a machine that stands still
+    with contextlib.suppress(LockLost):  # the hold is lost if the machine stands still
         assert await hold.extend(KEPT_S / 4) <= KEPT_S / 4
     extended.set()
     # Then its deadline never moves later, though it is renewed again

@@ -31,7 +31,7 @@ class Loan:
         lease = self.lease
         #: Queue, and group or ungrouped job. Only one delivery at a time may exist for it.
         self.track = (lease.take.queue, job.group or f"single {lease.job.seq}")
-        #: The time at which its worker stopped to work on it; None before that.
+        #: The time at which its worker stopped work on it; None before that.
         self.ended: float | None = None
         self.lost_seen = False
 
@@ -87,7 +87,7 @@ class QueueWatch(Trouble):
     # -- the server's side -------------------------------------------------------------------
 
     def server_side(self) -> None:
-        """After each verb, check that no delivery lacks a worker and no job was acked twice."""
+        """After each verb, check that no interrupted take has a job, and no job has two acks."""
         now, time = self.server.now(), self.world.time
         # The server forgets a producer after an hour of its clock. If the clock was set forward, a
         # copy of a put counts as a new job.
@@ -199,12 +199,12 @@ class QueueWatch(Trouble):
             raise Violation("keep-alive", f"{loan} lost after {total:.2f} s of trouble")
 
     def worked(self, loan: Loan) -> None:
-        """Record that the worker stops to work on the delivery, after a last check."""
+        """Record that the worker stops work on the delivery, after a last check."""
         self.looked(loan)
         self.left(loan)
 
     def left(self, loan: Loan) -> None:
-        """Record that the worker stops to work on the delivery, without a last check."""
+        """Record that the worker stops work on the delivery, without a last check."""
         if loan.ended is None:
             loan.ended = self.world.time
 
