@@ -10,7 +10,7 @@ COMMANDS = {"torture": "torture.command", "judge": "histories.command", "sim": "
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; 64 if no command has this name."""
+    """Run the command and return its exit status; return 64 if no command has this name."""
     if not argv or argv[0] not in COMMANDS:
         print(f"usage: python -m holdfast.testing {'|'.join(COMMANDS)} ...", file=sys.stderr)
         return 0 if argv in (["-h"], ["--help"]) else 64

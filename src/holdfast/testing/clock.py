@@ -35,7 +35,7 @@ from ..stores.memory.store import MemoryStore
 T = TypeVar("T")
 L = TypeVar("L", bound=Latch)
 
-#: Seconds of real time within which renewers and waiters must have done what is due.
+#: Maximum seconds of real time in which renewers and waiters must act after the clock has moved.
 SETTLE_S = 5.0
 #: Seconds by which the clock moves past the moment at which something is due.
 BEHIND_S = 0.001
@@ -52,7 +52,7 @@ class _TaskLatch(AioLatch):
 
 
 class _Mailbox:
-    """A mailbox that the clock can also wake."""
+    """Receives the grant of one waiter. The clock can wake the waiter, too, without a grant."""
 
     def __init__(self, latch: Latch) -> None:
         self._latch = latch
@@ -64,7 +64,7 @@ class _Mailbox:
         self._latch.set()
 
     async def wait(self, seconds: float) -> int | None:
-        """The fence of the grant, or None; None may come before ``seconds`` have passed."""
+        """Return the fence of the grant, or None; None can come before ``seconds`` have passed."""
         if self._fence is None:
             await self._latch.wait(seconds)
         return self._fence
@@ -121,7 +121,7 @@ class TestClock:
         return boottime() + self._space.skew
 
     def advance(self, seconds: float) -> None:
-        """Let time pass for clients of threads: all that becomes due is done, in order."""
+        """Let time pass for the clients that use threads; everything due happens in order."""
         self._refuse_tasks()
         for _ in self._steps(seconds):
             self._wait_for_threads()
@@ -150,7 +150,7 @@ class TestClock:
             yield
 
     def _next(self) -> float:
-        """The next moment at which a client must act, or something expires."""
+        """Return the next time at which a client must act, or a lease expires."""
         now = self.now()
         dues = [client._ctx.keeper.next_due() for client in self._clients]
         expiry = self.call(lambda lines, _: lines.next_expiry())
@@ -169,7 +169,7 @@ class TestClock:
             latch.set()
 
     def _settled(self) -> bool:
-        """Has every renewer and waiter done what was due when the clock was moved?"""
+        """Return True if each renewer and waiter has done what was due when the clock moved."""
         moved = self._moved
         if any(client._ctx.keeper.next_due() <= moved for client in self._clients):
             return False
@@ -177,7 +177,7 @@ class TestClock:
         return all(expires >= kept for expires in self._waiters())
 
     def _waiters(self) -> list[float]:
-        """The expiry of each waiter of one of our clients, which must ask again before it."""
+        """Return the expiry of each waiter of these clients; it must ask again before that time."""
 
         def expiries(lines: Lines, now: float) -> list[float]:
             del now

@@ -2,8 +2,8 @@
 
 A test is a coroutine that uses the interface of ``holdfast.aio``. On the face for asyncio its
 objects are the real ones. On the face for threads each object is a :class:`Twin` around the real
-blocking object: what asyncio would await blocks in the call, and the ``await`` gets its result. So
-such a test never suspends, and runs to its end in one thread, as the library's own code does.
+blocking object. A call that asyncio would await blocks there, and the ``await`` gets its result.
+So such a test never suspends, and runs to its end in one thread, as the library's own code does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLASSES = frozenset(
 
 @functools.cache
 def _awaited(cls: str, name: str) -> bool:
-    """Does the face for asyncio await its twin of this method of the face for threads?"""
+    """Return True if the asyncio twin of this method of a class for threads is awaited."""
     twin = getattr(getattr(holdfast.aio, f"Async{cls}"), name, None)
     if not inspect.isfunction(twin):
         return False
@@ -90,7 +90,7 @@ class Twin:
 
 
 def _dressed(value: Any) -> Any:
-    """A result, in the form that the face for asyncio would return."""
+    """Return a result in the form that the face for asyncio would return."""
     if type(value) in _CLASSES or isinstance(value, contextlib._GeneratorContextManager):
         return Twin(value)
     if isinstance(value, Iterator):
@@ -101,12 +101,12 @@ def _dressed(value: Any) -> Any:
 
 
 def _bare(args: tuple[Any, ...]) -> list[Any]:
-    """Arguments in the form that the face for threads expects."""
+    """Return arguments in the form that the face for threads expects."""
     return [arg._thing if isinstance(arg, Twin) else arg for arg in args]
 
 
 def _given(args: tuple[Any, ...]) -> list[Any]:
-    """The same, with blocking functions in place of coroutine functions."""
+    """Like ``_bare``, and with a blocking function in place of each coroutine function."""
     return [_blocking(arg) if inspect.iscoroutinefunction(arg) else arg for arg in _bare(args)]
 
 
@@ -121,7 +121,7 @@ async def _walk(items: Iterator[Any]) -> AsyncIterator[Any]:
 
 
 def _blocking(function: Callable[..., Awaitable[R]]) -> Callable[..., R]:
-    """The same function for the face for threads."""
+    """Turn a coroutine function into a blocking one for the face for threads."""
     if not inspect.iscoroutinefunction(function):
         return cast(Callable[..., R], function)
 
@@ -129,7 +129,7 @@ def _blocking(function: Callable[..., Awaitable[R]]) -> Callable[..., R]:
     def call(*args: Any, **kwargs: Any) -> R:
         return run_sync(function(*map(_dressed, args), **kwargs))
 
-    # Or `inspect` would still take it for a coroutine function, with other parameters.
+    # Without this, `inspect` would still report a coroutine function, with other parameters.
     vars(call).pop("__wrapped__")
     vars(call)["__signature__"] = inspect.signature(function)
     return call
@@ -140,11 +140,11 @@ class Actor(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Did it end, with a result or an exception?"""
+        """True after the end of the actor, with a result or an exception."""
         ...
 
     async def result(self, within: float = 10.0) -> Any:
-        """Its result; raises what it raised; ``TimeoutError`` if it takes longer."""
+        """Return the actor's result or raise its exception; ``TimeoutError`` after ``within`` s."""
         ...
 
     def cancel(self) -> None:
@@ -160,7 +160,7 @@ class Flag(Protocol):
         ...
 
     async def wait(self, within: float = 10.0) -> None:
-        """Wait until it is set; ``TimeoutError`` if that takes longer."""
+        """Wait until the flag is set; ``TimeoutError`` after ``within`` seconds."""
         ...
 
 
@@ -186,7 +186,7 @@ class Face(Protocol):
         ...
 
     async def outside(self, call: Callable[[], R]) -> R:
-        """Make a blocking call that is not one of holdfast, without blocking an event loop."""
+        """Make a blocking call that is no call of holdfast, without blocking an event loop."""
         ...
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
@@ -254,19 +254,19 @@ class Threads:
         time.sleep(seconds)
 
     async def outside(self, call: Callable[[], R]) -> R:
-        """Call it."""
+        """Make the call in this thread."""
         return call()
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
-        """Run it in a separate thread, so that a case that hangs can be abandoned."""
+        """Run the test in a separate thread, so that a test that hangs can be abandoned."""
         return cast(R, run_sync(_Thread(main).result(within)))
 
 
 class _Task:
     def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         self._task = asyncio.create_task(work())
-        # Or a later garbage collection logs the exception that no test fetched. It may run during
-        # the parsing of a file, where a CPython before 3.11.8 can't format a traceback.
+        # Fetch the exception, or a later garbage collection logs it. That can happen while a file
+        # is parsed, and CPython before 3.11.8 can't format a traceback at that time.
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self.cancel = self._task.cancel
 
@@ -301,11 +301,11 @@ class Tasks:
     sleep = staticmethod(asyncio.sleep)
 
     async def outside(self, call: Callable[[], R]) -> R:
-        """Call it in another thread."""
+        """Make the call in another thread."""
         return await asyncio.to_thread(call)
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
-        """Run it in a separate event loop."""
+        """Run the test in a separate event loop."""
 
         async def bounded() -> R:
             async with asyncio.timeout(within):

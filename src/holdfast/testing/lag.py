@@ -1,8 +1,8 @@
-"""The delay of the machine itself, which a bound on time must allow in addition.
+"""Measures the delay of the machine itself, which a test adds to its bounds on time.
 
 A bound such as "within 250 ms" is about the code, not about a machine that also runs something
-else. A thread sleeps in short steps and notes how late each step ends. The time that was stolen
-from this thread was also stolen from the code under test.
+else. A thread sleeps in short steps and records how late each step ends. This delay is time stolen
+from the thread by the machine, and thus from the code under test as well.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 from ..runtime.blocking import boottime
 
-#: The length of one step, and its delay on an idle machine, in seconds.
+#: The length of one step, and the maximum delay of a step that isn't late, in seconds.
 STEP_S = 0.005
 AT_REST_S = 0.001
 #: Delays longer than this are listed one by one, seconds.
 LONG_S = 0.02
-#: Time stolen from us is also stolen from a server, and no thread of ours can see that: the factor
-#: by which a bound allows for it in addition, and the maximum of this part, seconds.
+#: Time is also stolen from servers, and this process can't measure it. For the servers a bound adds
+#: ``OTHERS`` times the seconds stolen here, but at most ``OTHERS_S_MAX``.
 OTHERS, OTHERS_S_MAX = 2, 1.0
 #: Maximum number of late steps that are remembered; at least the last minute.
 STEPS = 12_000
@@ -33,7 +33,7 @@ _running: list[threading.Thread] = []
 
 
 def watch() -> None:
-    """Start the thread that notes delays, unless it runs already."""
+    """Start the thread that records delays, unless it runs already."""
     with _start:
         if not _running:
             _running.append(
@@ -45,21 +45,23 @@ def watch() -> None:
 
 
 def since(begun: float) -> float:
-    """Seconds that were stolen since ``begun`` (of the clock ``boottime``), from us and from the
-    servers that we ask; 0 on an idle machine."""
+    """Return the seconds stolen since ``begun`` (a time of ``boottime``) from this process, and an
+    allowance for its servers; 0 on an idle machine. Add this to a bound on time."""
     ours = stolen(begun)
     return ours + min(OTHERS * ours, OTHERS_S_MAX)
 
 
 def stolen(begun: float) -> float:
-    """The same from us alone, for a time that is measured and not only bounded."""
+    """Return the seconds stolen since ``begun`` from this process alone, without servers.
+
+    Use this to correct a measured time."""
     return sum(late for _, late in _noted(begun))
 
 
 def most(begun: float, span: float) -> float:
-    """The most that was stolen since ``begun`` from an action that else takes ``span`` seconds.
+    """Return the maximum seconds stolen since ``begun`` from one action of ``span`` seconds.
 
-    For a bound on each of many short actions: ``since`` would be the sum over all of them.
+    Use this for a bound on each of many short actions; ``since`` is the sum over all of them.
     """
     noted, first, within, worst = _noted(begun), 0, 0.0, 0.0
     for when, late in noted:
@@ -73,12 +75,12 @@ def most(begun: float, span: float) -> float:
 
 
 def long(begun: float) -> list[tuple[float, float]]:
-    """The long delays since ``begun``: the end of each, and its length."""
+    """Return the end and the length of each long delay since ``begun``."""
     return [one for one in _noted(begun) if one[1] > LONG_S]
 
 
 def _noted(begun: float) -> list[tuple[float, float]]:
-    """The end and the delay of each late step since ``begun``, the unfinished step included."""
+    """Return the end and the delay of each late step since ``begun``, and of the current step."""
     now = boottime()
     # In the child of a fork this thread no longer runs.
     steps = any(one.is_alive() for one in _running)

@@ -21,7 +21,7 @@ class PromiseBroken(AssertionError):
 
 
 class TooLate(AssertionError):
-    """An awaited event did not come in time: a bound was broken, not a promise."""
+    """An awaited event did not happen in time: a bound was broken, not a promise."""
 
 
 @contextlib.contextmanager
@@ -42,9 +42,10 @@ def promised(what: str) -> Generator[None]:
 
 
 def demand(broken: Iterable[str], bounds: Collection[str], told: str) -> None:
-    """Raise what a judge found, with ``told`` as the message; nothing if it found nothing.
+    """Raise an exception with the message ``told`` if a judge found anything broken.
 
-    ``PromiseBroken``, or a plain ``AssertionError`` if only bounds on time are broken.
+    ``broken`` has the names of the broken rules. The exception is ``PromiseBroken``, or a plain
+    ``AssertionError`` if each of them is in ``bounds``: the rules that only limit a time.
     """
     kinds = set(broken)
     if kinds - set(bounds):

@@ -27,14 +27,14 @@ class Rival:
     """Another client that holds a name or waits in its line until ``leave()``."""
 
     name: str
-    #: Its fence, as soon as it holds.
+    #: The ticket of its claim, which is its fence as soon as it holds the name.
     fence: int
     _id: str
     _clock: TestClock
 
     @property
     def holding(self) -> bool:
-        """Does it hold the name now? If not, it waits, or has left or expired."""
+        """True while the rival holds the name; otherwise it waits, has left or has expired."""
 
         def look(lines: Lines, now: float) -> bool:
             line = lines.lines.get(self.name)
@@ -52,10 +52,10 @@ class Rival:
 
 
 def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX) -> Rival:
-    """Make another client acquire this name, or this lock: it holds it now, or waits for it.
+    """Make another client acquire this name or lock. It holds the lock now, or waits for it.
 
     ``seconds``: a holder vanishes after this time, as if it was killed; a waiter stays.
-    ``ConfigError`` if the name is in use with another kind or capacity.
+    Raises ``ConfigError`` if the name is in use with another kind or capacity.
     """
     if isinstance(wanted, LockBase):
         spec = wanted._spec._replace(ttl=seconds, owner=OWNER)
@@ -82,10 +82,10 @@ def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX
 def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
     """End a hold for this reason: the name becomes free, and the holder is notified.
 
-    Everything happens as in a real loss: ``hold.lost`` is the reason at once, callbacks run on the
-    renewer's thread (before this returns) or task (as soon as it runs), and a task with
-    ``cancel_on_lost`` is cancelled. For holds of the memory store, such as those of the fixtures.
-    ``NotHeld`` if it is no longer held.
+    Everything happens as in a real loss. ``hold.lost`` is set immediately. Callbacks run on the
+    renewer's thread before this function returns, or on its task as soon as that task runs. A task
+    with ``cancel_on_lost`` is cancelled. The hold must be one of the memory store or a fixture.
+    Raises ``NotHeld`` if the hold has ended already.
     """
     if isinstance(hold, MultiHoldBase):
         hold = hold._holds[0]

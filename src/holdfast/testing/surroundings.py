@@ -6,8 +6,10 @@ import os
 
 
 def surroundings(**more: str) -> dict[str, str]:
-    """A copy of ``os.environ``, and ``more``. Another thread may change it during the copy, as
-    pytest does between two tests; a plain copy then raises ``KeyError``."""
+    """Return a copy of ``os.environ`` with ``more`` added.
+
+    If another thread changes the environment during the copy, as pytest does between two tests, a
+    plain copy raises an error; then this function copies it once more."""
     while True:
         try:
             return {**os.environ, **more}

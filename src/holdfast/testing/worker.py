@@ -1,8 +1,8 @@
 """Another process with a separate client, which carries out the commands of a test.
 
 ``Worker`` is the handle; ``python -m holdfast.testing.worker URL FACE`` is the process. It reads
-commands from its standard input, one JSON list a line, and writes one JSON list for each. It ends
-when its standard input ends, so it never outlives the process that started it.
+commands from its standard input, one JSON list a line, and answers each with one JSON list. It
+ends when its standard input ends, so it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ LIFE_S = 600.0
 
 
 class Worker:
-    """A process that holds locks for a test. Both sides use ``face``: it to work, we to wait."""
+    """A process that holds locks for a test.
+
+    The process uses ``face`` for its locks, and the test uses the same face to wait for answers.
+    """
 
     def __init__(self, url: str, face: Face) -> None:
         source = str(pathlib.Path(holdfast.__file__).parents[1])
@@ -43,13 +46,13 @@ class Worker:
         self.pid = self.process.pid
 
     def send(self, command: str, *args: Any) -> None:
-        """Send it a command; ``answer`` returns the result."""
+        """Send the process a command; ``answer`` returns the result."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([command, *args]) + "\n")
         self.process.stdin.flush()
 
     async def answer(self) -> Any:
-        """The answer to the oldest unanswered command; raises what the command raised."""
+        """Return the answer to the oldest unanswered command, or raise the command's exception."""
         assert self.process.stdout is not None
         line = await self._face.outside(self.process.stdout.readline)
         if not line:
@@ -60,24 +63,24 @@ class Worker:
         return value
 
     async def call(self, command: str, *args: Any) -> Any:
-        """Send it a command and wait for the answer."""
+        """Send the process a command and wait for the answer."""
         self.send(command, *args)
         return await self.answer()
 
     async def acquire(
         self, name: str, *, timeout: float | None = None, ttl: float = 30.0
     ) -> int | None:
-        """Make it acquire a lock; the fence, or None if the name was busy."""
+        """Make the process acquire a lock; return the fence, or None if the name was busy."""
         fence: int | None = await self.call("acquire", name, timeout, ttl)
         return fence
 
     def kill(self) -> None:
-        """End it with SIGKILL, without clean-up in the worker."""
+        """End the process with SIGKILL, without clean-up in it."""
         self.process.kill()
         self.process.wait()
 
     def end(self) -> None:
-        """Let it end, and close its pipes on this side."""
+        """Close the pipes, so that the process ends; kill it if it doesn't end within 5 s."""
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None and not pipe.closed:
                 try:
@@ -123,7 +126,7 @@ class _Commands:
         return await self._client.break_(name, fence)
 
     async def count(self, name: str, path: str, rounds: int) -> list[int]:
-        """Add one to the number in a file ``rounds`` times, each under the lock; the fences."""
+        """Add one to the number in a file ``rounds`` times, under the lock; return the fences."""
         file = pathlib.Path(path)
         fences = []
         for _ in range(rounds):
@@ -137,7 +140,7 @@ class _Commands:
         if hold is None:
             return None
         self._holds[hold.name] = hold
-        return hold._lease.fence  # on a store without fences it only names the claim
+        return hold._lease.fence  # on a store without fences, this number only names the claim
 
 
 async def _serve(client: AsyncClient, face: Face) -> None:

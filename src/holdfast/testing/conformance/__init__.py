@@ -10,10 +10,10 @@ The author of a store runs all of it::
         run.on("mystore://localhost/tests")
 
 Each case is a sentence that must be true, written once and run for threads, for asyncio, and
-between processes where the store reaches them. Runs use names that no other run uses, clean up
-afterwards, and need no order. They sleep most of the time, so several may run at once in separate
-threads, except those whose ``run.case.alone`` is set. They depend on ``assert``: don't run them
-with ``python -O``.
+between processes if the store can be shared by processes. Runs use names that no other run uses,
+clean up afterwards, and need no order. They sleep most of the time, so several may run at the same
+time in separate threads, except runs whose ``run.case.alone`` is set. Cases use ``assert``: don't
+run them with ``python -O``.
 """
 
 from __future__ import annotations

@@ -27,33 +27,34 @@ from . import pulse
 
 E = TypeVar("E", bound=BaseException)
 
-#: The time for "at once", and for a bounded wait beyond its bound, in seconds, on an idle machine.
+#: Maximum seconds, on an idle machine, of an act that must be done "at once"; also the seconds
+#: by which a bounded wait may exceed its bound.
 AT_ONCE_S = 0.25
-#: Where waiters can't be seen, they get this long to begin to wait, seconds...
+#: Seconds that waiters get to begin to wait, on a store that doesn't show its waiters.
 UNSEEN_S = 0.15
-#: ...and where the store doesn't wake them, this long to ask again.
+#: Seconds that waiters get to ask again, on a store that doesn't wake them.
 ASKS_AGAIN_S = 1.25
-#: Seconds that a wait may take if the case gives no other bound.
+#: Maximum seconds of a wait if the case gives no other bound.
 SOON_S = 10.0
-#: A lease that a case must not lose survives a second in which the machine stands still: it is
-#: renewed each third, so two thirds are left. Cases without renewal get the same length.
+#: The lease of a hold that a case must not lose, seconds. It is renewed after each third, so it
+#: survives a second in which the machine stands still. Leases without renewal get this length, too.
 KEPT_S = 2.4
 #: Processes per processor; with more, a server answers late.
 OVERLOADED = 2
-#: How many processes wait for a processor, where the system reports that.
+#: Return the load average: about the number of processes that run or wait for a processor.
 _load: Callable[[], tuple[float, ...]] = getattr(os, "getloadavg", lambda: (0.0,))
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """A kind of lock of a client, and how it is made."""
+    """A kind of object that a client makes, and the function that makes it for a case."""
 
     name: str
-    #: The method of the client that makes it.
+    #: The name of the client's method that makes the object.
     factory: str
     kind: Kind
     make: Callable[..., Any]
-    #: The capability without which a store refuses it.
+    #: The capability that a store needs for this primitive; empty if every store supports it.
     needs: str = ""
 
 
@@ -85,16 +86,16 @@ _ALL = [
 ]
 #: Every primitive, by name. ``weighted`` is a semaphore that only one claim fits into.
 PRIMITIVES = {one.name: one for one in _ALL}
-#: Primitives that one holder at a time can hold, with all of a lock's methods.
+#: Primitives with one holder at a time and with all methods of a lock.
 EXCLUSIVE = ("lock", "reentrant", "semaphore", "weighted", "write", "election")
 #: Primitives whose hold is one hold on one name.
 SINGLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write", "election")
-#: Primitives that have all options of a hold's life: ``auto_renew`` and so on.
+#: Primitives with all options of a hold, such as ``auto_renew``.
 TUNABLE = ("lock", "reentrant", "semaphore", "weighted", "read", "write")
 
 
 def stolen(begun: float) -> float:
-    """Return the seconds that we, or a store's server, could not run since then."""
+    """Return the seconds since ``begun`` in which this process or a server could not run."""
     return max(lag.since(begun), pulse.since(begun))
 
 
@@ -104,17 +105,17 @@ def at_once(begun: float) -> float:
 
 
 def unclear(begun: float) -> bool:
-    """Return whether we or the server stood still for too long for a reliable answer.
+    """Return True if this process or the server stood still too long for a reliable answer.
 
-    At the end of a wait the server gets a tenth of a second. A server that has to wait for a
-    processor needs longer than that, too.
+    At the end of a wait the server has a tenth of a second to answer (``GRACE_S``). On an
+    overloaded machine a server also needs longer, because it waits for a processor.
     """
     still = max(lag.most(begun, GRACE_S), pulse.most(begun))
     return still > GRACE_S / 2 or _load()[0] > OVERLOADED * (os.cpu_count() or 1)
 
 
 class Caught(Generic[E]):
-    """An exception that must come; afterwards it is in ``error``."""
+    """A context whose body must raise an exception; afterwards ``error`` is that exception."""
 
     error: E
 
@@ -149,13 +150,13 @@ class Arena:
         self.face = face
         self.primitive = PRIMITIVES[primitive]
         self.start_of_names = f"{case[:60]}:{os.urandom(6).hex()}:"
-        #: The name that ``lock`` and ``rival`` are about.
+        #: The name that ``lock`` and ``rival`` acquire.
         self.name = self.start_of_names + "x"
         self._clients: list[AsyncClient] = []
         self._workers: list[Worker] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.sleep = face.sleep
-        #: The client under test, and another one: another owner.
+        #: The client under test, and a second client with another owner.
         self.locks = self.client(label="ours")
         self.others = self.client(label="rival")
 
@@ -164,22 +165,22 @@ class Arena:
         return int(hold._lease.fence)
 
     def in_order(self, *numbers: int) -> None:
-        """Check that these fences rise. Without fences in the store, they are only numbers."""
+        """Check that these fences rise. Check nothing if the store has no fences."""
         if self.can.fences:
             with promised("fences rise"):
                 assert list(numbers) == sorted(set(numbers)), numbers
 
     def served(self, begun: float) -> float:
-        """Return the seconds until a waiter must have what was released at ``begun``."""
+        """Return the maximum seconds from a release at ``begun`` to the next waiter's grant."""
         return at_once(begun) + (0.0 if self.can.wakes_waiters else ASKS_AGAIN_S)
 
     @property
     def can(self) -> Capabilities:
-        """The abilities that the store declares."""
+        """The capabilities that the store declares."""
         return self.locks.capabilities
 
     def client(self, **options: Any) -> AsyncClient:
-        """Make one more client, closed afterwards."""
+        """Make one more client; the arena closes it after the case."""
         client = self.face.client(self.url, **options)
         self._clients.append(client)
         return client
@@ -195,7 +196,7 @@ class Arena:
         return lock
 
     def queue(self, **options: Any) -> AsyncQueue:
-        """Make a queue of the name; with a short lease, because a case may let it expire."""
+        """Make a queue of the name with the client under test."""
         made: AsyncQueue = self.locks.queue(self.name, **options)
         return made
 
@@ -219,12 +220,12 @@ class Arena:
         return self.start_of_names + end
 
     def folder(self) -> pathlib.Path:
-        """Return an empty folder, removed afterwards."""
+        """Return a temporary folder; the arena removes it after the case."""
         self._folder = self._folder or tempfile.TemporaryDirectory()
         return pathlib.Path(self._folder.name)
 
     def start(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Actor:
-        """Start this at the same time, in a separate thread or task."""
+        """Start ``work(*args)`` at the same time, in a separate thread or task."""
         return self.face.start(lambda: work(*args))
 
     def flag(self) -> Flag:
@@ -232,15 +233,15 @@ class Arena:
         return self.face.flag()
 
     def worker(self) -> Worker:
-        """Start another process with its own client, ended afterwards."""
+        """Start another process with its own client; the arena ends it after the case."""
         worker = Worker(self.url, self.face)
         self._workers.append(worker)
         return worker
 
     async def until(self, condition: Callable[[], Any], within: float = SOON_S) -> None:
-        """Wait until something is true.
+        """Wait until the condition is true.
 
-        It fails if that takes longer than ``within``, and more than the machine was late.
+        Raise ``TooLate`` after ``within`` seconds plus the time that the machine stood still.
         """
         begun = now()
         while not condition():
@@ -267,7 +268,7 @@ class Arena:
     async def line(self, waiters: int, name: str = "") -> None:
         """Wait until ``waiters`` claims wait for the name.
 
-        Where they can't be seen, wait for ``UNSEEN_S``.
+        If the store doesn't show its waiters, wait for ``UNSEEN_S``.
         """
         if not self.can.visible_line:
             await self.sleep(UNSEEN_S)
@@ -294,7 +295,7 @@ class Arena:
         return now() - begun
 
     async def close(self) -> None:
-        """End what was started."""
+        """End the workers, close the clients and remove the folder."""
         for worker in self._workers:
             worker.end()
         for client in self._clients:

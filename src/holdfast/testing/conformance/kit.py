@@ -1,8 +1,8 @@
 """The list of runs: every case x its primitives x its faces, per store.
 
-A case that a store can't pass because it lacks an operation (by its ``Capabilities``) is run all
-the same, and must end with ``NotSupported``. A case about a property that a store doesn't have,
-such as fairness, isn't run there. Nothing is left out for another reason.
+If a store lacks an operation of a case (by its ``Capabilities``), the case is still run, and must
+end with ``NotSupported``. A case about a property that a store doesn't have, such as fairness,
+isn't run there. No case is left out for another reason.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from . import cases, pulse
 from .arena import PRIMITIVES, Arena, unclear
 from .registry import CASES, OPERATIONS, Case
 
-#: A case that takes longer than this counts as hanging, seconds. With HOLDFAST_TORTURE some play
-#: seven times as much.
+#: Maximum seconds of a case; a longer case counts as hanging. With HOLDFAST_TORTURE set, some
+#: cases play seven times as many steps.
 LIMIT_S = 600.0 if os.environ.get("HOLDFAST_TORTURE") else 60.0
 #: The lease of the first hold of each client, seconds.
 SHORT_S = 5.0
@@ -40,19 +40,19 @@ class Run(NamedTuple):
     face: str
     primitive: str
     case: Case
-    #: The operation that the store lacks, so that the case must be refused.
+    #: An operation that the store lacks, so that the store must refuse the case; or empty.
     lacks: str = ""
 
     def __str__(self) -> str:
         return f"{self.store}-{self.face}-{self.primitive}-{self.case.name}"
 
     def on(self, url: str) -> None:
-        """Run it on the store at this URL; it uses names that no other run uses.
+        """Run the case on the store at this URL; it uses names that no other run uses.
 
-        ``AssertionError`` if the sentence of the case isn't true there. A store that could not
-        answer in time on a slow machine may report that, which shows nothing: it is played again.
+        ``AssertionError`` if the sentence of the case isn't true there. ``StoreUnavailable`` on a
+        machine that stood still shows nothing about the store, so the case is played again.
         """
-        if self.case.alone:  # it may fork
+        if self.case.alone:  # the case can fork, so no other thread may run
             self._often(url)
             return
         with pulse.felt(url):
@@ -124,10 +124,10 @@ def runs(*stores: str) -> list[Run]:
 def in_turn(everything: Iterable[Run]) -> list[Run]:
     """Return each case once on each store and face; its primitives take turns.
 
-    The choice is always the same: a third of the runs, for when all of them take too long.
-    Together they play each case on each of its primitives if there are enough stores, each
-    primitive on each store, and all of them about equally often. A primitive that the store
-    would refuse comes later.
+    Use it if all runs take too long: it returns a third of them, and always the same ones.
+    Together they play each case on each of its primitives (if there are enough stores) and each
+    primitive on each store, all about equally often. A primitive that the store refuses is chosen
+    only if the case has no other.
     """
     choices: dict[tuple[str, str, str], list[Run]] = {}
     for run in everything:
@@ -138,7 +138,7 @@ def in_turn(everything: Iterable[Run]) -> list[Run]:
     def rank(run: Run) -> tuple[bool, int, int]:
         return bool(run.lacks), of[run.case.name, run.primitive], on[run.store, run.primitive]
 
-    # The runs with the least choice first, as the others can make up for them
+    # Cases with few supported primitives come first: the later cases can balance their choices.
     for among in sorted(choices.values(), key=lambda runs: sum(not run.lacks for run in runs)):
         run = min(among, key=rank)
         chosen.add(run)
@@ -148,12 +148,12 @@ def in_turn(everything: Iterable[Run]) -> list[Run]:
 
 
 def capabilities_of(store: str) -> Capabilities:
-    """Return what a store can do, by its scheme; with ``scheme?options``, with these options."""
+    """Return the capabilities of a store with this scheme; ``scheme?options`` adds URL options."""
     scheme, _, options = store.partition("?")
     if not options:
         return find(f"{scheme}://")[0].CAPABILITIES
     module, url = find(f"{scheme}://localhost?{options}")
-    return module.open_blocking(url).capabilities  # it connects with the first verb
+    return module.open_blocking(url).capabilities  # no connection yet: the first verb connects
 
 
 def _runs(store: str, can: Capabilities, one: Case, primitive: str) -> Iterable[Run]:

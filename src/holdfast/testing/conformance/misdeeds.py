@@ -1,8 +1,8 @@
-"""Everything that a handler of a worker may do wrong, derived from the language and not a list.
+"""Handlers of a worker that fail or do no work, derived from the language and not from a list.
 
-Each kind of exception that exists, every way to end a thread or to cancel a task, and every value
-that may be returned instead of work. ``wrong_kinds`` are handlers whose body never runs when they
-are called.
+They raise each kind of exception that exists, end the thread or cancel the task in every way, or
+return every kind of unfinished work, such as a coroutine. ``wrong_kinds`` returns things that look
+like handlers, but whose body doesn't run when they are called.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Handler = Callable[[Any], Any]
 
 
 class Unshowable(Exception):
-    """A failure without a text."""
+    """An exception that can't be shown, because ``str`` of it fails."""
 
     def __str__(self) -> str:
-        """Fails, too."""
+        """Raise ``ValueError``."""
         raise ValueError("no text")
 
 
 def exceptions() -> Iterator[BaseException]:
-    """Yield one of each kind that the interpreter has, and some that programs make."""
+    """Yield one exception of each built-in kind, and some of kinds that programs define."""
     for kind in vars(builtins).values():
         if not (inspect.isclass(kind) and issubclass(kind, BaseException)):
             continue
@@ -78,7 +78,7 @@ class _Called:
         self._call = call
 
     def method(self, job: Any) -> Any:
-        """Call it."""
+        """Make the call."""
         return self._call(job)
 
 
@@ -88,7 +88,7 @@ class _AwaitsSelf:
 
 
 def returned() -> dict[str, Handler]:
-    """Return handlers that are called, and return a thing that another must run."""
+    """Return handlers that return unfinished work: an object that the caller would have to run."""
     return {
         "a coroutine": _coroutine,
         "a generator": _generator,
@@ -148,7 +148,10 @@ def _later(handler: Handler) -> Handler:
 
 
 def misdeeds(asyncio_too: bool) -> dict[str, Handler]:
-    """Return handlers that never do their work, by what they do; ``asyncio_too`` for asyncio."""
+    """Return handlers that never do their work, each with a description of its fault.
+
+    ``asyncio_too``: for the face for asyncio; otherwise for threads.
+    """
     deeds = {f"raises {type(one).__name__}": _raising(one) for one in exceptions()}
     deeds["exits the interpreter"] = lambda job: sys.exit(3)
     wrong = returned()
@@ -156,7 +159,8 @@ def misdeeds(asyncio_too: bool) -> dict[str, Handler]:
         wrong["an awaitable object"] = lambda job: _AwaitsSelf()
         return {**deeds, **{f"returns {name}": one for name, one in wrong.items()}}
     awaited = {f"{name}, later": _later(one) for name, one in deeds.items()}
-    del wrong["a coroutine"], wrong["a coroutine, through a method"]  # these are run, and fail
+    # On asyncio the worker runs a coroutine: these two raise AssertionError instead
+    del wrong["a coroutine"], wrong["a coroutine, through a method"]
     return {
         **deeds,
         **awaited,
@@ -172,7 +176,7 @@ def misdeeds(asyncio_too: bool) -> dict[str, Handler]:
 
 
 def wrong_kinds(asyncio_too: bool) -> dict[str, Any]:
-    """Return things that look like handlers, and do nothing when they are called."""
+    """Return things that look like handlers, but whose call does no work."""
 
     class Object:
         def __init__(self, call: Handler) -> None:
@@ -198,7 +202,7 @@ def wrong_kinds(asyncio_too: bool) -> dict[str, Any]:
 
 
 def _method(function: Any) -> Any:
-    """Return a method of the same kind."""
+    """Return a method of the same kind: coroutine function, generator or async generator."""
 
     async def coroutine(self: Any, job: Any) -> None:
         await function(job)

@@ -1,10 +1,11 @@
-"""Random misuse of ``with`` on one lock object, and a model of which body holds what.
+"""Random misuse of ``with`` on one lock object, and a model of the holds that it must have.
 
-A body is an async generator, a context manager made from one, an ``AsyncExitStack``, a separate
-task or thread, or a pair of calls by hand. A step begins a body or ends one: in the thread or task
-that began it or in another, in any order, twice, after a loss, by exhaustion, by close, by the
-garbage collection, by a cancellation, in the event loop of another thread. After each step the
-bodies that are inside hold, by their own state and by the store's, and no other body does.
+A body is code that enters the lock and leaves it later: an async generator, a context manager made
+from such a generator, an ``AsyncExitStack``, a separate task or thread, or two calls by hand. A
+step begins a body or ends one. A body can end in the thread or task that began it, in another one,
+or in the event loop of another thread; in any order, twice, or after a loss; by exhaustion, close,
+garbage collection or cancellation. After each step exactly the bodies that are inside hold the
+lock, by their own state and by the store's.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from ...errors import LockLost, NotHeld
 from ..faces import now
 from .arena import SOON_S, Arena, stolen
 
-#: The act of a step, in the hand that does it.
+#: A function that carries out one step. A ``Hand`` (a thread or task) runs it.
 Act = Callable[[], Awaitable[Any]]
-#: Kinds of bodies that differ only by their thread or task.
+#: Kinds of bodies made of two calls; only its thread or task distinguishes such a body.
 BY_HAND = ("hand", "toggle")
-#: Ends of a body that get an error for a loss.
+#: Ends of a body that raise ``LockLost`` after a loss.
 TOLD = ("leave", "exit", "exhaust", "end")
-#: The number of threads or tasks.
+#: The number of threads or tasks that run steps.
 HANDS = 3
-#: The rounds of the event loop before the end of a body is cancelled.
+#: Rounds of the event loop after which the end of a body is cancelled; one of them is drawn.
 ROUNDS = (1, 2, 3, 5)
 
 
@@ -55,7 +56,7 @@ class Hand:
             try:
                 self._came = await act(), None
             except BaseException as failure:
-                failure.__traceback__ = None  # or its frames keep what is to be collected
+                failure.__traceback__ = None  # its frames would keep objects from collection
                 self._came = None, failure
             del act
             done.set()
@@ -91,7 +92,7 @@ class Far:
         await self._over.wait()
 
     async def do(self, act: Act) -> tuple[Any, BaseException | None]:
-        """Do the act there; return what it returned, and what it raised."""
+        """Do the act in that loop; return what it returned, and what it raised."""
 
         async def run(act: Act) -> tuple[Any, BaseException | None]:
             try:
@@ -143,7 +144,7 @@ async def _toggle(lock: Any, on: bool) -> Any:
 
 
 class _Collected:
-    """The only reference to a thing, until it is dropped."""
+    """Keeps the only reference to a thing, until ``collect`` drops it."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
@@ -166,7 +167,7 @@ class _Task:
             await self._over.wait(60)
 
     async def begin(self) -> Any:
-        """Wait until it is inside; return its hold."""
+        """Wait until the body is inside; return its hold."""
         await self._inside.wait()
         return self._hold
 
@@ -176,7 +177,7 @@ class _Task:
         await self.actor.result()
 
     async def cancel(self, again: bool) -> None:
-        """Cancel the body, and once more while it leaves."""
+        """Cancel the body; with ``again``, cancel it once more while it leaves."""
         self.actor.cancel()
         if again:
             await asyncio.sleep(0)
@@ -198,7 +199,7 @@ class Body:
 
 @dataclass
 class Walk:
-    """One history, of this many steps."""
+    """One history of ``steps`` random steps."""
 
     at: Arena
     chance: random.Random
@@ -209,7 +210,7 @@ class Walk:
     def __post_init__(self) -> None:
         at, kind = self.at, self.at.primitive.name
         self.aio = at.face.name == "aio"
-        #: Whether a second entry of one thread or task is counted, and is no separate hold.
+        #: True if a second entry of a thread or task is counted, and gets no separate hold.
         self.counted = kind == "read"
         self.most = 3 if kind in ("read", "semaphore") else 1
         self.lock: Any = (
@@ -217,13 +218,13 @@ class Walk:
         )
         self.names = [at.name, at.name + "/2"] if kind == "all" else [at.name]
         self.hands: list[Hand | Far] = [Hand(at) for _ in range(HANDS)]
-        #: In another loop, what is entered by hand has no task that stays.
+        #: The hands for bodies that need a task that stays; ``Far`` does each act in a new task.
         self.near = [*self.hands]
         if self.aio:
             self.hands.append(Far())
 
     async def run(self) -> None:
-        """Play it; ``AssertionError`` lists the steps."""
+        """Play the history; ``AssertionError`` lists its steps."""
         try:
             for _ in range(self.steps):
                 choices: list[Act] = [self._begin] * 3 if self._room() else []
@@ -273,9 +274,9 @@ class Walk:
         kind = self.chance.choice(["generator", "held", "manager", "stack", "task", *BY_HAND])
         hand = self.chance.choice(self.near if kind in ("task", *BY_HAND) else self.hands)
         if self.counted and any(one.hand is hand for one in self.inside):
-            return  # it would be counted, and is one hold then
+            return  # the entry would be counted, and get no separate hold
         if kind in BY_HAND and any(one.hand is hand and one.kind in BY_HAND for one in self.inside):
-            return  # two by hand in one thread or task differ only by their order
+            return  # two such bodies in one thread or task differ only by their order
         thing: Any = None
         if kind in ("generator", "held"):
             thing = (_bodies if kind == "generator" else _held)(self.lock)
@@ -298,7 +299,7 @@ class Walk:
 
     async def _end(self) -> None:
         one = self.inside.pop(self.chance.randrange(len(self.inside)))
-        # What is entered by hand ends where it began: elsewhere its end can't be recognised.
+        # A body by hand ends in the hand that began it: in another, its end isn't recognised.
         hands = self.near if one.kind == "task" else self.hands
         hand = one.hand if one.kind in BY_HAND else self.chance.choice(hands)
         thing, one.thing = one.thing, None
@@ -355,7 +356,7 @@ class Walk:
 
 
 async def _cut(act: Act, rounds: int) -> None:
-    """Do it in a task that is cancelled in the middle."""
+    """Do the act in a task, and cancel the task after ``rounds`` rounds of the event loop."""
     begun: list[bool] = []
 
     async def run() -> None:

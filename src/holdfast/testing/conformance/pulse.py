@@ -1,7 +1,7 @@
-"""The delay of a store itself, which ``lag`` can't see, as that watches our own process.
+"""Measures the delay of a server; ``lag`` measures only the delay of this process.
 
-A server that gets no core for a second answers a second later, though we were never late. So,
-while cases run, a thread repeatedly sends each server a request that costs nothing, and notes how
+A server that gets no processor for a second answers a second later, though this process was never
+late. So, while cases run, a thread repeatedly sends each server a cheap request and records how
 late each answer was.
 """
 
@@ -17,9 +17,9 @@ from ...errors import HoldfastError
 from ...sync import Client
 from ..faces import now
 
-#: The thread waits this long after each answer before it asks again, in seconds...
+#: Seconds between an answer and the next request.
 PAUSE_S = 0.05
-#: ...and an answer that takes no longer than this is not late.
+#: Seconds that an answer may take without being late.
 AT_REST_S = 0.03
 #: Number of late answers that are remembered.
 NOTES = 2_000
@@ -35,7 +35,7 @@ class _Pulse:
         self.users = 0
         self._url = url
         self._late: deque[tuple[float, float]] = deque(maxlen=NOTES)
-        #: When the request under way was sent.
+        #: The time at which the unanswered request was sent; None if there is none.
         self._asked: float | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._main, name="holdfast-pulse", daemon=True)
@@ -46,14 +46,14 @@ class _Pulse:
         self._thread.join(10.0)
 
     def late(self, begun: float) -> list[float]:
-        """Return how late each answer since then was; also the one that has not come yet."""
+        """Return the delay of each late answer since ``begun``, and of the unanswered request."""
         asked = self._asked
         under_way = [] if asked is None else [now() - max(asked, begun) - AT_REST_S]
         return [late for when, late in list(self._late) if when > begun] + under_way
 
     def _main(self) -> None:
         with contextlib.suppress(HoldfastError), Client(self._url, label="pulse") as client:
-            self._ask(client)  # connecting takes longer
+            self._ask(client)  # not measured: it connects, which takes longer
             while not self._over.wait(PAUSE_S):
                 self._asked = begun = now()
                 self._ask(client)
@@ -69,7 +69,7 @@ class _Pulse:
 
 @contextlib.contextmanager
 def felt(url: str) -> Generator[None]:
-    """Measure how late this store is during the body, if it is a server."""
+    """Measure the delay of this store during the body; do nothing if it has no server."""
     if not urllib.parse.urlsplit(url).netloc or url.startswith("memory:"):
         yield
         return
@@ -89,12 +89,12 @@ def felt(url: str) -> Generator[None]:
 
 
 def since(begun: float) -> float:
-    """Return the seconds by which answers since then were late, for the slowest store."""
+    """Return the sum of the delays since ``begun``, in seconds, of the slowest server."""
     return max((sum(map(_positive, one)) for one in _lates(begun)), default=0.0)
 
 
 def most(begun: float) -> float:
-    """Return the largest delay of one answer since then."""
+    """Return the largest delay of one answer since ``begun``, in seconds."""
     return max((late for one in _lates(begun) for late in one), default=0.0)
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from ..faces import FACES
 from .arena import PRIMITIVES, Arena
 
-#: Capabilities without which a call is refused. The others are properties.
+#: Capabilities that are operations: a store that lacks one refuses the call. The other capabilities
+#: are properties.
 OPERATIONS = frozenset(
     {
         "semaphore",
@@ -33,9 +34,9 @@ class Case(NamedTuple):
     primitives: tuple[str, ...]
     faces: tuple[str, ...]
     needs: tuple[str, ...]
-    #: It changes something of the whole process, such as its warnings.
+    #: True if the case changes state of the whole process, such as its warnings, or forks.
     alone: bool = False
-    #: Its promise holds at any speed, so its failure is a ``PromiseBroken``.
+    #: True if the sentence is true at any speed of the machine: a failure is a ``PromiseBroken``.
     promise: bool = False
 
     @property
@@ -58,10 +59,10 @@ def case(
 ) -> Callable[[Text], Text]:
     """Make a coroutine function a case of these primitives.
 
-    ``needs`` names capabilities. ``only`` names the one face that it can be true on, and
-    ``because`` gives the reason. ``alone``: it changes something of the whole process, such as its
-    warnings, or it forks, so other cases can't run at the same time. ``promise``: no machine is too
-    slow for its sentence; it waits only by the arena's bounded waits.
+    ``needs`` names capabilities. ``only`` names a face if the case makes sense on that face alone,
+    and ``because`` gives the reason. ``alone``: the case changes state of the whole process, such
+    as its warnings, or forks, so no other case can run at the same time. ``promise``: the sentence
+    is true on any machine, however slow; such a case waits only with the arena's bounded waits.
     """
     unknown = set(primitives) - PRIMITIVES.keys()
     assert primitives, "a case is about at least one primitive"

@@ -16,23 +16,24 @@ from ...errors import LockLost, NotHeld, StoreUnavailable
 from .arena import Arena
 from .struck import Overlaid
 
-#: The fates of the first of two requests, and of the second; the caller gets no reply.
-#: ``late``: it is carried out after everything else. ``doubled``: it is carried out, and a copy
-#: comes after everything else. ``cut``: when it is done, the caller is cancelled or interrupted by
-#: Ctrl-C.
+#: The fates of the first of two requests, and of the second. The caller never gets the reply.
+#: ``lost``: the store carries the request out. ``late``: the store carries it out after everything
+#: else. ``doubled``: the store carries it out, and again after everything else. ``cut``: after the
+#: request the caller is cancelled, or interrupted by Ctrl-C. ``down``: as ``lost``, and the next
+#: requests never arrive.
 FIRST = ("lost", "late", "doubled")
 SECOND = ("lost", "late", "cut", "down")
 #: Number of requests that fail while the store is down.
 DOWN = 3
-#: One of this number of pairs is played in each usual run; all with HOLDFAST_TORTURE set. It has
-#: no factor in common with the numbers of verbs and fates, so that each of these is met.
+#: A usual run plays every seventh pair; with HOLDFAST_TORTURE set, a run plays all of them. Seven
+#: has no factor in common with the numbers of verbs and fates, so each verb and fate is played.
 OF = 1 if os.environ.get("HOLDFAST_TORTURE") else 7
-#: The number of pairs that are played at the same time, each by another client.
+#: The number of pairs that are played at the same time, each by a separate client.
 AT_ONCE = 6
-#: At least this share of the pairs must happen, or the histories are too short. A guard whose
-#: values are elsewhere asks its store less often.
+#: The least share of the pairs whose two failures must both happen; if fewer do, the plays are too
+#: short. It is low because a guard with an external cache rarely asks its store.
 MET = 0.65
-#: The longest time for all of them together, on a busy machine, seconds.
+#: Maximum seconds for all pairs together, on a busy machine.
 LONG_S = 55.0 if OF > 1 else 600.0
 EXPECTED = (StoreUnavailable, LockLost, NotHeld, asyncio.CancelledError, KeyboardInterrupt)
 #: The verbs of a contract whose requests fail, by the subject of the play.
@@ -52,7 +53,7 @@ PLACES = {"queues": "queues", "letters": "queues", "guards": "guards"}
 
 
 class Pair(NamedTuple):
-    """The fates of the next request of one verb, and after it of the next one of another."""
+    """The fate of the next request of verb ``first``, and then of the next one of ``second``."""
 
     first: str
     fate: str
@@ -78,14 +79,14 @@ class Second:
         self._plan: list[tuple[str, str]] = []
         self._down = self._spared = 0
         self._late: list[Callable[[], Any]] = []
-        #: Whether all planned failures happened.
+        #: True after all planned failures have happened.
         self.met = False
         #: The number of requests of each verb.
         self.calls: Counter[str] = Counter()
         client._ctx.store = Overlaid(store, **{place: self}) if place else self
 
     def plan(self, pair: Pair, after: int = 0) -> None:
-        """Let the first ``after`` requests pass, and fail the following ones as in ``pair``."""
+        """Let the next ``after`` requests pass; after them, inject the two faults of ``pair``."""
         self._spared = after
         self._plan = [(pair.first, pair.fate), (pair.second, pair.other)]
         self._down = 0
@@ -124,7 +125,7 @@ class Second:
         self._plan, self._down = [], 0
 
     async def settle_down(self, late: bool = True) -> None:
-        """Carry out the late requests, unless they never arrive, and plan nothing."""
+        """End the plan, and carry out the late requests; with ``late=False``, discard them."""
         self.forget()
         calls, self._late = self._late, []
         for call in calls if late else ():
@@ -133,7 +134,7 @@ class Second:
 
 
 def _kept_by_itself() -> bool:
-    """Return whether the renewer sends this request: it can't be interrupted."""
+    """Return True if the renewer sends this request; the renewer can't be interrupted."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -155,7 +156,7 @@ async def each(at: Arena, part: str, play: Play) -> None:
 
 
 async def _some(at: Arena, part: str, play: Play, chosen: Sequence[Pair]) -> int:
-    """Return how many of these pairs happened."""
+    """Play these pairs one after the other; return the number of pairs that happened."""
     client, met = at.client(), 0
     interrupt = asyncio.CancelledError if at.face.name == "aio" else KeyboardInterrupt
     struck = Second(client, part, interrupt)
@@ -166,7 +167,7 @@ async def _some(at: Arena, part: str, play: Play, chosen: Sequence[Pair]) -> int
             await play(at, client, struck, pair, at.fresh(f"{'-'.join(pair)}/"))
         except BaseException as wrong:
             struck.forget()
-            if isinstance(wrong, KeyboardInterrupt):  # it would end all tests
+            if isinstance(wrong, KeyboardInterrupt):  # a KeyboardInterrupt would end all tests
                 raise AssertionError(f"interrupted after {pair}") from wrong
             wrong.add_note(f"after {pair}")
             raise

@@ -1,4 +1,4 @@
-"""A client whose requests or replies get lost between it and its store, as a case plans."""
+"""Faults between a client and its store: the requests or replies that a case chooses are lost."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from ...errors import StoreUnavailable
 
-#: Until the case ends the fault.
+#: A number of requests that no case reaches: the fault lasts until the case ends it.
 FOREVER = 10**9
 #: Verbs that do the work of two others, and fail by the faults of either.
 PARTS = {"settle_and_take": ("settle", "take")}
 
 
 class Struck:
-    """Verbs of queues or guards; some requests fail.
+    """The verbs of queues or guards, some of whose requests fail.
 
-    ``lost``: for a verb, the number of requests that arrive without a reply; ``down``: the number
-    of requests that never arrive; ``odd``: an error of a verb that isn't one of ours. ``calls``
-    counts the requests.
+    Each attribute has a value for each verb. ``lost``: the number of next requests that arrive but
+    get no reply. ``down``: the number of next requests that never arrive. ``odd``: the exception
+    that each request raises, an exception that isn't holdfast's. ``calls`` counts the requests.
     """
 
     def __init__(self, verbs: Any) -> None:
@@ -34,7 +34,7 @@ class Struck:
 
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self.verbs, name)
-        # A verb gets the time that it may take; what isn't awaited is passed through.
+        # Only verbs that send a request can fail; the other attributes are passed through.
         awaited = callable(verb) and name not in ("unlisten", "wait", "glance", "forget")
         return partial(self._ask, name, verb) if awaited else verb
 
@@ -60,7 +60,7 @@ class Struck:
 
 
 class Overlaid:
-    """Verbs, some of them replaced by others."""
+    """An object that has the attributes of ``verbs``, some of them replaced."""
 
     def __init__(self, verbs: Any, **others: Any) -> None:
         self._verbs = verbs

@@ -1,8 +1,8 @@
-"""A store against the model of it: seeded random verbs, and the answers must be the same.
+"""Compare a store with a model: both get the same random verbs, and must give the same answers.
 
-The model is ``stores/memory/line.py``, the meaning of the verbs. Both get the same verbs at the
-same times. A near expiry passes before the next verb, because only a real clock could decide it.
-Tickets are compared by their order, durations within the time that a verb took::
+The model is ``stores/memory/line.py``, which defines the meaning of the verbs. If a lease expires
+soon, the next verb is sent after that, because a verb at that moment could have two right answers.
+Tickets are compared by their order. Durations may differ by the time that a verb took::
 
     from holdfast.testing import differential
 
@@ -31,7 +31,7 @@ __all__ = ["Difference", "Pair", "Summary", "Walk", "check"]
 def check(url: str, *, face: str = "sync", seed: int | None = None, steps: int = 2000) -> Summary:
     """Compare the store at this URL with the model, on one face; print the seed.
 
-    ``Difference`` (an ``AssertionError``) at the first answer that isn't the model's.
+    Raises ``Difference`` (an ``AssertionError``) at the first answer that differs from the model's.
     """
     chance = random.SystemRandom()
     chosen = chance.getrandbits(32) if seed is None else seed

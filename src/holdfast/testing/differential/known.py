@@ -1,4 +1,4 @@
-"""A claim that a store and its model know, and the difference between their answers."""
+"""A claim that was sent to a store and its model, and the difference between their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Difference(PromiseBroken):
 
 @dataclass(eq=False)
 class Known:
-    """A claim that was sent, and its tickets: the store's and the model's."""
+    """A claim that was sent, and its tickets: ``theirs`` of the store, ``ours`` of the model."""
 
     claim: Claim
     theirs: int = 0

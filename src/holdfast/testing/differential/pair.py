@@ -28,9 +28,9 @@ from .known import Difference, Known
 #: Minimum seconds between a verb and the expiry of a claim, in addition to `Pair._blur`. If an
 #: expiry is nearer, it is unclear whether the store handled the verb before or after it.
 GUARD_S = 0.005
-#: If a verb takes longer than these seconds, all following answers are unclear.
+#: Maximum seconds of a verb; after a slower verb, all following answers are unclear.
 SLOW_S = 0.1
-#: The time limit of each verb, in seconds.
+#: The time-out of each verb, in seconds.
 WITHIN_S = 5.0
 #: Maximum difference in seconds between a duration of the store and one of the model, in addition
 #: to `Pair._blur`.
@@ -39,34 +39,34 @@ FINE_S = 0.002
 
 @dataclass
 class Pair:
-    """A store and the model of it, which get the same verbs."""
+    """A store and its model, which get the same verbs."""
 
     store: Store
     runtime: Runtime
     seed: int
     #: All names begin with this, so that names of other clients are not compared.
     start_of_names: str
-    #: True once it is unknown which answer is right, for instance because the machine was too slow.
-    #: From then on differences aren't reported.
+    #: True after a moment when it was unknown which answer is right, for instance because the
+    #: machine was too slow. Differences aren't reported after that.
     unclear: bool = False
     verbs: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.lines = Lines(patience=self.store.patience)
-        #: For each name: the tickets of the model, and for each the ticket of the store.
+        #: For each name: a ticket of the model -> the store's ticket of the same claim.
         self._tickets: dict[str, dict[int, int]] = {}
         #: The tickets that the model granted to waiters, by the id of the claim.
         self._granted: dict[str, set[int]] = defaultdict(set)
-        #: Names of which the store may have granted waiters earlier than the model: in a
-        #: `join_free` that it answered with None.
+        #: Names whose waiters the store can have granted earlier than the model did: in a
+        #: `join_free` to which the store replied None.
         self._sooner: set[str] = set()
-        #: The ids of claims that may get one of two reasons as their `Gone.reason`. Which one
-        #: depends on the time at which the store removes expired claims.
+        #: The ids of claims that have two right reasons for `Gone.reason`. The reason depends on
+        #: the time at which the store removes expired claims.
         self._unsure: set[str] = set()
         self._story: deque[str] = deque(maxlen=15)
-        #: The longest time that a verb took, in seconds. The store and the model may handle one
-        #: verb at times that differ by this.
+        #: The longest time that a verb took, in seconds. Store and model can handle the same verb
+        #: at times that differ by this much.
         self._blur = 0.0
         #: The time of the last answer of the store.
         self._now = 0.0
@@ -74,7 +74,7 @@ class Pair:
     # -- the verbs -------------------------------------------------------------------------
 
     async def join(self, known: Known, wait: bool) -> bool:
-        """Enter the line; return whether the claim is in the line now."""
+        """Enter the line; return True if the claim is in the line now."""
 
         async def ask() -> Any:
             return await self.store.join(known.claim, wait, WITHIN_S)
@@ -88,7 +88,10 @@ class Pair:
         return isinstance(ours, Held | Waiting)
 
     async def keep(self, pairs: list[tuple[Known, Keep]]) -> list[Any]:
-        """Keep a batch; return the answers of the model. This method fills in the tickets."""
+        """Send a keep for a batch; return the answers of the model.
+
+        The store gets its own tickets in place of those of the keeps.
+        """
         keeps = [keep._replace(ticket=known.theirs) for known, keep in pairs]
 
         async def ask() -> list[Any]:
@@ -117,7 +120,7 @@ class Pair:
         """Leave by the id ``cid``."""
         spec = known.claim.spec
         if spec.name in self._sooner and self._has_dead(spec.name):
-            # Perhaps only the store has granted this claim, and `after` is for held claims only.
+            # The store can have granted this claim before the model; `after` is for held claims.
             options["after"] = 0.0
         leave = Leave(spec.name, cid, known.theirs, ttl=spec.ttl, **options)
 
@@ -125,7 +128,7 @@ class Pair:
             try:
                 return await self.store.leave(leave, WITHIN_S)
             except (ConfigError, NotHeld):
-                return False  # it refuses an empty id
+                return False  # a store may refuse an empty id
 
         theirs, ours = await self._both(
             f"leave({leave!r}, suspect={leave.suspect})",
@@ -138,7 +141,7 @@ class Pair:
             self._unsure.add(known.claim.id)
 
     async def break_(self, known: Known) -> None:
-        """End the claim by its ticket."""
+        """Break the claim by its ticket."""
         name = known.claim.spec.name
 
         async def ask() -> bool:
@@ -155,11 +158,11 @@ class Pair:
             self._unsure.add(known.claim.id)
 
     async def join_free(self, group: list[Known]) -> bool:
-        """Enter several empty lines; return whether all claims were granted.
+        """Enter several empty lines; return True if all claims were granted.
 
-        The store may answer None where the model would grant. Then the model isn't asked: no claim
-        may be in a line, which later answers check. But the store may have removed expired claims
-        of these names, and granted waiters in their place.
+        The store may answer None even if the model would grant. Then the model isn't asked, and no
+        claim may be in a line; later answers check that. But the store can have removed expired
+        claims of these names, and granted waiters in their place.
         """
         claims = [known.claim for known in group]
         said: list[Any] = []
@@ -202,7 +205,7 @@ class Pair:
             self._differ(theirs, ours)
 
     async def wait(self, known: Known) -> None:
-        """Wait for a push for a short time. A push may be lost or late, but not wrong."""
+        """Wait for a wake-up for a short time. It may be lost or late, but must not be wrong."""
         if known.waiting is None:
             return
         self._note(f"wait({known.claim!r})")
@@ -276,7 +279,7 @@ class Pair:
         return answer[0]
 
     async def _quiet(self) -> None:
-        """Wait until nothing is about to expire."""
+        """Wait until no claim or tombstone is about to expire."""
         while True:
             now = self.runtime.now()
             guard = 2 * GUARD_S + self._blur
@@ -319,19 +322,19 @@ class Pair:
     def _apart(self, name: str, apart: float, theirs: object, ours: object) -> None:
         """Report that the store's lease ends ``apart`` seconds earlier than the model's.
 
-        That can be right after a keep, if the store had granted the claim earlier than the model.
-        The model grants in this keep: it renews the waiter TTL first, and a keep never shortens a
-        lease. The store doesn't renew the waiter TTL of a holder. So its lease can end earlier, by
-        up to the waiter TTL.
+        A difference can be right after a keep, if the store granted the claim earlier than the
+        model. The model grants the claim in this keep, after it has renewed the waiter TTL, and a
+        keep never shortens a lease. The store doesn't renew the waiter TTL of a holder. So the
+        store's lease can end earlier, by up to the waiter TTL.
         """
         if name in self._sooner and 0.0 < apart <= self.store.patience:
             self.unclear = True
         self._differ(theirs, ours)
 
     def _either(self, known: Known, theirs: Any, ours: Any) -> bool:
-        """Return whether both reasons are right.
+        """Return True if both reasons are right.
 
-        That is so if the claim had expired before it was broken or released. The reason then
+        Both are right if the claim had expired before it was broken or released. The reason then
         depends on the time at which the store removes expired claims.
         """
         reasons = {one.reason for one in (theirs, ours) if isinstance(one, Gone)}
@@ -361,8 +364,9 @@ class Pair:
             self._differ(theirs, ours)
 
     def _plain(self, line: LineRecord, own: bool = False) -> LineRecord:
-        """Return a record without its times. ``own``: the record is the model's, and its tickets
-        are replaced by those of the store."""
+        """Return a record without its times.
+
+        ``own``: the record is the model's; replace its tickets by those of the store."""
         tickets = self._tickets.get(line.name, {})
         claims = tuple(
             one._replace(age=0.0, expires_in=0.0, fence=tickets[one.fence] if own else one.fence)

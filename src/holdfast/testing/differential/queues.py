@@ -1,8 +1,8 @@
-"""A random walk over the verbs of serial queues, judged at every step by what must be true.
+"""A random walk over the verbs of serial queues, which checks every answer against a ledger.
 
-A store may choose which of several due jobs it delivers first. But each must be the first of its
-group, none may be in delivery already, and as many must come as are due. So the walk doesn't
-compare with another store: it keeps a ledger, and checks whether an answer fits.
+A store may choose which of several due jobs it delivers first, so two stores can't be compared.
+The ledger contains the jobs that must be in the queue. Each delivered job must be the first of its
+group and must not be in delivery already, and the number of deliveries must be right.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...core.queue.ports import Queues, onward_of
 from ..promise import promised
 
 WITHIN_S = 10.0
-#: Leases and delays that don't end while a walk lasts, seconds.
+#: The length of leases and delays, seconds: longer than a walk, so that they never end in it.
 LONG_S = 3600.0
 GROUPS = ("", "", "a", "b", "c")
 ATTEMPTS = 3
@@ -38,7 +38,7 @@ ATTEMPTS = 3
 
 @dataclass(eq=False)
 class Item:
-    """One job, as the ledger knows it."""
+    """One job of the ledger, and its state."""
 
     job: Job
     attempts: int = 0
@@ -62,7 +62,7 @@ class Ledger:
     done: int = 0
 
     def put(self, job: Job) -> bool:
-        """Return whether it is accepted."""
+        """Record a put of this job; return False if it is a duplicate."""
         if job.known and job.id in self.known:
             return False
         if job.known:
@@ -76,7 +76,7 @@ class Ledger:
         return True
 
     def due(self) -> list[Item]:
-        """Return each job that may be delivered now."""
+        """Return all jobs that may be delivered now."""
         firsts = [line[0] for line in self.groups.values() if line]
         return [
             one
@@ -85,7 +85,7 @@ class Ledger:
         ]
 
     def on_loan(self) -> list[Item]:
-        """Return each job that is in delivery."""
+        """Return all jobs that are in delivery."""
         lines = (*self.groups.values(), self.plain)
         return [one for line in lines for one in line if one.loan is not None]
 
@@ -112,7 +112,10 @@ class Ledger:
         return item
 
     def end(self, item: Item, verdict: Verdict, blocks: bool, later: bool) -> None:
-        """Record that it was settled in this way."""
+        """Record that this job was settled by ``verdict``.
+
+        ``blocks``: a dead letter blocks its group. ``later``: a retry has a delay.
+        """
         item.loan = None
         line = self.groups.get(item.job.group)
         if verdict is Verdict.RETURN:
@@ -134,7 +137,7 @@ class Ledger:
                 line.remove(item)
 
     def revive(self) -> int:
-        """Try every dead letter again."""
+        """Record that every dead letter was revived; return their number."""
         found = len(self.letters)
         for item in self.letters:
             item.dead, item.attempts, item.delayed = False, 0, False
@@ -145,7 +148,7 @@ class Ledger:
         return found
 
     def purge(self, state: JobState) -> int:
-        """Remove the jobs in this state."""
+        """Record that the jobs in this state were removed; return their number."""
         lines = (*self.groups.values(), self.plain)
         if state is JobState.DEAD:
             gone = self.letters[:]
@@ -163,7 +166,7 @@ class Ledger:
         return len(gone)
 
     def sizes(self) -> tuple[int, int, int]:
-        """Return how many jobs wait, are taken, are dead."""
+        """Return the numbers of the waiting jobs, the deliveries and the dead letters."""
         lines = (*self.groups.values(), self.plain)
         live = sum(not one.dead for line in lines for one in line)
         taken = len(self.on_loan())
@@ -186,7 +189,7 @@ class QueueWalk:
         return f"{self._dice.getrandbits(128):032x}"
 
     async def run(self, steps: int) -> None:
-        """Take ``steps`` steps; ``AssertionError`` at the first answer that doesn't fit."""
+        """Take ``steps`` steps; ``AssertionError`` at the first wrong answer."""
         works = [self._put, self._put, self._take, self._take, self._settle, self._settle]
         works += [self._go_on] if onward_of(self._queues) is not None else []
         works += [self._give_back, self._extend, self._revive, self._purge, self._count]
@@ -316,7 +319,7 @@ class QueueWalk:
         if self._dice.random() < 0.3:
             self._told(f"purge {state}")
             gone = await self._queues.purge(self._name, state, None, BATCH_MAX, WITHIN_S)
-            # An id is remembered for its window, even after a purge of its job.
+            # The store remembers an id for its dedup window, even after a purge of its job.
             assert gone == self._ledger.purge(state), (gone, state)
 
     async def _count(self) -> None:
@@ -333,5 +336,5 @@ class QueueWalk:
 
 
 def _same(deliveries: tuple[Delivered, ...]) -> list[tuple[object, ...]]:
-    """Return what must be equal in two answers; the age may have grown, the order may differ."""
+    """Return the parts of deliveries that are equal in two answers: age and order may differ."""
     return sorted(one[:-1] for one in deliveries)

@@ -1,4 +1,4 @@
-"""The choice of verbs, drawn from a seed: common verbs come often, and every other verb comes."""
+"""A random walk: it draws verbs from a seed, common verbs more often than others."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .pair import WITHIN_S, Pair
 
 
 class Summary(NamedTuple):
-    """The size of a comparison.
+    """The numbers of a comparison.
 
-    ``restarts``: how often the machine was too slow to know which answer would be right, and the
-    walk continued with fresh names.
+    ``restarts``: the number of times that the machine was too slow, so that it was unknown which
+    answer was right; after each the walk continued with new names.
     """
 
     seed: int
@@ -26,12 +26,12 @@ class Summary(NamedTuple):
     restarts: int
 
 
-#: The capacity of the kinds that have a fixed one.
+#: The capacity of the kinds with a fixed capacity.
 _FIXED = {Kind.LOCK: 1, Kind.ELECTION: 1, Kind.RWLOCK: RWLOCK_CAPACITY}
 
 
 class Use(NamedTuple):
-    """A name, and the kind that it has most of the time."""
+    """A name, and the kind, capacity and weights with which most of its claims are made."""
 
     name: str
     kind: Kind
@@ -56,9 +56,9 @@ class Walk:
             Use(start + "sem", Kind.SEMAPHORE, 4, (1, 1, 2, 4)),
             Use(start + "rw", Kind.RWLOCK, RWLOCK_CAPACITY, (1, 1, RWLOCK_CAPACITY)),
         ]
-        #: Names that are only taken together, so that their lines are empty more often.
+        #: Names that are only acquired together, so that their lines are empty more often.
         self._quiet = [Use(f"{start}quiet {end}", Kind.LOCK, 1, (1,)) for end in "abcd"]
-        #: The claims that are in a line, or were recently.
+        #: The claims that are in a line, or were in a line until recently.
         self._known: list[Known] = []
 
     async def go(self, steps: int) -> Summary:
@@ -114,7 +114,7 @@ class Walk:
             await self._pair.join(known, self._random.random() < 0.7)
 
     async def _join_free(self) -> None:
-        """Enter several lines at once; a second time, like a late copy, it grants nothing."""
+        """Enter several lines together; sometimes again, like a late copy: that grants nothing."""
         rng = self._random
         uses = rng.choice([self._uses, self._quiet])
         group = [Known(self._claim(use)) for use in rng.sample(uses, rng.randint(1, 4))]
@@ -124,7 +124,10 @@ class Walk:
             self._known += [known for known in group if known not in self._known]
 
     async def _leave_all(self) -> None:
-        """Leave with one claim of each of some names, sometimes with tombstones; then again."""
+        """Remove one claim from each of some lines, sometimes with tombstones.
+
+        After that, sometimes enter these lines again with the same claims.
+        """
         rng = self._random
         first = list({known.claim.spec.name: known for known in self._known}.values())
         if not first:
@@ -159,7 +162,7 @@ class Walk:
             fresh = Known(Claim(self._id(), spec), known.theirs, known.ours)
             ask = Claim(known.claim.id, spec)
             keep = Keep(ask, 0, spec.ttl, new_id=fresh.claim.id)
-            for _ in range(self._random.choice([1, 1, 2])):  # again, as if its reply was lost
+            for _ in range(self._random.choice([1, 1, 2])):  # twice, as if the reply was lost
                 (answer,) = await self._pair.keep([(known, keep)])
                 if isinstance(answer, Held) and fresh not in self._known:
                     self._known.append(fresh)
@@ -178,10 +181,10 @@ class Walk:
         for known in self._some():
             await self._pair.break_(known)
             unknown = dataclasses.replace(known, claim=known.claim._replace(id=""))
-            await self._pair.break_(unknown)  # again, as if its reply was lost
+            await self._pair.break_(unknown)  # again, as if the reply was lost
 
     async def _drain(self) -> None:
-        """Most of one name's claims leave, in some order; granted waiters look for the push."""
+        """Remove most claims of one name, in random order; waiters check for their wake-up."""
         name = self._random.choice(self._uses).name
         mine = [known for known in self._known if known.claim.spec.name == name]
         self._random.shuffle(mine)
@@ -194,7 +197,7 @@ class Walk:
                     await self._pair.wait(other)
 
     async def _hand_over(self) -> None:
-        """One claim waits behind another, which leaves; the first looks for the push and leaves."""
+        """Let one claim wait behind another; release the first, wait for the second's wake-up."""
         use = Use(self._pair.start_of_names + "handed over", Kind.LOCK, 1, (1,))
         ahead, behind = Known(self._claim(use)), Known(self._claim(use))
         for known in (ahead, behind):
@@ -206,7 +209,7 @@ class Walk:
             self._pair.store.unlisten(known.claim)
 
     async def _at_once(self) -> None:
-        """Several names that no other step uses are taken at once, and released at once."""
+        """Acquire several names together, names that no other step uses; release them together."""
         start = self._pair.start_of_names
         uses = [Use(f"{start}at once {end}", Kind.LOCK, 1, (1,)) for end in "abc"]
         group = [Known(self._claim(use)) for use in uses]
@@ -222,7 +225,7 @@ class Walk:
             await self._pair.keep([(known, odd)])
 
     async def _late(self) -> None:
-        """Let the undo overtake the join that it undoes."""
+        """Send the undo of a join before the join, as if the join was late."""
         known = Known(self._claim(self._random.choice(self._uses)))
         await self._pair.leave(known, known.claim.id, suspect=True)
         await self._pair.join(known, wait=True)
@@ -232,7 +235,7 @@ class Walk:
             await self._pair.wait(known)
 
     async def _look(self) -> None:
-        # So that both have dropped dead claims and granted the next ones.
+        # These joins make both sides remove expired claims and grant the next ones.
         for use in self._uses + self._quiet:
             spec = Spec(use.name, Kind.ELECTION, 1, 1, 30.0, "sweeper")
             probe = Known(Claim(self._id(), spec))
@@ -256,7 +259,7 @@ class Walk:
         kind, capacity = use.kind, use.capacity
         if rng.random() < 0.04:
             kind = rng.choice(list(Kind))
-            # The line determines the capacity of these, whatever is in the row
+            # A client sends claims of these kinds only with the fixed capacity of the kind
             capacity = _FIXED.get(kind, capacity)
         if kind is Kind.SEMAPHORE and rng.random() < 0.15:
             capacity = rng.choice([1, 2, 4, 6, 8])
@@ -267,11 +270,14 @@ class Walk:
         return Claim(self._id(), spec)
 
     def _some(self) -> list[Known]:
-        """Return one of the claims, or none if there is none."""
+        """Return a list with one of the claims; an empty list if there is none."""
         return [self._random.choice(self._known)] if self._known else []
 
     def _id(self) -> str:
-        """Return an id that another walk with this seed doesn't use: the store may remember it."""
+        """Return an id that no other walk uses, not even one with this seed.
+
+        The store can still remember the ids of an earlier walk.
+        """
         self._ids += 1
         text = f"{self._pair.start_of_names}{self._ids}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]

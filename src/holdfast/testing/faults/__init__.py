@@ -1,12 +1,13 @@
 """Fault tools: inject a fault into a process, a verb, a connection or a disk at a chosen point.
 
-* :class:`Subject`: a process that runs one function, and is stopped, continued, interrupted or
-  killed at the point that it has reported; :class:`Fork`: the child of a fork of this process.
+* :class:`Subject`: a process that runs one function and reports its progress, so that a test can
+  stop, continue, interrupt or kill it at a known point. :class:`Fork`: the child of a fork of this
+  process.
 * :func:`aim`: a hook at every step of every verb that a client sends to its store: cancel, raise
   or wait between request and reply.
-* :class:`Strike`: an interrupt at each point, in turn, at which the interpreter checks for signals.
-* :class:`Proxy`: loses, holds or resets exactly the chosen request or reply of a TCP connection,
-  for example to Redis.
+* :class:`Strike`: an interrupt at one chosen point of the code at which Python checks for signals.
+* :class:`Proxy`: a TCP proxy that loses, holds or resets exactly the chosen request or reply, for
+  example of Redis.
 * :class:`SmallDisk`, :func:`no_file_longer`, :func:`delete`: full disks and files that vanish.
 * :func:`dice`: random numbers with a printed seed.
 

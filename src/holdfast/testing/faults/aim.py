@@ -1,8 +1,8 @@
 """A hook at every step of every verb that a client sends to its store: of locks, queues and guards.
 
-A verb has three steps: *before* it is sent; *sent* and not answered; *after* its answer has
-arrived, before the client sees it. The hook is called at each step, and may do anything: cancel
-the task, raise, sleep, kill the process::
+A verb has three steps: *before* its request is sent; *sent*, when the request is on its way;
+*after* the reply has arrived, before the client gets it. The hook is called at each step and may
+do anything: cancel the task, raise, sleep, kill the process::
 
     def lose_the_reply(step):
         if step == ("leave", "after"):
@@ -11,9 +11,9 @@ the task, raise, sleep, kill the process::
     with aim(client, lose_the_reply):
         hold.release()
 
-An exception raised *after* replaces the answer to a request that was carried out; an exception
-raised *before* replaces the request. Only asyncio has the step between (*sent*): on the face for
-threads a verb returns with its answer. :class:`.Strike` reaches the points inside a verb.
+An exception raised *before* prevents the request. An exception raised *after* replaces the reply
+to a request that was carried out. Only asyncio has the step *sent*: on the face for threads a verb
+blocks until its reply arrives. :class:`.Strike` reaches the points inside a verb.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ...core.model import (
 from ...core.ports import Store
 
 T = TypeVar("T")
-#: ``wait`` is the verb of locks, of queues or of guards.
+#: The names of all verbs. ``wait`` can be the verb of locks, of queues or of guards.
 Verb = Literal[
     "join", "join_free", "keep", "leave", "leave_all", "break_", "wait", "inspect", "resize",
     "put", "take", "give_back", "settle", "settle_and_take", "extend", "survey", "jobs", "letters",
@@ -63,7 +63,8 @@ Hook = Callable[[Step], object]
 def aim(client: ClientBase, hook: Hook) -> Generator[None]:
     """Call ``hook`` at each step of each verb of this client, its renewer included.
 
-    On the face for threads the renewer calls it on a separate thread. One aim at a time.
+    On the face for threads the renewer calls the hook on its own thread. A client can have only
+    one aim at a time.
     """
     context = client._ctx
     real = context.store
@@ -149,7 +150,7 @@ class _Part:
 
 
 class _Watched(Generic[T]):
-    """A coroutine, and a call when it first suspends: its request has been sent then."""
+    """Wraps a coroutine, and calls ``sent`` when it first suspends: its request is sent then."""
 
     def __init__(self, work: Coroutine[Any, Any, T], sent: Callable[[], object]) -> None:
         self._work = work

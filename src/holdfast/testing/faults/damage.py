@@ -1,12 +1,12 @@
 """Damage to a store's data from outside, one item at a time, between any two verbs.
 
-An adapter (`Ground`) lists what a store keeps for the names of a round, and damages one item of
-it. A round plays the scenario of ``scene.py`` on one of the faces, with a holder, a waiter, a queue
-and a refresh guard; before one of its acts one item is damaged. `Verdict` lists what went wrong:
+An adapter (`Ground`) lists the items that a store keeps for the names of a round, and damages one
+of them. A round plays the scenario of ``scene.py`` on one of the faces, with a holder, a waiter, a
+queue and a refresh guard; before one of its acts one item is damaged. `Verdict` lists violations:
 
     raw exception   an act raised an exception that is no `HoldfastError`
     stuck           an act took longer than its bound
-    two holders     two holds of one name were both valid for longer than the store's page allows
+    two holders     two holds of one name were both valid for longer than the store's docs allow
     locked          long after the damage, use of the name neither works nor raises a clear error
 
 A new store needs an adapter and one test, like ``tests/stores/redis/test_damage.py``.
@@ -27,13 +27,13 @@ from .scene import ACTS, Scene
 
 __all__ = ["ACTS", "KINDS", "Case", "Ground", "Round", "Verdict", "cases", "rounds"]
 
-#: Each item is damaged in each of these ways, as far as the store can express it.
+#: The kinds of damage. A store plays the kinds that its data can express.
 KINDS = ("removed", "emptied", "truncated", "flipped", "another type", "zeroes", "extreme")
-#: Maximum duration of one act.
+#: Maximum seconds of one act.
 BOUND_S = 12.0
-#: Seconds in which everything without renewal expires: a lease, the waiter TTL, a window.
+#: Seconds in which everything without renewal expires: a lease, a waiter, a grace period.
 CALM_S = 8.0
-#: A round that takes longer hangs.
+#: Maximum seconds of a round; a longer round counts as hanging.
 ROUND_S = 240.0
 
 
@@ -42,11 +42,11 @@ class Ground(Protocol):
 
     #: The URL for the clients of a round.
     url: str
-    #: Seconds for which two holds may both be valid after damage, from the store's page.
+    #: Seconds for which two holds may both be valid after damage, by the store's documentation.
     overlap_s: float
 
     def items(self, token: str) -> Sequence[Any]:
-        """The items of the store for names that contain ``token``, each with a useful ``repr``."""
+        """Return the items of names that contain ``token``; their ``repr`` goes into reports."""
         ...
 
     def damage(self, item: Any, kind: str, chance: random.Random) -> bool:
@@ -55,7 +55,10 @@ class Ground(Protocol):
 
 
 class Case(NamedTuple):
-    """One round: the number of the act, the number of the item (modulo), and the kind of damage."""
+    """One round: damage of this kind to one item, before the act with this number.
+
+    ``item`` counts modulo the number of items that exist at that moment.
+    """
 
     act: int
     item: int
@@ -72,7 +75,7 @@ class Verdict(NamedTuple):
 
 
 def cases(seed: int, items: int = 8) -> Iterator[Case]:
-    """All combinations of act, item and kind, in random order."""
+    """Yield all combinations of act, item and kind, in random order."""
     found = [
         (act, item, kind) for act in range(len(ACTS)) for item in range(items) for kind in KINDS
     ]
@@ -164,8 +167,9 @@ def _closing(client: AsyncClient) -> Callable[[Scene], Awaitable[None]]:
 
 
 def rounds(ground: Ground, chosen: Sequence[Case], at_once: int = 1, aio: int = 4) -> list[Verdict]:
-    """Play these, ``at_once`` at the same time, one of ``aio`` under asyncio (0: none); the rounds
-    in which something went wrong."""
+    """Play these cases, ``at_once`` at a time; return the rounds in which something went wrong.
+
+    Every ``aio``-th round runs under asyncio (0: none), the others on threads."""
     left, found, lock = list(enumerate(chosen)), list[Verdict](), threading.Lock()
 
     def work() -> None:

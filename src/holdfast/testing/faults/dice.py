@@ -1,4 +1,4 @@
-"""Random numbers that can be repeated: every source prints its seed."""
+"""Random numbers that a later run can repeat: every source prints its seed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ENV = "HOLDFAST_SEED"
 
 
 def dice(what: str, seed: int | None = None) -> random.Random:
-    """Random numbers for one purpose; prints the seed, and the way to use it again.
+    """Return a source of random numbers for the purpose ``what``, and print its seed.
 
-    ``seed`` None: ``$HOLDFAST_SEED`` if it is set, else a new one. Sources with different
+    ``seed`` None: use ``$HOLDFAST_SEED`` if it is set, else a new seed. Sources with different
     purposes draw different numbers from one seed.
 
     >>> dice("example", 7).random() == dice("example", 7).random()

@@ -1,4 +1,4 @@
-"""Disks that are full, files that may not grow, files that another process deletes."""
+"""Full disks, files that can't grow, and files that another process deletes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Self
 
-#: Bytes of one write that fills a disk: large pieces first, then smaller ones, to the last byte.
+#: Bytes per write when a disk is filled: large pieces first, then smaller ones, to the last byte.
 _PIECES = (1 << 16, 1 << 12, 1)
 
 
@@ -22,9 +22,9 @@ class NoSmallDisk(Exception):
 
 @contextlib.contextmanager
 def no_file_longer(than: int) -> Generator[None]:
-    """In this process no file grows beyond ``than`` bytes: a write there fails with ``EFBIG``.
+    """Let no file of this process grow beyond ``than`` bytes: such a write fails with ``EFBIG``.
 
-    It acts like a quota (RLIMIT_FSIZE). Processes that are started meanwhile inherit it.
+    The limit acts like a quota (RLIMIT_FSIZE). Processes that are started in the body inherit it.
     """
     import resource
     import signal
@@ -42,7 +42,7 @@ def no_file_longer(than: int) -> Generator[None]:
 class SmallDisk:
     """A separate file system of ``size`` bytes, mounted at ``folder`` while the block runs.
 
-    ``NoSmallDisk`` where this process may not mount one.
+    Raises ``NoSmallDisk`` if this process may not mount a file system.
     """
 
     def __init__(self, size: int) -> None:
@@ -51,7 +51,7 @@ class SmallDisk:
         self.folder = Path()
 
     def fill(self) -> None:
-        """Write until nothing more fits."""
+        """Write to a file until the disk is full to the last byte."""
         with open(self.folder / self._ballast, "ab", buffering=0) as file:
             for piece in _PIECES:
                 with contextlib.suppress(OSError):
@@ -74,15 +74,15 @@ class SmallDisk:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Lazily, because another process may still have a file of it open.
+        # Unmount lazily, because another process can still have a file of this disk open.
         subprocess.run(["umount", "-l", str(self.folder)], check=False, capture_output=True)
         self.folder.rmdir()
 
 
 def delete(*paths: str | os.PathLike[str]) -> list[str]:
-    """Delete files and folders that others use; the paths that existed and are now deleted.
+    """Delete files and folders that other processes use; return the paths that were deleted.
 
-    What others create in a folder meanwhile is deleted too, until the folder itself is gone.
+    If another process adds files to a folder at the same time, they are deleted, too.
     """
     found = []
     for path in paths:
@@ -96,6 +96,6 @@ def delete(*paths: str | os.PathLike[str]) -> list[str]:
             except OSError as wrong:
                 if wrong.errno not in (errno.EISDIR, errno.EPERM):
                     raise
-                continue  # it was created again, as a folder
+                continue  # another process has created the path again, as a folder
         found.append(os.fspath(path))
     return found

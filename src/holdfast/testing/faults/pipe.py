@@ -1,4 +1,4 @@
-"""Waiting for a pipe, for a limited time."""
+"""Wait for data in a pipe, for a limited time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import select
 
 
 def readable(fd: int, within: float | None) -> bool:
-    """Does data or the end arrive within ``within`` seconds (None: no limit)?
+    """Return True if data or the end of the pipe arrives in ``within`` seconds (None: no limit).
 
-    It uses ``poll``, because ``select`` accepts no descriptor beyond 1,023.
+    The function uses ``poll``, because ``select`` accepts no descriptor beyond 1,023.
     """
     poll = select.poll()
     poll.register(fd, select.POLLIN)

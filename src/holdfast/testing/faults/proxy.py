@@ -8,11 +8,12 @@ Put it between a client and its server, and arm it::
         ...
         assert fault.hits == 1
 
-A request is chosen by bytes that it contains, or by a function of its bytes; a reply by the request
-that it answers: the proxy expects a server to answer in order. A message that the server sends
-unasked, a *push*, is chosen by its own bytes. A :class:`.Wire` defines what a message is, and which
-messages are pushes. The end of a connection by the client is an empty message, its *end*. It uses
-only threads and no event loop, so that it works with either face.
+A request is chosen by bytes that it contains, or by a function of its bytes. A reply is chosen by
+its request; for this the server must answer in order. A message that the server sends without a
+request is a *push*, and is chosen by its own bytes. A :class:`.Wire` splits the bytes of a
+connection into messages, and recognises pushes. When the client ends its connection, that counts
+as an empty message, the *end*. The proxy uses threads and no event loop, so it works with both
+faces.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from .wire import CHUNKS, Wire
 
 _PIECE = 1 << 16
 _CONNECT_S = 5.0
-#: A reset: close the socket and discard the unsent bytes.
+#: The value of SO_LINGER for a reset: closing the socket discards the unsent bytes.
 _ABORT = struct.pack("ii", 1, 0)
 
 
-#: Bytes that a message contains, or a function that returns whether the message is meant.
+#: Bytes that a message contains, or a function that returns True for a chosen message.
 Match = bytes | Callable[[bytes], bool]
 
 
 class Fault(NamedTuple):
     """The fate of a message.
 
-    It is lost, arrives ``seconds`` later, is held until ``Armed.let_go``, or the connection is
-    reset in its place.
+    The proxy drops it, delays it by ``seconds``, holds it until ``Armed.let_go``, or resets the
+    connection in its place.
     """
 
     what: Literal["drop", "delay", "hold", "reset"]
@@ -50,36 +51,36 @@ class Fault(NamedTuple):
     seconds: float = 0.0
 
 
-#: The server never sees it; the connection stays.
+#: The server never gets the request; the connection stays.
 DROP_REQUEST = Fault("drop", "request")
-#: The server carries it out, and the answer is lost; the connection stays.
+#: The server carries the request out, and its reply is lost; the connection stays.
 DROP_REPLY = Fault("drop", "reply")
-#: A message that the server sends unasked is lost; the connection stays.
+#: A push of the server is lost; the connection stays.
 DROP_PUSH = Fault("drop", "push")
-#: It is held until ``let_go``, even if its client gives up and disconnects meanwhile.
+#: The request is held until ``let_go``, even if the client disconnects before that.
 HOLD_REQUEST = Fault("hold", "request")
-#: The server carries it out, and the answer is held until ``let_go``.
+#: The server carries the request out, and its reply is held until ``let_go``.
 HOLD_REPLY = Fault("hold", "reply")
-#: The client ends the connection, and the server doesn't see that until ``let_go``.
+#: The client ends the connection, and the server doesn't notice that until ``let_go``.
 HOLD_END = Fault("hold", "end")
-#: The connection is reset before the server sees the request.
+#: The connection is reset before the server gets the request.
 RESET_REQUEST = Fault("reset", "request")
-#: The server carries it out, and the connection is reset in place of the answer.
+#: The server carries the request out, and the connection is reset in place of the reply.
 RESET_REPLY = Fault("reset", "reply")
 
 
 def delay_request(seconds: float) -> Fault:
-    """The request, and what follows it on this connection, arrives ``seconds`` later."""
+    """Make a fault: the request and all later ones of its connection arrive ``seconds`` later."""
     return Fault("delay", "request", seconds)
 
 
 def delay_reply(seconds: float) -> Fault:
-    """The answer, and what follows it on this connection, arrives ``seconds`` later."""
+    """Make a fault: the reply and all later ones of its connection arrive ``seconds`` later."""
     return Fault("delay", "reply", seconds)
 
 
 class Armed:
-    """A fault that waits for its messages. ``hits`` counts the messages that it has met."""
+    """A fault that waits for its messages. ``hits`` counts the messages that it was applied to."""
 
     def __init__(self, match: Match, fault: Fault, times: int) -> None:
         self._match = match
@@ -90,7 +91,7 @@ class Armed:
         self._gate = threading.Event()
 
     def meant(self, message: bytes) -> bool:
-        """Is the fault for this message? If so, count one use."""
+        """Return True if the fault applies to this message, and count one use of it."""
         match = self._match
         with self._struck:
             if self._left < 1:
@@ -101,7 +102,10 @@ class Armed:
         return True
 
     def strike(self) -> bool:
-        """Apply the fault (the proxy calls this), and wait for its delay; may the message pass?"""
+        """Apply the fault, and wait while it delays or holds the message; the proxy calls this.
+
+        Return True if the message must be forwarded after that.
+        """
         with self._struck:
             self.hits += 1
             self._struck.notify_all()
@@ -112,7 +116,7 @@ class Armed:
         return self.fault.what in ("delay", "hold")
 
     def wait(self, within: float = 10.0, hits: int = 1) -> None:
-        """Wait until it has met ``hits`` messages; ``TimeoutError`` if that takes longer."""
+        """Wait until the fault was applied to ``hits`` messages, or raise ``TimeoutError``."""
         with self._struck:
             if not self._struck.wait_for(lambda: self.hits >= hits, within):
                 raise TimeoutError(f"{self.fault} of {self._match!r} met {self.hits} messages")
@@ -128,14 +132,14 @@ class Armed:
 
     @property
     def over(self) -> bool:
-        """Is it used up, with no message held?"""
+        """True if the fault has no uses left and holds no message."""
         return self._left < 1 and (self.fault.what != "hold" or self._gate.is_set())
 
 
 class Proxy:
     """Listens on ``port`` of the loopback interface and forwards everything to a server.
 
-    ``wire`` defines what a message is. Without it, all bytes that arrive together are a message,
+    ``wire`` splits bytes into messages. Without it, all bytes that arrive together are a message,
     which is right for a client that sends one request at a time.
     """
 
@@ -145,7 +149,8 @@ class Proxy:
         self._mutex = threading.Lock()
         self._armed: list[Armed] = []
         self._pairs: set[_Pair] = set()
-        #: Set while bytes may pass in this direction. Else `swallowing` decides: drop or hold them.
+        #: An event for each direction, set while bytes may pass. If it isn't set, the bytes are
+        #: dropped if `swallowing` is True, and held otherwise.
         self.open = {"request": threading.Event(), "reply": threading.Event()}
         self.swallowing = False
         self._refusing = False
@@ -171,17 +176,17 @@ class Proxy:
         self._shut(of)
 
     def hold(self, of: Literal["request", "reply", "both"] = "both") -> None:
-        """Hold all bytes in this direction: a partition. ``heal`` forwards them."""
+        """Hold all later bytes in this direction, as a partition does; ``heal`` forwards them."""
         self.swallowing = False
         self._shut(of)
 
     def refuse(self) -> None:
-        """Reset the open connections now, and every new connection at once."""
+        """Reset the open connections now, and each new connection immediately."""
         self._refusing = True
         self.reset()
 
     def lead_to(self, host: str, port: int) -> None:
-        """Connect new connections to this server, as an address that follows a primary does."""
+        """Forward new connections to another server, as an address that follows a primary does."""
         self._target = (host, port)
 
     def reset(self) -> None:
@@ -211,13 +216,13 @@ class Proxy:
     # -- passing on ------------------------------------------------------------------------
 
     def chosen(self, message: bytes, *of: str) -> Armed | None:
-        """The armed fault of these kinds for this message; counts one use of it."""
+        """Return the armed fault of these kinds for this message, and count one use of it."""
         with self._mutex:
             armed = [one for one in self._armed if one.fault.of in of]
         return next((one for one in armed if one.meant(message)), None)
 
     def passes(self, way: str) -> bool:
-        """May bytes pass in this direction? Waits while they are held."""
+        """Return True if bytes may pass in this direction; wait while they are held."""
         while not self.open[way].is_set():
             if self.swallowing:
                 return False
@@ -316,7 +321,7 @@ class _Pair:
             self._end()
 
     def _lets_request(self, message: bytes) -> bool:
-        """Does it pass? If so, expect its answer."""
+        """Return True if the request passes, and expect its reply then."""
         armed = self._proxy.chosen(message, "request", "reply")
         later = None
         if armed is not None and armed.fault.of == "reply":
@@ -328,7 +333,7 @@ class _Pair:
         return True
 
     def _lets_reply(self, message: bytes) -> bool:
-        """Does it pass?"""
+        """Return True if the reply or push passes."""
         if self._proxy.wire.pushed(message):
             armed = self._proxy.chosen(message, "push")
         else:
@@ -336,7 +341,7 @@ class _Pair:
         return self._strikes(armed) and self._proxy.passes("reply")
 
     def _strikes(self, armed: Armed | None) -> bool:
-        """Apply a fault; does the message still pass?"""
+        """Apply a fault; return True if its message still passes."""
         if armed is None:
             return True
         passes = armed.strike()
@@ -345,7 +350,7 @@ class _Pair:
         return passes
 
     def reset(self) -> None:
-        """Reset both ends."""
+        """Reset both connections of the pair."""
         self._resetting = True
         for one in self._sockets:
             _abort(one)
@@ -361,7 +366,7 @@ class _Pair:
 
 
 def _abort(one: socket.socket) -> None:
-    """Close with a reset, and wake the thread that reads from it."""
+    """Close a socket with a reset, and wake the thread that reads from it."""
     with contextlib.suppress(OSError):
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
         one.shutdown(socket.SHUT_RD)

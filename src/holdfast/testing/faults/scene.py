@@ -21,7 +21,10 @@ class Wasted(LookupError):
 
 
 class Scene:
-    """A holder, a waiter, a queue and the values of a guard, with names that contain a token."""
+    """A holder, a waiter, a queue and the values of a guard; their names contain ``token``.
+
+    ``wrong`` collects descriptions of everything that went wrong.
+    """
 
     def __init__(self, face: Face, url: str, token: str, overlap_s: float) -> None:
         self.face = face
@@ -38,7 +41,7 @@ class Scene:
         self._computed = face.flag()
 
     def start(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Actor:
-        """Run this at the same time as the acts; only a `HoldfastError` may come out of it."""
+        """Run ``work`` at the same time as the acts; it may raise only a `HoldfastError`."""
 
         async def judged() -> None:
             try:
@@ -53,7 +56,7 @@ class Scene:
         return actor
 
     async def over(self) -> None:
-        """Wait until all that runs at the same time as the acts has ended."""
+        """Wait until everything that ``start`` began has ended."""
         self._computed.set()
         for one in self._beside:
             try:
@@ -64,11 +67,11 @@ class Scene:
     # -- locks -----------------------------------------------------------------------------------
 
     async def hold(self) -> None:
-        """One client acquires the lock."""
+        """Acquire the lock with the first client."""
         self.first = await self.holder.lock(f"{self.token}-lock", ttl=TTL_S).acquire(timeout=5)
 
     async def wait(self) -> None:
-        """A second client waits behind it."""
+        """Start to acquire the lock with a second client, which waits for the first one."""
 
         async def wait() -> None:
             lock = self.other.lock(f"{self.token}-lock", ttl=TTL_S)
@@ -83,7 +86,7 @@ class Scene:
             await self.face.sleep(0.005)
 
     async def try_it(self) -> None:
-        """A third client tries, which must fail while the first client holds."""
+        """Try to acquire with a third client; it must fail while the first client holds."""
         hold = await self.third.lock(f"{self.token}-lock", ttl=TTL_S).acquire(blocking=False)
         if hold is None:
             return
@@ -99,7 +102,7 @@ class Scene:
         await self.face.sleep(TTL_S / 3 + 0.1)
 
     async def pass_on(self) -> None:
-        """The holder releases."""
+        """Release the lock of the first client, so that the waiter is granted."""
         if self.first is not None:
             if self.second is not None:
                 await self._never_two(self.first, self.second)
@@ -108,7 +111,7 @@ class Scene:
                 await first.release()
 
     async def end(self) -> None:
-        """The waiter was granted, or gave up; it releases, too."""
+        """Wait for the end of the second client's acquire, and release its hold."""
         if self._waiter is not None:
             with suppress(TimeoutError):
                 await self._waiter.result(6.0)
@@ -118,7 +121,7 @@ class Scene:
                 await second.release()
 
     async def _never_two(self, one: Any, two: Any) -> None:
-        """Two claims were granted: check that one is notified of its loss in the allowed time."""
+        """Check that at least one of two granted claims is lost in the allowed time."""
         end = boottime() + self._overlap_s
         while boottime() < end:
             if not (_believes(one) and _believes(two)):
@@ -130,18 +133,18 @@ class Scene:
     # -- queues ----------------------------------------------------------------------------------
 
     async def put(self) -> None:
-        """Jobs are accepted."""
+        """Put grouped and ungrouped jobs."""
         queue = self.holder.queue(f"{self.token}-queue")
         for number in range(3):
             await queue.put({"number": number}, group="a", id=f"job-{number}")
         await queue.put(b"plain")
 
     async def take(self) -> None:
-        """A job is delivered."""
+        """Take a job."""
         self.job = await self.other.queue(f"{self.token}-queue", ttl=TTL_S).take(timeout=0)
 
     async def settle(self) -> None:
-        """The job is done, and the next one is delivered."""
+        """Ack the job, take the next one and return it for a retry."""
         if self.job is not None:
             with suppress(LockLost):
                 await self.job.ack()
@@ -157,13 +160,13 @@ class Scene:
         )
 
     async def _get(self, client: Any, key: str, compute: Callable[[], Awaitable[str]]) -> None:
-        """A guard must return the value that was computed for this key, or raise a clear error."""
+        """Check that the guard returns the computed value for this key, or raises a clear error."""
         value = await self._guard(client).get(compute, key=key)
         if value != f"value of {key}":
             self.wrong.append(f"the guard: another value {value!r:.60} for {key!r}")
 
     async def refresh(self) -> None:
-        """A value is computed, or read."""
+        """Compute or read a value."""
 
         async def compute() -> str:
             return "value of "
@@ -171,7 +174,7 @@ class Scene:
         await self._get(self.holder, "", compute)
 
     async def fail(self) -> None:
-        """A computation fails, and the failure is remembered."""
+        """Run a computation that fails; the guard remembers the failure."""
 
         async def compute() -> str:
             raise Wasted("no such thing")
@@ -180,7 +183,7 @@ class Scene:
             await self._get(self.holder, "bad", compute)
 
     async def compute(self) -> None:
-        """One client computes a value, and another client waits for it."""
+        """Start to compute a value with one client, and wait for the value with another one."""
         begun = self.face.flag()
 
         async def compute() -> str:
@@ -198,11 +201,11 @@ class Scene:
             self.start("the waiting call", lambda: self._get(self.other, "slow", quick))
 
     async def store(self) -> None:
-        """The computation of that value ends, and the value is stored."""
+        """Let the computation that ``compute`` started end; its value is stored."""
         self._computed.set()
 
     async def invalidate(self) -> None:
-        """The value is invalidated, and computed again."""
+        """Invalidate the first value, and compute it again."""
         await self._guard(self.other).invalidate()
         await self.refresh()
 

@@ -1,9 +1,9 @@
-"""A subject's side of its messages: ``python -m holdfast.testing.faults.stage``.
+"""The process of a subject: ``python -m holdfast.testing.faults.stage``.
 
-The process runs one function. Its first argument is a :class:`Stage`, which exchanges messages with
-the process that started it; its own arguments follow. Messages are lines of JSON, one value each,
-on standard input and output. Prints of the function go to standard error, so that they are not
-taken for messages.
+The process runs one function. The first argument of the function is a :class:`Stage`, which
+exchanges messages with the process that started the subject; the function's own arguments follow.
+Messages are lines of JSON, one value each, on standard input and output. Whatever the function
+prints goes to standard error, so that it isn't read as a message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIFE_S = 900.0
 
 
 class Stage:
-    """Sends and receives the messages of a subject."""
+    """Sends messages to the test (``say``) and receives messages from it (``hear``)."""
 
     def __init__(self, ear: int, mouth: int) -> None:
         self._ear = ear
@@ -32,13 +32,13 @@ class Stage:
         self._heard = b""
 
     def say(self, value: Any) -> None:
-        """Send one value at once: it is written when this returns, even if a kill follows."""
+        """Send one value. The test gets it even if the subject is killed after this call."""
         os.write(self._mouth, json.dumps(value).encode() + b"\n")
 
     def hear(self, within: float | None = None) -> Any:
-        """The next value that arrives; None when the other side has closed the pipe.
+        """Return the next value that arrives; None if the other side has closed the pipe.
 
-        ``TimeoutError`` after ``within`` seconds. It blocks: under asyncio call it through
+        ``TimeoutError`` after ``within`` seconds. The call blocks: under asyncio use
         ``asyncio.to_thread``.
         """
         while b"\n" not in self._heard:
@@ -53,7 +53,7 @@ class Stage:
 
 
 def main(function: str, arguments: str) -> None:
-    """Run ``module:name`` with a stage and then the arguments of a JSON list."""
+    """Run the function ``module:name`` with a stage and the arguments, which are a JSON list."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(LIFE_S, exit=True)
     stage = Stage(os.dup(0), os.dup(1))

@@ -1,9 +1,9 @@
-"""One action at one exact point of the Python code that this thread runs.
+"""Run one action at one exact point of the Python code that this thread runs.
 
-A signal handler, above all that of Ctrl-C, runs between two instructions, but not between any two.
-CPython checks for signals when a function begins, when a loop repeats, and when a call of C code
-has returned. Random signals hit only a few of these *points*, and the same few each time. This tool
-numbers the points and acts at one of them: so a piece of work can be interrupted at each of its
+A signal handler, such as that of Ctrl-C, runs only at certain *points* of the code. CPython checks
+for signals when a function begins, when a loop repeats, and when a call of C code has returned.
+Random signals hit only a few of these points, and the same few each time. This tool numbers the
+points and runs the action at one of them. So a test can interrupt a piece of work at each of its
 points in turn, and no point is left to chance::
 
     for number in range(1, points(work) + 1):
@@ -11,9 +11,9 @@ points in turn, and no point is left to chance::
             work()
         assert nothing_is_left(), point.where
 
-It sees the Python code of the packages named by ``within`` on the thread that entered it, through
-``sys.settrace``; so no debugger and no coverage tool can run at the same time. It can't reach the
-inside of one call of C code, where a sleep or a wait raises when a signal interrupts it.
+The tool uses ``sys.settrace``, so no debugger and no coverage tool can run at the same time. It
+counts the points of the packages named by ``within``, on the thread that entered the ``with``
+block. It can't act inside one call of C code, such as a sleep that a signal interrupts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Self
 
-#: After one of these the interpreter checks for signals (``ceval.c``: CHECK_EVAL_BREAKER).
+#: Instructions after which the interpreter checks for signals (``ceval.c``: CHECK_EVAL_BREAKER):
+#: these jumps, the calls, and RESUME, which begins a function or continues a coroutine.
 _JUMPS = {dis.opmap[name] for name in ("JUMP_BACKWARD",) if name in dis.opmap}
 _CALLS = {
     dis.opmap[name]
@@ -33,7 +34,7 @@ _CALLS = {
     if name in dis.opmap
 }
 _RESUME = dis.opmap["RESUME"]
-#: From this argument on (after an ``await``) a RESUME does not check for signals.
+#: A RESUME with this argument or a greater one (after an ``await``) doesn't check for signals.
 _RESUME_AWAIT = 2
 _GOES_ON = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -48,9 +49,9 @@ class Strike:
 
     ``function`` ("module:qualified.name"): count only the points in that function, so that 1 is
     its beginning. ``within``: count only in modules of these packages. With number 0 the action is
-    never called. What the action raises is raised at that point. Afterwards ``points`` is the
-    number of points that were passed, that point included; ``where`` is that point, or empty if
-    the action wasn't called.
+    never called. An exception of the action is raised at the point. Afterwards ``points`` is the
+    number of passed points, including the point of the action. ``where`` describes the point of
+    the action, and is empty if the action wasn't called.
     """
 
     def __init__(
@@ -71,13 +72,13 @@ class Strike:
         self._module, _, self._function = function.partition(":")
         self._text: dict[CodeType, bytes] = {}
         self._wanted: dict[CodeType, bool] = {}
-        #: The current instruction of each frame; -1 where no check for signals follows.
+        #: The current instruction of each frame; -1 if no check for signals follows it.
         self._doing: dict[FrameType, int] = {}
         self._former: Any = None
 
     def __enter__(self) -> Self:
         self._former = sys.gettrace()
-        # Python 3.12 sends events of instructions only where a frame has asked for them before.
+        # Python 3.12 sends events of instructions only if some frame requested them before.
         sys._getframe().f_trace_opcodes = True
         sys.settrace(self._began)
         return self
@@ -87,7 +88,7 @@ class Strike:
         self._doing.clear()
 
     def _began(self, frame: FrameType, event: str, _: Any) -> Any:
-        """A function begins, or a coroutine continues."""
+        """Trace a frame: a function begins, or a coroutine continues."""
         caller = frame.f_back
         if caller in self._doing and not _called_from_c(frame.f_code):
             self._doing[caller] = -1  # no check for signals when Python code returns to it
@@ -112,7 +113,7 @@ class Strike:
         return self._step
 
     def _pass(self, frame: FrameType, done: int) -> None:
-        """Count a point: after this instruction the interpreter checks for signals."""
+        """Count the point after the instruction ``done``; run the action if its number is due."""
         if self.where:
             return
         self.points += 1
@@ -129,7 +130,7 @@ class Strike:
         if wanted is None:
             module = str(frame.f_globals.get("__name__", ""))
             if code.co_name == "__del__":
-                wanted = False  # the interpreter itself drops what is raised there
+                wanted = False  # the interpreter itself discards an exception of __del__
             elif self._function:
                 wanted = module == self._module and code.co_qualname == self._function
             else:
@@ -139,7 +140,7 @@ class Strike:
 
 
 def _called_from_c(code: CodeType) -> bool:
-    """Does C code call this Python code: a generator, a coroutine, ``__init__`` or ``__new__``?
+    """Return True if C code calls this code: a generator, coroutine, ``__init__`` or ``__new__``.
 
     Other callbacks from C code (the key of a sort) count as plain calls.
     """
@@ -147,18 +148,18 @@ def _called_from_c(code: CodeType) -> bool:
 
 
 def _looks(text: bytes, at: int, then: int) -> bool:
-    """Does the interpreter check for signals between these two instructions?"""
+    """Return True if the interpreter checks for signals between these two instructions."""
     done = text[at]
     if done == _RESUME:
         return text[at + 1] < _RESUME_AWAIT
-    # An instruction that only prepares a call precedes the call, unless both ran as one.
+    # An instruction that only prepares a call comes before the call itself, and has no check.
     return done in _JUMPS or (done in _CALLS and text[then] not in _CALLS)
 
 
 def points(
     work: Callable[[], object], *, within: tuple[str, ...] = ("holdfast",), function: str = ""
 ) -> int:
-    """Do the work once without a fault; the number of its points."""
+    """Run the work once without a fault, and return the number of its points."""
     with Strike(0, within=within, function=function) as strike:
         work()
     return strike.points

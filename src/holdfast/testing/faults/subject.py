@@ -1,7 +1,7 @@
-"""Processes as the subjects of faults: started, stopped, continued, forked and killed on purpose.
+"""Processes as the subjects of faults: a test starts, stops, continues, forks and kills them.
 
-A subject runs one function of a module in a separate process. The two exchange messages, so that a
-fault comes at a chosen moment: the subject reports its progress, and only then comes the fault::
+A subject runs one function of a module in a separate process. Test and subject exchange messages,
+so that a fault comes at a chosen moment: after the subject has reported its progress::
 
     def holder(stage, url):                      # in the module mytests.workers
         with Client(url).lock("x") as hold:
@@ -43,16 +43,16 @@ _AFTER = (
 
 
 class SubjectGone(Exception):
-    """The subject has ended, and was expected to send a message."""
+    """The subject has ended instead of sending or receiving a message."""
 
 
 class Subject:
     """A process that runs ``function`` ("module:name") with a stage and these arguments.
 
     A coroutine function is run by ``asyncio.run``. The arguments are any JSON values. ``first``
-    names a module that is imported there before anything else, ``environment`` adds to the
-    environment of this process. Modules are found on the same path as here. Exceptions of the
-    function are not raised here: they are printed to standard error, and ``ended`` is then 1.
+    names a module that the process imports before anything else. ``environment`` adds to the
+    environment of this process. The subject finds modules on the path of this process. If the
+    function raises, the subject prints the exception to standard error, and ``ended`` is 1.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Subject:
     # -- messages --------------------------------------------------------------------------
 
     def say(self, value: Any = None) -> None:
-        """Send it one value; ``SubjectGone`` if it has ended."""
+        """Send the subject one value; ``SubjectGone`` if the subject has ended."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(value).encode() + b"\n")
@@ -85,7 +85,7 @@ class Subject:
             raise SubjectGone(f"process {self.pid} has ended") from None
 
     def hear(self, within: float = SOON_S) -> Any:
-        """The next value that it sends, within ``within`` seconds.
+        """Return the next value that the subject sends within ``within`` seconds.
 
         ``TimeoutError`` if it sends nothing, ``SubjectGone`` if it has ended.
         """
@@ -103,7 +103,7 @@ class Subject:
         return json.loads(line)
 
     def rest(self, within: float = SOON_S) -> list[Any]:
-        """All values that it still sends until it ends."""
+        """Return all values that the subject still sends until it ends."""
         found = []
         with contextlib.suppress(SubjectGone):
             while True:
@@ -113,7 +113,7 @@ class Subject:
     # -- faults ----------------------------------------------------------------------------
 
     def signal(self, number: int) -> None:
-        """Send it a signal, if it hasn't ended."""
+        """Send the subject a signal, if it hasn't ended."""
         self.process.send_signal(number)
 
     def interrupt(self) -> None:
@@ -121,12 +121,12 @@ class Subject:
         self.signal(signal.SIGINT)
 
     def stop(self) -> None:
-        """Stop it (SIGSTOP); when this returns, all its threads have stopped."""
+        """Stop the subject (SIGSTOP); return when all its threads have stopped."""
         self.signal(signal.SIGSTOP)
         self.stopped()
 
     def stopped(self, within: float = SOON_S) -> None:
-        """Wait until it is stopped, by any process; ``SubjectGone`` if it ended instead."""
+        """Wait until any process has stopped the subject; ``SubjectGone`` if it ended instead."""
         end = boottime() + within
         while not _stopped(self.pid):
             if self.ended is not None:
@@ -136,11 +136,11 @@ class Subject:
             time.sleep(0.0005)
 
     def go_on(self) -> None:
-        """Continue it (SIGCONT)."""
+        """Continue the subject (SIGCONT)."""
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it by SIGKILL, stopped or not, and reap it."""
+        """End the subject by SIGKILL, even if it is stopped, and reap it."""
         self.process.kill()
         self.process.wait()
 
@@ -148,13 +148,13 @@ class Subject:
 
     @property
     def ended(self) -> int | None:
-        """Its exit status, or minus the signal that ended it; None while it runs."""
+        """The exit status, or minus the signal that ended the subject; None while it runs."""
         return self.process.poll()
 
     def end(self, within: float = SOON_S) -> int:
-        """Close its standard input and let it end by itself; its exit status.
+        """Close the subject's standard input, wait for its end, and return its exit status.
 
-        ``TimeoutError`` if it doesn't.
+        ``TimeoutError`` if it doesn't end.
         """
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -176,10 +176,10 @@ class Subject:
 
 
 class Fork:
-    """The child of a fork of this process, which runs ``work`` and then ends at once.
+    """The child of a fork of this process; it runs ``work`` and then ends.
 
-    It ends without clean-up, as a worker of ``multiprocessing`` does. At the end of the ``with``
-    block it is killed and reaped.
+    The child ends without clean-up, as a worker of ``multiprocessing`` does. At the end of the
+    ``with`` block it is killed and reaped.
     """
 
     def __init__(self, work: Callable[[], Any]) -> None:
@@ -192,9 +192,10 @@ class Fork:
         os.close(mouth)
 
     def result(self, within: float = SOON_S) -> Any:
-        """The result of ``work``, through JSON; ``RuntimeError`` with the traceback if it raised.
+        """Return the result of ``work``, which must fit into JSON.
 
-        ``SubjectGone`` if the child was killed, ``TimeoutError`` if it takes longer.
+        ``RuntimeError`` with the traceback if it raised, ``SubjectGone`` if the child was killed,
+        ``TimeoutError`` after ``within`` seconds.
         """
         said = b""
         end = boottime() + within
@@ -214,7 +215,7 @@ class Fork:
         return value
 
     def kill(self) -> None:
-        """End it by SIGKILL and reap it."""
+        """End the child by SIGKILL and reap it."""
         if not self._over:
             os.kill(self.pid, signal.SIGKILL)
             self._reap()
@@ -245,7 +246,7 @@ def _live(work: Callable[[], Any], mouth: int) -> None:
 
 
 def _stopped(pid: int) -> bool:
-    """Does /proc show each of its threads as stopped?"""
+    """Return True if /proc shows each thread of this process as stopped."""
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:

@@ -1,7 +1,7 @@
 r"""Split a protocol's bytes into messages, and match answers with requests.
 
-``LINES``, ``RESP`` (Redis and Valkey, both of its versions) and ``MYSQL`` (and MariaDB, without
-TLS) are whole protocols. ``CHUNKS`` fits any other protocol with one request at a time.
+``LINES``, ``RESP`` (Redis and Valkey, versions 2 and 3) and ``MYSQL`` (MySQL and MariaDB, without
+TLS) find the borders of messages. ``CHUNKS`` fits other protocols with one request at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-#: Returns the length of the first whole message of these bytes, 0 if no message is whole yet.
+#: A function that returns the length of the first message, or 0 if that is still incomplete.
 Splitter = Callable[[bytes], int]
 
 
@@ -25,9 +25,10 @@ def _never(message: bytes) -> bool:
 class Wire(NamedTuple):
     """The facts about a protocol that a proxy needs.
 
-    ``requests`` and ``replies`` split what the client and the server send. ``answered``: does the
-    server answer this request in its turn? ``pushed``: has the server sent this message unasked?
-    All other messages of the server count as answers to the requests, in order.
+    ``requests`` splits the bytes of the client, and ``replies`` those of the server. ``answered``
+    returns True if the server sends a reply to this request. ``pushed`` returns True if the server
+    sent this message without a request. All other messages of the server count as the replies to
+    the answered requests, in order.
     """
 
     requests: Splitter
@@ -37,12 +38,12 @@ class Wire(NamedTuple):
 
 
 def chunks(data: bytes) -> int:
-    """A splitter: bytes that arrive together are one message."""
+    """Split into pieces as they arrive: bytes that arrive together are one message."""
     return len(data)
 
 
 def lines(data: bytes) -> int:
-    r"""A splitter: each line is a message.
+    r"""Split into lines: each line is a message.
 
     >>> lines(b"one\ntwo\n"), lines(b"tw")
     (4, 0)
@@ -51,7 +52,7 @@ def lines(data: bytes) -> int:
 
 
 def resp(data: bytes) -> int:
-    r"""A splitter: each command of Redis, or each of its replies and pushes, is a message.
+    r"""Split Redis' protocol: each command, reply or push is a message.
 
     >>> resp(b"*2\r\n$3\r\nGET\r\n$1\r\nx\r\n+more"), resp(b"*1\r\n$3\r\nGE"), resp(b"PING\r\n")
     (20, 0, 6)
@@ -76,7 +77,7 @@ def resp(data: bytes) -> int:
     return at if at <= len(data) else 0
 
 
-#: A command that only pushes confirm. (The server is expected to allow it.)
+#: A command that has no reply: the server confirms it by pushes. (An error reply isn't expected.)
 _SUBSCRIBES = re.compile(rb"\*\d+\r\n\$\d+\r\n[ps]?(un)?subscribe\r\n", re.IGNORECASE)
 #: Before version 3 of the protocol a push is an array that begins with one of these words.
 _PUSH = re.compile(rb">|\*[34]\r\n\$\d+\r\n([ps]?(un)?subscribe|[ps]?message)\r\n", re.IGNORECASE)
@@ -91,7 +92,7 @@ def _pushed(message: bytes) -> bool:
 
 
 def packets(data: bytes) -> int:
-    r"""A splitter: each packet of MySQL and MariaDB is a message.
+    r"""Split the protocol of MySQL and MariaDB: each packet is a message.
 
     >>> packets(b"\x01\x00\x00\x00\x0e"), packets(b"\x02\x00\x00\x00\x0e")
     (5, 0)
@@ -106,12 +107,12 @@ _EOF_BYTES = 5
 
 
 def _lenenc(data: bytes, at: int) -> int:
-    """The position after the number that begins at ``at``."""
+    """Return the position after the length-encoded integer that begins at ``at``."""
     return at + {0xFC: 3, 0xFD: 4, _EOF: 9}.get(data[at], 1)
 
 
 def _more(last: bytes) -> bool:
-    """Does another result follow the result that ends with this packet?"""
+    """Return True if another result follows the result that ends with this packet."""
     if last[0] == _ERROR:
         return False
     at = 3 if len(last) == _EOF_BYTES and last[0] == _EOF else _lenenc(last, _lenenc(last, 1))
@@ -119,7 +120,7 @@ def _more(last: bytes) -> bool:
 
 
 def mysql_answer(data: bytes) -> int:
-    r"""A splitter: the answer of the server to one request, with all its results, is a message.
+    r"""Split the server's packets: the answer to one request, with all its results, is a message.
 
     >>> ok, error = b"\x07\0\0\x01\0\0\0\x02\0\0\0", b"\x03\0\0\x01\xff\0\0"
     >>> mysql_answer(ok + error), mysql_answer(error), mysql_answer(ok[:-1])
@@ -146,7 +147,7 @@ def mysql_answer(data: bytes) -> int:
 
 
 def _greets(message: bytes) -> bool:
-    """Is it a greeting (packet number 0)? An answer to a request has a greater number."""
+    """Return True for a greeting (packet number 0); an answer to a request has a greater number."""
     return message[3:4] == b"\0"
 
 

@@ -1,7 +1,7 @@
-"""Histories: the events that workers recorded of locks, queues and guards, and their judgement.
+"""Histories: workers record their use of locks, queues and guards, and rules judge the records.
 
 A worker writes events with a :class:`Recorder`; :func:`judge` reads the events of all workers and
-reports which promises were broken, if any. It serves tests with real processes, on any store::
+reports broken promises. Use this in tests with real processes, on any store::
 
     recorder = Recorder(folder / "worker-1.jsonl", "worker-1")
     claim = recorder.ask("invoice:42", timeout=5)

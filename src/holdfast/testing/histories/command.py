@@ -9,7 +9,7 @@ from . import GRACE_S, BadHistory, judge_files, tell
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command: 0 if no promise is broken, 1 if one is, 2 if a file can't be read."""
+    """Run the command; return 0 if no promise is broken, 1 if one is, 2 for an unreadable file."""
     parser = argparse.ArgumentParser(
         prog="python -m holdfast.testing judge",
         description="Judge the recorded histories of workers that use locks, queues and guards.",

@@ -1,8 +1,8 @@
-"""The judgement: which promises a history breaks, by the rules of each product.
+"""Judges a history by the rules of each product, and lists the promises that it breaks.
 
-Because every grant carries a fence, the order of the grants is known, and no search is needed. A
-million events are judged in some seconds. Only certain facts count as a violation: what a killed
-worker did is unknown from its death on.
+Every grant has a fence, so the order of the grants is known, and no search is needed. A million
+events are judged in some seconds. Only certain facts count as a violation: the actions of a killed
+worker after its death are unknown.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from .terms import GRACE_S, LATE_PART, Terms, Violation
 
 #: The rules of each product: ``judge`` finds the violations, ``figures`` are for the report.
 RULES = (lock_rules, queue_rules, refresh)
-#: Promises that a slow machine breaks, too: a stop before a record is written shortens an interval.
+#: Promises that a slow machine can break. (A stop before a record is written seems to shorten an
+#: interval.)
 BOUNDS = ("acquire answered", "bounded waiting", "interval")
-#: The most violations of one kind and name that are listed; more are only counted.
+#: Maximum number of listed violations of one kind and name; more are only counted.
 TOLD = 5
 
 
 class Verdict(NamedTuple):
-    """The number of events, the violations, and the duration of the judgement in seconds.
+    """The result of a judgement.
 
-    ``counts`` has the number of violations of each broken promise; ``violations`` the first of
-    them, in the order of time. ``figures`` are the numbers for the report.
+    ``first``: the time of the first event. ``counts``: the number of violations of each broken
+    promise. ``violations``: the first of them, in the order of time. ``figures``: the numbers for
+    the report. ``seconds``: the duration of the judgement.
     """
 
     events: int
@@ -44,14 +46,14 @@ class Verdict(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Whether no promise is broken."""
+        """True if no promise is broken."""
         return not self.counts
 
     def demand(self, ignored: Collection[str] = ()) -> None:
         """Raise :class:`~holdfast.testing.promise.PromiseBroken` if a promise is broken.
 
-        A plain ``AssertionError`` if only bounds on time are. ``ignored``: promises that don't
-        count here.
+        Raise a plain ``AssertionError`` if only bounds on time are broken. ``ignored``: promises
+        that don't count here.
         """
         demand(self.counts.keys() - ignored, BOUNDS, tell(self))
 
@@ -65,9 +67,9 @@ def judge(
 ) -> Verdict:
     """Judge the histories of these workers; each argument is the lines of one file.
 
-    ``grace``: seconds by which an acquire may exceed its time-out; the share ``late_part`` of them
-    may exceed it by more. ``interval``, ``interval_from``: a queue's ``min_interval``, and from
-    when it counts. ``BadHistory`` if a line isn't an event.
+    ``grace``: seconds by which an acquire may exceed its time-out; the share ``late_part`` of the
+    acquires may exceed it by more. ``interval``, ``interval_from``: a queue's ``min_interval``, and
+    the event from which it counts. Raises ``BadHistory`` if a line isn't an event.
     """
     begun = boottime()
     reader, terms = Reader(), Terms(grace, late_part, interval, interval_from)
@@ -101,7 +103,7 @@ def judge_files(
 
 @contextlib.contextmanager
 def _no_collector() -> Generator[None]:
-    """Turn the garbage collector off: its search in a million claims takes as long as the rest."""
+    """Turn the garbage collector off: it would double the time for a million claims."""
     was = gc.isenabled()
     gc.disable()
     try:

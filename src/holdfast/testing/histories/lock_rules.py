@@ -1,23 +1,23 @@
-"""The rules of locks: which promises a history breaks, and by which claims.
+"""The rules of locks: they find the promises that a history breaks, and the claims that did so.
 
-Because every grant carries a fence, the order of the grants is known, and no search is needed:
-claims are sorted, by fence or by time, and read once. A million events are judged in some seconds.
+Every grant has a fence, so the order of the grants is known, and no search is needed: claims are
+sorted by fence or by time, and read once. A million events are judged in some seconds.
 
     exclusion            the weights of the claims that certainly hold are at most the capacity
-    fence order          a claim that is asked for after another one is held has the greater fence
-    duplicate fence      no two claims on a name ever got the same
-    FIFO                 of two whose places in the line are known, the first was served first
-    guarded writes       a thing accepts no fence smaller than one that it has accepted
-    acquire answered     every acquire of a worker that lives is answered
-    bounded waiting      acquire(timeout=T) is back within T and 0.25 s (all but one in a thousand)
-    no resurrection      no look passes after the loss is known
+    fence order          an acquire that begins after another claim is held gets a greater fence
+    duplicate fence      no two claims on a name have the same fence
+    FIFO                 of two claims with known places in the line, the first is granted first
+    guarded writes       a thing accepts no fence smaller than a fence that it has accepted before
+    acquire answered     every acquire of a living worker ends
+    bounded waiting      acquire(timeout=T) ends within T and 0.25 s (all but one in a thousand)
+    no resurrection      no check of a hold passes after its loss is known
 
 Only certain facts count as a violation. A hold counts from the return of acquire until the first
 of these: release is called, the loss is known, the worker is killed, or the deadline of its last
-look has passed. What a killed worker did is unknown from its death on. A claim that was there when
-the state of its name was damaged no longer counts: a store can't know what was taken from it; what
-comes afterwards has to be right. Where the last fence may have been damaged too, the order of
-fences is judged before and afterwards separately.
+check has passed. The actions of a killed worker after its death are unknown. A claim doesn't count
+after the state of its name was damaged, because a store can't see which data it has lost; later
+claims must be right. If the last fence can be damaged, too, the claims before and after the damage
+are judged separately.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .terms import Terms, Violation
 if TYPE_CHECKING:
     from .reader import Reader
 
-#: An acquire that isn't answered this long after its time-out counts as never answered, seconds.
+#: Seconds after its time-out after which an acquire without a result counts as never answered.
 SILENCE_S = 5.0
 
 
 def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
-    """Sort the claims, by fence or by time, and read them once."""
+    """Yield the violations of the rules of locks."""
     locks = reader.locks
     for name, claims in locks.names.items():
         held = [claim for claim in claims if claim.how == "held"]
@@ -57,9 +57,9 @@ def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
 
 
 def _spans(held: list[Claim], forgotten: list[float]) -> Iterator[list[Claim]]:
-    """Yield the claims that were asked for and granted between two losses of the last fence.
+    """Split the claims at each damage of the last fence, because after it fences may be lower.
 
-    With the last fence, the order may have been lost.
+    A claim that waited during a damage is in no part.
     """
     if not forgotten:
         yield held
@@ -74,7 +74,7 @@ def _spans(held: list[Claim], forgotten: list[float]) -> Iterator[list[Claim]]:
 
 
 def _exclusion(name: str, held: list[Claim]) -> Iterator[Violation]:
-    """Read the beginnings and ends of the certain holds in the order of time."""
+    """Add up the weights of the certain holds, in the order of time."""
     if not held:
         return
     capacity = max(claim.capacity for claim in held)
@@ -100,7 +100,10 @@ def _exclusion(name: str, held: list[Claim]) -> Iterator[Violation]:
 
 
 def _fences(name: str, held: list[Claim]) -> Iterator[Violation]:
-    """From the greatest fence down: none with a greater fence was held before this one asked."""
+    """Read the claims from the greatest fence down.
+
+    No claim with a greater fence may be held before this claim was asked for.
+    """
     earliest, who = math.inf, None
     former: Claim | None = None
     for claim in reversed(held):
@@ -117,7 +120,7 @@ def _fences(name: str, held: list[Claim]) -> Iterator[Violation]:
 
 
 def _fifo(reader: Reader, name: str, held: list[Claim]) -> Iterator[Violation]:
-    """A stopped worker may have lost its place; of the others the first in line is first."""
+    """Check the order of the known places; a worker that was stopped can have lost its place."""
     placed = [
         claim
         for claim in held
@@ -152,7 +155,7 @@ def _unanswered(reader: Reader, name: str, claims: list[Claim]) -> Iterator[Viol
 
 
 def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
-    """Check the two orders of writes that may be known: by their times, and by the thing."""
+    """Check the fences of accepted writes by their times, and by the order of the thing."""
     greatest = 0
     done = sorted(accepted, key=lambda write: write.done)
     at = 0
@@ -173,7 +176,7 @@ def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
 
 
 def _late(reader: Reader, grace: float) -> tuple[list[Violation], list[float]]:
-    """Return the acquires that came back too late, and by how much each exceeded its time-out."""
+    """Return the acquires that ended too late, and the excess over the time-out of each acquire."""
     late, waits = [], []
     for name, claims in reader.locks.names.items():
         for claim in claims:

@@ -1,4 +1,4 @@
-"""Facts about claims and guarded writes, from the events of a history."""
+"""Facts about claims and fenced writes, from the events of a history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Claim:
-    """One acquire and its result. Times are None, or infinite, where nothing is known."""
+    """One acquire and its result. A time that is unknown is infinite."""
 
     __slots__ = (
         "answered",
@@ -46,7 +46,7 @@ class Claim:
         self.capacity: int = event["capacity"]
         self.timeout: float | None = event.get("timeout")
         self.place: int | None = event.get("place")
-        #: "held", "busy", "failed", or empty if it was never answered; then the time of that.
+        #: The result: "held", "busy", "failed", or empty if there was none; and its time.
         self.how = ""
         self.answered = math.inf
         self.why = ""
@@ -54,33 +54,33 @@ class Claim:
         self.held = self.until = self.looked = -math.inf
         self.leaving = self.left = self.lost = self.died = self.damaged = math.inf
         self.kept: bool | None = None
-        #: A look that passed after the loss was known.
+        #: The time of a check that passed after the loss was known.
         self.revived = -math.inf
-        #: The time of its downgrade, and the new weight.
+        #: The time of a downgrade, and the new weight.
         self.shrunk: tuple[float, int] | None = None
 
     @property
     def end(self) -> float:
-        """The end of the time in which its owner certainly held it, and its state was undamaged."""
+        """The time until which the owner certainly held the name, with undamaged state."""
         return min(self.leaving, self.lost, self.died, self.damaged, max(self.until, self.looked))
 
     def on_look(self, event: dict[str, Any]) -> None:
-        """A check has passed."""
+        """Record that a check has passed."""
         if self.lost < event["t"]:
             self.revived = event["t"]
         self.looked = event["t"]
         self.until = max(self.until, event["until"])
 
     def on_leaving(self, event: dict[str, Any]) -> None:
-        """Release is about to be called."""
+        """Record that release is about to be called."""
         self.leaving = event["t"]
 
     def on_left(self, event: dict[str, Any]) -> None:
-        """It has returned."""
+        """Record the result of release."""
         self.left, self.kept = event["t"], event["kept"]
 
     def on_lost(self, event: dict[str, Any]) -> None:
-        """The loss is known."""
+        """Record that the loss is known."""
         self.lost, self.why = min(self.lost, event["t"]), event["why"]
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Claim:
 
 
 class Write:
-    """One guarded write and its result."""
+    """One fenced write and its result."""
 
     __slots__ = ("accepted", "asked", "done", "fence", "order", "thing", "worker")
 
@@ -103,14 +103,14 @@ class Write:
 
 
 class Locks:
-    """Every claim by its name, and every write by the thing that was written to."""
+    """Every claim by its name, and every write by the thing that the worker wrote to."""
 
     def __init__(self, acts: dict[tuple[str, int], Any]) -> None:
         self.names: dict[str, list[Claim]] = {}
         self.things: dict[str, list[Write]] = {}
         #: Name -> (from, to) of each time in which its state in the store was damaged.
         self.damages: dict[str, list[tuple[float, float]]] = {}
-        #: Name -> when its last fence may have been damaged.
+        #: Name -> the times at which its last fence was damaged, or can have been damaged.
         self.forgotten: dict[str, list[float]] = {}
         self._claims = acts
         self._writes: dict[tuple[str, int], Write] = {}
@@ -127,7 +127,7 @@ class Locks:
         }
 
     def finish(self, dead: dict[str, float]) -> None:
-        """Finish after the last line."""
+        """Complete the facts after the last line."""
         for name, spans in self.damages.items():
             for claim in self.names.get(name, ()):
                 met = (max(since, claim.asked) for since, until in spans if until >= claim.asked)

@@ -1,22 +1,23 @@
-"""The rules of serial queues: which promises a history breaks.
+"""The rules of serial queues: they find the promises that a history breaks.
 
 Every execution has a fence that rises in its group, so the order of the executions is known, and
 each group is read once.
 
-    nothing lost       an accepted job was acked, or may have been by a worker that died meanwhile,
-                       or is still in the queue at the end
+    nothing lost       an accepted job was acked, or can have been acked without a known result, or
+                       is still in the queue at the end
     one at a time      no two executions of a group (or of an ungrouped job) overlap
-    order              the jobs of a group come in the order in which they were put, none before the
-                       last one was done
+    order              the jobs of a group are delivered in the order of their puts, each after the
+                       job before was done
     fence              the later take has the greater fence, and no two fences are equal
-    interval           an execution begins this long after the end (or the take) of the one before
-    once               an acked job never comes again, and has left the queue
-    believed           a delivery could be settled until its deadline
-    accepted           only jobs that were put are executed; a job put once is no duplicate
+    interval           an execution begins at least the interval after the end (or the take) of the
+                       execution before
+    once               an acked job is never delivered again, and has left the queue
+    believed           a delivery can be settled until its deadline
+    accepted           only jobs that were put are executed; a job that was put once is no duplicate
 
 Only certain facts count as a violation. An execution counts from the return of take until the
-first of these: it is about to be settled, its loss is known, its worker is killed, or the deadline
-of its last look has passed.
+first of these: the job is about to be settled, the loss is known, the worker is killed, or the
+deadline of the last check has passed.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from .terms import Terms, Violation
 if TYPE_CHECKING:
     from .reader import Reader
 
-#: The largest difference of the clocks of the store and of the workers in an interval, seconds.
+#: Maximum seconds by which the store's clock and a worker's clock measure an interval differently.
 CLOCKS_S = 0.002
 
 
 def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
-    """Read each group once."""
+    """Yield the violations of the rules of queues."""
     jobs = reader.jobs
     yield from _lost(jobs, reader.last)
     yield from _left(jobs, reader.last)
@@ -91,7 +92,10 @@ def _one_at_a_time(group: str, executions: list[Execution]) -> Iterator[Violatio
 
 
 def _fences(group: str, executions: list[Execution]) -> Iterator[Violation]:
-    """In the order of fences: none with a smaller one asked after another was delivered."""
+    """Read the executions from the greatest fence down.
+
+    No take may begin after a delivery with a greater fence than its own.
+    """
     earliest, who = math.inf, None
     for number in range(len(executions) - 1, -1, -1):
         one = executions[number]
@@ -104,7 +108,7 @@ def _fences(group: str, executions: list[Execution]) -> Iterator[Violation]:
 
 
 def _order(jobs: Jobs, group: str, executions: list[Execution]) -> Iterator[Violation]:
-    """No acked job comes again; no job comes before the one in front of it was done."""
+    """Check that no acked job is delivered again, and no job before the previous one was done."""
     at, done, acked = 0, True, False
     for one in executions:
         if one.number == at and acked:
@@ -147,7 +151,7 @@ def _plain(executions: list[Execution]) -> Iterator[Violation]:
 
 
 def _believed(group: str, executions: list[Execution]) -> Iterator[Violation]:
-    """A worker gets no loss before the deadline of the delivery that it knows."""
+    """Check that no delivery was lost before the deadline that its worker had."""
     for one in executions:
         if one.kept is False and one.left < min(one.until, one.lost):
             early = one.until - one.left

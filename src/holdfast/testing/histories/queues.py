@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-#: A job: its group and its number there.
+#: A job: its group, and its number in the group.
 Key = tuple[str, int]
 
 
 class Execution:
-    """One delivery of one job, and its result. Times are infinite where nothing is known."""
+    """One delivery of one job, and its result. A time that is unknown is infinite."""
 
     __slots__ = (
         "asked",
@@ -38,37 +38,37 @@ class Execution:
         self.until: float = event["until"]
         self.lost = self.leaving = self.left = self.died = math.inf
         self.how = ""
-        #: What settling it returned; None if that isn't known.
+        #: The result of settling; None if it is unknown.
         self.kept: bool | None = None
 
     @property
     def end(self) -> float:
-        """The time until which it was certainly under way, as far as its worker knew."""
+        """The time until which the execution certainly ran, with a valid delivery."""
         return min(self.leaving, self.lost, self.died, self.until)
 
     @property
     def done(self) -> bool:
-        """Whether it may have been acked."""
+        """True if the job was acked, or can have been acked."""
         return self.how == "ack" and self.kept is not False
 
     def on_look(self, event: dict[str, Any]) -> None:
-        """A look has passed."""
+        """Record that a check has passed."""
         self.until = max(self.until, event["until"])
 
     def on_lost(self, event: dict[str, Any]) -> None:
-        """The loss is known."""
+        """Record that the loss is known."""
         self.lost = min(self.lost, event["t"])
 
     def on_leaving(self, event: dict[str, Any]) -> None:
-        """It is about to be settled."""
+        """Record that the job is about to be settled."""
         self.leaving, self.how = event["t"], event["how"]
 
     def on_left(self, event: dict[str, Any]) -> None:
-        """The settling has returned."""
+        """Record the result of settling."""
         self.left, self.kept = event["t"], event["kept"]
 
     def on_unknown(self, event: dict[str, Any]) -> None:
-        """The store did not answer the settling."""
+        """Record that the request to settle got no reply."""
         self.left = event["t"]
 
     def __repr__(self) -> str:
@@ -79,11 +79,11 @@ class Jobs:
     """Every job, and every execution by its group."""
 
     def __init__(self, acts: dict[tuple[str, int], Any]) -> None:
-        #: Jobs that were put, and whether the store has certainly accepted them.
+        #: Job that was put -> True if the store has certainly accepted it.
         self.put: dict[Key, bool] = {}
-        #: Jobs that the queue still had at the end.
+        #: Jobs that were still in the queue at the end.
         self.there: set[Key] = set()
-        #: (process, duplicates) of jobs that were sent once and dropped as duplicates.
+        #: (process, number of duplicates) of each put that was sent once and had duplicates.
         self.dropped: list[tuple[str, int]] = []
         self.groups: dict[str, list[Execution]] = {}
         self._puts: dict[tuple[str, int], list[Key]] = {}
@@ -96,7 +96,7 @@ class Jobs:
         }
 
     def finish(self, dead: dict[str, float]) -> None:
-        """Finish after the last line."""
+        """Complete the facts after the last line."""
         for executions in self.groups.values():
             for one in executions:
                 one.died = dead.get(one.worker, math.inf)

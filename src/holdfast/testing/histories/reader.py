@@ -1,8 +1,8 @@
-"""Facts from the lines of a history, even an incomplete one: one pass, in any order of files.
+"""Reads the lines of a history, even of an incomplete one, in one pass and any order of files.
 
-The events of one claim or execution were written by one process, in order. What is missing stays
-unknown: a claim that was asked for and never answered may have been held or not, and neither proves
-nor excuses anything.
+The events of one claim or execution were written by one process, in order. An event that is missing
+stays unknown: a claim without an answer can have been held or not, so it proves nothing and excuses
+nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class BadHistory(ValueError):
 
 
 class Reader:
-    """Reads lines; afterwards it has all facts about each product."""
+    """Reads lines, and collects the facts about each product."""
 
     def __init__(self) -> None:
         self.events = 0
         self.first, self.last = math.inf, -math.inf
-        #: Processes that ended as they should, and the killed ones, with the time.
+        #: Processes that ended in order; processes that were killed -> the time of that.
         self.ended: set[str] = set()
         self.dead: dict[str, float] = {}
-        #: Process -> (from, to) of each time that it was stopped.
+        #: Process -> (from, to) of each time in which it was stopped.
         self.stops: dict[str, list[tuple[float, float]]] = {}
         self._stopped: dict[str, float] = {}
         #: (process, number) -> the claim or the execution of this number, for its later events.
@@ -50,9 +50,9 @@ class Reader:
         }
 
     def read(self, lines: Iterable[str | bytes], file: str = "the history") -> None:
-        """Read the lines of one file. ``BadHistory`` for one that isn't an event.
+        """Read the lines of one file; raise ``BadHistory`` for a line that isn't an event.
 
-        The last line may be cut short: its process was killed on a full disk.
+        The last line may be incomplete, because a process can be killed on a full disk.
         """
         take, decode = self._take, json.JSONDecoder().raw_decode
         first, last, number = self.first, self.last, 0
@@ -80,7 +80,7 @@ class Reader:
         self.first, self.last = first, last
 
     def finish(self) -> None:
-        """Finish after the last line."""
+        """Complete the facts after the last line."""
         for who, since in self._stopped.items():
             self.stops.setdefault(who, []).append((since, math.inf))
         self._stopped.clear()
@@ -88,10 +88,10 @@ class Reader:
         self.jobs.finish(self.dead)
 
     def stopped(self, worker: str, start: float, end: float) -> float:
-        """Return for how many seconds of this span the worker was stopped."""
+        """Return the seconds of this span for which the worker was stopped."""
         over = 0.0
         for since, until in sorted(self.stops.get(worker, ())):
-            # One stop may be recorded twice: by the process that did it, and by the worker itself.
+            # A stop can be recorded twice: by the process that caused it, and by the worker.
             start = max(start, since)
             over += max(0.0, min(end, until) - start)
             start = max(start, until)

@@ -1,50 +1,50 @@
-"""The record that a worker writes of itself while it works, to be judged afterwards.
+"""The record that a worker writes about its own actions, to be judged afterwards.
 
-One file per worker, one line of JSON per event, written by one call before the event takes effect:
-so a line that is there is whole, and a worker that is killed leaves the beginning of what it did.
-Times are the boot time of the machine, which all its processes share. Every time is taken on the
-careful side: a hold begins to count after acquire has returned, and ends to count before release is
-called, so an overlap in the history is a real overlap.
+Each worker has one file, with one line of JSON per event. One call writes a line before the event
+takes effect. So each line is complete, and a killed worker leaves all events before its death.
+Times are the boot time of the machine, which all its processes share. A hold counts from the return
+of acquire until the call of release, so an overlap in the history is a real overlap.
 
-An event has ``t`` seconds, ``p`` the worker, ``op`` and what belongs to it:
+An event has ``t`` (seconds), ``p`` (the worker), ``op``, and more fields. ``c`` is the number of a
+claim or an execution, and ``w`` the number of a write or a put:
 
     ask      c name kind weight capacity [timeout] [place]   acquire is about to be called
-    held     c fence until      it returned a hold, to be believed until then at least
-    busy     c                  it returned None
-    failed   c why              it raised
+    held     c fence until      acquire returned a hold, which is valid until then at least
+    busy     c                  acquire returned None
+    failed   c why              acquire raised
     look     c until            check() has passed
-    shrink   c weight           it is about to be downgraded
+    shrink   c weight           the hold is about to be downgraded
     leaving  c                  release is about to be called
-    left     c kept             it has returned
+    left     c kept             release has returned
     lost     c why              the hold is known to be lost
-    write    w thing fence      a guarded write is about to be asked for
-    wrote    w accepted [order] it was accepted, or refused
-    dead stopped continued  who     what another process did to a worker, or the machine, as the
-                                    worker noticed afterwards; dead: is about to
-    damaged who [since]         the state of this name in the store is about to be damaged, or was
-                                at some moment since then
-    forgotten who               the same for its last fence: later fences may be less
-    bye                         the worker ends, with nothing under way
+    write    w thing fence      a fenced write is about to be sent
+    wrote    w accepted [order] the write was accepted or refused
+    dead     who                another process is about to kill this worker
+    stopped continued  who      another process, or a slow machine, has stopped this worker
+    damaged  who [since]        the state of this name in the store is about to be damaged, or was
+                                damaged after ``since``
+    forgotten who               the last fence of this name is about to be damaged, or was damaged:
+                                later fences may be lower
+    bye                         the worker ends, and no request is under way
 
-Of serial queues. An execution begins to count after take has returned, and ends to count before it
-is settled. Jobs of a group are put by one process, numbered from 1 on; ``group`` is ``""`` for
-ungrouped jobs.
+Serial queues. An execution counts from the return of take until it is about to be settled. One
+process puts all jobs of a group, numbered from 1 on; ``group`` is ``""`` for ungrouped jobs.
 
-    put       w jobs            these are about to be put: [group, number] each, in order
+    put       w jobs            these jobs are about to be put: [group, number] each, in order
     accepted  w dropped sent    the store accepted them; the numbers of duplicates and of tries
     took      c asked group n fence attempt until
-                                a take that was begun at ``asked`` delivered job n of the group
-    leaving   c how             it is about to be settled: ack, retry or return
-    unknown   c                 the store did not answer whether it was settled
-    there     jobs              no worker is left, and the queue still contains these
-    look, lost and left         as above
+                                a take that began at ``asked`` delivered job n of the group
+    leaving   c how             the job is about to be settled: ack, retry or return
+    unknown   c                 the request to settle got no reply
+    there     jobs              no worker is left, and the queue still contains these jobs
+    look, lost and left         as above, for an execution
 
-Of refresh guards:
+Refresh guards:
 
     got       key version asked how
-                                a read that was begun at ``asked`` gave this version of the source
-    changed   key version       the invalidation after this version has returned
-    computed  key version       this version was computed
+                                a read that began at ``asked`` returned this version of the source
+    changed   key version       the invalidation after this change of the source has returned
+    computed  key version       a computation has read this version
     error     key why           a read or an invalidation has raised
 """
 
@@ -65,7 +65,7 @@ class HoldLike(Protocol):
 
     @property
     def fence(self) -> int:
-        """Its fencing token."""
+        """The fence of the hold."""
         ...
 
     def remaining(self) -> float:
@@ -73,7 +73,7 @@ class HoldLike(Protocol):
         ...
 
     def check(self) -> object:
-        """Raise if it is lost."""
+        """Raise if the hold is lost."""
         ...
 
 
@@ -82,12 +82,12 @@ class DeliveryLike(Protocol):
 
     @property
     def fence(self) -> int:
-        """Its fencing token."""
+        """The fence of the delivery."""
         ...
 
     @property
     def attempt(self) -> int:
-        """How often the job was delivered, this time included."""
+        """The number of this delivery of the job, from 1."""
         ...
 
     def remaining(self) -> float:
@@ -96,7 +96,7 @@ class DeliveryLike(Protocol):
 
 
 class Recorder:
-    """Appends the events of one worker to a file. ``worker`` is unique among all of a history."""
+    """Appends the events of one worker to a file. Each worker of a history has a unique name."""
 
     def __init__(self, path: str | os.PathLike[str], worker: str) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -116,8 +116,8 @@ class Recorder:
     ) -> int:
         """Record that acquire is about to be called; return the number of the claim.
 
-        ``place``: its number in the line, where the test knows in which order they came. The other
-        events name the claim by its number.
+        The other events name the claim by this number. ``place``: the place of the claim in the
+        line, if the test determines the order of arrival.
         """
         number = next(self._numbers)
         known: dict[str, Any] = {"name": name, "kind": kind, "weight": weight, "capacity": capacity}
@@ -129,20 +129,20 @@ class Recorder:
         return number
 
     def held(self, claim: int, hold: HoldLike) -> None:
-        """Acquire has returned this hold."""
+        """Record that acquire has returned this hold."""
         now = boottime()
         self._write("held", now, c=claim, fence=hold.fence, until=now + hold.remaining())
 
     def busy(self, claim: int) -> None:
-        """Acquire has returned None."""
+        """Record that acquire has returned None."""
         self._write("busy", c=claim)
 
     def failed(self, claim: int, why: BaseException) -> None:
-        """Acquire has raised."""
+        """Record that acquire has raised."""
         self._write("failed", c=claim, why=f"{type(why).__name__}: {why}"[:300])
 
     def look(self, claim: int, hold: HoldLike) -> None:
-        """Look whether it is held; raises what ``hold.check()`` raises, and writes that down."""
+        """Call ``hold.check()``, record its result, and raise its exception if it raised."""
         now = boottime()
         try:
             hold.check()
@@ -152,96 +152,105 @@ class Recorder:
         self._write("look", now, c=claim, until=now + hold.remaining())
 
     def shrink(self, claim: int, weight: int) -> None:
-        """It is about to be downgraded to this weight."""
+        """Record that the hold is about to be downgraded to this weight."""
         self._write("shrink", c=claim, weight=weight)
 
     def leaving(self, claim: int) -> None:
-        """Release is about to be called."""
+        """Record that release is about to be called."""
         self._write("leaving", c=claim)
 
     def left(self, claim: int, kept: bool) -> None:
-        """Release has returned this."""
+        """Record the result of release."""
         self._write("left", c=claim, kept=kept)
 
     def lost(self, claim: int, why: object) -> None:
-        """The hold is known to be lost."""
+        """Record that the hold is known to be lost."""
         self._write("lost", c=claim, why=str(why)[:300])
 
     def write(self, thing: str, fence: int) -> int:
-        """A guarded write is about to be sent; return the number that ``wrote`` takes."""
+        """Record that a fenced write is about to be sent; return its number, for ``wrote``."""
         number = next(self._numbers)
         self._write("write", w=number, thing=thing, fence=fence)
         return number
 
     def wrote(self, number: int, accepted: bool, order: int | None = None) -> None:
-        """It was accepted or refused; ``order``: its place, if the thing has returned one."""
+        """Record that the write was accepted or refused.
+
+        ``order``: the place of the write, if the thing has returned one.
+        """
         known = {} if order is None else {"order": order}
         self._write("wrote", w=number, accepted=accepted, **known)
 
     # -- queues ----------------------------------------------------------------------------
 
     def put(self, jobs: Sequence[tuple[str, int]]) -> int:
-        """These are about to be put; return the number that ``accepted`` takes."""
+        """Record that these jobs are about to be put; return a number, for ``accepted``."""
         number = next(self._numbers)
         self._write("put", w=number, jobs=jobs)
         return number
 
     def accepted(self, number: int, dropped: int, sent: int) -> None:
-        """The store accepted them; ``dropped``: number of duplicates; ``sent``: number of tries."""
+        """Record that the store accepted the jobs of this put.
+
+        ``dropped``: number of duplicates; ``sent``: number of tries.
+        """
         self._write("accepted", w=number, dropped=dropped, sent=sent)
 
     def took(self, asked: float, group: str, number: int, job: DeliveryLike) -> int:
-        """A take has returned this job; return the number by which the other events name it."""
+        """Record that a take has returned this job; return the number of the execution."""
         execution = next(self._numbers)
         now, left = boottime(), job.remaining()
-        # A worker that was stopped meanwhile and finds it lost doesn't know the time of the loss.
+        # If the delivery is lost already (the worker was stopped), the time of the loss is unknown.
         until = now + left if left else asked
         known = {"asked": asked, "group": group, "n": number, "until": until}
         self._write("took", now, c=execution, fence=job.fence, attempt=job.attempt, **known)
         return execution
 
     def settling(self, execution: int, how: str) -> None:
-        """It is about to be settled in this way: ``ack``, ``retry`` or ``return``."""
+        """Record that the job is about to be settled by ``ack``, ``retry`` or ``return``."""
         self._write("leaving", c=execution, how=how)
 
     def unknown(self, execution: int) -> None:
-        """The store did not answer whether it was settled."""
+        """Record that the request to settle got no reply."""
         self._write("unknown", c=execution)
 
     def there(self, jobs: Sequence[tuple[str, int]]) -> None:
-        """No worker is left, and the queue still contains these."""
+        """Record the jobs that the queue still contains when no worker is left."""
         self._write("there", jobs=jobs)
 
     # -- guards ----------------------------------------------------------------------------
 
     def got(self, asked: float, key: str, version: int, how: str) -> None:
-        """A read that was begun at ``asked`` gave this version; ``how`` names its guard."""
+        """Record that a read that began at ``asked`` returned this version.
+
+        ``how`` names the guard.
+        """
         self._write("got", key=key, version=version, asked=asked, how=how)
 
     def changed(self, key: str, version: int) -> None:
-        """The invalidation after this version of the source has returned."""
+        """Record that the invalidation after this change of the source has returned."""
         self._write("changed", key=key, version=version)
 
     def computed(self, key: str, version: int) -> None:
-        """This version was computed."""
+        """Record that a computation has read this version."""
         self._write("computed", key=key, version=version)
 
     def error(self, key: str, why: BaseException) -> None:
-        """A read or an invalidation has raised."""
+        """Record that a read or an invalidation has raised."""
         self._write("error", key=key, why=f"{type(why).__name__}: {why}"[:300])
 
     # -- processes -------------------------------------------------------------------------
 
     def happened(self, what: str, who: str, since: float | None = None) -> None:
-        """Record what was done to another process, or to a name's state in the store.
+        """Record a fault of another process, or of the state of a name in the store.
 
-        ``what``: it was killed (``dead``), ``stopped`` or ``continued``; or the state is about to
-        be ``damaged``, or was damaged at some moment after ``since``.
+        ``what``: see the events ``dead``, ``stopped``, ``continued``, ``damaged`` and ``forgotten``
+        above. ``who`` is the worker or the name.
         """
         self._write(what, who=who, **({} if since is None else {"since": since}))
 
     def halted(self, since: float) -> None:
-        """Record the times since then in which the machine held us up, as if we were stopped.
+        """Record the long delays of this process by the machine since ``since``, as stops.
 
         See ``holdfast.testing.lag``.
         """
@@ -250,7 +259,7 @@ class Recorder:
             self._write("continued", when, who=self._worker)
 
     def bye(self) -> None:
-        """The worker ends, with nothing under way."""
+        """Record that the worker ends, and that no request is under way."""
         self._write("bye")
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Facts about the answers of refresh guards, and their one rule.
+"""Facts about the reads of refresh guards, and their only rule.
 
-no stale value       an answer is no older than the last change whose invalidation had returned
-before it was asked for
+The rule "no stale value": a read returns no version older than the last change of the source whose
+invalidation had returned when the read began.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Values:
-    """Every answer, and every change whose invalidation has returned."""
+    """Every read, and every change whose invalidation has returned."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.longest = 0.0
-        #: Events of answers.
+        #: The events of the reads.
         self.answers: list[dict[str, Any]] = []
-        #: Key -> (when, version) of its invalidations.
+        #: Key -> (time, version) of each invalidation.
         self.changes: dict[str, list[tuple[float, int]]] = {}
         self.takes = {
             "got": self._got,
@@ -48,7 +48,7 @@ class Values:
 
 
 def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
-    """Compare each answer with the greatest version invalidated before its request."""
+    """Compare the result of each read with the greatest version invalidated before the read."""
     floors: dict[str, tuple[list[float], list[int]]] = {}
     for key, changes in reader.values.changes.items():
         moments, versions, most = [], [], 0

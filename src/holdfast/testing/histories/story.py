@@ -1,4 +1,4 @@
-"""A verdict in words: the figures, what is broken, and the first story of it."""
+"""A verdict as text: its figures, its violations, and the story of the first violation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def tell(verdict: Verdict) -> str:
-    """Return the verdict in words, with the story of the first violation at the end, if any."""
+    """Return the verdict as text; the story of the first violation is at the end, if any."""
     figures = ", ".join(f"{name} {value:,.4g}" for name, value in verdict.figures.items())
     lines = [f"{verdict.events:,} events judged in {verdict.seconds:.1f} s", figures]
     if verdict.good:
@@ -31,14 +31,14 @@ def tell(verdict: Verdict) -> str:
 
 
 def story(one: Violation, zero: float = 0.0) -> list[str]:
-    """Return what happened to the claims of a violation, in the order of time."""
+    """Return the events of the claims of a violation, in the order of time, as lines of text."""
     events = sorted(event for claim in one.claims for event in _events(claim))
     lines = [f"  {when - zero:10.4f} s {text}" for when, text in events]
     return [*lines, f"  {one.when - zero:10.4f} s {one.promise} is broken: {one.text}"]
 
 
 def _events(claim: Claim) -> Iterator[tuple[float, str]]:
-    """Yield the moments of one claim."""
+    """Yield the events of one claim, each with its time."""
     who, what = repr(claim), f"{claim.kind} {claim.name!r}"
     within = "without a time limit" if claim.timeout is None else f"for {claim.timeout:g} s"
     weight = f", weight {claim.weight}" if claim.weight > 1 else ""

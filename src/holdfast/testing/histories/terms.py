@@ -1,4 +1,4 @@
-"""The input and the findings of the rules of every product."""
+"""The parameters and the findings of the rules, for all products."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from .locks import Claim
 
-#: `acquire(timeout=T)` must be back within T and this many seconds...
+#: Maximum seconds by which an acquire may exceed its time-out.
 GRACE_S = 0.25
-#: ...except for this share of them, because the machine may have been busy with something else.
+#: The share of the acquires that may exceed it by more, because the machine was busy.
 LATE_PART = 0.001
 
 
 class Terms(NamedTuple):
-    """What the rules allow; see ``judge``."""
+    """The limits of the rules; see the parameters of ``judge``."""
 
     grace: float
     late_part: float
@@ -22,9 +22,10 @@ class Terms(NamedTuple):
 
 
 class Violation(NamedTuple):
-    """A broken promise: its name; the lock, thing, group or key; when, and in words.
+    """A broken promise.
 
-    ``claims``: the claims of locks that it is about.
+    ``name``: the lock, thing, group or key. ``text`` describes the violation, and ``claims`` are
+    the claims of locks that broke the promise.
     """
 
     promise: str

@@ -1,4 +1,6 @@
-"""Seeded histories of the real core on a store model, judged by named invariants.
+"""The simulator: the real core runs on a model of a store; named invariants judge each history.
+
+A seed determines everything that happens in a history.
 
 ``check(seed)`` runs one history of locks; ``python -m holdfast.testing sim`` (``./dev sim``) runs
 many histories of locks, queues or guards.

@@ -17,7 +17,9 @@ from .running import quiet
 from .shrink import shrink
 from .twice import twice
 
+#: Number of seeds that a process runs at a time.
 CHUNK = 50
+#: Number of violations after which a campaign ends.
 ENOUGH = 20
 
 
@@ -55,7 +57,7 @@ def campaign(first: int, count: int, jobs: int, kind: str = "locks") -> Iterator
 
 
 def many(first: int, count: int, jobs: int, kind: str = "locks") -> int:
-    """Run them, show the progress, print the sums; 1 if anything was violated."""
+    """Run ``count`` seeds, show the progress, print the sums; return 1 after any violation."""
     total = Tally(0, 0, 0.0, Counter(), [])
     begun = boottime()
     tty = sys.stderr.isatty()
@@ -123,7 +125,7 @@ def say(text: str) -> None:
 
 
 def all_pairs(kinds: list[str], first: int, count: int, jobs: int) -> int:
-    """Enumerate pairs of failures over short histories; 1 if anything was violated."""
+    """Run all pairs of failures over short histories; return 1 after any violation."""
     quiet()
     begun, bad = boottime(), 0
     for kind in kinds:
@@ -140,7 +142,7 @@ def all_pairs(kinds: list[str], first: int, count: int, jobs: int) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; 1 if anything was violated."""
+    """Run the command; return 1 after any violation, otherwise 0."""
     parser = argparse.ArgumentParser(
         prog="./dev sim", description="Run seeded histories of the real core and judge them."
     )

@@ -1,4 +1,4 @@
-"""The faults of a history: each is planned from the seed, so that each can be left out alone."""
+"""The faults of a history. The seed plans each of them, so a shrinker can leave out any one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fault(NamedTuple):
-    """One fault: what, when, for how long, and a number that chooses the victim."""
+    """One fault: its kind, begin and length in virtual seconds, and a number for the victim."""
 
     kind: str
     at: float
@@ -26,7 +26,7 @@ class Fault(NamedTuple):
         return f"{self.kind} at {self.at:.2f} s for {self.length:.2f} s (victim {self.victim})"
 
 
-#: Seconds after a fault until a lost request is given up: up to half of the rest of a lease.
+#: Seconds after a fault in which a client can still wait for the reply to a lost request.
 GIVE_UP_S = 3.5
 
 KINDS = (
@@ -36,16 +36,16 @@ KINDS = (
     "cancel", "cancel", "cancel", "cancel", "interrupt", "interrupt", "interrupt", "fork", "clock",
     "aim_keep", "aim_keep", "aim_join", "aim_join", "aim_leave", "fade", "fade",
 )  # fmt: skip
-#: Seconds by which a server's clock is set, forward and back.
+#: Seconds by which a server's clock is set, forward or back; one of them is drawn.
 STEPS_S = (1.0, 3600.0, 315_360_000.0)
-#: Number of steps of a clock that is set slowly.
+#: Number of parts in which a clock is set slowly.
 PARTS = 10
 
 
 def plan(
     rng: random.Random, horizon: float, kinds: tuple[str, ...] = KINDS, least: int = 3
 ) -> list[Fault]:
-    """``least`` to ten faults within the time."""
+    """Draw ``least`` to ten faults that begin within ``horizon`` virtual seconds."""
     return [
         Fault(
             rng.choice(kinds),
@@ -58,9 +58,9 @@ def plan(
 
 
 def extra(seed: int, horizon: float) -> list[Fault]:
-    """In two of three histories pairs of failures that follow each other; in one of three the clock
-    of the server is set, once or more often. A separate generator draws these faults, so that the
-    other faults of a seed don't change."""
+    """Draw pairs of failures for two of three histories, and clock changes for one of three.
+
+    A separate generator draws these faults, so that the other faults of a seed don't change."""
     rng = random.Random(seed ^ 0xFA7E)
     kinds = ["pair"] * rng.choice((0, 1, 3)) + ["step"] * rng.choice((0, 0, rng.randint(1, 3)))
     return [
@@ -86,7 +86,7 @@ class Faults:
         self.done = 0
 
     def arm(self, faults: list[Fault]) -> None:
-        """Start each fault at its time."""
+        """Schedule each fault at its time."""
         for fault in faults:
             self.history.world.at(fault.at, lambda f=fault: self._begin(f))  # type: ignore[misc]
 
@@ -100,7 +100,7 @@ class Faults:
         act(fault)
 
     def _trouble(self, length: float, process: Process | None = None) -> None:
-        """For ``length`` seconds, renewals of this process (None: of all) may fail."""
+        """Record that renewals of this process (None: of all) may fail for ``length`` seconds."""
         now = self.history.world.time
         pid = None if process is None else process.pid
         self.history.watch.trouble.append((now, now + length, pid))
@@ -112,42 +112,42 @@ class Faults:
         self.history.world.after(length, lambda: setattr(net, knob, rest))
 
     def lose_request(self, fault: Fault) -> None:
-        """Requests vanish, one in two."""
+        """Lose half of the requests, at random."""
         self._knob("lose_request", 0.5, 0.0, fault.length)
 
     def lose_reply(self, fault: Fault) -> None:
-        """Requests are carried out; one in two of their replies vanishes."""
+        """Lose half of the replies, at random; the requests are carried out."""
         self._knob("lose_reply", 0.5, 0.0, fault.length)
 
     def lossy(self, fault: Fault) -> None:
-        """Requests and replies vanish, one in two each."""
+        """Lose half of the requests and half of the replies, at random."""
         self._knob("lose_request", 0.5, 0.0, fault.length)
         self._knob("lose_reply", 0.5, 0.0, fault.length)
 
     def reset(self, fault: Fault) -> None:
-        """Connections break between the request and its reply."""
+        """Break the connection between a request and its reply, in half of the requests."""
         self._knob("reset", 0.5, 0.0, fault.length)
 
     def slow(self, fault: Fault) -> None:
-        """Messages take up to twelve seconds: longer than any client waits for them."""
+        """Delay messages by up to twelve seconds, which is longer than any client waits."""
         self._knob("slow", 12.0, 0.0, fault.length)
 
     def lose_poke(self, fault: Fault) -> None:
-        """No wake-up arrives. No client may depend on one."""
+        """Lose all wake-ups; clients must work without them."""
         net = self.history.server.net
         net.lose_poke = 1.0
         self.history.world.after(fault.length, lambda: setattr(net, "lose_poke", 0.05))
 
     def cut(self, fault: Fault) -> None:
-        """No message between a process and the server arrives."""
+        """Lose all messages between a process and the server."""
         self._cut(fault, ("up", "down"))
 
     def cut_up(self, fault: Fault) -> None:
-        """No message from a process arrives."""
+        """Lose all messages from a process to the server."""
         self._cut(fault, ("up",))
 
     def cut_down(self, fault: Fault) -> None:
-        """No message from the server to a process arrives."""
+        """Lose all messages from the server to a process."""
         self._cut(fault, ("down",))
 
     def _cut(self, fault: Fault, ways: tuple[str, ...], process: Process | None = None) -> None:
@@ -159,14 +159,14 @@ class Faults:
         history.world.after(fault.length, lambda: history.server.net.cut.difference_update(cuts))
 
     def server_down(self, fault: Fault) -> None:
-        """The server is down for a while and restarts with its data."""
+        """Stop the server for a while, and restart it with its data."""
         server = self.history.server
         server.stop()
         self._trouble(fault.length + GIVE_UP_S)
         self.history.world.after(fault.length, lambda: server.restart(True))
 
     def amnesia(self, fault: Fault) -> None:
-        """The server restarts without its data."""
+        """Stop the server for a while, and restart it without its data."""
         history, server = self.history, self.history.server
         server.stop()
         self._trouble(fault.length + GIVE_UP_S)
@@ -178,7 +178,7 @@ class Faults:
         history.world.after(fault.length, back)
 
     def pause(self, fault: Fault, process: Process | None = None) -> None:
-        """SIGSTOP, preferably of a process that holds something; its clock continues."""
+        """Stop a process as SIGSTOP does, preferably a holder; its clock continues."""
         history = self.history
         process = process or history.some_process(fault.victim)
         process.pause()
@@ -191,7 +191,7 @@ class Faults:
         history.world.after(fault.length, back)
 
     def kill(self, fault: Fault) -> None:
-        """SIGKILL; never of the last process."""
+        """Kill a process as SIGKILL does, unless it is the last one."""
         history = self.history
         if sum(p.alive for p in history.world.processes) > 1:
             history.some_process(fault.victim).kill()
@@ -204,7 +204,7 @@ class Faults:
             self.history.world.interrupt(task, Cancelled())
 
     def interrupt(self, fault: Fault) -> None:
-        """Ctrl-C in a thread at the point where it waits; sometimes a second one soon after."""
+        """Interrupt a thread by Ctrl-C at the point where it waits, sometimes twice."""
         actors = [a for a in self.history.actors if a.process.threads]
         if actors:
             world = self.history.world
@@ -218,15 +218,16 @@ class Faults:
         self._aim(fault, "join")
 
     def aim_keep(self, fault: Fault) -> None:
-        """The same for its next keep."""
+        """Inject a fault while the next keep of a process is between request and reply."""
         self._aim(fault, "keep")
 
     def aim_leave(self, fault: Fault) -> None:
-        """The same for its next leave."""
+        """Inject a fault while the next leave of a process is between request and reply."""
         self._aim(fault, "leave")
 
     def _aim(self, fault: Fault, verb: str) -> None:
-        """Stop the process, or cancel (interrupt) one of its claimants, at that moment."""
+        """During the next request of ``verb``: stop the process, lose the reply, or cancel
+        (interrupt) one of its claimants."""
         history = self.history
         process = history.some_process(fault.victim)
         mine = [a for a in history.actors if a.process is process]
@@ -248,21 +249,21 @@ class Faults:
         history.server.aims[process.pid] = (verb, hit)
 
     def fade(self, fault: Fault) -> None:
-        """Messages get slow; then a process is cut off for longer than any lease."""
+        """Delay messages; then cut off a process for longer than any lease."""
         self._knob("slow", 3.0, 0.0, 4.0)
         self.history.world.after(
             3.5, lambda: self._cut(fault._replace(length=14.0), ("up", "down"))
         )
 
     def pair(self, fault: Fault) -> None:
-        """Two requests of a process fail, one after the other, each in a different way."""
+        """Let two requests of a process fail, one after the other, each in a different way."""
         history = self.history
         process = history.some_process(fault.victim)
         aims = pair(random.Random(fault.victim), history.server.verbs)
         history.server.fated.setdefault(process.pid, []).extend(aims)
 
     def step(self, fault: Fault) -> None:
-        """The clock of the server is set, at once or slowly: by a second, an hour, ten years."""
+        """Set the clock of the server, in one step or in parts: by a second, an hour, ten years."""
         for when, delta in steps(fault.victim, fault.length):
             self.history.world.after(when, partial(self._set, delta))
 
@@ -275,10 +276,10 @@ class Faults:
         history.watch.clock_was_set(delta)
 
     def clock(self, fault: Fault) -> None:
-        """The wall clock of a process jumps by up to an hour. Nothing may depend on it."""
+        """Let the wall clock of a process jump by up to an hour; no code may depend on it."""
         process = self.history.some_process(fault.victim)
         process.wall_jump += (fault.victim % 7200) - 3600
 
     def fork(self, fault: Fault) -> None:
-        """A process forks: the child may neither believe in nor release its parent's holds."""
+        """Fork a process: in the child the parent's holds must be lost, and not be released."""
         self.history.fork(self.history.some_process(fault.victim))

@@ -1,4 +1,4 @@
-"""One history: a plan from a seed, the run of it, the verdict."""
+"""A history of locks: the plan from a seed, and the run of that plan."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ TTL_MAX_S = 10.0
 
 
 def make_plan(seed: int) -> Plan:
-    """The plan of a seed: 2 to 4 processes, 4 to 7 claimants, 3 to 10 faults; most plans also have
-    pairs of failures or a server clock that is set."""
+    """Return the plan of a seed: 2 to 4 processes, 4 to 7 claimants, 3 to 10 faults.
+
+    Most plans also have pairs of failures, or set the clock of the server."""
     rng = random.Random(seed)
     processes = rng.randint(2, 4)
     actors = tuple(range(rng.randint(4, 7)))
@@ -60,7 +61,7 @@ class History(Running):
             self.actors.append(kind(self, process, number, seeds[number]))
 
     def _spared(self, row: Row) -> bool:
-        """May this row be left? If its process is dead, or its hold was detached."""
+        """Return True if this row may be left: its process is dead, or its hold was detached."""
         if row.meta in self.detached:
             return True
         pid = int(row.owner.split(":")[1])

@@ -1,8 +1,8 @@
-"""Events after the first lease: shorter leases, repeated joins, cancelled renewers, closed clients,
-several names whose leases end at different times, and copies that come very late.
+"""Actions that need more time than one lease: shorter leases, repeated joins, cancelled renewers,
+closed clients, several names whose leases end at different times, and copies that arrive very late.
 
-In two histories of seven the claimants do this in addition to all other actions. Only these seeds
-do it, so that all other histories stay unchanged.
+In two histories of seven the claimants draw from these actions, too. The other seeds don't have
+them, so that their histories stay unchanged.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 __all__ = ["TOO_LATE", "CutLines", "LaterActor", "cuts", "later"]
 
-#: Seconds until a late copy arrives: the longest is after all undos, except the undos that continue
-#: in the background.
+#: Seconds after its time-out at which a late request arrives. The longest delay is longer than each
+#: undo, except the undos that continue in the background.
 TOO_LATE = (*TOO_LATE_S, 11.0)
-#: Divisor, and the remainders of the seeds that do it.
+#: A seed has the actions of this module if its remainder by ``OF`` is in ``THESE``.
 OF, THESE = 7, (0, 3)
-#: In one of this number of these histories a renewal cuts the lease to the ttl that it requests.
+#: In every third of these histories a renewal cuts the lease to the ttl that it requests.
 CUTS = 3
 
 
 def later(seed: int) -> bool:
-    """Does the history of this seed have the actions of this module?"""
+    """Return True if the history of this seed has the actions of this module."""
     return seed % OF in THESE
 
 
 def cuts(seed: int) -> bool:
-    """Does a renewal on the server of this history cut the lease to the ttl that it requests?"""
+    """Return True if renewals in this history cut the lease to the ttl that they request."""
     return later(seed) and seed % CUTS == 0
 
 
@@ -49,7 +49,7 @@ class CutLines(Lines):
     """Lines in which a renewal cuts the lease to the ttl that it requests, as some dialects do."""
 
     def keep(self, keep: Keep, now: float, address: Any = None) -> tuple[Standing, list[Poke]]:
-        """Renew, and cut the lease."""
+        """Renew the lease, and let it end no later than the requested ttl."""
         answer, pokes = super().keep(keep, now, address)
         line = self.lines.get(keep.claim.spec.name)
         row = line.held.get(keep.new_id or keep.claim.id) if line is not None else None
@@ -71,7 +71,7 @@ class LaterActor(Actor):
         ]
 
     async def shorten(self) -> None:
-        """Extend a hold to a shorter lease, and hold it for longer than it had before."""
+        """Extend a hold to a shorter lease, and hold it for longer than the old lease."""
         grant = await self._take(self._lock(self.rng.choice(LOCKS)))
         if grant is None:
             return
@@ -83,7 +83,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def shorten_amid(self) -> None:
-        """Extend a hold to a shorter lease during a renewal; then be cut off."""
+        """Extend a hold to a shorter lease during a renewal; then cut off the process."""
         grant = await self._take(self._lock(self.rng.choice(LOCKS)))
         if grant is None:
             return
@@ -99,7 +99,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def again(self) -> None:
-        """Join twice, as the first reply is lost; hold for longer than the rest of the lease."""
+        """Lose the first reply to a join, so that it is repeated; hold for longer than a lease."""
         self._fated(Aim("join", Fate.LOST))
         lock = self._lock(self.rng.choice(LOCKS), ttl=6.0)
         grant = await self._take(lock)
@@ -111,7 +111,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def recall(self) -> None:
-        """Cancel the task of the renewer during a renewal: another task continues it."""
+        """Cancel the task of the renewer during a renewal; a new task must continue the work."""
         grant = await self._take(self._lock(self.rng.choice(LOCKS)))
         if grant is None:
             return
@@ -136,7 +136,7 @@ class LaterActor(Actor):
             if grant is not None:
                 await self._amid_renewal(own, grant.lease.ttl)
                 self.watch.honest(grant)
-                grant.released = True  # its client was closed, which notifies it of the loss
+                grant.released = True  # the close of the client ends this hold with a loss
         finally:
             self.client = usual
             world = self.history.world
@@ -144,14 +144,15 @@ class LaterActor(Actor):
             await self._in_the_end(own._close)
             self.holding = [one for one in self.holding if one.hold._ctx is not own._ctx]
             if self.watch.troubled(UNDONE_S + world.time - begun):
-                self.watch.abandoned.pop(lock._spec.meta, None)  # nothing continues its undo
-                self.history.detached.add(lock._spec.meta)  # so a late copy lasts for its ttl
+                self.watch.abandoned.pop(lock._spec.meta, None)  # a failed undo isn't repeated
+                self.history.detached.add(lock._spec.meta)  # so a late copy stays for its ttl
             else:
                 self.watch.abandoned[lock._spec.meta] = world.time
 
     async def uneven(self) -> None:
-        """Several names as one lock, where one lease ends long before the other: during the answer
-        of the join, or during the release."""
+        """Acquire two names as one lock, one of them with a much shorter lease.
+
+        The short lease ends during the reply to the join, or during the release."""
         names = self.rng.sample(LOCKS, 2)
         locks = [self._lock(name, ttl=ttl) for name, ttl in zip(names, (0.4, 10.0), strict=True)]
         multi = MultiLockBase(self.client._ctx, locks)
@@ -177,7 +178,7 @@ class LaterActor(Actor):
         await self._release_all(hold)
 
     async def gone(self) -> None:
-        """Give up a try; its request arrives long after that, and its undo doesn't arrive."""
+        """Give up an acquire; its request arrives long after that, and its undo doesn't arrive."""
         self._fated(Aim("join", Fate.LATE), Aim("", Fate.CUT))
         lock = self._lock(self.rng.choice(LOCKS), ttl=0.4)
         grant = await self._take(lock, 0.05)
@@ -187,11 +188,11 @@ class LaterActor(Actor):
     # -- the parts ---------------------------------------------------------------------------
 
     def _fated(self, *aims: Aim) -> None:
-        """Add fates for the next requests of this process, after the fates that are planned."""
+        """Add fates for the next requests of this process, after the planned fates."""
         self.history.server.fated.setdefault(self.process.pid, []).extend(aims)
 
     def _guest(self) -> ClientBase:
-        """Another client in this process."""
+        """Make another client in this process; it shares the wake-ups of the first client."""
         server = self.history.server
         first = server.stores[self.process.pid]
         store = SimStore(server, self.process)

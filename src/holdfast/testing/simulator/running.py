@@ -1,4 +1,4 @@
-"""The common part of histories: a simulation with a server, processes and tasks, run to its end."""
+"""The common part of histories: a simulation with a server, processes and tasks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .server import Server
 from .trouble import Violation
 from .world import Process, Task, World
 
-#: Seconds that a history continues after its last action, when all faults are healed.
+#: Virtual seconds for which a history continues without faults after its last action.
 REST_S = 25.0
 STEPS_MAX = 300_000
 
 
 class Plan(NamedTuple):
-    """The history that a seed makes. A shrinker removes parts of it."""
+    """The plan of a history, made from a seed. A shrinker removes parts of the plan."""
 
     seed: int
     processes: int
     actors: tuple[int, ...]
     actions: int
     faults: tuple[Fault, ...]
-    #: Of guards: without a storm, and without the faults that the seed draws.
+    #: True for a history of guards without a storm, and without faults drawn from the seed.
     calm: bool = False
 
 
@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
 
 
 class Running:
-    """The common part of histories of locks, queues and guards: how they run, and end."""
+    """The base of histories of locks, queues and guards."""
 
     #: The judge of the history: it has ``trouble``, ``found``, ``over`` and ``at_the_end``.
     watch: Any
@@ -66,7 +66,7 @@ class Running:
     # -- running -----------------------------------------------------------------------------
 
     def run(self) -> Verdict:
-        """Run it to its end, or to the first violation."""
+        """Run the history to its end, or to the first violation."""
         faults = self.faults(self)
         violation: Violation | None = None
         try:
@@ -84,7 +84,7 @@ class Running:
         return Verdict(self.plan, self.world.steps, faults.done, violation, self.story)
 
     def rest(self) -> None:
-        """All actions have ended: let the rest of the work finish."""
+        """Let time pass after the last action, so that background work finishes."""
         end = self.world.time + REST_S
         self._until(lambda: self.world.time >= end)
 
@@ -104,17 +104,17 @@ class Running:
                 raise Violation("no crash", f"{task.name} died of {failure!r}") from failure
 
     def idle(self) -> bool:
-        """Has every actor ended?"""
+        """Return True if every actor has ended; raise a violation if that takes too long."""
         if self.world.time > self.plan.actions * 60.0 + 600.0:
             raise Violation("bounded waiting", f"claimants {self.busy()} never came to an end")
         return self.ended()
 
     def ended(self) -> bool:
-        """Has every actor of a living process ended?"""
+        """Return True if every actor of a living process has ended."""
         return all(task.done.done or not task.process.alive for task in self.tasks.values())
 
     def busy(self) -> list[int]:
-        """The numbers of the actors that live and have not ended."""
+        """Return the numbers of the actors that live and have not ended."""
         return [n for n, t in self.tasks.items() if not t.done.done and t.process.alive]
 
     def _heal(self) -> None:
@@ -133,23 +133,26 @@ class Running:
     # -- what actors and faults use ----------------------------------------------------------
 
     def tell(self, actor: Any, text: str) -> None:
-        """Add a line to the story; without an actor it is about the whole simulation."""
+        """Add a line to the story; ``actor`` None: the line is about the whole simulation."""
         if self.telling:
             who = f"{actor.process!r}/{actor.number}" if actor is not None else "world"
             self.story.append(f"{self.world.time:10.4f} s  {who:<8} {text}")
 
     def fail(self, invariant: str, text: str) -> None:
-        """Raise a violation that only the workload can see."""
+        """Raise a violation that the workload has found."""
         raise Violation(invariant, text)
 
     def _struck(self, process: Process, aim: Aim) -> None:
-        """Record that the fault of this aim meets a request of this process."""
+        """Record that the fate of this aim affects a request of this process."""
         verb = self.server.sent[process.pid][-1]
         self.tell(None, f"FATE {aim.fate} of {verb} of {process!r}")
         self.watch.troubled_by_fate(process, aim.fate, verb)
 
     def some_process(self, number: int) -> Process:
-        """A living process; with an even number one that holds something, if there is one."""
+        """Return a living process, chosen by ``number``.
+
+        An even number chooses among the processes that hold something, if there are any.
+        """
         alive = [p for p in self.world.processes if p.alive]
         if number % 2 == 0:
             holding = {a.process.pid for a in self.actors if a.holding}
@@ -158,9 +161,10 @@ class Running:
 
 
 class Kind(NamedTuple):
-    """One kind of histories: how a seed makes a plan, and the class that runs it.
+    """One kind of histories.
 
-    ``short`` makes the plan of a short history without faults.
+    ``make_plan`` makes the plan of a seed, ``history`` runs a plan, and ``short`` makes the plan of
+    a short history without faults.
     """
 
     name: str
@@ -186,8 +190,9 @@ def quiet() -> None:
 
 @contextlib.contextmanager
 def unhurried() -> Generator[None]:
-    """No garbage collection in this block: its moment would depend on what ran before, and a
-    forgotten hold is noticed when it is collected. One call in a hundred collects first."""
+    """Switch off the garbage collection in this block; every hundredth call collects first.
+
+    A collected hold affects a history, and the moment of a collection depends on earlier code."""
     global _runs
     _runs += 1
     if _runs % 100 == 0:

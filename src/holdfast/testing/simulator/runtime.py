@@ -1,4 +1,4 @@
-"""The runtime of the simulation: the core's view of a virtual process."""
+"""The runtime of the simulation: the port through which the core uses a virtual process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class SimLatch:
         self._fut: Fut[None] | None = None
 
     def set(self) -> None:
-        """Wake the waiter, now or when it comes."""
+        """Wake the waiter, or let the next ``wait`` return immediately."""
         self._flag = True
         if self._fut is not None:
             self._fut.set(None)
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set, or until these seconds have passed."""
+        """Sleep until ``set`` is called, or for ``seconds``; return True if it was called."""
         if not self._flag:
             fut: Fut[None] = Fut(self._process.world)
             self._fut = fut
@@ -42,9 +42,9 @@ class SimLatch:
 class SimRuntime:
     """Virtual time, seeded identity, tasks of one process.
 
-    With ``threads`` a process behaves like threads: nothing else runs in the thread of an
-    interrupted call, so an undo runs in place. Else it behaves like asyncio: an undo continues even
-    if its task is cancelled.
+    A process with ``threads`` behaves like threads: the thread of an interrupted call runs its undo
+    itself. Another process behaves like asyncio: the undo is a shielded task, which continues even
+    if the task that began it is cancelled.
     """
 
     awaits = False
@@ -58,41 +58,41 @@ class SimRuntime:
         self.keeper: Task | None = None
 
     def bind(self) -> None:
-        """One simulation has one loop."""
+        """Do nothing: a simulation has only one event loop."""
 
     def forked(self) -> None:
-        """This runtime keeps no state of the parent."""
+        """Do nothing: this runtime keeps no state of the parent."""
 
     def new_id(self) -> str:
-        """A new secret, from the seed."""
+        """Return a new secret id, drawn from the seed."""
         return f"{self._ids.getrandbits(128):032x}"
 
     def interrupts(self, failure: BaseException) -> bool:
-        """Interrupts of an actor come from outside, and are no `Exception`."""
+        """Return True for an interrupt from outside: such a failure is no `Exception`."""
         return not isinstance(failure, Exception)
 
     def flow(self) -> Hashable:
-        """The task that takes this step."""
+        """Return the task that takes this step."""
         return self._world.current
 
     def hurried(self) -> bool:
-        """Nothing here has a timer that cancels."""
+        """Return False: no task of the simulation has a timer that cancels it."""
         return False
 
     def jitter(self) -> float:
-        """A number from the seed."""
+        """Return a random number, drawn from the seed."""
         return self._ids.random()
 
     def epoch(self) -> int:
-        """Changes in the child of a fork."""
+        """Return the epoch of the process, which changes in the child of a fork."""
         return self.process.epoch
 
     def latch(self) -> SimLatch:
-        """A new latch."""
+        """Return a new latch."""
         return SimLatch(self.process)
 
     def guard(self) -> Guard:
-        """The workload doesn't use it: it is tested with real event loops instead."""
+        """Raise ``NotSupported``: other tests cover ``cancel_on_lost`` with real event loops."""
         raise NotSupported("cancel_on_lost is not simulated")
 
     async def sleep(self, seconds: float) -> None:
@@ -102,7 +102,7 @@ class SimRuntime:
         await fut
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work``: in place for threads, else as a shielded task."""
+        """Run ``work`` in place for threads, otherwise as a shielded task."""
         if self.process.threads:
             return await work
         errand = Task(self.process, work, "errand")
@@ -112,7 +112,7 @@ class SimRuntime:
         return result
 
     def follow(self, made: object, what: str) -> None:
-        """The workload's callbacks are plain functions."""
+        """Do nothing: the callbacks of the workload are plain functions, without a task."""
 
     def background(
         self, main: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], None], name: str
@@ -126,7 +126,7 @@ class SimRuntime:
                 over()
 
         task = self._world.spawn(self.process, keep(), f"{self.process!r} {name}")
-        # Ctrl-C never interrupts a thread of ours, but a program may cancel all tasks of its loop.
+        # Ctrl-C never interrupts a renewer's thread, but a program can cancel all tasks of a loop.
         task.nobody = self.process.threads
         self.keeper = task
         return lambda: None if task.nobody else self._world.interrupt(task, Cancelled())

@@ -1,11 +1,11 @@
 """The store model: the reference line of claims behind a network that fails in every known way.
 
-The clock of the server changes only if a fault sets it; the clocks of clients differ from it in
-rate by less than the margin allows. A lease that would outlast its ttl proves that the clock was
-set back, and is cut to the ttl. The server may be down, restart with its data, or restart without
-it: then it grants nothing until every lease that it may have forgotten has expired, as in the grace
-period of recovery. Tickets are ``max(last + 1, time in microseconds)``, so they rise across all of
-that.
+A fault can set the clock of the server. The clocks of the clients run at slightly other rates, but
+within the margin of the lease. A lease that would outlast its ttl proves that the clock was set
+back, and is cut to the ttl. The server can be down, restart with its data, or restart without them.
+After a restart without data it grants nothing until every forgotten lease has expired, as in the
+grace period of recovery. Tickets are ``max(last + 1, time in microseconds)``. So they rise even
+after a restart without data, unless the clock was set back as well.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .world import Process, World
 if TYPE_CHECKING:
     from .store import SimStore
 
-#: Initial time of a server's clock: large enough to be set back by some ten years.
+#: Initial time of a server's clock, seconds. It can be set back by some ten years.
 EPOCH_S = 2_000_000_000.0
 
 
 class Net:
-    """The current faults of messages; the faults of a history set these fields."""
+    """The current probabilities of message faults, and the processes that are cut off."""
 
     def __init__(self) -> None:
         self.lose_request = 0.0
@@ -56,34 +56,34 @@ class Server:
         self.grace_until = 0.0
         self.ttl_max = ttl_max
         self.stores: dict[int, SimStore] = {}
-        #: process -> (verb, action during its next request of that verb, for one name or for
-        #: several).
+        #: Process id -> a verb, and an action during the next request of that verb. A verb for
+        #: several names counts as well.
         self.aims: dict[int, tuple[str, Callable[[], None]]] = {}
         self.before_verb: Callable[[str, tuple[Any, ...]], None] = lambda *_: None
         self.after_verb: Callable[[], None] = lambda: None
-        #: process -> the fates of some of its later requests, one after the other.
+        #: Process id -> the fates of some of its later requests, in order.
         self.fated: dict[int, list[Aim]] = {}
-        #: process -> the verbs that it has sent so far.
+        #: Process id -> the verbs that the process has sent so far.
         self.sent: dict[int, list[str]] = {}
         #: Seconds after its time-out at which a late request arrives.
         self.too_late: tuple[float, ...] = TOO_LATE_S
-        #: The ids of the claims that were released in time.
+        #: The ids of the claims that a release or a withdrawal found and removed.
         self.freed: set[str] = set()
         #: Called with the process and the aim when a fate meets a request.
         self.struck: Callable[[Process, Aim], None] = lambda *_: None
 
     def now(self) -> float:
-        """The clock of the server."""
+        """Return the time of the server's clock."""
         return EPOCH_S + self.world.time + self.skew
 
     def step(self, delta: float) -> None:
-        """Set the clock; if it goes back, cut the times that then lie too far ahead."""
+        """Set the clock by ``delta`` seconds; if it goes back, cut leases that are too long now."""
         self.skew += delta
         if delta < 0:
             self.clamp(self.now())
 
     def clamp(self, now: float) -> None:
-        """No lease outlasts its own length."""
+        """Let no lease end later than its full length from now."""
         self.grace_until = min(self.grace_until, now + self.ttl_max + 1.0)
         for line in self.lines.lines.values():
             for row in line.rows():
@@ -105,7 +105,7 @@ class Server:
         self.generation += 1
 
     def fate(self, process: Process, verb: str) -> Fate | None:
-        """The fate of the request that this process sends now."""
+        """Return the fate of the request that this process sends now; None if it has none."""
         sent = self.sent.setdefault(process.pid, [])
         sent.append(verb)
         aims = self.fated.get(process.pid)
@@ -116,7 +116,7 @@ class Server:
         return aim.fate
 
     def down(self, seconds: float) -> None:
-        """Stop for this time, unless it is down already."""
+        """Stop the server for ``seconds``, unless it is down already."""
         if self.up:
             self.stop()
             self.world.after(seconds, partial(self._back, self.generation))
@@ -189,7 +189,7 @@ class Server:
 
 
 def delay(server: Server) -> float:
-    """Seconds that a message travels."""
+    """Return the seconds that a message travels."""
     rng = server.world.rng
     base = 0.0002 + 0.0018 * rng.random()
     if server.net.slow and rng.random() < 0.3:

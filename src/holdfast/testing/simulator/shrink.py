@@ -1,4 +1,4 @@
-"""Make a failing history smaller: fewer faults, claimants and actions, the same violation."""
+"""Make a failing history smaller: fewer faults, claimants and actions, but the same violation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .running import Plan, Verdict
 
 
 def smaller(plan: Plan) -> Iterator[Plan]:
-    """Plans with one part less, the largest parts first."""
+    """Yield plans with one part less; plans without a large part come first."""
     faults, actors = plan.faults, plan.actors
     if len(faults) > 3:
         yield plan._replace(faults=faults[: len(faults) // 2])
@@ -24,7 +24,10 @@ def smaller(plan: Plan) -> Iterator[Plan]:
 
 
 def shrink(verdict: Verdict, run: Callable[[Plan], Verdict], tries: int = 2000) -> Verdict:
-    """The verdict of the smallest plan found that violates the same invariant under ``run``."""
+    """Return the verdict of the smallest plan found that violates the same invariant.
+
+    ``run`` runs a plan; ``tries`` limits the number of runs.
+    """
     if verdict.violation is None:
         return verdict
     best, wanted = verdict, verdict.violation.invariant

@@ -17,7 +17,7 @@ CAPABILITIES = Capabilities(store="simulated")
 
 
 class Box:
-    """The place where the wake-up of one waiting claim arrives."""
+    """The wake-up of one waiter: the granted ``fence``, and the ``bell`` that wakes its task."""
 
     __slots__ = ("bell", "fence")
 
@@ -27,7 +27,7 @@ class Box:
 
 
 class Connection:
-    """An ordered connection to the server: a request never overtakes an earlier one on it."""
+    """An ordered connection: no request overtakes an earlier request of the same connection."""
 
     __slots__ = ("broken", "generation", "last")
 
@@ -38,7 +38,7 @@ class Connection:
 
 
 def verb(name: str) -> Any:
-    """A verb as a message: its arguments, except the time limit, are the request."""
+    """Make a verb that sends a message: its arguments, except the time limit."""
 
     async def ask(self: Any, *request: Any) -> Any:
         *args, within = request
@@ -49,7 +49,7 @@ def verb(name: str) -> Any:
 
 
 def listing(name: str) -> Any:
-    """A verb that lists by a name or by a prefix of it, as a message."""
+    """Make a verb that sends a message and lists by a name, or by a prefix of names."""
 
     async def ask(self: Any, prefix: str, within: float, exact: bool = False) -> Any:
         return await self._call(name, (prefix, exact), within)
@@ -65,11 +65,11 @@ class Verbs:
         self._call = store._call
 
     async def wait(self, waiter: Any, seconds: float) -> bool:
-        """See the contract."""
+        """See ``core.queue.ports.Queues`` and ``core.guard.ports.Guards``."""
         return await self._store.listen(waiter.id, seconds) is not None
 
     def unlisten(self, waiter: Any) -> None:
-        """See the contract."""
+        """See ``core.queue.ports.Queues`` and ``core.guard.ports.Guards``."""
         self._store.boxes.pop(waiter.id, None)
 
 
@@ -107,7 +107,10 @@ class SimStore:
         return Granted(fence) if fence is not None else None
 
     async def listen(self, id_: str, seconds: float) -> int | None:
-        """The fence in the wake-up of this claim, take or `Wish`; None if none comes in time."""
+        """Return the fence of the wake-up for this id; None if no wake-up comes in time.
+
+        The id is that of a claim, a take, or a request for a refresh lease.
+        """
         box = self.boxes.setdefault(id_, Box())
         if box.fence is None:
             bell: Fut[None] = Fut(self.world)
@@ -118,7 +121,7 @@ class SimStore:
         return fence
 
     async def changed(self, within: float) -> bool:
-        """Never: it loses acknowledged data only when it restarts; see the contract."""
+        """Return False: only a restart loses data, and the server itself handles that."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
@@ -126,14 +129,14 @@ class SimStore:
         self.boxes.pop(claim.id, None)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def forked(self) -> None:
-        """The child has its own connections."""
+        """Forget the parent's connections: the child opens its own."""
         self._connections, self.boxes = {}, {}
 
     def poked(self, cid: str, fence: int) -> None:
-        """A wake-up has arrived at this process."""
+        """Deliver a wake-up that has arrived at this process."""
         box = self.boxes.get(cid)
         if box is not None:
             box.fence = fence
@@ -141,7 +144,7 @@ class SimStore:
                 box.bell.set(None)
 
     async def _call(self, verb: str, args: tuple[Any, ...], within: float) -> Any:
-        """One request and its reply; it returns or raises within the time, whatever fails."""
+        """Send a request and return its reply; raise ``StoreUnavailable`` after ``within``."""
         world, server, net = self.world, self.server, self.server.net
         who = world.current if self.process.threads else None
         conn = self._connections.get(who)
@@ -170,11 +173,11 @@ class SimStore:
             conn.broken = True
             raise
         except BaseException:
-            conn.broken = self.process.threads  # asyncio continues to use it, in order
+            conn.broken = self.process.threads  # asyncio keeps using the connection, in order
             raise
 
     def _strike(self, fate: Fate, within: float, arrive: Callable[..., None]) -> bool:
-        """Prepare the fault of a request; returns whether the request doesn't arrive in time."""
+        """Prepare the fault of a request; return True if the request doesn't arrive in time."""
         world, rng = self.world, self.world.rng
         nobody: Fut[Any] = Fut(world)
         if fate is Fate.LATE:

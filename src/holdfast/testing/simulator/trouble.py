@@ -1,4 +1,4 @@
-"""Excuses for a violation: faults that were active, and a server clock that was set."""
+"""Events that excuse a loss: faults that were active, and a server clock that was set."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from .world import Process, World
 
 #: Seconds after a fate in which the renewals of its process may fail.
 FATE_S = 4.0
-#: Seconds after its next renewal in which a holder notices that its lease has expired, with the
-#: store in reach.
+#: Maximum seconds from a renewal of an expired lease until the holder notices, without faults.
 TOLD_S = 1.5
-#: No outage shorter than this part of a lease may lose it: a grant by push is renewed at its half.
+#: Part of a lease. A shorter outage must not lose the lease: the latest first renewal, that of a
+#: hold granted by a wake-up, comes after half of the lease.
 OUTAGE_PART = 0.45
 
 
 def longest(lease: Lease) -> float:
-    """The longest lease that one request may have granted: a hold that was extended to a shorter
-    lease had a longer one before, and a granted waiter has a lease of the waiter TTL."""
-    claim = getattr(lease, "claim", None)  # a delivery has none
+    """Return the longest lease, in seconds, that one request can have granted.
+
+    A hold that was extended to a shorter lease had a longer one before. A granted waiter has a
+    lease of the waiter TTL."""
+    claim = getattr(lease, "claim", None)  # the lease of a delivery has no claim
     return lease.ttl if claim is None else max(lease.ttl, claim.spec.ttl, PATIENCE_S)
 
 
@@ -35,32 +37,33 @@ class Violation(PromiseBroken):
 
 
 class Trouble:
-    """Records what happens in a simulation, except the actions of its actors."""
+    """Records the faults of a simulation, and the times at which its server's clock was set."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.over = False
-        #: A violation that a callback has seen, where it can't be raised.
+        #: A violation that was found in a callback, which can't raise it.
         self.found: Violation | None = None
         #: Start, end and process (None: all) of the faults that may excuse a lost lease.
         self.trouble: list[tuple[float, float, int | None]] = []
         #: The faults of joins: they excuse a claim that is left behind, but no late renewal.
         self.joins: set[tuple[float, float, int | None]] = set()
         self.data_lost = -1.0
-        #: When the clock of the server was last set forward.
+        #: The time at which the clock of the server was last set forward.
         self.forward = -math.inf
-        #: When it was last set back; expired claims are then valid again for one lease.
+        #: The time at which the clock of the server was last set back. Expired claims can be valid
+        #: again after that, for one lease.
         self.back = -math.inf
 
     def at_the_end(self) -> None:
-        """Judge the end: all flows have ended, and all faults are healed."""
+        """Check what is left after all tasks and faults have ended."""
 
     def troubled(self, span: float) -> bool:
-        """Was there a fault within the last ``span`` seconds?"""
+        """Return True if a fault was active in the last ``span`` seconds."""
         return any(end > self.world.time - span for _, end, _ in self.trouble)
 
     def troubled_by_fate(self, process: Process, fate: Fate, verb: str) -> None:
-        """Record the fate of a request; its server may be down for all processes."""
+        """Record the fate of a request as a fault; ``DOWN`` affects all processes."""
         now = self.world.time
         pid = None if fate is Fate.DOWN else process.pid
         length = max(DOWN_S) if fate is Fate.DOWN else max(CUT_S) if fate is Fate.CUT else 0.0
@@ -69,11 +72,11 @@ class Trouble:
             self.joins.add(self.trouble[-1])
 
     def lost_data(self) -> None:
-        """The server restarted without its data."""
+        """Record that the server restarted without its data."""
         self.data_lost = self.world.time
 
     def clock_was_set(self, delta: float) -> None:
-        """The clock of the server was set. Forward: leases end before their holders expect it."""
+        """Record that the clock was set. If it goes forward, leases end earlier than expected."""
         if delta > 0:
             self.forward = self.world.time
         else:
@@ -81,23 +84,26 @@ class Trouble:
 
     @property
     def rewound(self) -> bool:
-        """Was the clock of the server ever set back?"""
+        """True if the clock of the server was ever set back."""
         return self.back >= 0
 
     def outdated(self, process: Process, lease: Lease) -> bool:
-        """Did the lease begin before the clock of the server was set forward?"""
+        """Return True if the lease began before the clock of the server was set forward."""
         sent = (lease.deadline - longest(lease) - process.offset) / process.rate
         return sent <= self.forward
 
     def told_late(self, process: Process, lease: Lease) -> bool:
-        """Has the holder had enough time to notice that the clock was set?"""
+        """Return True if the holder had enough time to notice that the clock was set."""
         since = self.world.time - self.forward
         late = since > lease.ttl / 3 + TOLD_S and lease.renewing
         return late and not process.paused and not self.troubled(lease.ttl + TOLD_S)
 
     def unexplained(self, process: Process, lease: Lease, ttl: float) -> float | None:
-        """The seconds of trouble, if they don't explain the loss of a lease of length ``ttl``."""
-        # when it ended, which may be long before any check
+        """Return the seconds of faults before the end of a lease of ``ttl`` seconds.
+
+        Return None if they explain its loss.
+        """
+        # the end of the lease, which can be long before the loss is noticed
         when = min(self.world.time, (lease.deadline - process.offset) / process.rate)
         since = when - ttl * 1.5 - 6.0
         total = sum(

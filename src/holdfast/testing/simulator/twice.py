@@ -1,9 +1,9 @@
 """All pairs of failures that follow each other: ``python -m holdfast.testing sim --twice``.
 
-In a short history without other faults, every request of one process fails in each way that a
-request can fail, and then each of its next requests in each way again. The pairs are enumerated,
-not drawn at random: a bug that needs two failures at the right places is found if the history has
-these places.
+A run plays a short history without other faults, and two requests of one process fail. The runs
+cover every first request, each of the next few requests as the second one, and each way in which a
+request can fail. So a bug that needs two failures at certain requests is found if the history has
+these requests.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .running import Running, Verdict, quiet, unhurried
 
 #: The process whose requests fail.
 STRUCK = 1
-#: Maximum number of requests from the first failure to the second.
+#: Maximum distance from the first failure to the second, in requests.
 REACH = 5
-#: Number of requests that it may send beyond those of the clean history, because it tries again.
+#: Number of requests after the end of the clean history that can fail: retries make it longer.
 MORE = 3
 
 
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 
 def pairs(sent: int, reach: int = REACH) -> Iterator[tuple[Aim, Aim]]:
-    """All pairs of failures at the requests of a process that sends ``sent`` of them."""
+    """Yield all pairs of failures for a process that sends ``sent`` requests."""
     for one in range(sent):
         for first in FIRST:
             for other in range(one + 1, min(one + reach, sent + MORE) + 1):
@@ -54,7 +54,7 @@ def _play(kind: str, seed: int, *aims: Aim) -> tuple[Running, Verdict]:
 
 
 def every(kind: str, seed: int, reach: int = REACH, part: int = 0, parts: int = 1) -> Found:
-    """Run the history of a seed with each pair of failures, or with one of ``parts`` parts."""
+    """Run the history of a seed with each pair of failures; of ``parts`` parts, only ``part``."""
     quiet()
     clean, verdict = _play(kind, seed)
     sent = clean.server.sent.get(STRUCK, [])
@@ -74,6 +74,6 @@ def every(kind: str, seed: int, reach: int = REACH, part: int = 0, parts: int = 
 
 
 def twice(kind: str, seeds: Iterable[int], jobs: int) -> Iterator[Found]:
-    """The same over the histories of many seeds, on several cores."""
+    """Run ``every`` for many seeds, in ``jobs`` processes."""
     with ProcessPoolExecutor(jobs) as pool:
         yield from pool.map(partial(every, kind), seeds)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from .server import Server
     from .world import Process, World
 
-#: `acquire(timeout=T)` must return within T plus this, in seconds.
+#: Maximum seconds by which an acquire may exceed its time-out.
 GRACE_S = 0.25
-#: Seconds within which an abandoned claim is withdrawn, with the store in reach.
+#: Maximum seconds until the claim of an interrupted acquire is withdrawn, if no fault hinders it.
 UNDONE_S = 3.0
 
 
 class Grant:
-    """A hold that the workload got, and its state since then."""
+    """A hold that the workload got, and its state for the checks."""
 
     __slots__ = (
         "begun",
@@ -48,18 +48,18 @@ class Grant:
         self.released = False
         self.good_at_release = False
         self.broken = False
-        #: A grant by push lasts only for the waiter TTL, until its first renewal.
+        #: A hold that a wake-up granted lasts only for the waiter TTL until its first renewal.
         self.first_deadline = hold._lease.deadline
         self.first_lease = self.first_deadline - process.now()
         self.lost_seen = False
 
     @property
     def lease(self) -> Lease:
-        """The record behind the hold."""
+        """The lease of the hold."""
         return self.hold._lease
 
     def believed(self) -> bool:
-        """Does its owner believe now, by the clock of its process, that it holds?"""
+        """Return True if the hold counts as valid now for its owner, by the owner's clock."""
         lease = self.lease
         return (
             not self.released
@@ -70,7 +70,7 @@ class Grant:
         )
 
     def outdated(self, trouble: Trouble) -> bool:
-        """Did its lease begin before the clock of the server was set forward?"""
+        """Return True if the lease began before the clock of the server was set forward."""
         return trouble.outdated(self.process, self.lease)
 
     def __repr__(self) -> str:
@@ -78,24 +78,25 @@ class Grant:
 
 
 class Watch(Trouble):
-    """Checks every grant, release and look of a history."""
+    """Checks every grant, release and check of ``hold.lost`` in a history."""
 
     def __init__(self, world: World, server: Server, capacity: dict[str, int], spared: Any) -> None:
         super().__init__(world)
         self.server = server
-        #: Returns whether a row may be left at the end.
+        #: Called with a row that is left at the end; returns True if it may be left.
         self._spared = spared
         #: The greatest capacity that a name ever had.
         self.capacity = capacity
         self.grants: dict[str, list[Grant]] = {name: [] for name in capacity}
-        #: name -> (when returned, fence, when its acquire began) of the fences returned so far.
+        #: Name -> (time of return, fence, begin of the acquire) of each fence returned so far.
         self.fences: dict[str, list[tuple[float, int, float]]] = {name: [] for name in capacity}
         self.seen_fences: dict[str, set[int]] = {name: set() for name in capacity}
-        #: Tickets that an operator has broken, or is about to.
+        #: Tickets for which an operator has sent a break, or is about to send it.
         self.broken: set[int] = set()
-        #: Acquires that ended with an exception, and when; their claims must be withdrawn soon.
+        #: Acquire (its ``meta``) -> the time at which it ended with an exception; its claim must be
+        #: withdrawn soon after that.
         self.abandoned: dict[str, float] = {}
-        #: Acquires whose holds were released.
+        #: Acquires (their ``meta``) whose holds were released.
         self.ended: set[str] = set()
         self._held_before: dict[str, tuple[frozenset[int], int]] = {}
         self._others: dict[str, tuple[int, float, int]] = {}
@@ -105,12 +106,15 @@ class Watch(Trouble):
     # -- what happens to the server ----------------------------------------------------------
 
     def lost_data(self) -> None:
-        """The server restarted without its data."""
+        """Record that the server restarted without its data."""
         super().lost_data()
         self._forget_fences()
 
     def _forget_fences(self) -> None:
-        """If the data were lost and the clock was set back, fences may fall, once."""
+        """Forget older fences if the data were lost and the clock was set back.
+
+        Only then may fences fall, once.
+        """
         if not (self.rewound and self.data_lost >= 0):
             return
         for name, fences in self.fences.items():
@@ -118,14 +122,14 @@ class Watch(Trouble):
             self.fences[name], self.seen_fences[name] = later, {fence for _, fence, _ in later}
 
     def clock_was_set(self, delta: float) -> None:
-        """The clock of the server was set."""
+        """Record that the clock of the server was set."""
         super().clock_was_set(delta)
         self._forget_fences()
 
     # -- the server's side -------------------------------------------------------------------
 
     def server_before(self, verb: str, args: tuple[Any, ...]) -> None:
-        """Before each verb: record the holders that it doesn't name and so may not change."""
+        """Before each verb, record the holders that the verb doesn't name and must not change."""
         named = {item for arg in args for item in _names(arg)}
         now = self.server.now()
         self._others = {
@@ -136,7 +140,7 @@ class Watch(Trouble):
         }
 
     def _untouched(self) -> None:
-        """A verb may not change the state, fence or lease of a holder that it didn't name."""
+        """Check that the verb changed no fence, lease or weight of a holder that it didn't name."""
         if not self._others:
             return
         now = {
@@ -151,7 +155,7 @@ class Watch(Trouble):
                 )
 
     def server_line(self) -> None:
-        """After each verb: grants are in order, within the capacity, and counted right."""
+        """After each verb, check the grants: their order, the capacity, and the sum of weights."""
         self._untouched()
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
@@ -178,22 +182,22 @@ class Watch(Trouble):
             self._waiters_live(name, line, now)
 
     def _abandoned_are_gone(self, name: str, line: Line, now: float) -> None:
-        """The claim of an interrupted acquire is withdrawn soon after the trouble has ended."""
+        """Check that the claim of an interrupted acquire is withdrawn soon after the faults end."""
         for row in line.rows():
             since = self.abandoned.get(row.meta)
             if since is None or row.expires <= now or self.world.time < since + UNDONE_S:
                 continue
             process = self.world.processes[int(row.owner.split(":")[1]) - 1]
-            # Several names are given up together: the first undo was at most one request earlier.
+            # Several names are undone together: the first undo was at most one request earlier.
             if self.forward >= since - UNDONE_S - REQUEST_S:
-                continue  # the tombstone expires too early, and a late copy may enter
+                continue  # the tombstone has expired too early, so a late copy can enter
             if self.world.time < self.back + max(row.ttl, PATIENCE_S):
-                continue  # it had expired, and was not yet removed
+                continue  # the claim had expired and was not removed yet; now it is valid again
             if process.alive and not process.paused and not self.troubled(UNDONE_S):
                 raise Violation("no leak", f"{name!r}: {row.meta} was interrupted and is left")
 
     def _waiters_live(self, name: str, line: Line, now: float) -> None:
-        """A waiter of a living process does not lose its place: it is renewed in time."""
+        """Check that no waiter of a living process expires: the process asks again in time."""
         for row in line.waiting.values():
             if row.expires > now or self.troubled(row.ttl + 8.0):
                 continue
@@ -205,7 +209,7 @@ class Watch(Trouble):
                 raise Violation("keep-alive", f"{name!r}: {row.meta} of {row.owner} lost its place")
 
     def told(self, hold: HoldBase) -> None:
-        """``on_lost`` was called, which may not happen for a hold that was released in time."""
+        """Record a call of ``on_lost``: a violation if the hold was released in time."""
         for grant in self.grants[hold.name]:
             if grant.hold is hold and grant.good_at_release and not grant.broken:
                 self.found = Violation(
@@ -217,7 +221,7 @@ class Watch(Trouble):
     def granted(
         self, process: Process, hold: HoldBase, begun: float, adopted: bool = False
     ) -> Grant:
-        """An acquire that began at ``begun`` returns this hold now."""
+        """Record and check that an acquire that began at ``begun`` returns this hold now."""
         grant = Grant(process, hold, begun, self.server.generation)
         grant.broken = hold.fence in self.broken
         name, fence = grant.name, hold.fence
@@ -244,7 +248,7 @@ class Watch(Trouble):
         return grant
 
     def honest(self, grant: Grant) -> None:
-        """If its owner believes that it holds, the server must agree."""
+        """Check that the server has the claim of a hold that counts as valid for its owner."""
         if grant.lost_seen and grant.hold._lease.reason is None:
             raise Violation("no resurrection", f"{grant} was lost and is held again")
         if grant.lease.reason is not None:
@@ -261,7 +265,7 @@ class Watch(Trouble):
             )
 
     def looked(self, grant: Grant, lost: Loss | None) -> None:
-        """The owner has looked at ``hold.lost``."""
+        """Check the value of ``hold.lost`` that the owner has read."""
         if grant.lost_seen and lost is None and not grant.released:
             raise Violation("no resurrection", f"{grant} was lost and is held again")
         if lost is not None:
@@ -269,7 +273,7 @@ class Watch(Trouble):
         self.honest(grant)
 
     def lost(self, grant: Grant, reason: Loss) -> None:
-        """A hold was lost: only enough seconds of trouble excuse that."""
+        """Check that a loss is explained by enough seconds of faults."""
         if grant.lost_seen:
             return
         grant.lost_seen = True
@@ -279,7 +283,7 @@ class Watch(Trouble):
             return
         process, ttl = grant.process, grant.lease.ttl
         if grant.lease.deadline == grant.first_deadline:
-            ttl = min(ttl, grant.first_lease)  # granted by a push and not yet renewed
+            ttl = min(ttl, grant.first_lease)  # granted by a wake-up and not yet renewed
         total = self.unexplained(process, grant.lease, ttl)
         if total is not None:
             raise Violation(
@@ -287,14 +291,14 @@ class Watch(Trouble):
             )
 
     def released(self, grant: Grant) -> None:
-        """Release was called: after this its owner no longer believes that it holds."""
+        """Record a call of release: after it the hold no longer counts as valid."""
         self.honest(grant)
         grant.good_at_release = grant.believed()
         grant.released = True
         self.ended.add(grant.lease.claim.spec.meta)
 
     def given_back(self, grant: Grant, kept: bool) -> None:
-        """Release has returned ``kept``: it may be True only if the store released the claim."""
+        """Check the result of release: it may be True only if the store removed the claim."""
         lease = grant.lease
         excused = grant.broken or max(self.data_lost, self.forward) >= grant.begun
         if not kept or excused or lease.end is not State.RELEASED or lease.reason is not None:
@@ -303,15 +307,15 @@ class Watch(Trouble):
             raise Violation("no false answer", f"{grant}: its release counts, but freed nothing")
 
     def busy(self, meta: str) -> None:
-        """An acquire returned "busy": no grant of it may exist."""
+        """Check an acquire that returned "busy": its claim must not be in the line."""
         for name, line in self.server.lines.lines.items():
             for row in line.rows():
-                now = self.server.now()  # after a clock is set back, expired claims are valid again
+                now = self.server.now()  # if the clock was set back, expired claims are valid again
                 if row.meta == meta and row.since <= now < row.expires:
                     raise Violation("no false negative", f"{name!r} answered busy, but is granted")
 
     def in_time(self, process: Process, begun: float, timeout: float, stopped: float) -> None:
-        """An acquire with a time-out has returned: check that it was in time."""
+        """Check that an acquire with a time-out has returned in time."""
         if self.over:
             return
         took = (self.world.time - begun - (process.stopped_for - stopped)) * process.rate
@@ -319,12 +323,12 @@ class Watch(Trouble):
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
     def at_the_end(self) -> None:
-        """Only claims of the dead may remain: all flows have ended, and all faults are healed."""
+        """Check the end of a history: only claims of dead processes, or detached, may be left."""
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
             for row in line.rows():
                 if self.forward >= 0 and (row.meta in self.abandoned or row.meta in self.ended):
-                    continue  # a late copy found no tombstone; it lasts for one lease
+                    continue  # a late copy found no tombstone and entered; it lasts for one lease
                 if row.expires > now and not row.leaving and not self._spared(row):
                     raise Violation(
                         "no leak", f"{name!r}: {row.meta} of {row.owner} is left behind"
@@ -336,7 +340,7 @@ class Watch(Trouble):
 
 
 def _names(arg: Any) -> Iterator[Any]:
-    """The ids of the claims that an argument of a verb names; for a break, the ticket."""
+    """Yield the ids of the claims that an argument of a verb names; for a break, the ticket."""
     if isinstance(arg, list | tuple) and not hasattr(arg, "_fields"):
         for one in arg:
             yield from _names(one)

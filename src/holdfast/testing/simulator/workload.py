@@ -23,7 +23,7 @@ from .world import Cancelled, Process
 if TYPE_CHECKING:
     from .history import History
 
-#: name -> the greatest capacity that the workload gives it.
+#: Name -> the greatest capacity that the workload gives this name.
 CAPACITY = {"a": 1, "b": 1, "c": 1, "sem": 5, "rw": RWLOCK_CAPACITY, "boss": 1}
 #: Minimum number of steps of a history.
 STEPS_MIN = 300
@@ -45,7 +45,7 @@ class Actor:
         self.holding: list[Grant] = []
 
     async def main(self) -> None:
-        """Do a number of actions, one after the other; release all holds."""
+        """Execute a number of actions, one after the other; release all holds after each."""
         choices = self.choices()
         done = 0
         while done < self.history.plan.actions or self.history.world.steps < STEPS_MIN:
@@ -61,7 +61,7 @@ class Actor:
             except KeyboardInterrupt:
                 self.history.tell(self, "  Ctrl-C")
             for grant in self.holding:
-                grant.released = True  # an exception left the body: the work has ended
+                grant.released = True  # an exception ended the action, and with it the work
             await self._in_the_end(self._give_up_all)
             await self._in_the_end(lambda: self.pause(0.3))
 
@@ -77,7 +77,7 @@ class Actor:
         )
 
     async def _in_the_end(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Do ``act`` in spite of any interrupt, as a ``finally`` would."""
+        """Repeat ``act`` until no interrupt ends it."""
         while True:
             try:
                 return await act()
@@ -100,13 +100,13 @@ class Actor:
     # -- the actions -------------------------------------------------------------------------
 
     async def plain(self) -> None:
-        """A lock, tried or waited for, held for a while."""
+        """Acquire a lock, with or without waiting, and hold it for a while."""
         hold = await self._take(self._lock(self.rng.choice(LOCKS)))
         if hold is not None:
             await self._work(hold)
 
     async def reenter(self) -> None:
-        """A reentrant lock, entered twice."""
+        """Enter a reentrant lock twice."""
         lock = self._lock(self.rng.choice(LOCKS), reentrant=True)
         hold = await self._take(lock)
         if hold is None:
@@ -120,14 +120,14 @@ class Actor:
         await self._work(hold)
 
     async def semaphore(self) -> None:
-        """One to three permits."""
+        """Acquire one to three permits of a semaphore."""
         lock = self._semaphore(self.rng.randint(1, 3))
         hold = await self._take(lock)
         if hold is not None:
             await self._work(hold)
 
     async def rwlock(self) -> None:
-        """Reading, sometimes nested; or writing, sometimes downgraded."""
+        """Acquire a read lock, sometimes nested; or a write lock, sometimes with a downgrade."""
         write = self.rng.random() < 0.4
         weight = RWLOCK_CAPACITY if write else 1
         side = RWSideBase(*self._wish(Kind.RWLOCK, "rw", RWLOCK_CAPACITY, weight))
@@ -145,7 +145,7 @@ class Actor:
         await self._work(hold)
 
     async def several(self) -> None:
-        """Two or three locks as one, sometimes also a semaphore and a read lock."""
+        """Acquire two or three locks as one, sometimes with a semaphore and a read lock."""
         rng = self.rng
         names = rng.sample(LOCKS, rng.randint(2, 3))
         locks = [self._lock(name, reentrant=rng.random() < 0.2) for name in names]
@@ -159,7 +159,7 @@ class Actor:
         try:
             hold = await multi._acquire(timeout=self._patience())
         finally:
-            if hold is None:  # a claim that was lost meanwhile is withdrawn a little later
+            if hold is None:  # its claims must be withdrawn soon
                 for lock in locks:
                     self.watch.abandoned[lock._spec.meta] = self.history.world.time
         if hold is None:
@@ -179,7 +179,7 @@ class Actor:
             await self._work(hold)
 
     async def limited(self) -> None:
-        """A hold without renewal, or with a maximum or a minimum length."""
+        """Acquire a lock without renewal, or with ``max_hold`` or ``min_hold``."""
         kind = self.rng.randrange(3)
         options: dict[str, Any] = {"auto_renew": False}
         if kind == 1:
@@ -203,8 +203,9 @@ class Actor:
         self.history.tokens.append(token)
 
     async def adopt(self) -> None:
-        """Adopt a detached hold; in half of the cases leave its token, for a second adoption that
-        must fail."""
+        """Adopt a detached hold.
+
+        In half of the cases the token stays in the list; a second adoption with it must fail."""
         if not self.history.tokens:
             return
         twice = self.rng.random() < 0.5
@@ -221,7 +222,7 @@ class Actor:
         await self._semaphore(1)._resize(self.rng.randint(3, CAPACITY["sem"]))
 
     async def intrude(self) -> None:
-        """Leave with a wrong id or none: nothing may change (the other invariants would see it)."""
+        """Send a leave with a wrong or empty id: it must change nothing."""
         store: SimStore = self.client._ctx.store  # type: ignore[assignment]
         name = self.rng.choice(LOCKS)
         line = self.history.server.lines.lines.get(name)
@@ -283,7 +284,7 @@ class Actor:
         return grant
 
     async def _work(self, grant: Grant) -> None:
-        """Hold it for a while, look at it a few times, release it."""
+        """Hold the lock for a while, check it a few times, and release it."""
         ttl = grant.lease.ttl
         length = self.rng.choice((0.01, 0.3, ttl * 0.5, ttl * 2)) * self.rng.random()
         for _ in range(self.rng.randint(1, 3)):
@@ -308,7 +309,7 @@ class Actor:
         return self.rng.choice((0.0, 0.05, 0.5, 3.0, 8.0, None))
 
     async def pause(self, seconds: float) -> None:
-        """Do nothing for about this time."""
+        """Sleep for up to twice this time."""
         await self.client._ctx.runtime.sleep(self.rng.random() * 2 * seconds)
 
     def _wish(self, kind: Kind, name: str, capacity: int, weight: int, **options: Any) -> Any:
@@ -337,10 +338,10 @@ class SimOwner:
         self._text = f"host:{process.pid}:sim"
 
     def __call__(self) -> str:
-        """The owner text."""
+        """Return the owner text."""
         return self._text
 
 
 def client(process: Process, store: SimStore) -> ClientBase:
-    """A client of the real core in a virtual process."""
+    """Make a client of the real core in a virtual process."""
     return ClientBase(store, SimRuntime(process), HoldBase, "sim://", 5.0, SimOwner(process))

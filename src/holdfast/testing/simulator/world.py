@@ -22,7 +22,7 @@ class Cancelled(BaseException):
 
 
 class Fut(Generic[T]):
-    """A value that will be known later."""
+    """A value that arrives later, like a future of asyncio; tasks await it."""
 
     __slots__ = ("done", "failure", "value", "waiters", "world")
 
@@ -60,7 +60,7 @@ class Fut(Generic[T]):
 
 
 class Process:
-    """A process: its tasks stop and die with it, and share its clock, which has a separate rate."""
+    """A process. Its tasks stop and die with it, and share its clock, which runs at ``rate``."""
 
     def __init__(self, world: World, pid: int, rate: float, threads: bool) -> None:
         self.world = world
@@ -72,24 +72,24 @@ class Process:
         self.paused = 0
         self.epoch = 0
         self.frozen: list[Task] = []
-        #: Total virtual seconds for which it was stopped.
+        #: Total virtual seconds for which the process was stopped.
         self.stopped_for = 0.0
         self.wall_jump = 0.0
 
     def now(self) -> float:
-        """Its monotonic clock."""
+        """Return the time of the monotonic clock of this process."""
         return self.offset + self.world.time * self.rate
 
     def wall(self) -> float:
-        """Its wall clock, which jumps. Correct code never reads it; a planted bug does."""
+        """Return the time of the wall clock, which jumps. Only planted bugs read it."""
         return self.now() + self.wall_jump
 
     def pause(self) -> None:
-        """SIGSTOP: none of its tasks runs, its clock continues."""
+        """Stop the process, as SIGSTOP does: none of its tasks runs, but its clock continues."""
         self.paused += 1
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Continue the process, as SIGCONT does."""
         self.paused -= 1
         if not self.paused:
             for task in self.frozen:
@@ -97,7 +97,7 @@ class Process:
             self.frozen.clear()
 
     def kill(self) -> None:
-        """SIGKILL: nothing is cleaned up."""
+        """Kill the process, as SIGKILL does: nothing is cleaned up."""
         self.alive = False
 
     def __repr__(self) -> str:
@@ -119,9 +119,9 @@ class Task:
         self.done: Fut[Any] = Fut(process.world)
         self.waits_on: Fut[Any] | None = None
         self.queued = False
-        #: Another task waits for its end and handles what it raises.
+        #: True if another task awaits this task and handles its exception.
         self.quiet = False
-        #: It belongs to no caller: no fault can interrupt it.
+        #: True if the task belongs to no caller, so that no fault interrupts it.
         self.nobody = False
 
 
@@ -139,11 +139,11 @@ class World:
         self._ready: list[Task] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._tie = itertools.count()
-        #: Exceptions of tasks for which no other task waits: bugs of the code under test.
+        #: Exceptions of tasks that are not ``quiet``: bugs of the code under test.
         self.crashes: list[tuple[Task, BaseException]] = []
 
     def process(self, threads: bool, rate: float = 1.0) -> Process:
-        """A new process."""
+        """Start a new process."""
         one = Process(self, len(self.processes) + 1, rate, threads)
         self.processes.append(one)
         return one
@@ -156,17 +156,17 @@ class World:
         return task
 
     def ready(self, task: Task) -> None:
-        """The task can take a step."""
+        """Let the task take a step soon."""
         if not task.queued and not task.done.done:
             task.queued = True
             self._ready.append(task)
 
     def at(self, time: float, call: Callable[[], None]) -> None:
-        """Call at this virtual time."""
+        """Call ``call`` at this virtual time."""
         heapq.heappush(self._timers, (max(time, self.time), next(self._tie), call))
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call it ``seconds`` from now."""
+        """Call ``call`` after this virtual time."""
         self.at(self.time + seconds, call)
 
     def interrupt(self, task: Task, failure: BaseException) -> None:
@@ -180,13 +180,13 @@ class World:
 
     def close(self) -> None:
         """End all running tasks, and the tasks that they start when they end."""
-        for task in self.tasks:  # grows meanwhile
+        for task in self.tasks:  # the list can grow during the loop
             if not task.done.done:
-                with contextlib.suppress(RuntimeError):  # its `finally` awaits something
+                with contextlib.suppress(RuntimeError):  # a `finally` of the task awaits something
                     task.coro.close()
 
     def step(self) -> bool:
-        """One step; False when nothing is left to happen."""
+        """Take one step of a task or fire one timer; return False if there is neither."""
         ready = self._ready
         while ready:
             where = int(self._pick() * len(ready))
@@ -211,7 +211,7 @@ class World:
         return True
 
     def run_now(self, task: Task) -> None:
-        """Take its first step at once, within the step of another task."""
+        """Take the first step of this task now, within the step of another task."""
         outer = self.current
         self._run(task)
         self.current = outer

@@ -44,7 +44,7 @@ WORDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command: 0 if no promise is broken, 1 if one is."""
+    """Run the command; return 0 if no promise is broken, otherwise 1."""
     which = argparse.ArgumentParser(add_help=False)
     kind = which.add_mutually_exclusive_group()
     for name in ("queues", "guards"):

@@ -1,4 +1,4 @@
-"""A process that reads through guards, changes their source, and records what it saw."""
+"""A process that reads values through guards, changes their source, and records its actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ..faults.stage import Stage
 from .process import Process
 
 KEYS, LANES = 3, 4
-#: Part of the turns that change the source; maximum pauses of a turn and of a computation, seconds.
+#: Part of the turns that change the source; maximum seconds of the pause after a turn, and of each
+#: of the two pauses of a computation.
 CHANGE_PART, PAUSE_S, COMPUTE_S = 0.1, 0.005, 0.02
 #: Maximum seconds from the message to end until each thread or task has ended.
 REST_S = 50.0
@@ -37,23 +38,23 @@ class Work(NamedTuple):
 
 
 def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
-    """Read and change until the message to end; the function of the workers of a run."""
+    """Read and change values until the message to end; the workers of a run execute this."""
     Worker(stage, f"worker-{number}", face, Work(*options)).live()
 
 
 class Source:
-    """The source behind the guards: a version for each key, in a file that all processes share."""
+    """The source of the guards' values: a version for each key, in a file of all processes."""
 
     def __init__(self, place: Path) -> None:
         self._fd = os.open(place / "versions", os.O_RDWR)
 
     def read(self, key: int) -> int:
-        """The version of a key."""
+        """Return the version of a key."""
         data = os.pread(self._fd, _RECORD.size, key * _RECORD.size)
         return int(_RECORD.unpack(data)[0]) if len(data) == _RECORD.size else 0
 
     def change(self, place: Path, key: int) -> int:
-        """Write the next version and return it; one process at a time."""
+        """Write the next version and return it; a file lock admits one process at a time."""
         with open(place / f"lock.{key}", "w", encoding="ascii") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             version = self.read(key) + 1
@@ -62,7 +63,7 @@ class Source:
 
 
 class Worker(Process):
-    """A worker with some threads or tasks, ``LANES`` of them."""
+    """A worker that reads and changes values with ``LANES`` threads or tasks."""
 
     def __init__(self, stage: Stage, name: str, face: str, options: Work) -> None:
         super().__init__(stage, name, face, options)

@@ -13,8 +13,8 @@ from .run import Outcome, Run, place
 class Options(NamedTuple):
     """The options of a run.
 
-    ``strikes``: the faults of workers, each as often as listed here; one about every ``every``
-    seconds. ``first``: see ``Subject``.
+    ``strikes``: the faults of workers, drawn in random order; one about every ``every`` seconds.
+    ``first``: see ``Subject``.
     """
 
     store: str = ""
@@ -28,9 +28,10 @@ class Options(NamedTuple):
 
 
 def run(options: Options, dies: Callable[[], object] | None = None) -> Outcome:
-    """Torture a store and judge it; ``dies``, called once, kills its server and starts it again.
+    """Torture a store and judge it.
 
-    Without ``folder`` the histories are deleted at the end of the run.
+    ``dies`` is called once, at half-time; it kills the server and starts it again. Without
+    ``folder`` the histories are deleted at the end of the run.
     """
     with place(options.folder) as folder:
         return GuardRun(options, folder, dies).go(options.seconds)
@@ -47,5 +48,5 @@ class GuardRun(Run):
         (folder / "versions").write_bytes(b"")
 
     def task(self) -> Work:
-        """The options of every process."""
+        """Return the options of every process."""
         return Work(self.store, str(self.folder), self.options.seed)

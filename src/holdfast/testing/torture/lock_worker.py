@@ -27,11 +27,11 @@ from ..histories import Recorder
 from .process import Process
 
 PERMITS = 3
-#: The kinds of names: ``kind-0``, ``kind-1``, ... after the prefix of the run.
+#: The kinds of locks. A name is the prefix of the run, the kind and a number: ``lock-0``.
 KINDS = ("lock", "rwlock", "semaphore")
 TIMEOUTS_S = (0.0, 0.05, 0.3, 1.0, None)
 BODY_S = 0.05
-#: Part of the rounds of a body that check the hold; in the others only the fence protects.
+#: Part of the rounds of a body that check the hold; in the others only the fence protects writes.
 LOOK_PART = 0.7
 #: Part of the acquires that are cancelled; only under asyncio.
 CANCEL_PART = 0.2
@@ -60,7 +60,7 @@ class Wish(NamedTuple):
 
 
 def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
-    """Work until the message to end; the function of the workers of a run."""
+    """Work until the message to end; the workers of a run execute this."""
     lag.watch()
     Worker(stage, number, face, Work(*options)).live()
 
@@ -75,7 +75,7 @@ class Worker(Process):
         self._to_fork = False
 
     def told(self, what: Any) -> None:
-        """After the message "fork" it forks when it next holds something."""
+        """Handle a message: after "fork" the worker forks as soon as it holds a lock."""
         self._to_fork = what == "fork"
 
     def _wish(self) -> Wish:
@@ -135,7 +135,7 @@ class Worker(Process):
         return await task
 
     async def _body(self, claim: int, wish: Wish, hold: Any) -> None:
-        """Wait a little, check the hold, write, and repeat; raises if the check finds it lost."""
+        """Wait a little, check the hold, write, and repeat; raise if the hold is lost."""
         for _ in range(self._dice.randrange(1, 4)):
             await self._face.sleep(self._dice.random() * BODY_S)
             if self._dice.random() < LOOK_PART:
@@ -144,7 +144,7 @@ class Worker(Process):
                 await self._write(wish.name, hold.fence)
             elif wish.kind == "rwlock" and hold.weight > 1 and self._dice.random() < 0.3:
                 self._recorder.shrink(claim, 1)
-                # With troubles, the store reports damage as a ConfigError.
+                # In a run with troubles, the store reports damaged data as a ConfigError.
                 with contextlib.suppress(StoreUnavailable, ConfigError):
                     await hold.downgrade()
             if self._to_fork:
@@ -152,7 +152,7 @@ class Worker(Process):
                 await self._fork(hold)
 
     async def _write(self, name: str, fence: int) -> None:
-        """Write with the fence alone, like a writer that doesn't check its hold before."""
+        """Write to the fenced file without a check of the hold: only the fence protects it."""
         thing = name.rpartition(":")[2]
         number = self._recorder.write(thing, fence)
         ledger = FencedFile(self._folder / thing, durable=False)
@@ -161,14 +161,14 @@ class Worker(Process):
             await self._face.outside(lambda: ledger.append(fence, entry))
         except FenceRejected:
             self._recorder.wrote(number, False)
-        except OSError as wrong:  # no free descriptors: the ledger isn't under torture
+        except OSError as wrong:  # no free descriptors: a fault of the run, not of the ledger
             if wrong.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
         else:
             self._recorder.wrote(number, True)
 
     async def _fork(self, hold: Any) -> None:
-        """Fork a child: it checks the hold, which must be lost there, and acquires another lock."""
+        """Fork a child. There the hold must be lost; the child acquires another lock."""
         self._forks += 1
         name = f"{self._name}-fork-{self._forks}"
 

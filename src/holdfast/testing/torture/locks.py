@@ -1,4 +1,4 @@
-"""The torture of locks: the choice of victims, faults of the store, and checks for leftovers."""
+"""The torture of locks: the choice of victims, faults of the store, and checks of what is left."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .run import Outcome, Run, place
 from .trouble import Scene, Trouble
 from .weather import Weather
 
-#: Part of the faults that are aimed at a worker that holds something at that time.
+#: Part of the faults whose victim is chosen among the holders.
 HOLDERS_PART = 0.7
-#: Limit of a look at the store, seconds. A stopped worker may block the store, and only this
-#: process can continue that worker.
+#: Maximum seconds of an inspection of the store. It must be short: a stopped worker can block the
+#: store, and only this process can continue the worker.
 LOOK_S = 0.05
-#: Maximum time for which a worker is stopped, in ttls.
+#: Maximum length of a stop of a worker, in ttls.
 STOP_PART = 3.0
-#: Additional seconds with troubles: a lease that was granted before the server's clock was set back
-#: lasts for up to a minute after the next request for its name.
+#: Additional seconds of the waits at the end of a run with troubles. If the server's clock was set
+#: back, an older lease lasts for up to a minute after the next request for its name.
 TROUBLED_S = 65.0
 #: Seconds by which an acquire may exceed its time-out, because a machine under torture is busy.
 GRACE_S = 0.5
@@ -40,10 +40,10 @@ GRACE_S = 0.5
 class Options(NamedTuple):
     """The options of a run. ``ttl`` in seconds; ``first``: see ``Subject``.
 
-    ``strikes``: the faults of workers, each as often as listed here; one about every ``every``
-    seconds. ``long``: the part of the leases that are at least as long as the waiter TTL; only
-    these can be granted by a push. ``weather``: messages are lost, late and cut off; see
-    ``Weather``. ``trouble``: see ``run``.
+    ``strikes``: the faults of workers, drawn in random order; one about every ``every`` seconds.
+    ``long``: the part of the leases that are at least as long as the waiter TTL; only such a lease
+    can be granted by a wake-up. ``weather``: messages are lost, late and cut off; see ``Weather``.
+    ``trouble``: see ``run``.
     """
 
     store: str = ""
@@ -120,7 +120,7 @@ class LockRun(Run):
     ) -> None:
         super().__init__(options, folder, dies)
         self._befall = _Troubles(troubles, options)
-        #: Additional seconds of the waits at the end because of them.
+        #: Additional seconds of the waits at the end, because of the troubles.
         self._late_s = TROUBLED_S if troubles else 0.0
         self.end_s += self._late_s
         self._weather: Weather | None = None
@@ -132,13 +132,13 @@ class LockRun(Run):
         ]
 
     def task(self) -> Work:
-        """The options of every process."""
+        """Return the options of every process."""
         url, options = self._weather.url if self._weather else self.store, self.options
         common = options.names, options.ttl, options.long, options.seed
         return Work(url, str(self.folder), self._prefix, *common)
 
     def longest_stop(self) -> float:
-        """Maximum length of the next stop, by the leases that a worker may have, seconds."""
+        """Return the maximum seconds of the next stop; a long lease allows a longer stop."""
         return STOP_PART * self._ttl(self.dice.random() < self.options.long)
 
     def _ttl(self, long: bool) -> float:
@@ -169,14 +169,14 @@ class LockRun(Run):
         )
 
     def aim(self, awake: list[str]) -> list[str]:
-        """The workers that hold something, with probability ``HOLDERS_PART``; else all."""
+        """Return only the holders with probability ``HOLDERS_PART``, otherwise all workers."""
         if self.dice.random() >= HOLDERS_PART:
             return awake
         holding = self._holding()
         return [who for who in awake if who in holding] or awake
 
     def _holding(self) -> set[str]:
-        """The workers that hold something; none if the store doesn't answer in time."""
+        """Return the workers that hold a lock; none if the store doesn't answer in time."""
         look = self.client._ctx.store.inspect(self._prefix, LOOK_S)
         try:
             lines = run_sync(look)
@@ -191,7 +191,7 @@ class LockRun(Run):
     # -- afterwards ------------------------------------------------------------------------
 
     def afterwards(self) -> Iterator[str]:
-        """Yield the claims that are left in the store, and errors in the guarded files."""
+        """Yield the claims that are left in the store, and errors in the fenced files."""
         if self._weather:
             self._weather.close()
         self.strikes += self._befall.counts
@@ -199,15 +199,15 @@ class LockRun(Run):
         yield from self._wrong_in_files()
 
     def verdict(self) -> Verdict:
-        """The verdict on the histories."""
+        """Return the verdict on the histories."""
         return judge_files(*self.folder.glob("*.jsonl"), grace=GRACE_S)
 
     def weather(self) -> dict[str, int]:
-        """The faults that messages met, with counts."""
+        """Return the faults that were applied to messages, with counts."""
         return dict(self._weather.faults) if self._weather else {}
 
     def _left_behind(self) -> list[str]:
-        """Claims that are still in the store when those of dead processes must have expired."""
+        """Wait until every claim must have expired; report the claims that are left after that."""
         end = boottime() + self._ttl(self.options.long > 0) + PATIENCE_S + 1.0
         end += self._late_s
         while lines := self._lines():
@@ -220,7 +220,7 @@ class LockRun(Run):
         return []
 
     def _lines(self) -> list[LineRecord]:
-        """All lines, except damaged lines, which the store refuses."""
+        """Return all lines, except damaged lines, which the store refuses to show."""
         try:
             return self.client.inspect(self._prefix)
         except ConfigError:
@@ -233,7 +233,7 @@ class LockRun(Run):
         return found
 
     def _ask_for(self, line: LineRecord) -> None:
-        """Acquire a name, which repairs damage and leases that were granted by another clock."""
+        """Acquire a name: the request repairs damage, and leases that another clock granted."""
         client, name = self.client, line.name
         lock: Lock = client.lock(name)
         if line.kind == Kind.RWLOCK:
@@ -245,7 +245,7 @@ class LockRun(Run):
                 hold.release()
 
     def _wrong_in_files(self) -> Iterator[str]:
-        """The guarded files are independent evidence: their fences must never fall."""
+        """Yield the fenced files whose fences fall: evidence that doesn't need the histories."""
         for file in self.folder.glob("lock-*[0-9]"):
             fences = [int(line.split()[0]) for line in file.read_text().splitlines()]
             if fences != sorted(fences):

@@ -1,4 +1,4 @@
-"""A process under torture: it works turn after turn until it gets the message to end."""
+"""A process under torture: it executes turns until it gets the message to end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIFE_S = 3600.0
 
 
 class Process:
-    """A process of a run. Its name is unique, also among processes that replace dead ones."""
+    """A process of a run. Its name is unique: the replacement of a dead process gets a new name."""
 
     def __init__(self, stage: Stage, name: str, face: str, options: Any, **terms: Any) -> None:
         faulthandler.dump_traceback_later(LIFE_S, exit=True)  # later than in other subjects
@@ -26,7 +26,7 @@ class Process:
         self._dice = random.Random(f"{options.seed} {name}")
         self._folder = Path(options.folder)
         self._client = self._face.client(options.store, label=name, **terms)
-        # Last, because its file shows that everything is ready for work.
+        # Last, because the file of the recorder shows the run that this process is ready.
         self._recorder = Recorder(self._folder / f"{name}.jsonl", name)
 
     def live(self) -> None:
@@ -34,7 +34,7 @@ class Process:
         self._face.run(self.run, LIFE_S)
 
     async def run(self) -> None:
-        """Report that it is ready, and work until the message to end."""
+        """Report "ready", work until the message to end, and report "bye"."""
         self._stage.say("ready")
         await self.work()
         await self._client.close()
@@ -42,15 +42,15 @@ class Process:
         self._stage.say("bye")
 
     async def work(self) -> None:
-        """Do turn after turn."""
+        """Execute turns until the message to end."""
         while not self.told_to_end():
             await self.turn()
 
     async def turn(self) -> None:
-        """Do one turn; not called if a subclass replaces ``work``."""
+        """Execute one turn. A subclass replaces this method, or ``work``."""
 
     def told_to_end(self) -> bool:
-        """Read the next message, if any; does it mean to end?"""
+        """Read the next message, if any; return True if it is "end" or the parent is gone."""
         try:
             told = self._stage.hear(0.0)
         except TimeoutError:

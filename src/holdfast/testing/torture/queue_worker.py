@@ -1,4 +1,4 @@
-"""The processes under torture: some put jobs, others work on them."""
+"""The processes of a queue's torture: putters put jobs, workers take and settle them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from .process import Process
 
 #: Number of ungrouped jobs, as a part of the number of grouped jobs.
 PLAIN_PART = 0.05
-#: Parts of all deliveries that are retried, and that are returned.
+#: Part of the deliveries that are settled by a retry; part that are released.
 RETRY_PART = RETURN_PART = 0.03
+#: Part of the deliveries that are checked before they are settled.
 LOOK_PART = 0.5
 #: Maximum number of jobs that a worker takes at a time; time-out of a take, seconds.
 BATCH, LOOK_S = 8, 0.2
-#: Part of the turns that are a loop instead, and maximum number of jobs in one loop.
+#: Part of the turns that use ``consume`` instead of a take; maximum number of jobs in such a turn.
 LOOP_PART, LOOP = 0.3, 12
 
 
@@ -41,12 +42,12 @@ class Work(NamedTuple):
 
 
 def put(stage: Stage, number: int, face: str, options: list[Any]) -> None:
-    """Put all jobs of its groups; the function of the putters of a run."""
+    """Put all jobs of one putter; the putters of a run execute this."""
     Putter(stage, number, face, Work(*options)).live()
 
 
 def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
-    """Take and settle until the message to end; the function of the workers of a run."""
+    """Take and settle jobs until the message to end; the workers of a run execute this."""
     Worker(stage, f"worker-{number}", face, Work(*options)).live()
 
 
@@ -75,7 +76,7 @@ class Putter(Queued):
         self._number = number
 
     async def work(self) -> None:
-        """Put its share, batch by batch; repeat each batch until the store has accepted it."""
+        """Put the jobs in batches; repeat each batch until the store has accepted it."""
         share = self._share(self._number)
         while batch := list(itertools.islice(share, self._options.batch)):
             put, dropped, sent = self._recorder.put(batch), 0, 1
@@ -95,7 +96,10 @@ class Putter(Queued):
             self._recorder.accepted(put, dropped, sent)
 
     def _share(self, number: int) -> Iterator[tuple[str, int]]:
-        """Its jobs: those of the groups number, number + putters, ..., and some ungrouped jobs."""
+        """Yield the jobs of this putter as (group, number); an empty group means ungrouped.
+
+        Its groups have the numbers ``number``, ``number + putters``, and so on.
+        """
         options = self._options
         groups = [f"group-{one}" for one in range(number, options.groups, options.putters)]
         each = options.jobs // options.groups
@@ -112,7 +116,7 @@ class Worker(Queued):
     """A process that takes jobs and settles them."""
 
     async def turn(self) -> None:
-        """Take some jobs at once, or one after the other."""
+        """Take several jobs with one request, or loop over jobs that are taken one by one."""
         if self._dice.random() < LOOP_PART:
             await self._loop()
             return
@@ -130,7 +134,7 @@ class Worker(Queued):
             await self._execute(execution, job)
 
     async def _loop(self) -> None:
-        """Take some jobs one after the other; the take of the next job acks the job before."""
+        """Take some jobs one after the other; taking the next job acks the previous one."""
         last: tuple[int, Any] | None = None
         async with contextlib.aclosing(self._queue.consume(LOOK_S)) as loop:
             for _ in range(self._dice.randint(2, LOOP)):
@@ -163,7 +167,7 @@ class Worker(Queued):
             self._recorder.left(last[0], last[1].settled)
 
     async def _unknown(self, last: tuple[int, Any] | None) -> None:
-        """The store didn't answer the settle of this job: record that, and return the job."""
+        """Record that the settle of this job got no reply, and try to release the job."""
         if last is None:
             await self._face.sleep(0.05)
             return
@@ -191,7 +195,7 @@ class Worker(Queued):
             await self._unknown((execution, job))
 
     async def _look(self, execution: int, job: Any) -> bool:
-        """Wait a little, and check in some cases that the delivery is still valid."""
+        """Wait a little, and sometimes check the delivery; return False if it is lost."""
         if self._options.body:
             await self._face.sleep(self._dice.random() * 2 * self._options.body)
         if self._dice.random() < LOOK_PART:

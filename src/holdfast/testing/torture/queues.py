@@ -1,4 +1,4 @@
-"""The torture of serial queues: some processes put, others take, until all jobs are done."""
+"""The torture of serial queues: processes put and take jobs until all jobs are done."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..histories import Verdict, judge_files
 from .queue_worker import Work
 from .run import Outcome, Run, place
 
-#: Limit of a request to the store, seconds.
+#: Maximum seconds of a request to the store.
 SOON_S = 120.0
-#: The same while a worker is stopped, because that worker may block the store.
+#: Maximum seconds of a request while a worker is stopped, because that worker can block the store.
 LOOK_S = 0.05
-#: Maximum time for which a worker is stopped, in ttls.
+#: Maximum length of a stop of a worker, in ttls.
 STOP_PART = 2.0
-#: Maximum number of jobs that are listed at the end; seconds between two looks at the queue.
+#: Maximum number of jobs that are listed at the end; seconds between two reads of the counts.
 MOST, EVERY_S = 1_000_000, 0.05
 
 
@@ -30,10 +30,10 @@ class Options(NamedTuple):
     """The options of a run. Times are in seconds.
 
     ``putters`` processes put ``jobs`` in ``groups`` groups, and a few ungrouped jobs, in batches of
-    ``batch``; ``body``: mean time of an execution. ``interval``, ``interval_from``: the
+    ``batch``. ``body``: mean time of an execution. ``interval``, ``interval_from``: the
     ``min_interval`` of the queue, and the event from which it counts. ``strikes``: the faults of
-    workers, each as often as listed here; one about every ``every`` seconds, at most ``most``; none
-    if either is 0. ``limit``: the run is given up after this time. ``first``: see ``Subject``.
+    workers, drawn in random order; one about every ``every`` seconds and at most ``most``, none if
+    either is 0. ``limit``: the run is given up after this time. ``first``: see ``Subject``.
     """
 
     store: str = ""
@@ -83,7 +83,7 @@ class QueueRun(Run):
             self.others[f"putter-{number}"] = self.subject(put, number)
 
     def task(self) -> Work:
-        """The options of every process."""
+        """Return the options of every process."""
         options = self.options
         return Work(
             *(self.store, str(self.folder), self._queue, options.seed, options.putters),
@@ -92,7 +92,7 @@ class QueueRun(Run):
         )
 
     def over(self, now: float, end: float) -> bool:
-        """Are all jobs put and done? If not, and the limit has passed, the run is given up."""
+        """Return True if all jobs are put and done, or if the limit has passed (a trouble)."""
         if now >= end:
             self.troubles.append(f"not done after {self.options.limit:g} s: {self._stands}")
             return True
@@ -105,15 +105,15 @@ class QueueRun(Run):
         return not (stands.waiting or stands.taken)
 
     def longest_stop(self) -> float:
-        """Maximum length of a stop, by the lease of a delivery, seconds."""
+        """Return the maximum seconds of a stop, which can outlive the lease of a delivery."""
         return STOP_PART * self.options.ttl
 
     def half(self, now: float, end: float) -> bool:
-        """Are half of the jobs done?"""
+        """Return True if half of the jobs are done."""
         return self._stands is not None and self._stands.done * 2 >= self.options.jobs
 
     def _look(self) -> QueueRecord | None:
-        """The counts of the queue; None if there is no queue, or no answer within the limit."""
+        """Return the counts of the queue; None if there is no queue, or no answer in time."""
         within = LOOK_S if self.stopped else SOON_S
         try:
             found = run_sync(self._queues.survey(self._queue, within, exact=True))
@@ -122,7 +122,7 @@ class QueueRun(Run):
         return found[0] if found else None
 
     def afterwards(self) -> Iterator[str]:
-        """Record the jobs that the queue still has: they are not lost, even if not done."""
+        """Record the jobs that are still in the queue: they are not done, but not lost either."""
         asked = self._queues.jobs(self._queue, None, None, MOST, SOON_S)
         try:
             found = run_sync(asked)
@@ -132,6 +132,6 @@ class QueueRun(Run):
         self.recorder.there([tuple(payload.unpack(one.payload)) for one in found])
 
     def verdict(self) -> Verdict:
-        """The verdict on the histories."""
+        """Return the verdict on the histories."""
         files, options = self.folder.glob("*.jsonl"), self.options
         return judge_files(*files, interval=options.interval, interval_from=options.interval_from)

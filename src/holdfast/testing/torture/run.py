@@ -1,7 +1,7 @@
-"""The common part of a run: processes that work, faults that are injected into them, and a verdict.
+"""The common part of a run: it starts processes, injects faults into them, and judges the result.
 
 Locks, serial queues and refresh guards differ in the work of their processes, in the end of a run,
-and in the checks afterwards. Everything else is here.
+and in the checks afterwards. Subclasses of `Run` define these.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ...sync import Client
 from ..faults import Subject, SubjectGone
 from ..histories import Recorder, Verdict, judge_files, tell
 
-#: Seconds until a Python process is ready; it needs CPU time, for which it may wait on a busy
-#: machine.
+#: Maximum seconds until a new process is ready; on a busy machine it waits for a processor.
 START_S = 180.0
 
 
 class Outcome(NamedTuple):
-    """The result of a run. ``troubles``: errors that are not in the histories, in words.
+    """The result of a run.
 
-    ``weather``: the faults that messages met, with counts.
+    ``strikes``: the faults of workers, with counts. ``troubles``: texts of errors that are not in
+    the histories. ``weather``: the faults that were applied to messages, with counts.
     """
 
     verdict: Verdict
@@ -39,11 +39,11 @@ class Outcome(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Are all promises kept, with no other error?"""
+        """True if all promises were kept and there was no other error."""
         return self.verdict.good and not self.troubles
 
     def demand(self, ignored: Collection[str] = ()) -> None:
-        """Raise ``PromiseBroken`` or ``AssertionError`` if it isn't good.
+        """Raise ``PromiseBroken`` or ``AssertionError`` if the outcome isn't good.
 
         ``ignored``: promises that don't count here, for example bounds on time in a short run.
         """
@@ -64,9 +64,9 @@ def _counts(what: dict[str, int]) -> str:
 class Run:
     """The base of runs. ``dies``, called once in the middle, kills the server and starts it again.
 
-    A product defines ``act``, the function of its workers, which gets their number, a face and
-    ``task``; ``options`` with ``store``, ``seed``, ``processes``, ``folder``, ``first``,
-    ``strikes`` and ``every``; and overrides of some methods.
+    A subclass defines ``act``, the function that its workers execute; the function gets the number
+    of the worker, a face, and the result of ``task``. ``options`` needs the fields ``store``,
+    ``seed``, ``processes``, ``folder``, ``first``, ``strikes`` and ``every``.
     """
 
     act = ""
@@ -98,47 +98,47 @@ class Run:
     # -- methods that a product may override -------------------------------------------------
 
     def task(self) -> Any:
-        """The options of every process."""
+        """Return the options of every process."""
 
     def over(self, now: float, end: float) -> bool:
-        """Must the run end now?"""
+        """Return True if the run must end now."""
         return now >= end
 
     def half(self, now: float, end: float) -> bool:
-        """Has half of the run passed?"""
+        """Return True if half of the run has passed."""
         seconds: float = self.options.seconds
         return now >= end - seconds / 2
 
     def beside(self, now: float) -> None:
-        """Inject other faults during the run."""
+        """Inject faults of other kinds, such as network faults, during the run."""
 
     def calm(self) -> None:
-        """End these other faults."""
+        """End the faults that ``beside`` has injected."""
 
     def longest_stop(self) -> float:
-        """Maximum length of a stop of a worker, seconds."""
+        """Return the maximum seconds for which a worker is stopped."""
         return 1.5
 
     def aim(self, awake: list[str]) -> list[str]:
-        """The workers from which the next victim is drawn."""
+        """Return the workers among which the next victim is drawn."""
         return awake
 
     def afterwards(self) -> Iterator[str]:
-        """Errors that are not in the histories; called when all processes have ended."""
+        """Yield errors that are not in the histories; called when all processes have ended."""
         return iter(())
 
     def verdict(self) -> Verdict:
-        """The verdict on the histories."""
+        """Return the verdict on the histories."""
         return judge_files(*self.folder.glob("*.jsonl"))
 
     def weather(self) -> dict[str, int]:
-        """The faults that messages met, with counts."""
+        """Return the faults that were applied to messages, with counts."""
         return {}
 
     # -- the run -----------------------------------------------------------------------------
 
     def go(self, seconds: float) -> Outcome:
-        """Run for at most this time, and judge the run."""
+        """Run for at most ``seconds``, and judge the run."""
         try:
             for _ in range(self.options.processes):
                 self._start()
@@ -157,7 +157,7 @@ class Run:
         return Outcome(self.verdict(), dict(self.strikes), self.troubles, self.weather())
 
     def subject(self, act: str, number: int) -> Subject:
-        """A new process; odd numbers use the face for asyncio."""
+        """Start a new process; odd numbers use the face for asyncio."""
         face = "aio" if number % 2 else "sync"
         return Subject(act, number, face, self.task(), first=self.options.first)
 
@@ -197,7 +197,7 @@ class Run:
             self._gone(who)
 
     def _next_strike(self) -> str:
-        """Draw as from a pack of cards: all come once, in random order, before any repeats."""
+        """Return the next fault: each listed fault comes once, in random order, before repeats."""
         if not self._pack:
             self._pack = [*self.options.strikes]
             self.dice.shuffle(self._pack)
@@ -217,19 +217,19 @@ class Run:
             worker.say(what)
 
     def _ready(self, who: str) -> bool:
-        """Has this worker reported that it is ready?"""
+        """Return True if this worker has reported that it is ready."""
         try:
             return bool(self.workers[who].hear(0.0) == "ready")
         except (KeyError, TimeoutError, SubjectGone):  # `_miss` soon finds an ended worker
             return False
 
     def _miss(self) -> None:
-        """Find workers that ended by themselves, before a fault hides that."""
+        """Find workers that ended by themselves; a later kill would hide that."""
         for who in [who for who, one in self.workers.items() if one.ended is not None]:
             self._gone(who)
 
     def _gone(self, who: str) -> None:
-        """Report a worker that ended by itself, and start another in its place."""
+        """Report a worker that ended by itself, and start another one in its place."""
         worker = self.workers.pop(who)
         self.stopped.pop(who, None)
         self._new.discard(who)
@@ -259,14 +259,14 @@ class Run:
                 one.end()
             except TimeoutError:
                 self.troubles.append(f"{who} did not end within {self.end_s:g} s")
-                one.kill()  # its later actions would not be in the judged histories
+                one.kill()  # the judged histories would not contain its later actions
             except SubjectGone:
                 self.troubles.append(f"{who} ended by itself with {one.ended}")
 
 
 @contextlib.contextmanager
 def place(folder: str) -> Generator[Path]:
-    """The folder for the histories; without a name, a temporary one that is deleted at the end."""
+    """Yield the folder for the histories; without a name, a temporary one that is deleted."""
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
         yield Path(folder)

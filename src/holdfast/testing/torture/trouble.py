@@ -1,9 +1,9 @@
 """Faults of a store, or of the processes that use it, during a run.
 
-A run injects faults into its workers by itself, and loses messages with ``weather``. Every other
+A run itself kills, stops and forks its workers, and with ``weather`` it loses messages. Every other
 fault is a `Trouble` that the caller passes to the run: a row that is deleted by hand, a clock that
-steps, a limit that is reached. Troubles that depend on one store are defined where the servers of
-that store are started.
+steps, a limit that is reached. The troubles of one store are defined next to the code that starts
+the servers of that store.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from typing import NamedTuple, Protocol
 
 from ...runtime.blocking import boottime
 
-#: Maximum time for which a process has no free descriptors, seconds.
+#: Maximum seconds for which a process has no free descriptors.
 SHORT_S = 1.0
-#: Minimum age of a victim, seconds: a newer process may still import modules, which needs
-#: descriptors.
+#: Minimum age of a victim, seconds: a newer process can still need descriptors for its imports.
 NEW_S = 3.0
 
 
@@ -34,10 +33,10 @@ class Scene(NamedTuple):
     names: Sequence[str]
     #: The processes of the workers that run.
     pids: Sequence[int]
-    #: Call it with a name before its state is damaged, and again afterwards with the time before
-    #: the damage: the holders of the name, and the new ones of that time, no longer count.
+    #: Call this with a name (and None) before its state is damaged, and again after the damage with
+    #: the time before it. The judge ignores claims of the name that existed in this span of time.
     damaged: Callable[[str, float | None], None]
-    #: Call it with a name whose last fence may be damaged: later fences of it may be lower.
+    #: Call this with a name whose last fence can be damaged: its later fences may be lower.
     forgotten: Callable[[str], None]
 
 
@@ -45,16 +44,19 @@ class Trouble(Protocol):
     """One kind of trouble."""
 
     def strike(self, scene: Scene) -> str:
-        """Inject it once; returns one or two words that name it, for the counts of the run."""
+        """Inject the trouble once; return its name, one or two words, for the counts of the run."""
         ...
 
     def calm(self, now: float) -> None:
-        """End it if its time ends by ``now`` (monotonic seconds; ``inf``: the run has ended)."""
+        """End the trouble if its time ends by ``now``, a time of ``boottime``.
+
+        ``inf``: the run has ended.
+        """
         ...
 
 
 class Descriptors:
-    """Leaves a worker no free descriptor for a while (Linux)."""
+    """A trouble: for a while, a worker has no free file descriptor (Linux)."""
 
     def __init__(self) -> None:
         if sys.platform != "linux":

@@ -1,7 +1,7 @@
 """Network faults between the workers and a server: requests and replies are lost, late or cut off.
 
 In a run with ``weather`` the workers connect through a :class:`~holdfast.testing.faults.Proxy`. The
-kinds of the faults are drawn from the seed of the run; their exact moments are not.
+seed of the run determines the kinds of the faults, but not their exact moments.
 """
 
 from __future__ import annotations
@@ -30,15 +30,20 @@ from ..faults import (
     delay_request,
 )
 
-#: Mean time between two faults, seconds: a sender may have to wait for a long time after one.
+#: Mean seconds between two faults; long, because one fault can delay a sender for a long time.
 EVERY_S = 0.4
-#: Maximum delay of a held and of a late message, seconds. Its client may have given up before.
+#: Maximum seconds by which a held message and a late message are delayed. Its client can have given
+#: up before that.
 HELD_S_MAX = 6.0
 LATE_S_MAX = 1.0
 
 
 class Speech(NamedTuple):
-    """The protocol of a server: its messages, the bytes that mark a verb or a push, its port."""
+    """The protocol of a server.
+
+    ``wire`` splits its messages; a request of a verb contains the bytes ``verb``, and a push the
+    bytes ``push``; ``port`` is the default port.
+    """
 
     wire: Wire
     verb: bytes
@@ -53,7 +58,7 @@ _SPEECHES = {"redis": _REDIS, "valkey": _REDIS, "mysql": _MYSQL, "mariadb": _MYS
 
 
 class Weather:
-    """Network faults before the server of this URL; clients that use ``url`` meet them."""
+    """Network faults in front of the server of the URL ``store``; clients connect to ``url``."""
 
     def __init__(self, store: str, dice: random.Random) -> None:
         parts = urlsplit(store)
@@ -67,15 +72,15 @@ class Weather:
         self._proxy = Proxy(parts.hostname, parts.port or speech.port, speech.wire)
         login, at, _ = parts.netloc.rpartition("@")
         self.url = parts._replace(netloc=f"{login}{at}127.0.0.1:{self._proxy.port}").geturl()
-        #: The faults that messages met, with counts.
+        #: The faults that were applied to messages, with counts.
         self.faults: Counter[str] = Counter()
         self._armed: list[tuple[str, Armed]] = []
-        #: The faults that hold messages, each with the end of its time.
+        #: The faults that hold messages, each with the time at which it ends.
         self._held: list[tuple[float, Armed]] = []
         self._next = 0.0
 
     def blow(self, now: float) -> None:
-        """Arm a fault for the next message if one is due; forward messages whose time has ended."""
+        """Arm a fault for the next message if a fault is due; end the faults whose time is up."""
         for entry in [entry for entry in self._held if entry[0] <= now]:
             self._held.remove(entry)
             entry[1].let_go()

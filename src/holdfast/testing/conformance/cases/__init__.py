@@ -1,5 +1,5 @@
 """The cases, by subject.
 
-Each is a coroutine function of an ``Arena``; ``registry.case`` names its subject. The names of the
-functions are the sentences that must be true.
+Each case is a coroutine function that gets an ``Arena``; the decorator ``registry.case`` names the
+primitives that it runs on. The name of the function is a sentence that must be true.
 """

@@ -19,15 +19,15 @@ from ...promise import promised
 from ..arena import EXCLUSIVE, Arena, stolen
 from ..registry import case
 
-#: The lease of the holder, seconds: nothing renews it, so its expiry shows whether it was touched.
+#: The lease of the holder, seconds. It isn't renewed, so its expiry shows any change.
 TTL_S = 25.0
-#: The largest difference of an expiry that was read twice, seconds.
+#: Maximum difference between two reads of one expiry, seconds.
 READ_S = 0.5
 #: The rounds of the event loop before a task is cancelled.
 ROUNDS = (0, 1, 2, 3, 4, 6, 9, 14, 30)
-#: The points of an acquire that are interrupted in one run.
+#: Number of points of an acquire that one run interrupts.
 POINTS = 16
-#: Ways to try that end by themselves while the name is held.
+#: Options of an acquire that ends without being interrupted while the name is held.
 TRIES: tuple[dict[str, Any], ...] = (
     {"blocking": False},
     {"timeout": 0},
@@ -57,14 +57,17 @@ class Held:
         late = READ_S + stolen(self._begun)
         told = f"{what}: {seen}, {passed:.3g} s on"
         assert seen.expires_in > TTL_S - passed - late, told
-        if self._at.can.own_expiry:  # a session is kept as a whole
+        if self._at.can.own_expiry:  # without it, requests of the client renew the claim, too
             assert seen.expires_in < TTL_S - passed + late, told
         self._hold.check()
 
 
 @contextlib.asynccontextmanager
 async def held(at: Arena) -> AsyncGenerator[Held]:
-    """Let another client hold the name: a writer against readers, the last name of several."""
+    """Let another client hold the name.
+
+    For readers the holder is a writer; for several names it holds the last one.
+    """
     name = at.name
     options: dict[str, Any] = {"ttl": TTL_S, "auto_renew": False}
     if at.primitive.name == "all":
@@ -89,7 +92,7 @@ async def held(at: Arena) -> AsyncGenerator[Held]:
 async def a_try_on_a_busy_name_changes_nothing_for_the_holder(at: Arena) -> None:
     async with held(at) as holder:
         for options in TRIES:
-            with contextlib.suppress(StoreUnavailable):  # on a busy machine this time may run out
+            with contextlib.suppress(StoreUnavailable):  # a busy store exceeds these time-outs
                 assert await at.lock().acquire(**options) is None
             await holder.unchanged(options)
 
@@ -107,7 +110,7 @@ async def a_cancelled_try_on_a_busy_name_changes_nothing_for_the_holder(at: Aren
                 for _ in range(rounds):
                     await asyncio.sleep(0)
                 task.cancel()
-                if rounds % 2:  # once more, while the first one is being undone
+                if rounds % 2:  # once more, while the acquire is being undone
                     await asyncio.sleep(0)
                     task.cancel()
                 await asyncio.wait([task])
@@ -126,12 +129,12 @@ async def an_interrupted_try_on_a_busy_name_changes_nothing_for_the_holder(at: A
             for number in sorted(chance.sample(range(1, many + 1), min(POINTS, many))):
                 strike = Strike(number)
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # coroutines that never began
+                    warnings.simplefilter("ignore")  # about coroutines that never began
                     with contextlib.suppress(KeyboardInterrupt, StoreUnavailable), strike:
                         attempt()
                 await holder.unchanged(strike.where)
 
 
 def _tried(at: Arena, options: dict[str, Any]) -> None:
-    """Try once, in this thread."""
+    """Try to acquire once, in this thread."""
     assert run_sync(at.lock().acquire(**options)) is None

@@ -19,7 +19,7 @@ LOOP = "only asyncio has an event loop"
 
 
 async def cancelled(task: asyncio.Task[Any]) -> bool:
-    """Wait for the end of a task; return whether it was cancelled."""
+    """Wait for the end of a task; return True if the task was cancelled."""
     done, _ = await asyncio.wait([task], timeout=5)
     assert done, "the task continues"
     return task.cancelled()
@@ -145,11 +145,11 @@ async def a_release_that_is_cancelled_is_carried_out(at: Arena) -> None:
         if steps:
             await at.free()
         else:
-            await hold.release()  # the task never began
+            await hold.release()  # the task that should release it never began
 
 
 async def _guarded(at: Arena, body: Callable[[Any], Awaitable[Any]]) -> LockLost:
-    """Run a body whose hold is broken; return the error."""
+    """Run a body after its hold was broken, with ``cancel_on_lost``; return the error."""
     with raises(LockLost, at.name) as caught:
         async with at.locks.lock(at.name, ttl=KEPT_S, cancel_on_lost=True) as hold:
             await at.others.break_(at.name, at.number(hold))
@@ -170,7 +170,7 @@ async def a_loss_cancels_the_body_and_becomes_lock_lost(at: Arena) -> None:
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
-    await asyncio.sleep(0)  # nothing is left that would cancel later
+    await asyncio.sleep(0)  # no cancellation arrives later
 
 
 @case("lock", only="aio", because=BECAUSE)

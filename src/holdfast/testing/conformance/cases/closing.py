@@ -1,4 +1,4 @@
-"""The end of a client: what it held is released, even if two threads close it at once."""
+"""The end of a client: its holds are released, even if two threads close it at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....core.model import Loss
 from ..arena import SOON_S, Arena
 from ..registry import case
 
-#: Long enough that nothing becomes free by the end of its lease.
+#: The lease, seconds. It is longer than every wait here, so no name becomes free by expiry.
 TTL_S = 60.0
 
 

@@ -16,7 +16,7 @@ LOOPS = "threads have no event loop"
 
 
 async def _in_another_loop(at: Arena, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run it in an event loop of another thread, while our loop continues."""
+    """Run ``work`` in an event loop of another thread, while the loop of the test continues."""
     return await at.face.outside(lambda: asyncio.run(work()))
 
 
@@ -83,7 +83,7 @@ async def who_asks_in_a_plain_thread_to_be_told_of_a_loss_is_told_in_the_loop(at
     await at.until(lambda: len(told) == 2)
     assert told == [threading.current_thread()] * 2
     await hold.release()
-    await at.free()  # the store uses its own clock
+    await at.free()  # a lease can end a little later by the store's clock
 
 
 @case("lock", only="aio", because=LOOPS)

@@ -1,4 +1,4 @@
-"""The purpose of a lock: one holder at a time, in order, with rising fences; busy is an answer."""
+"""The purpose of a lock: one holder at a time, in order of arrival, with rising fences."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def those_who_wait_long_keep_their_places(at: Arena) -> None:
             waiters.append(at.start(wait))
             await at.line(waiters=number + 1)
         before = await places()
-        await at.sleep(1.2)  # each has asked again in this time
+        await at.sleep(1.2)  # each waiter asks the store again in this time
         assert await places() == before
     for waiter in waiters:
         await waiter.result()
@@ -187,7 +187,7 @@ async def with_raises_not_acquired_and_says_what_on_what_how_long_and_who(at: Ar
     assert took < BUSY_S + 2 * at_once(begun)
     who = [at.locks.owner] if at.can.owners else ["held by"]
     fence = [f"fence {hold.fence}"] if at.can.fences else []
-    if unclear(begun):  # then it may have got no answer that names the holder
+    if unclear(begun):  # the reply that names the holder can have come too late
         who, fence = [], []
     for part in (at.name, *who, *fence, "timeout="):
         assert part in message, f"{part!r} is not in: {message}"

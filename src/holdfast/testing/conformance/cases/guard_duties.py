@@ -16,7 +16,7 @@ from .guards import MANY, Source
 
 #: The time-out of a request, seconds.
 WITHIN_S = 5.0
-#: Number of attempts to find a fault that a store shows once in thirty times.
+#: Number of attempts, to find a fault that happens about once in thirty attempts.
 OFTEN = 60
 
 
@@ -119,7 +119,7 @@ async def what_was_computed_from_before_an_invalidation_is_not_stored(at: Arena)
     merged = at.start(waits)
     await at.sleep(0.1)
     assert await theirs.invalidate() == 0
-    # A caller that asks after this doesn't get the old value, which is still being computed.
+    # A call after the invalidation doesn't get the value whose computation began before it.
     assert await theirs.get(new) == "new"
     go.set()
     assert await actor.result() == "old"
@@ -200,7 +200,7 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(again, Duty)
     assert again.fence == duty.fence
     assert await guards.invalidate([entry], WITHIN_S) == [False]
-    # The copy arrives after the invalidation, and takes the refresh lease for no caller.
+    # The copy arrives after the invalidation; it gets a refresh lease that no caller will use.
     copy = await guards.begin(wish, WITHIN_S)
     assert isinstance(copy, Duty)
     assert copy.fence > duty.fence
@@ -210,7 +210,7 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(gone, Gone)
     assert await guards.read([entry], WITHIN_S) == [None]
     assert isinstance(await guards.begin(wish._replace(id="2e" * 16), WITHIN_S), Busy)
-    # With its own fence it is a refresh lease like any other; a second finish changes nothing.
+    # A finish with the copy's fence succeeds; the same finish once more changes nothing.
     theirs = finish._replace(fence=copy.fence)
     assert await guards.finish(theirs, WITHIN_S) is True
     assert await guards.finish(theirs, WITHIN_S) is True
@@ -222,7 +222,7 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
 
 @case("guard")
 async def an_outage_that_begins_behind_the_read_is_waited_for_once(at: Arena) -> None:
-    # Given a store that is read, and then accepts no request to compute
+    # Given a store that answers reads, but no request for a refresh lease
     client = at.client()
     # (a store without guards refuses here)
     assert await client.guard(at.name, ttl=60).invalidate("a") == 0
@@ -237,11 +237,11 @@ async def an_outage_that_begins_behind_the_read_is_waited_for_once(at: Arena) ->
 
     # When several values are missing
     assert await guard.get_many([*"abcd"], compute) == {key: key.upper() for key in "abcd"}
-    # Then the first of them has found the outage, and the others don't ask again
+    # Then only the first of them sends requests; the others use its result, the outage
     assert len(asked) == 4
     assert asked[0] > 0
     assert asked == [asked[0]] * 4
-    # And the next call asks again
+    # And the next call sends its own request
     struck.down["begin"] = 0
     assert await guard.get_many(["a"], compute) == {"a": "A"}
     assert (await guard.get_many(["a"], compute), len(asked)) == ({"a": "A"}, 5)

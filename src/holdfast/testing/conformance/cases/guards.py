@@ -12,12 +12,12 @@ from ...faces import now
 from ..arena import Arena, at_once, raises
 from ..registry import case
 
-#: The number of callers at once.
+#: The number of simultaneous callers.
 MANY = 8
 
 
 class Source:
-    """The source behind a guard: it counts its calls, and how many run at once."""
+    """Computes the values of a guard. It counts its calls, and the maximum that run at once."""
 
     def __init__(self, at: Arena, seconds: float = 0.0) -> None:
         self._at = at
@@ -27,7 +27,7 @@ class Source:
         self.most = 0
 
     def compute(self) -> Callable[[], Awaitable[Any]]:
-        """Return the function for ``get``: its value is the number of the call."""
+        """Return a compute function for ``get``; the value is the number of the call."""
 
         async def ask() -> int:
             self.calls += 1
@@ -116,7 +116,7 @@ async def of_many_who_miss_one_computes_and_all_get_its_value(at: Arena) -> None
     answers = [await actor.result() for actor in actors]
     assert [found for found, _ in answers] == [1] * MANY
     assert source.calls == 1
-    # The value wakes all of them at once; no caller waits in a queue to find it.
+    # The new value wakes all callers at the same time; they don't read it one after the other.
     assert max(when for _, when in answers) - begun < 0.3 + at.served(begun)
 
 
@@ -147,7 +147,7 @@ async def in_the_background_nobody_waits_for_the_refresh(at: Arena) -> None:
     source = Source(at)
     assert await at.guard(ttl=0.3, stale=60).get(source.compute()) == 1
     await at.sleep(0.32)
-    # The new value stays fresh, or a call that reads it late would compute it once more.
+    # The new value must stay fresh, or a call that reads it late would compute it once more.
     guard = at.guard(ttl=60, stale=60, refresh="background")
     assert await guard.get(source.compute()) == 1
     await at.until(lambda: source.calls == 2 and not source.inside)
@@ -223,11 +223,11 @@ async def a_hot_value_is_served_from_the_process_for_a_moment(at: Arena) -> None
     begun = now()
     assert await other.invalidate() == 1
     assert await other.get(source.compute()) == 2
-    if now() - begun < 0.9:  # the bound on how much older it may be
+    if now() - begun < 0.9:  # on a slow machine the value of the local cache has expired
         assert await hot.get(source.compute()) in (1, 2)
     await at.sleep(1.0)
     assert await hot.get(source.compute()) == 2
-    # An invalidation by this process empties it at once.
+    # An invalidation by this process also empties its local cache.
     assert await hot.invalidate() == 1
     assert await hot.get(source.compute()) == 3
 

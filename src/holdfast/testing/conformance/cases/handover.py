@@ -89,7 +89,7 @@ async def a_token_with_another_fence_is_refused_and_the_true_one_still_works(at:
                 await stranger.adopt(with_fence(token, fence))
     (after,) = await at.holders()
     assert (after.fence, after.owner, after.meta) == (hold.fence, before.owner, before.meta)
-    await at.locks.close()  # it still belongs to no client
+    await at.locks.close()  # the detached hold still belongs to no client, so it stays
     await stranger.close()
     await at.sleep(0.2)
     mine = await at.others.adopt(token)
@@ -142,7 +142,7 @@ async def a_token_whose_hold_is_over_is_told_what_ended_it(at: Arena) -> None:
     expired = await (await at.lock(ttl=KEPT_S).acquire()).detach()
     await at.free(within=2.0 + KEPT_S)
     await is_over(expired, "has ended: it has expired")
-    # The store still knows the earlier reasons
+    # The store still has the earlier reasons
     await is_over(released, "has ended: released")
     await is_over(broken, "has ended: broken")
 
@@ -165,7 +165,7 @@ async def detached_and_left_alone_it_lives_by_its_ttl(at: Arena) -> None:
     hold = await at.lock(ttl=KEPT_S).acquire()
     begun = now()
     token = await hold.detach()
-    await at.locks.close()  # the hold doesn't depend on the client that took it
+    await at.locks.close()  # the hold doesn't depend on the client that acquired it
     await at.sleep(0.2)
     assert await at.holders()
     await at.free(within=2.0 + KEPT_S)

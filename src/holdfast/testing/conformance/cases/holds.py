@@ -110,7 +110,7 @@ async def extending_lengthens_the_hold_here_and_in_the_store(at: Arena) -> None:
     begun, before = now(), hold.remaining()
     assert before <= 4.0 - 0.05
     after = await hold.extend()
-    # The time of the call counts: the new lease begins when the call begins.
+    # The new lease begins when the call begins, so the time of the call is part of the lease.
     assert before < after + now() - begun
     assert after <= 4.0
     begun = now()
@@ -213,7 +213,7 @@ async def min_hold_counts_from_the_grant_also_for_one_who_waited(at: Arena) -> N
         waiter = at.start(wait)
         await at.line(waiters=1)
         await at.sleep(0.3)
-        begun = now()  # and it is granted later
+        begun = now()  # the waiter is granted later than this
     await waiter.result()
     await at.free(within=2.0)
     assert now() - begun >= 0.5 - 0.01
@@ -255,7 +255,7 @@ async def a_hold_extended_to_less_is_believed_no_longer_by_an_older_renewal(at: 
     client._ctx.store = Overlaid(client._ctx.store, keep=late)
     await handled.wait()
     # When the hold is extended to less, and the reply comes after that
-    with contextlib.suppress(LockLost):  # on a machine that stands still
+    with contextlib.suppress(LockLost):  # the hold is lost if the machine stands still
         assert await hold.extend(KEPT_S / 4) <= KEPT_S / 4
     extended.set()
     # Then its deadline never moves later, though it is renewed again
@@ -272,9 +272,9 @@ async def a_forgotten_hold_warns_and_is_renewed_no_more(at: Arena) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fence = at.number(await at.lock(ttl=0.2).acquire())
-        gc.collect()  # this may take longer than the time to the next renewal
-        await at.free(within=3.0)  # never, if it were renewed
-        async with at.lock():  # the next caller passes the warning on, if the renewer did not
+        gc.collect()  # a collection can take longer than the time to the next renewal
+        await at.free(within=3.0)  # a renewed hold would never become free
+        async with at.lock():  # this call emits the warning, if the renewer did not
             pass
         await at.until(lambda: any(at.name in str(w.message) for w in caught))
     (said,) = (w for w in caught if at.name in str(w.message))
@@ -287,8 +287,8 @@ async def a_forgotten_hold_stops_nobody_where_warnings_are_errors(at: Arena) -> 
     kept = await at.locks.lock(at.fresh("kept"), ttl=KEPT_S).acquire()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        frozen = gc.get_freeze_count()  # our caller may have frozen objects, and needs that to last
-        gc.freeze()  # looking at all objects of a process takes longer than a hold lasts
+        frozen = gc.get_freeze_count()  # if the test's caller has frozen objects, they stay frozen
+        gc.freeze()  # a collection of all objects of the process would take longer than a hold
         try:
             await at.lock(ttl=0.2).acquire()
             gc.collect()

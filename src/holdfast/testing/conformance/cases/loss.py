@@ -20,7 +20,7 @@ async def a_broken_hold_is_free_at_once_and_its_owner_told_soon(at: Arena) -> No
     assert not await at.holders()
     begun = now()
     assert await hold.wait_lost(10) is Loss.BROKEN
-    # With its next renewal; or with the one after that, if a busy server did not answer.
+    # The next renewal finds the loss; or the one after that, if a busy server did not answer.
     assert now() - begun < KEPT_S + at_once(begun)
     assert (hold.lost, hold.state) == (Loss.BROKEN, State.LOST)
     assert await hold.release() is False
@@ -42,7 +42,7 @@ async def the_next_one_gets_what_was_broken_and_keeps_it(at: Arena) -> None:
     assert await at.locks.break_(at.name, at.number(hold)) is True
     await inside.wait()
     assert now() - begun < at.served(begun)
-    assert await hold.release() is False  # and it releases no hold of another client
+    assert await hold.release() is False  # this release must not end the waiter's hold
     (seen,) = await at.holders()
     over.set()
     fence, kept = await waiter.result()
@@ -69,7 +69,7 @@ async def a_ticket_is_broken_once_and_no_later_grant_with_it(at: Arena) -> None:
     ticket = at.number(hold)
     assert [await broken(one) for one in (2**62, ticket, ticket)] == [False, True, False]
     async with at.rival(ttl=20.0) as mine:
-        if at.can.fences:  # else the next one may have the same number
+        if at.can.fences:  # without fences the next claim can have the same number
             assert await broken(ticket) is False
         assert await mine.extend() > 0
     assert await broken(at.number(mine)) is False
@@ -82,7 +82,7 @@ async def a_leave_without_an_id_ends_no_claim(at: Arena) -> None:
     async with at.lock(ttl=20.0) as hold:
         plain = Leave(at.name, "", at.number(hold))
         for leave in (plain, plain._replace(after=20.0), plain._replace(suspect=True)):
-            with contextlib.suppress(HoldfastError):  # it may be refused
+            with contextlib.suppress(HoldfastError):  # the store may refuse an empty id
                 assert await store.leave(leave, REQUEST_S) is False
             with contextlib.suppress(HoldfastError):
                 assert True not in await store.leave_all([leave], REQUEST_S)
@@ -165,7 +165,7 @@ async def a_release_is_no_loss(at: Arena) -> None:
     told: list[Any] = []
     hold = await at.lock(ttl=KEPT_S, on_lost=lambda *news: told.append(news)).acquire()
     await hold.release()
-    await at.sleep(KEPT_S / 3 + 0.1)  # a renewal now would find that it has ended
+    await at.sleep(KEPT_S / 3 + 0.1)  # a renewal in this time would find that the hold has ended
     assert (told, hold.lost, hold.state) == ([], None, State.RELEASED)
 
 

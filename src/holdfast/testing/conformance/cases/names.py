@@ -12,7 +12,7 @@ from ....errors import ConfigError
 from ..arena import EXCLUSIVE, SINGLE, Arena, raises
 from ..registry import case
 
-#: Ends of names; each must give a separate name.
+#: Suffixes of names; each must give a separate name.
 DISTINCT = [
     "a", "A", "a ", " a", "a\n", "a\0", "a\0b", "a\r\n", "á", "a\u0301", "ä", "ß", "ss", "日本",
     "🔒", "{a}", "{{a}}", "a/b", "a//b", "a/./b", "../a", "a:b", "a%", "a_", "a%2F", "a*", "a?",
@@ -21,7 +21,7 @@ DISTINCT = [
 ]  # fmt: skip
 
 
-class _Colour(str, enum.Enum):  # noqa: UP042 # such a one prints itself otherwise
+class _Colour(str, enum.Enum):  # noqa: UP042 # its text differs from that of a StrEnum
     RED = "red"
 
 

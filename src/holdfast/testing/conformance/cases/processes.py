@@ -23,7 +23,7 @@ from ..registry import case
 
 
 async def in_child(at: Arena, text: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run this in the child of a fork; return its result, through JSON."""
+    """Run the coroutine in the child of a fork; return its result, which must fit into JSON."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -45,7 +45,7 @@ async def in_child(at: Arena, text: Callable[[], Coroutine[Any, Any, Any]]) -> A
 
 
 async def warm(at: Arena, worker: Worker) -> None:
-    """Make it connect, for which a try gives no time on a busy machine."""
+    """Make the worker connect: on a busy machine a non-blocking acquire has no time for that."""
     name = at.fresh("warm")
     assert await worker.acquire(name, timeout=20) is not None
     await worker.call("release", name)
@@ -86,7 +86,7 @@ async def a_waiter_in_another_process_is_served_at_the_release(at: Arena) -> Non
     released = now()
     await hold.release()
     fence = await worker.answer()
-    assert now() - released < at.served(released) + 0.5  # the delay of that process is unknown
+    assert now() - released < at.served(released) + 0.5  # the worker's own delay isn't measured
     at.in_order(at.number(hold), fence)
     assert await worker.call("release", at.name) is True
 
@@ -117,7 +117,7 @@ async def a_waiter_that_is_killed_costs_those_behind_it_little(at: Arena) -> Non
         worker.kill()
     begun = now()
     hold = await behind.result()
-    assert now() - begun < 3.0 + 2 * at_once(begun)  # the waiter TTL of the dead
+    assert now() - begun < 3.0 + 2 * at_once(begun)  # 3 s is the TTL of the waiter that was killed
     await hold.release()
 
 
@@ -131,7 +131,7 @@ async def a_stopped_process_finds_its_hold_lost_when_it_wakes(at: Arena) -> None
         try:
             await at.locks._ctx.store.inspect(at.fresh("probe"), 0.3, exact=True)
             break
-        except StoreUnavailable:  # it was stopped at a point where it blocks others
+        except StoreUnavailable:  # the worker was stopped at a point where it blocks other clients
             os.kill(worker.pid, signal.SIGCONT)
             await worker.call("release", at.name)
     try:
@@ -139,7 +139,7 @@ async def a_stopped_process_finds_its_hold_lost_when_it_wakes(at: Arena) -> None
             at.in_order(fence, at.number(hold))
             os.kill(worker.pid, signal.SIGCONT)
             assert await worker.call("state", at.name) == "lost"
-            # (If it was stopped during a renewal, it has had no answer.)
+            # (A worker that was stopped during a renewal has received no reply.)
             reason = await worker.call("wait_lost", at.name, 1.0)
             assert reason in (Loss.EXPIRED, Loss.UNREACHABLE)
             assert await worker.call("release", at.name) is False
@@ -211,7 +211,7 @@ async def the_child_of_a_fork_holds_nothing_and_frees_nothing(at: Arena) -> None
 async def the_child_of_a_fork_is_another_owner_and_waits(at: Arena) -> None:
     async def child() -> list[Any]:
         async with at.locks.lock(at.fresh("child"), timeout=20):
-            pass  # it is connected now, for which a try gives no time on a busy machine
+            pass  # connects: on a busy machine the non-blocking acquire below has no time for that
         if at.primitive.name == "read":
             writer = at.locks.rwlock(at.name).write
             return [await writer.acquire(blocking=False) is None, at.locks.owner]
@@ -250,7 +250,7 @@ async def a_fork_is_seen_by_a_hold_whose_client_is_forgotten(at: Arena) -> None:
 
 
 def _sockets() -> set[str]:
-    """Return the sockets that this process has, where the system shows them."""
+    """Return the open sockets of this process; empty if the system doesn't list them."""
     found = set()
     for fd in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
         with contextlib.suppress(OSError):
@@ -276,7 +276,7 @@ async def threads_that_fork_at_once_harm_nobody(at: Arena) -> None:
 
     over: list[bool] = []
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # so that they meet at the worst moment
+    sys.setswitchinterval(1e-6)  # makes it likely that a fork happens at the worst moment
     try:
         workers = [at.start(work, at.client(), number) for number in range(4)]
         for forker in [at.start(fork) for _ in range(3)]:

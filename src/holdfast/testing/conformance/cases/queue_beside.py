@@ -1,4 +1,4 @@
-"""A delivery that several threads settle at once: one succeeds, and the others see no loss."""
+"""Several threads settle one delivery at the same time: one succeeds, the others see no loss."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..struck import Overlaid, Struck, queues_of
 
 
 def _meeting(at: Arena, struck: Struck, job: Any, first: bool) -> Callable[[], int]:
-    """Make the next two settles of this job meet; return a function that counts the arrived ones.
+    """Make the next two settles of this job overlap; return a function that counts the settles.
 
-    Both arrive before either is answered. Then the one that counted (``first``) or the other one is
-    answered first.
+    The store handles both settles before either gets its reply. With ``first``, the settle that
+    succeeded gets its reply first; otherwise the settle that found nothing does.
     """
     inner = struck.verbs
     arrived: list[bool] = []
@@ -57,7 +57,7 @@ def _of_a_client(at: Arena) -> tuple[Any, Struck]:
 
 
 async def _taken(at: Arena, first: bool) -> tuple[Any, Any, Callable[[], int]]:
-    """Return a queue, its one job, and the count of the settles of it that have arrived."""
+    """Return a queue, the delivery of its one job, and a function that counts its settles."""
     queue, struck = _of_a_client(at)
     await queue.put("work", group=f"g{first}")
     job = await queue.take(timeout=5)

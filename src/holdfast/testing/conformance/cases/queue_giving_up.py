@@ -12,12 +12,12 @@ from ...faces import Actor, now
 from ..arena import Arena
 from ..registry import case
 
-#: After this time a take that has begun is waiting, seconds.
+#: Seconds after its start in which a take has certainly begun to wait.
 ASLEEP_S = 0.15
 
 
 def _wish(queue: Any) -> Take:
-    """Return the request of a `take` that waits."""
+    """Return the request of a waiting `take`, as the client sends it."""
     options, ctx = queue._options, queue._ctx
     what = (1, options.ttl, ctx.owner, options.pace, options.patience, True)
     return Take(queue.name, secrets.token_hex(16), *what)
@@ -63,7 +63,7 @@ async def who_is_woken_and_gives_up_passes_it_on(at: Arena) -> None:
     verbs = queues_of(queue._ctx.store)
     for first in (True, False):
         waiter = None if first else await _waits(at)
-        # Enough requests that one of them is woken, in whatever order a store wakes.
+        # Enough requests that one of them gets the wake-up, whatever order a store uses.
         wishes = [_wish(queue) for _ in range(8)]
         for wish in wishes:
             await verbs.take(wish, REQUEST_S)

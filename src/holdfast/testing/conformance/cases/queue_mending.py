@@ -1,4 +1,4 @@
-"""Serial queues that are repaired by hand, while others work on them."""
+"""Serial queues that an operator repairs by hand, while other clients work on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..struck import Overlaid, queues_of
 if TYPE_CHECKING:
     from ....core.queue.ports import Queues
 
-#: A lease that outlasts a busy machine.
+#: A lease that doesn't expire even on a busy machine, seconds.
 LEASE_S = 60.0
 
 
@@ -78,7 +78,7 @@ async def a_purge_beside_somebody_who_puts_comes_to_an_end(at: Arena) -> None:
 
 @case("queue")
 async def a_purge_of_one_state_removes_no_more_than_stood_so(at: Arena) -> None:
-    # Given jobs that wait, as many in delivery, as many dead letters, and a client that adds more
+    # Given five waiting jobs, five deliveries and five dead letters, and a client that adds more
     queue, client = at.queue(), at.client()
     other, struck = client.queue(at.name), queues_of(client)
     purge = struck.verbs.purge
@@ -102,7 +102,7 @@ async def a_purge_of_one_state_removes_no_more_than_stood_so(at: Arena) -> None:
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (5, 5, 10)
     assert await other.purge("dead") == 10
-    # Then the jobs that came meanwhile are left, and the jobs in delivery
+    # Then the jobs that were added during the purge are left, and the jobs in delivery
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (10, 5, 5)
     assert await queue.ack_many(loans) == [True] * 5
@@ -139,10 +139,10 @@ async def a_purge_leaves_what_is_put_before_its_first_request(at: Arena) -> None
     for state in ("waiting", None):
         await queue.put_many([{"payload": "old", "group": "abc"[n]} for n in range(3)])
         await queue.put_many(["old"] * 2)
-        # When the jobs that were there are removed
+        # When the jobs are purged
         struck.verbs = Overlaid(struck.verbs, survey=then_puts)
         assert await other.purge(state) == 5
-        # Then all jobs that have come since are left
+        # Then all jobs that were put after the count are left
         left = await queue.jobs(limit=1000)
         assert [job.payload[-3:] for job in left] == [b"new"] * 500
         struck.verbs = Overlaid(struck.verbs, survey=survey)

@@ -10,7 +10,7 @@ from ..arena import KEPT_S, Arena, raises
 from ..registry import case
 from ..struck import queues_of
 
-#: The error of a settle, and the call that settles.
+#: Pairs of the error that the store raises for a settle, and the call that sends the settle.
 REFUSED: tuple[tuple[Exception, Callable[[Any, Any], Awaitable[Any]]], ...] = (
     (ConfigError("planted"), lambda queue, job: job.ack()),
     (OSError("planted"), lambda queue, job: job.ack()),
@@ -57,12 +57,12 @@ async def what_is_settled_answers_yes_to_the_verb_that_settled_it_and_to_no_othe
         if verb == "release":
             again: Any = await queue.take(timeout=5)
             assert await again.ack() is True
-    assert (await queue.stats()).done == 2  # the ack, and that of the released job
+    assert (await queue.stats()).done == 2  # the job acked above, and the released job
 
 
 async def _consumed(queue: Any, kept: list[Any]) -> None:
     async for job in queue.consume(timeout=5):
-        kept[:] = [job]  # as the variable of a loop stays
+        kept[:] = [job]  # keeps the job alive after the loop, as a loop's variable does
 
 
 async def _left(queue: Any, kept: list[Any]) -> None:

@@ -93,7 +93,7 @@ async def a_busy_group_does_not_starve_the_others(at: Arena) -> None:
     await queue.put_many(["hot"] * 20, group="hot")
     await queue.put("quiet", group="quiet")
     seen = []
-    # The group that has waited longest is first, except on a cluster whose parts are asked in turn
+    # The group that has waited longest is first, except on a cluster: takes ask its shards in turn
     for _ in range(3):
         job = await queue.take(timeout=5)
         assert job is not None
@@ -117,11 +117,11 @@ async def neither_lane_starves_the_other(at: Arena) -> None:
 
 
 async def _returned(at: Arena, groups: list[str | None], take_turns: bool) -> None:
-    """Put jobs one by one, take and return until each was seen, and settle them."""
+    """Put jobs one by one, take and release jobs, and check that each of them is delivered."""
     queue = at.queue(interval_from="take" if take_turns else "ack")
     for number, group in enumerate(groups):
         await queue.put(number, group=group)
-        await at.sleep(0.02)  # or all would be due at one moment
+        await at.sleep(0.02)  # without a pause all jobs would be due at the same moment
     seen = []
     for _ in range(3 * len(groups)):
         job = await queue.take(timeout=5)
@@ -156,7 +156,7 @@ async def what_a_take_gives_back_comes_behind_those_that_were_due(at: Arena) -> 
         await queue.put(number, group=str(number))
         await at.sleep(0.02)
     seen = []
-    for _ in range(3):  # its replies are lost, so it doesn't know what it has got
+    for _ in range(3):  # the first reply is lost, so the client can't know which job it got
         struck.lost["take"] = 1
         struck.odd["settle_and_take"] = AssertionError("not asked for")
         jobs = await other.take_many(1, timeout=5)

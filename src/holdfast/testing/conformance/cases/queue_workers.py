@@ -1,4 +1,4 @@
-"""Workers: a worker continues after any misdeed of its handler, and the attempt counts."""
+"""Workers: a worker continues after any fault of its handler, and the attempt counts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..misdeeds import misdeeds, wrong_kinds
 from ..registry import case
 from ..struck import queues_of
 
-#: A queue is at rest when its numbers have not changed for this many seconds.
+#: Seconds without a change of its numbers after which a queue counts as idle.
 STILL_S = 4.0
 
 
 def bare(queue: Any) -> Any:
-    """Return the queue itself, so that its worker gets the handler unchanged."""
+    """Return the real queue without its ``Twin``, so that its worker gets the handler unchanged."""
     return getattr(queue, "_thing", queue)
 
 
@@ -28,7 +28,7 @@ async def run(at: Arena, worker: Any) -> None:
 
 
 async def settled(at: Arena, queue: Any, dead: int, done: int) -> Any:
-    """Return the numbers of the queue, once they are these or don't change."""
+    """Wait until ``dead`` and ``done`` are as given, or the queue is idle; return its numbers."""
     last, since, record = None, now(), await queue.stats()
     while now() - since < STILL_S:
         record = await queue.stats()
@@ -58,7 +58,7 @@ async def whatever_a_handler_does_the_worker_goes_on_and_the_attempt_counts(at: 
     try:
         record = await settled(at, queue, len(deeds), 10)
         assert not running.finished, f"the worker ended: {await running.result()}, {record}"
-        await queue.put("work")  # and all of its loops are there
+        await queue.put("work")  # the worker still takes jobs
         await settled(at, queue, len(deeds), 11)
     finally:
         worker.stop()

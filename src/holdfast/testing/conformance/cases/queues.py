@@ -86,7 +86,7 @@ async def a_duplicate_is_dropped_and_says_so(at: Arena) -> None:
         assert job is not None
         assert job.payload in ("first", 2)
         assert await job.ack()
-    # Also when it is done, until the dedup window has passed
+    # The id of a job that is done is refused, too, until the dedup window has passed
     assert (await queue.put("late", id="order:1")).duplicate
     assert await queue.take(timeout=0) is None
 
@@ -120,7 +120,7 @@ async def the_pause_of_a_failed_job_lasts_however_often_it_is_asked_for(at: Aren
         assert await job.retry(in_=60)
     for turn in range(20):
         assert await queue.take(timeout=0) is None
-        if turn % 5 == 4:  # a job behind it doesn't wake it
+        if turn % 5 == 4:  # a new job of the group doesn't make the failed job due
             await queue.put("behind", group="g", delay=turn)
     failed = [one for one in await queue.jobs() if one.attempts]
     assert [one.due_in > 30 for one in failed] == [True, True]
@@ -167,7 +167,7 @@ async def after_the_last_attempt_it_is_a_dead_letter_and_the_group_goes_on(at: A
     (letter,) = await queue.jobs("dead")
     assert (letter.group, letter.attempts, letter.reason) == ("g", 2, "no such account")
     assert await job.ack()
-    # When the dead letter is tried again
+    # When the dead letter is revived
     assert await queue.retry_dead([letter.id]) == 1
     job = await queue.take(timeout=5)
     assert job is not None
@@ -188,7 +188,7 @@ async def dead_letters_come_back_in_the_order_in_which_they_died(at: Arena) -> N
     queue, order = at.queue(), list(range(11))
     await queue.put_many(order, group="g")
     await bury(order[:1])
-    assert await queue.retry_dead() == 1  # behind the jobs that were accepted after it
+    assert await queue.retry_dead() == 1  # it is now behind the jobs that were accepted after it
     order = [*order[1:], 0]
     await bury(order)
     assert await queue.take(timeout=0) is None
@@ -236,7 +236,7 @@ async def a_lost_delivery_comes_again_and_a_late_ack_is_refused(at: Arena) -> No
     await queue.put_many(["first", "second"], group="g")
     lost = await dying.take(timeout=5)
     assert lost is not None
-    lost._lease.renewing = False  # as if its process were stopped
+    lost._lease.renewing = False  # as if the process of this delivery were stopped
     again = await queue.take(timeout=5)
     assert again is not None
     assert (again.payload, again.attempt) == ("first", 2)
@@ -344,7 +344,7 @@ async def what_was_removed_is_delivered_to_nobody_and_holds_up_nobody(at: Arena)
     queue = at.queue()
     await queue.put_many([{"payload": n, "id": f"g{n}"} for n in range(3)], group="g")
     await queue.put_many([{"payload": n, "id": f"p{n}"} for n in range(3)])
-    # The first of a group, one in its middle, and some of the ungrouped jobs
+    # Remove the first job of a group, the next one, some ungrouped jobs, and an unknown id
     assert await queue.purge(ids=["g0", "g1", "p0", "p2", "none"]) == 4
     jobs = await queue.take_many(10, timeout=5)
     assert sorted(job.id for job in jobs) == ["g2", "p1"]

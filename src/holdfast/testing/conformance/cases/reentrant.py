@@ -1,4 +1,4 @@
-"""The reentrant lock: the same thread or task enters again, counted; no other inherits that."""
+"""The reentrant lock: its thread or task can enter it again, and no other thread or task can."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def there_is_no_way_back_into_a_hold_that_is_lost(at: Arena) -> None:
             await at.others.break_(at.name, fence)
             await hold.wait_lost(10)
             async with at.lock():
-                fence = 0  # it was entered again after its loss
+                fence = 0  # this body was entered after the loss
     assert caught.error.reason is Loss.BROKEN
     async with at.lock() as again:
         at.in_order(0, fence, at.number(again))
@@ -122,7 +122,7 @@ async def a_reentrant_hold_is_not_detached(at: Arena) -> None:
 @case("reentrant")
 async def entering_again_leaves_the_lease_as_it_is(at: Arena) -> None:
     if at.can.reentry != "counted":
-        return  # see below
+        return  # the next case is for such stores
     lock = at.lock(ttl=20.0, auto_renew=False)
     async with lock as outer:
         before = outer.remaining()
@@ -138,12 +138,12 @@ async def entering_again_prolongs_a_hold_that_is_not_renewed_where_the_store_say
     at: Arena,
 ) -> None:
     if at.can.reentry != "prolongs":
-        return  # see above
+        return  # the case above is for such stores
     async with at.lock(ttl=20.0, auto_renew=False) as outer:
         await at.sleep(0.5)
         before = outer.remaining()
         async with at.lock(ttl=5.0, auto_renew=False) as inner:
-            assert before - 3.0 < inner.remaining() <= before  # and never shortens it
+            assert before - 3.0 < inner.remaining() <= before  # a shorter ttl doesn't shorten it
         async with at.lock(ttl=40.0, auto_renew=False) as inner:
             assert 30.0 < inner.remaining() <= 40.0
             (seen,) = await at.holders()

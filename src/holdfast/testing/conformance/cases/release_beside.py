@@ -1,4 +1,4 @@
-"""A hold that several threads release at once: the last answer of the store is the true one."""
+"""Several threads release one hold at the same time, and all of them return its true end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ SHARED = tuple(one for one in SINGLE if one != "reentrant")
 
 
 def _meeting(at: Arena, several: bool = False) -> tuple[Any, list[bool]]:
-    """Return a client whose two releases meet, and the list of the answers that have arrived.
+    """Return a client whose next two releases overlap, and the list of the store's replies.
 
-    Both have arrived before either is answered. One that found nothing is answered first.
+    Neither release gets its reply before both replies have arrived. A release that found no claim
+    gets its reply first.
     """
     client = at.client()
     inner = client._ctx.store
@@ -29,7 +30,7 @@ def _meeting(at: Arena, several: bool = False) -> tuple[Any, list[bool]]:
         arrived.append(answer)
         await at.until(lambda: len(arrived) >= 2)
         if answer:
-            # Where one name has several permits, each release may have found one of them.
+            # On a name with several permits, each of the two releases can find one of them.
             await at.until(lambda: out or arrived.count(True) > 1)
             await at.sleep(0.02)
         out.append(answer)

@@ -59,7 +59,7 @@ async def readers_without_end_do_not_starve_a_writer(at: Arena) -> None:
     async def write() -> None:
         begun = now()
         async with at.locks.rwlock(at.name).write:
-            # Where there is no line, it must meet a moment without a reader.
+            # On a store without a line, the writer has to find a moment without a reader.
             assert now() - begun < (2 if at.can.fair else 8) + at_once(begun)
 
     readers = [at.start(read) for _ in range(3)]
@@ -162,9 +162,9 @@ async def a_downgrade_lets_readers_in_and_no_writer_between(at: Arena) -> None:
 async def a_downgraded_hold_goes_on_as_a_read_hold(at: Arena) -> None:
     async with at.lock(ttl=KEPT_S) as hold:
         await hold.downgrade()
-        await hold.downgrade()  # of a read hold: nothing to do
+        await hold.downgrade()  # the hold is a read hold already, so this does nothing
         async with at.others.rwlock(at.name).read as other:
-            await at.renewed(hold)  # as a reader
+            await at.renewed(hold)  # the renewer renews it as a reader
             hold.check()
             other.check()
     assert not await at.holders()

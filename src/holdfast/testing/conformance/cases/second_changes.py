@@ -11,7 +11,7 @@ from ..arena import Arena
 from ..registry import case
 from ..second import EXPECTED, Pair, Second, answered, each
 
-#: Longer than every wait here: nothing becomes free when it ends.
+#: The lease, seconds. It is longer than every wait here, so no name becomes free by expiry.
 TTL_S = 60.0
 
 
@@ -20,7 +20,7 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
     async def play(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -> None:
         fence = 0
         for often in range(4):
-            # (Where it has to wait, the planned failures may hit that wait.)
+            # (If this acquire has to wait, the planned failures can hit it instead.)
             hold = await answered(partial(client.lock(name, ttl=TTL_S).acquire, timeout=3))
             assert hold is not None, "it is still held"
             assert hold.fence > fence
@@ -28,13 +28,13 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
             # Given two failures, when a hold is detached and adopted
             with contextlib.suppress(*EXPECTED):
                 token = await hold.detach()
-            if often > 1:  # an adoption asks twice: is the token true, and is it ours after this?
+            if often > 1:  # an adoption sends two requests: check the token, exchange the secret
                 struck.plan(pair, after=often - 2)
             with contextlib.suppress(*EXPECTED):
                 mine = await client.adopt(token) if token else None
             assert mine or not token or "cut" in pair.other, "it can't be adopted"
-            # Then it was held all the time, by one holder alone. (An adoption that is interrupted
-            # after the exchange releases it, as no process knows the new secret.)
+            # Then the name was held all the time, by one holder alone. (An adoption that is
+            # interrupted after the exchange releases the hold, as no process has the new secret.)
             thief = await at.others.lock(name, ttl=TTL_S).acquire(blocking=False)
             if thief is not None:
                 assert token, f"{thief} and {hold} both hold"
@@ -50,7 +50,7 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
             for one in (mine, hold if not token else None):
                 if one is not None:
                     assert await answered(one.release) is not False
-            # A claim whose end is unknown is broken, as an operator would do
+            # And a claim whose release got no reply is broken, as an operator would do
             for line in await at.others.inspect(name, exact=True):
                 for claim in line.claims:
                     assert mine is None, f"{mine} was released, and is there: {claim}"
@@ -58,7 +58,7 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
         await struck.settle_down()
         await at.free(name=name)
 
-    async with at.lock() as first:  # what can't be done is refused before anything fails
+    async with at.lock() as first:  # a store without fences or detach refuses before any fault
         assert first.fence
         token = await first.detach()
     assert await (await at.locks.adopt(token)).release() is True
@@ -72,7 +72,7 @@ async def two_failures_in_a_row_break_the_one_hold_that_was_named(at: Arena) -> 
         for _ in range(2):
             held = await rival.acquire(timeout=3)
             assert held is not None, "it is still held"
-            # Given two failures, when a hold is broken, and the name taken
+            # Given two failures, when a hold is broken, and the name acquired
             broken = mine = None
             with contextlib.suppress(*EXPECTED):
                 broken = await client.break_(name, held.fence)
@@ -84,15 +84,15 @@ async def two_failures_in_a_row_break_the_one_hold_that_was_named(at: Arena) -> 
                 await held.extend()
                 assert broken is None, f"it was broken, and is held: {held}"
                 holders.append(held)
-            # Then at most one of them is held, and no other holder was broken
+            # Then at most one claim holds the name, and no later holder was broken
             assert len(holders) <= 1, holders
             for one in holders:
                 assert await answered(one.release) is not False, f"{one} was lost, too"
             for line in await at.others.inspect(name, exact=True):
-                for claim in line.claims:  # a claim whose end is unknown
+                for claim in line.claims:  # a claim whose acquire or release got no reply
                     await at.others.break_(name, claim.fence)
         # And a late request doesn't touch the next holder
-        # (Where a claim belongs to a session, its requests arrive in order, or never.)
+        # (On a store whose claims belong to a session, requests arrive in order, or never.)
         last = await rival.acquire(timeout=3)
         assert last is not None, "it is still held"
         await struck.settle_down(late=at.can.detach)
@@ -112,7 +112,7 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
             return client.semaphore(name, count, ttl=TTL_S)
 
         async with permits(at.others, 1):
-            # Given two failures, when a line of one permit is made one of two, or of three
+            # Given two failures, when a line of one permit is resized to two, then to three
             resized = 0
             for count in (2, 3):
                 hold = None
@@ -125,7 +125,7 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
                 for _ in range(2):
                     with contextlib.suppress(*EXPECTED):
                         await (hold.extend() if hold else at.sleep(0))
-                # Then no more permits are granted than the line has
+                # Then the line grants no more permits than its capacity
                 others = permits(at.others, line.capacity)
                 tries = [await others.acquire(blocking=False) for _ in range(line.capacity)]
                 more = [one for one in tries if one is not None]
@@ -163,7 +163,7 @@ async def two_failures_in_a_row_revive_and_remove_what_they_are_told(at: Arena) 
         for part in ("a", "b"):
             tried, removed = f"{part}-tried", f"{part}-removed"
             await bury(tried, removed)
-            # Given two failures, when one letter is tried again, and another one removed
+            # Given two failures, when one dead letter is revived, and another one removed
             revived = gone = None
             with contextlib.suppress(*EXPECTED):
                 revived = await queue.retry_dead([tried])
@@ -171,7 +171,7 @@ async def two_failures_in_a_row_revive_and_remove_what_they_are_told(at: Arena) 
                 gone = await queue.purge("dead", ids=[removed])
             assert revived in (None, 1)
             assert gone in (None, 1)
-            # Then the one comes once, and the other one never
+            # Then the revived job is delivered once, and the removed one never
             while job := await rival.take(timeout=0):
                 assert await job.ack() is True
                 done.append(job.id)
@@ -179,7 +179,7 @@ async def two_failures_in_a_row_revive_and_remove_what_they_are_told(at: Arena) 
             assert (tried in done) or (revived is None and tried in left), (done, left)
             assert removed not in done
             assert (removed in left) <= (gone is None), left
-        # And a late request doesn't touch the others
+        # And a late request doesn't touch other dead letters
         await bury("later")
         await struck.settle_down()
         while job := await rival.take(timeout=0):

@@ -12,16 +12,17 @@ from ..arena import Arena
 from ..registry import case
 from ..second import EXPECTED, Pair, Second, answered, each
 
-#: Longer than every wait here: nothing becomes free when it ends.
+#: The lease, seconds. It is longer than every wait here, so no name becomes free by expiry.
 TTL_S = 60.0
-#: The lease that the renewer must renew, after a third of it, seconds.
+#: A lease that is short enough to be renewed during a play, seconds.
 SHORT_S = 0.9
-#: A late copy of a request for the refresh lease may hold it for one lease.
+#: Time-out for a value, seconds. A late copy of a request can take the refresh lease and keep it
+#: until it expires.
 WAIT_S = 10.0
 
 
 async def _renewed(at: Arena, struck: Second, verb: str) -> None:
-    """Wait until the renewer has asked, or for ``SHORT_S``."""
+    """Wait until the renewer has sent this verb once more, for at most ``SHORT_S``."""
     before, end = struck.calls[verb], now() + SHORT_S
     while struck.calls[verb] == before and now() < end:
         await at.sleep(0.01)
@@ -54,7 +55,7 @@ async def two_failures_in_a_row_leave_one_holder_of_several_names(at: Arena) -> 
         several = client.all(*[client.lock(one, ttl=TTL_S) for one in names])
 
         async def acquire() -> Any:
-            # First with the last one busy, so that they are joined one by one
+            # First with the last name busy, so that the client joins the lines one by one
             async with at.others.lock(names[-1], ttl=TTL_S, timeout=10):
                 with contextlib.suppress(*EXPECTED):
                     assert await several.acquire(timeout=0.02) is None
@@ -63,7 +64,7 @@ async def two_failures_in_a_row_leave_one_holder_of_several_names(at: Arena) -> 
         await _held(at, struck, names, acquire)
 
     several: Any = at.lock()
-    async with several as first:  # as above
+    async with several as first:  # a store without fences refuses here, too
         assert first.fences
     await each(at, "several", play)
 
@@ -71,7 +72,7 @@ async def two_failures_in_a_row_leave_one_holder_of_several_names(at: Arena) -> 
 async def _held(
     at: Arena, struck: Second, names: list[str], acquire: Callable[[], Awaitable[Any]]
 ) -> None:
-    """Given two failures, when a client acquires and releases these names, twice."""
+    """Acquire and release these names twice with two failures; check each hold and its end."""
     fences = dict.fromkeys(names, 0)
     for _ in range(2):
         hold = None
@@ -82,7 +83,7 @@ async def _held(
         for name, fence in (getattr(hold, "fences", None) or {names[0]: hold.fence}).items():
             assert fence > fences[name], f"the fence {fence} after {fences[name]}"
             fences[name] = fence
-        # Then no other client gets them before their deadlines
+        # Then no other client gets the names before the deadlines of the hold
         locks = [at.others.lock(name, ttl=TTL_S) for name in names]
         thieves = [one for lock in locks if (one := await lock.acquire(blocking=False))]
         assert not thieves or hold.remaining() == 0, f"two hold it: {hold} and {thieves}"
@@ -91,8 +92,8 @@ async def _held(
         assert thieves or kept is not False, f"it was not lost, and is not released: {hold}"
         for thief in thieves:
             await thief.release()
-    # And they are free soon, even if requests come late
-    # (Where a claim belongs to a session, its requests arrive in order, or never.)
+    # And the names are free soon, even if requests arrive late
+    # (On a store whose claims belong to a session, requests arrive in order, or never.)
     await struck.settle_down(late=at.can.detach)
     for name in names:
         after = await at.others.lock(name, ttl=TTL_S).acquire(timeout=10)
@@ -128,7 +129,7 @@ async def _jobs(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -
             continue
         if renewed:
             await _renewed(at, struck, "extend")
-        # Then no other worker gets it before its deadline
+        # Then no other worker gets the job before the deadline of the delivery
         other = await rival.take(timeout=0)
         assert not other or job.remaining() == 0, f"two have it: {job} and {other}"
         if other and await other.ack():
@@ -137,7 +138,7 @@ async def _jobs(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -
         assert done is not False or renewed, f"it was not lost, and is not acked: {job}"
         if done:
             acked.append(job.payload)
-        else:  # its lease has expired, or nothing is known: it may have been acked all the same
+        else:  # its lease expired or no reply came, so it is unknown whether the job was acked
             unknown.add(job.payload)
     # And each accepted job is done once, and no late request takes it
     await rival.put("three", group="g", id="three")
@@ -194,7 +195,7 @@ async def _values(at: Arena, client: Any, struck: Second, pair: Pair, name: str)
     assert found not in dropped, f"{found} was dropped"
     await theirs.invalidate()
     assert await theirs.get(makes("fourth"), timeout=WAIT_S) == "fourth"
-    # And no late request stores it again
+    # And no late request stores an invalidated value again
     await struck.settle_down()
     last = await others.get(makes("fifth"), timeout=WAIT_S)
     assert last == "fourth" or (last == "fifth" and "invalidate" in pair), f"{last} came late"

@@ -71,7 +71,7 @@ async def a_big_claim_holds_back_the_small_ones_behind_it(at: Arena) -> None:
     await at.line(waiters=1)
     small = at.start(wait, "small", 1)
     await at.line(waiters=2)
-    await first.release()  # two are free: the small one would fit, but came later
+    await first.release()  # two permits are free: the small waiter fits, but arrived later
     assert await at.others.semaphore(at.name, 3).acquire(blocking=False) is None
     await at.sleep(0.05)
     assert served == []
@@ -155,7 +155,7 @@ async def fewer_permits_take_nothing_away(at: Arena) -> None:
         hold.check()
     assert await semaphore.available() == 0
     await holds[0].release()
-    assert await semaphore.acquire(blocking=False) is None  # two are out, of two
+    assert await semaphore.acquire(blocking=False) is None  # both permits are still held
     await holds[1].release()
     again = await semaphore.acquire(blocking=False)
     assert again is not None
@@ -214,7 +214,7 @@ async def a_roll_out_from_4_to_8_passes_through_while_both_run(at: Arena) -> Non
                 await at.sleep(0.002)
                 inside.remove(kind)
 
-    async with at.locks.semaphore(at.name, 4):  # never empty, so the 4 stays
+    async with at.locks.semaphore(at.name, 4):  # keeps the line, and with it the capacity of 4
         old = [at.start(work, "old", number) for number in range(5)]
         await at.until(lambda: len(peak) > 4)
         assert max(peak) <= 3
@@ -222,7 +222,7 @@ async def a_roll_out_from_4_to_8_passes_through_while_both_run(at: Arena) -> Non
         grown.set()
         for actor in (*old, *new):
             await actor.result()
-        async with at.others.semaphore(at.name, 4):  # an old one that comes late is accepted
+        async with at.others.semaphore(at.name, 4):  # a client with the old number is accepted
             line = await at.look()
     assert line is not None
     assert line.capacity == 8

@@ -68,7 +68,7 @@ async def one_time_covers_all_of_the_waiting(at: Arena) -> None:
     await at.until(lambda: len(ready) == 4)
     begun = now()
     assert await at.locks.all(*names).acquire(timeout=0.25) is None
-    # With a time-out for each of them it would take 0.85 s: 0.2 s for three, and then the full time
+    # A time-out for each name would make it 0.85 s: 0.2 s for each of three, then the full 0.25 s
     assert now() - begun < 0.25 + at_once(begun)
     over.set()
     for actor in actors:
@@ -86,7 +86,7 @@ async def not_acquired_names_all_and_the_one_in_the_way(at: Arena) -> None:
         error = caught.error
         assert isinstance(error, NotAcquired)
         assert (error.name, error.waited >= 0.5) == (b, True), vars(error)
-        # On a slow machine it may have got no answer that names the holder
+        # On a slow machine the reply that names the holder can come too late
         if at.can.owners and (error.holder or not unclear(begun)):
             assert error.holder == at.others.owner
             assert f"{b!r} held by {at.others.owner}" in str(error)

@@ -1,4 +1,4 @@
-"""One history of guards: a plan from a seed, the run of it."""
+"""A history of guards: the plan from a seed, and the run of that plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..world import Cancelled, Process
 from .server import GuardedStore, GuardServer
 from .workload import Caller, Source, guards_of
 
-#: The weight of each fault.
+#: Each fault, with the relative frequency with which it is drawn.
 FAULTS = {
     "lose_request": 120,
     "lose_reply": 160,
@@ -31,12 +31,12 @@ FAULTS = {
     "pair": 240,
     "step": 60,
 }
-#: Virtual seconds in which all calls must end after everything is healed; each action adds time.
+#: Virtual seconds in which all calls must end after the faults; each planned action adds time.
 REST_S = 90.0
 
 
 class Drawn(NamedTuple):
-    """All that a seed draws: its plan, and the values that are not in the plan.
+    """The values that a seed draws: its plan, and values that are not in the plan.
 
     ``storm``: the actions follow each other quickly. ``pace``: maximum seconds between two actions.
     """
@@ -51,8 +51,9 @@ class Drawn(NamedTuple):
 
 
 def draw(seed: int, calm: bool = False) -> Drawn:
-    """2 to 4 processes, 4 to 8 callers, up to 10 faults; half of all seeds have a storm. ``calm``:
-    few actions, without a fault."""
+    """Draw 2 to 4 processes, 4 to 8 callers, up to 10 faults, and for half of all seeds a storm.
+
+    ``calm``: 2 processes, 3 callers, few actions, and no fault."""
     rng = random.Random(seed ^ 0x6A4D)
     actions = rng.randint(6, 12)
     storm = rng.random() < 0.5
@@ -76,15 +77,15 @@ def draw(seed: int, calm: bool = False) -> Drawn:
 
 
 def make_plan(seed: int, calm: bool = False) -> Plan:
-    """The plan of a seed."""
+    """Return the plan of a seed."""
     return draw(seed, calm).plan
 
 
 class GuardFaults(Faults):
-    """The faults, with the changes that callers of guards need."""
+    """The faults; two of them differ for guards."""
 
     def cut(self, fault: Fault) -> None:
-        """No message from a process arrives, or none to it, or none at all."""
+        """Lose all messages from a process, to a process, or in both directions."""
         self._cut(fault, (("up",), ("down",), ("up", "down"))[fault.victim % 3])
 
     def interrupt(self, fault: Fault) -> None:
@@ -119,7 +120,7 @@ class GuardHistory(Running):
             self.actors.append(Caller(self, process, number, drawn.seeds[number]))
 
     def idle(self) -> bool:
-        """Have all callers ended, or has their time passed, so that faults are healed now?"""
+        """Return True if all callers have ended, or their time has passed; then the faults end."""
         return self.world.time >= self.plan.actions * 2.0 or self.ended()
 
     def rest(self) -> None:
@@ -130,7 +131,7 @@ class GuardHistory(Running):
             raise Violation("bounded waiting", f"callers {stuck} never came to an end")
 
     def some_process(self, number: int) -> Process:
-        """A living process."""
+        """Return a living process, chosen by ``number``."""
         alive = [one for one in self.world.processes if one.alive]
         return alive[number % len(alive)]
 

@@ -35,14 +35,14 @@ class GuardServer(Server):
         self.values = Values()
 
     def restart(self, keep_data: bool) -> None:
-        """Restart with the values or without; a guard needs no grace period for that."""
+        """Restart with the values or without them; guards need no grace period."""
         super().restart(keep_data)
         self.grace_until = 0.0
         if not keep_data:
             self.values = Values()
 
     def clamp(self, now: float) -> None:
-        """No refresh lease, pause or memory of a failure exceeds its maximum."""
+        """Let no refresh lease, pause or remembered failure end later than its maximum from now."""
         super().clamp(now)
         for entry in self.values._entries.values():
             entry.lease_until = min(entry.lease_until, now + LEASE_S_MAX)
@@ -84,7 +84,7 @@ class GuardServer(Server):
 
 
 class SimGuards(Verbs):
-    """The client's side: the verbs as messages."""
+    """The client's side: the verbs of guards as messages."""
 
     limits = GuardLimits()
     read, finish, abandon = verb("read"), verb("finish"), verb("abandon")

@@ -1,11 +1,10 @@
 """Actions of the callers: read through a guard, change its source, and invalidate.
 
-The source has one version number per key. A computation returns the number that it reads there; so
+The source has one version number per key. A computation returns the number that it reads there, so
 the value of an entry is a version number. A caller that changes the source invalidates the key
-afterwards. When the invalidation has returned, the caller records the version. A ``get`` that
-begins after that must return this version or a later one. Exception: a local cache of another
-process may return an earlier version for the length of `local_ttl`. Every run is checked by this
-rule.
+afterwards. When the invalidation has returned, the caller records the version. The rule: a ``get``
+that begins after that must return this version or a later one. Exception: a local cache of another
+process may return an earlier version for `local_ttl` seconds.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
 KEYS = ("a", "b")
 #: Maximum age of a value in a local cache, in seconds.
 LOCAL_S = 0.5
-#: The rates of two clocks differ by less than this part.
+#: Upper limit of the difference between the rates of two clocks.
 RATE_ERROR = 0.01
 
 
 class Source:
-    """The source behind the guards, and the record of its changes."""
+    """The source of the guards' values, and the record of its invalidated changes."""
 
     def __init__(self) -> None:
         self.version: dict[str, int] = defaultdict(int)
         #: For each key, (time, version) of each invalidation that has returned, in order of time.
         self._floors: dict[str, list[tuple[float, int]]] = defaultdict(list)
-        #: For each process and key, the latest version that this process itself has invalidated:
-        #: its own local cache may return nothing older, from then on.
+        #: For each process and key, the latest version that this process itself has invalidated.
+        #: Its own local cache must return no older version after that.
         self._own: dict[tuple[int, str], int] = defaultdict(int)
 
     def invalidated(self, pid: int, key: str, version: int, when: float) -> None:
@@ -49,10 +48,10 @@ class Source:
         self._own[pid, key] = max(self._own[pid, key], version)
 
     def floor(self, pid: int, key: str, when: float) -> int:
-        """The earliest version that a call may return.
+        """Return the earliest version that a call may return.
 
-        It is the latest version that any process had invalidated at the time ``when``, or that this
-        process has invalidated until now.
+        That is the latest version that any process had invalidated at the time ``when``, or that
+        this process has invalidated until now.
         """
         known = [version for at, version in self._floors[key] if at <= when]
         return max(self._own[pid, key], known[-1] if known else 0)
@@ -69,7 +68,7 @@ class Caller:
         self.guards: dict[str, GuardBase] = history.guards[process.pid]
 
     async def main(self) -> None:
-        """Do a number of actions, one after the other."""
+        """Execute a number of actions, one after the other."""
         choices = [self.get] * 8 + [self.change] * 3 + [self.many, self.look]
         for _ in range(self.history.plan.actions):
             act = self.rng.choice(choices)
@@ -82,7 +81,7 @@ class Caller:
             await self.pause(self.history.pace)
 
     async def pause(self, longest: float) -> None:
-        """Let some time pass."""
+        """Sleep for at most ``longest`` seconds; an interrupt ends the sleep."""
         try:
             await self.client._ctx.runtime.sleep(longest * self.rng.random())
         except (Cancelled, KeyboardInterrupt):
@@ -139,7 +138,7 @@ class Caller:
             self._judge(guard, key, value, floors[key])
 
     def _floor(self, guard: GuardBase, key: str) -> int:
-        """The earliest version that a call through this guard may return if it begins now."""
+        """Return the earliest version that a call of this guard may return if it begins now."""
         when = self.history.world.time - guard._options.local_ttl * (1 + RATE_ERROR)
         return self.history.source.floor(self.process.pid, guard.name + key, when)
 
@@ -161,19 +160,19 @@ class Caller:
         history.tell(self, f"changes {key} to {version}")
         for name in sorted({guard.name for guard in self.guards.values()}):
             guards = [one for one in self.guards.values() if one.name == name]
-            # Each guard has its own local cache, and `_invalidate` clears only this one.
+            # Each guard has its own local cache, and `_invalidate` clears only that cache.
             for guard in guards:
                 await guard._invalidate([key])
             source.invalidated(self.process.pid, name + key, version, history.world.time)
         history.tell(self, f"  invalidated {key} at {version}")
 
     async def look(self) -> None:
-        """Look at the state of an entry."""
+        """Inspect an entry."""
         await self.guards["plain"]._inspect(self.rng.choice(KEYS))
 
 
 def guards_of(client: ClientBase) -> dict[str, GuardBase]:
-    """The guards of a process: every kind of guard, on two names."""
+    """Make the guards of a process: every kind of guard, on two names."""
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "plain": ("page", {"ttl": 2.0}),
         "stale": ("page", {"ttl": 2.0, "stale": 5.0}),

@@ -1,4 +1,4 @@
-"""One history of queues: a plan from a seed, the run of it, the verdict."""
+"""A history of queues: the plan from a seed, and the run of that plan."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from .workload import QueueActor, options_of
 
 #: The longest ttl of the workload.
 TTL_MAX_S = 6.0
-#: A queue must keep accepted jobs, so its server never loses its data here; nothing forks either.
+#: Faults of locks that queues don't get. A queue must keep accepted jobs, so the server never loses
+#: its data (``amnesia``).
 _NOT_HERE = ("amnesia", "fork", "clock", "aim_join", "aim_leave", "aim_keep")
 QUEUE_KINDS = (*(kind for kind in KINDS if kind not in _NOT_HERE), "pair", "pair", "pair", "pair")
 
 
 def make_plan(seed: int) -> Plan:
-    """The plan of a seed: 2 to 4 processes, 3 to 6 actors, up to 10 faults."""
+    """Return the plan of a seed: 2 to 4 processes, 3 to 6 actors, 1 to 10 faults and ``extra``."""
     rng = random.Random(seed ^ 0x0E0E)
     processes = rng.randint(2, 4)
     actors = tuple(range(rng.randint(3, 6)))
@@ -52,7 +53,7 @@ class QueueHistory(Running):
             self.actors.append(QueueActor(self, process, number, seeds[number]))
 
     def rest(self) -> None:
-        """All actors have ended, and faults are healed: one more actor takes and acks the rest."""
+        """After all actors and faults have ended, let one more actor take and ack all jobs."""
         super().rest()
         survivor = next(one for one in self.world.processes if one.alive)
         last = QueueActor(self, survivor, -1, self.plan.seed)

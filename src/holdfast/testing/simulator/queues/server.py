@@ -22,7 +22,7 @@ from ..server import Server
 from ..store import CAPABILITIES, Box, SimStore, Verbs, listing, verb
 from ..world import Process, World
 
-#: Maximum delay or interval in the workload, in seconds.
+#: Maximum seconds for which the workload holds a job back, by a delay or an interval.
 HELD_BACK_S_MAX = 8.0
 
 
@@ -34,25 +34,25 @@ class QueueServer(Server):
     def __init__(self, world: World, ttl_max: float) -> None:
         super().__init__(world, ttl_max)
         self.queues: dict[str, Queue] = {}
-        #: The settles that counted: (take, seq) -> the verdict.
+        #: The settles that succeeded: (id of the take, seq of the job) -> the verdict.
         self.settled: dict[tuple[str, int], str] = {}
         self._acked: set[str] = set()
-        #: The job that was acked twice, if any was.
+        #: The id of a job that was acked twice; empty if there is none.
         self.acked_twice = ""
 
     def is_acked(self, id_: str) -> bool:
-        """Was this job acked in time?"""
+        """Return True if an ack of this job succeeded."""
         return id_ in self._acked
 
     def queue(self, name: str) -> Queue:
-        """The queue of this name."""
+        """Return the queue of this name; create it if it doesn't exist."""
         found = self.queues.get(name)
         if found is None:
             found = self.queues[name] = Queue()
         return found
 
     def clamp(self, now: float) -> None:
-        """No lease outlasts its own length, and no job waits for longer than was requested."""
+        """Let no lease last longer than its ttl from now, and no job wait for longer than asked."""
         super().clamp(now)
         for queue in self.queues.values():
             for track in tracks(queue):
@@ -124,12 +124,12 @@ class QueueServer(Server):
 
 
 def tracks(queue: Queue) -> Sequence[Track]:
-    """All groups and ungrouped jobs of a queue; each has one delivery at a time."""
+    """Return all groups and ungrouped jobs of a queue; each has one delivery at a time."""
     return [*itertools.chain(queue.tracks.values(), queue.singles.values())]
 
 
 class SimQueues(Verbs):
-    """The client's side: the verbs as messages."""
+    """The client's side: the verbs of queues as messages."""
 
     limits = QueueLimits()
     put, settle, extend = verb("put"), verb("settle"), verb("extend")
@@ -137,7 +137,7 @@ class SimQueues(Verbs):
 
     def __init__(self, store: SimStore) -> None:
         super().__init__(store)
-        #: The task that takes -> the id of its last take.
+        #: A task of an actor -> the id of its last take.
         self.takes: dict[object, str] = {}
 
     async def take(self, take: Take, within: float) -> Taken:
@@ -153,7 +153,7 @@ class SimQueues(Verbs):
 
 
 class SimOnward(SimQueues):
-    """The same for a store that settles and takes in one round trip."""
+    """The verbs of queues, and one that settles and takes in one round trip."""
 
     async def settle_and_take(self, settles: Sequence[Settle], take: Take, within: float) -> Any:
         """See ``core.queue.ports.Onward``."""

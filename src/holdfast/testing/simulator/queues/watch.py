@@ -15,12 +15,12 @@ from ..watch import GRACE_S, UNDONE_S
 from ..world import Process, World
 from .server import QueueServer, tracks
 
-#: Clocks of the processes and of the server differ in rate by less than this.
+#: Upper limit of the difference between the rates of two clocks.
 RATE_ERROR = 0.01
 
 
 class Loan:
-    """A delivery that the workload got, and its state since then."""
+    """A delivery that the workload got, and its state for the checks."""
 
     __slots__ = ("begun", "ended", "good", "job", "lost_seen", "process", "track")
 
@@ -29,19 +29,19 @@ class Loan:
         self.job = job
         self.begun = begun
         lease = self.lease
-        #: The group, or the ungrouped job: it may have one delivery at a time.
+        #: Queue, and group or ungrouped job. Only one delivery at a time may exist for it.
         self.track = (lease.take.queue, job.group or f"single {lease.job.seq}")
-        #: When its worker stopped work on it; None before that.
+        #: The time at which its worker stopped work on it; None before that.
         self.ended: float | None = None
         self.lost_seen = False
 
     @property
     def lease(self) -> DeliveryLease:
-        """The record behind the delivery."""
+        """The lease of the delivery."""
         return self.job._lease
 
     def believed(self) -> bool:
-        """Does its worker believe now, by the clock of its process, that the delivery is valid?"""
+        """Return True if the delivery counts as valid now for its worker, by the worker's clock."""
         lease = self.lease
         return (
             self.ended is None
@@ -52,7 +52,7 @@ class Loan:
         )
 
     def over(self) -> float:
-        """The latest time at which its worker believed that the delivery was valid."""
+        """Return the time until which the delivery counted as valid for its worker."""
         if not self.process.alive:
             return self.begun
         deadline = (self.lease.deadline - self.process.offset) / self.process.rate
@@ -65,32 +65,32 @@ class Loan:
 
 
 class QueueWatch(Trouble):
-    """Checks every put, delivery, look and settle of a history."""
+    """Checks every put, delivery, validity check and settle of a history."""
 
     def __init__(self, world: World, server: QueueServer, options: dict[str, Options]) -> None:
         super().__init__(world)
         self.server = server
         self.options = options
         self.loans: dict[Any, list[Loan]] = {}
-        #: Jobs that the store has accepted: id -> (queue, group, when that was known).
+        #: Jobs that the store has accepted: id -> (queue, group, time of the reply).
         self.accepted: dict[str, tuple[str, str, float]] = {}
-        #: (queue, group) -> (seq, when it was known) of the jobs with a known place in the order.
+        #: (queue, group) -> (seq, time of the reply) of each accepted job of the group.
         self.order: dict[Any, list[tuple[int, float]]] = {}
-        #: id -> the least number that its next attempt may have.
+        #: Id of a job -> the least number that its next attempt may have.
         self.attempts: dict[str, int] = {}
-        #: Jobs that a worker has given up.
+        #: Jobs that a worker has made dead letters.
         self.given_up: set[str] = set()
-        #: Interrupted takes: when, and their process; no job may stay delivered by them.
+        #: Id of an interrupted take -> the time and the process; its deliveries must end soon.
         self.abandoned: dict[str, tuple[float, Process]] = {}
         server.after_verb = self.server_side
 
     # -- the server's side -------------------------------------------------------------------
 
     def server_side(self) -> None:
-        """After each verb: no job stays delivered without a worker, and no job is acked twice."""
+        """After each verb, check that no interrupted take has a job, and no job has two acks."""
         now, time = self.server.now(), self.world.time
-        # A producer is remembered for an hour of a clock that may be set: later a copy of a put is
-        # new.
+        # The server forgets a producer after an hour of its clock. If the clock was set forward, a
+        # copy of a put counts as a new job.
         if self.server.acked_twice and self.forward < 0:
             raise Violation("acked once", f"job {self.server.acked_twice} was acked twice")
         for take, (since, process) in self.abandoned.items():
@@ -115,7 +115,7 @@ class QueueWatch(Trouble):
     # -- the clients' side -------------------------------------------------------------------
 
     def put(self, queue: str, group: str, id_: str, begun: float) -> None:
-        """A put that began at ``begun`` has returned: the store has accepted this job."""
+        """Record a job that the store accepted, and check its place; its put began at ``begun``."""
         self.accepted[id_] = (queue, group, self.world.time)
         found = self._row(queue, id_)
         if found is None or not group:
@@ -127,7 +127,7 @@ class QueueWatch(Trouble):
         known.append((seq, self.world.time))
 
     def delivered(self, process: Process, job: DeliveryBase, begun: float) -> Loan:
-        """A take that began at ``begun`` returns this delivery now."""
+        """Record and check that a take that began at ``begun`` returns this delivery now."""
         loan = Loan(process, job, begun)
         lease = loan.lease
         if not loan.believed():
@@ -165,12 +165,12 @@ class QueueWatch(Trouble):
         since = self.world.time - max(ends)
         early = any(self.outdated(one.process, one.lease) for one in (loan, *known))
         if early or self.forward > max(ends) - loan.lease.ttl - pace.min_interval:
-            return  # by the clock of the store, which was set, the interval has passed
+            return  # the store's clock was set forward, and by it the interval has passed
         if since < pace.min_interval * (1 - RATE_ERROR):
             raise Violation("interval", f"{loan} comes {since:.3f} s after the last one")
 
     def honest(self, loan: Loan) -> None:
-        """If its worker believes that the delivery is valid, the server must agree."""
+        """Check that the server has a delivery that counts as valid for its worker."""
         lease = loan.lease
         if loan.lost_seen and lease.reason is None:
             raise Violation("no resurrection", f"{loan} was lost and is valid again")
@@ -186,7 +186,7 @@ class QueueWatch(Trouble):
         raise Violation("local honesty", f"{loan} is believed, but the server has no record")
 
     def looked(self, loan: Loan) -> None:
-        """Its worker has checked whether the delivery is still valid."""
+        """Check the validity of the delivery as its worker sees it now."""
         reason = loan.job.lost
         if reason in (Loss.EXPIRED, Loss.UNREACHABLE) and not loan.lost_seen:
             self._unexcused(loan)
@@ -199,17 +199,17 @@ class QueueWatch(Trouble):
             raise Violation("keep-alive", f"{loan} lost after {total:.2f} s of trouble")
 
     def worked(self, loan: Loan) -> None:
-        """Its worker stops work on it, after a last look."""
+        """Record that the worker stops work on the delivery, after a last check."""
         self.looked(loan)
         self.left(loan)
 
     def left(self, loan: Loan) -> None:
-        """Its worker stops work on it, without a last look."""
+        """Record that the worker stops work on the delivery, without a last check."""
         if loan.ended is None:
             loan.ended = self.world.time
 
     def settled(self, loan: Loan, verdict: Verdict, kept: bool) -> None:
-        """It was settled by ``verdict``; ``kept`` is the result."""
+        """Check ``kept``, the result of settling the delivery by ``verdict``."""
         lease = loan.lease
         if not kept:
             return
@@ -222,19 +222,19 @@ class QueueWatch(Trouble):
         self.attempts[loan.job.id] = max(self.attempts.get(loan.job.id, 1), least)
 
     def interrupted(self, process: Process, take: str) -> None:
-        """A take ended with an exception."""
+        """Record that a take ended with an exception."""
         self.abandoned[take] = self.world.time, process
 
     def in_time(self, process: Process, begun: float, timeout: float, stopped: float) -> None:
-        """A take with a time-out has returned: check that it was in time."""
+        """Check that a take with a time-out has returned in time."""
         if self.over:
             return
         took = (self.world.time - begun - (process.stopped_for - stopped)) * process.rate
-        if took > timeout + 1.0 + GRACE_S:  # the last request is a look, with the limit of a try
+        if took > timeout + 1.0 + GRACE_S:  # the last request has the limit of a try, a second
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
     def at_the_end(self) -> None:
-        """All flows have ended, all faults are healed, all jobs are taken: no job may be lost."""
+        """Check after all tasks and faults have ended that no accepted job is lost."""
         for name, queue in self.server.queues.items():
             for row in queue.dead.values():
                 spent = row.attempts >= self.options[name].patience.attempts

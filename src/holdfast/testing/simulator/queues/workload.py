@@ -23,7 +23,7 @@ EXPECTED = (StoreUnavailable, LockLost, NotHeld, ConfigError)
 
 
 def options_of(rng: random.Random) -> dict[str, Options]:
-    """The queues of a history, with options that all its actors share."""
+    """Draw the options of the history's queues; all actors use the same options."""
     interval = rng.choice((0.0, 0.0, 0.4, 2.0))
     start = rng.choice((Start.ACK, Start.ACK, Start.TAKE))
     patience = Patience(rng.choice((2, 4, 10)), rng.random() < 0.2)
@@ -48,7 +48,7 @@ class QueueActor:
         self.calls = 0
 
     async def main(self) -> None:
-        """Do a number of actions, one after the other; settle or return all deliveries."""
+        """Execute a number of actions, one after the other; settle or release all deliveries."""
         choices: Sequence[Callable[[], Awaitable[None]]] = (
             [self.put] * 4 + [self.one] * 4 + [self.loop] * 2 + [self.several, self.work, self.work]
         )
@@ -71,7 +71,7 @@ class QueueActor:
             await self.client._ctx.runtime.sleep(0.5)
 
     def _left(self) -> bool:
-        """Is there a job that may still become due?"""
+        """Return True if a job of the queue can still become due."""
         queue = self.history.server.queue("q")
         some = [*queue.tracks.values(), *queue.singles.values()]
         return any(track.rows and not track.rows[0].dead for track in some)
@@ -87,12 +87,12 @@ class QueueActor:
         except KeyboardInterrupt:
             self.history.tell(self, "  Ctrl-C")
         for loan in self.holding:
-            self.watch.left(loan)  # an exception left the body: the work has ended
+            self.watch.left(loan)  # an exception ended the action, and with it the work
         await self._in_the_end(self._return_all)
         await self._in_the_end(lambda: self.pause(0.4))
 
     async def _in_the_end(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Do ``act`` in spite of any interrupt, as a ``finally`` would."""
+        """Repeat ``act`` until no interrupt ends it."""
         while True:
             try:
                 return await act()
@@ -134,7 +134,7 @@ class QueueActor:
             await self._work_on(job)
 
     async def several(self) -> None:
-        """Take some jobs at once, and ack them in one round trip."""
+        """Take some jobs in one round trip, and ack them in another one."""
         found = await self._take(3)
         await self.pause(0.3)
         for loan in found:
@@ -145,7 +145,7 @@ class QueueActor:
             self.holding.remove(loan)
 
     async def loop(self) -> None:
-        """Take jobs in a loop, where each take also settles the job before."""
+        """Take jobs in a loop; each take also acks the previous job."""
         last: Loan | None = None
         for _ in range(self.rng.randint(2, 4)):
             done: Any = None
@@ -178,11 +178,11 @@ class QueueActor:
         try:
             while not await worker._join(1.0):
                 pass
-        except RuntimeError:  # one of its loops was cancelled
+        except RuntimeError:  # one of the worker's loops was cancelled
             self.history.tell(self, "  its worker was ended from outside")
 
     async def _handle(self, job: DeliveryBase) -> BaseException | None:
-        """The handler of the worker; returns the exception of a failed job, or None."""
+        """Handle a job of the worker; return the exception of a failed job, or None."""
         loan = self.watch.delivered(self.process, job, self.history.world.time)
         self.history.tell(self, f"  works on {loan}")
         try:
@@ -219,7 +219,7 @@ class QueueActor:
         return loan
 
     async def _work_on(self, loan: Loan) -> None:
-        """Work on it for a while, look at it a few times, settle it."""
+        """Work on the job for a while, check the delivery a few times, and settle it."""
         ttl = loan.lease.ttl
         length = self.rng.choice((0.01, 0.3, ttl * 0.5, ttl * 2)) * self.rng.random()
         for _ in range(self.rng.randint(1, 3)):
@@ -248,5 +248,5 @@ class QueueActor:
         return job._return_request()
 
     async def pause(self, seconds: float) -> None:
-        """Do nothing for about this time."""
+        """Sleep for up to twice this time."""
         await self.client._ctx.runtime.sleep(self.rng.random() * 2 * seconds)
