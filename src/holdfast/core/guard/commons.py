@@ -57,7 +57,7 @@ class Commons:
         self.busy[key] = until
 
     def over(self, key: str, flight: Flight[Value], goes_on: bool) -> None:
-        """Forget a flight that its leader has left; keep it if another caller leads (``goes_on``)."""
+        """Forget a flight that its leader left; keep it if another caller leads (``goes_on``)."""
         if not goes_on:
             self.drop(key, flight)
 
