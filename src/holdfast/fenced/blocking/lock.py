@@ -1,7 +1,7 @@
 """The kernel lock on a sidecar: one writer, or any number of readers.
 
-Each call opens the sidecar again. A flock belongs to the opened file, so threads exclude each other
-like processes do. Between calls no file is open that a fork could share.
+Each call opens the sidecar again. A flock belongs to the open file, so threads exclude each other
+as processes do. Between calls no file is open that a fork could share.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.Fil
                 yield file
                 return
             finally:
-                # Closing isn't enough while a child that is being forked has a copy.
+                # A close isn't enough while a child that is just being forked has a copy.
                 if not file.closed:
                     fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _lock(file: io.FileIO, how: int, end: float | None) -> bool:
-    """Take the lock; False if the time has expired.
+    """Take the lock; return False if the time has expired.
 
-    It polls, because a blocking flock has no time-out."""
+    This polls, because a blocking flock has no time-out."""
     nap = _NAP_S_MIN
     while True:
         with suppress(BlockingIOError):
