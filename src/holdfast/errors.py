@@ -34,8 +34,8 @@ class HoldfastError(Exception):
     """The base of all errors that holdfast raises on purpose."""
 
     def __reduce__(self) -> Any:
-        # Without a call of `__init__`, whose parameters differ: an error that can't be unpickled
-        # ends a pool of processes.
+        # This calls no `__init__`, as its parameters differ. An error that can't be unpickled would
+        # end a pool of processes.
         return _again, (type(self), self.args, dict(vars(self)))
 
 

@@ -74,7 +74,7 @@ NATIVE: dict[str, str] = {
 #: The dialects of SQLAlchemy whose engines are accepted; each is the scheme of a store.
 ENGINES = ("postgresql", "mysql", "mariadb")
 ENV = "HOLDFAST_URL"
-#: If this variable is set, a command of `holdfast run` gets the URL even with a password in it.
+#: If this variable is set, a command that holdfast starts gets the URL even with a password in it.
 PASS = "HOLDFAST_PASS_URL"  # noqa: S105 - the name of a variable
 #: holdfast sets this variable for a command that doesn't get the URL.
 WITHHELD = "HOLDFAST_URL_WITHHELD"
@@ -189,7 +189,7 @@ class StoreModule(Protocol):
 def default_url() -> str:
     """Return ``$HOLDFAST_URL``; if it is unset, the URL of the embedded store in the user's private
     folder."""
-    # A withheld URL is an error: the default would be another store than that of `holdfast run`.
+    # A withheld URL is an error: the default would be another store than the outer command's.
     if ENV not in os.environ and os.environ.get(WITHHELD):
         raise ConfigError(
             f"no store is named, and ${ENV} was withheld from this command because it has a "
@@ -356,8 +356,8 @@ def _check_text(scheme: str, what: str, text: str) -> None:
 def _options(
     scheme: str, query: str, known: Mapping[str, Callable[[str], Any]], sound: bool
 ) -> dict[str, Any]:
-    """Return the options, read. ``sound``: no part of the URL can belong to a password, so an error
-    may show the name of an option."""
+    """Return the options, read. ``sound``: True if no part of the URL can belong to a password, so
+    that an error may show the name of an option."""
     if not query:
         return {}
     from urllib.parse import parse_qsl

@@ -70,7 +70,7 @@ class AsyncHold(HoldBase):
         return await self._extend(ttl)
 
     async def downgrade(self) -> None:
-        """Turn a write hold into a read hold: waiting readers are granted, and no writer first."""
+        """Turn a write hold into a read hold; no writer can be granted in between."""
         require_home(self._ctx)
         return await self._downgrade()
 
@@ -360,7 +360,7 @@ class AsyncMultiLock(MultiLockBase):
 
 
 class AsyncElection(ElectionBase, AsyncLock):
-    """One leader among many. Also a lock: ``with election as hold`` leads while inside."""
+    """One leader among many. Also a lock: the body of ``with election as hold`` runs as leader."""
 
     __slots__ = ()
 
@@ -391,8 +391,8 @@ class AsyncElection(ElectionBase, AsyncLock):
         return await here(self)._leader()
 
     async def observe(self, every: float = OBSERVE_S) -> AsyncIterator[Leader | None]:
-        """Yield the leader now, then each new one, without a limit; it asks every ``every``
-        seconds."""
+        """Yield the current leader, then each new one, without a limit. The store is asked every
+        ``every`` seconds."""
         here_ = here(self)
         seen = await here_._leader()
         while True:

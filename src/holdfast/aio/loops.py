@@ -113,8 +113,8 @@ class Loops:
             await fresh.close()
 
     def left(self, one: Any, failure: BaseException | None, frame: FrameType) -> bool:
-        """True if the statement of this frame entered this lock in another loop. That loop then
-        releases it; ``LockLost`` if it was lost before."""
+        """Return True if the statement of this frame entered this lock in another loop. That loop
+        then releases the lock; ``LockLost`` if the lock was lost before."""
         with self._lock:
             contexts = {self._first, *self._of.values()}
         at = Place(frame)
@@ -193,7 +193,7 @@ def bound(one: T) -> T:
 
 
 def twin(one: T, ctx: Context) -> T:
-    """Return this object in another state of its client; any other object unchanged."""
+    """Return the twin of a client's object in this state; return any other object unchanged."""
     own: Context | None = getattr(one, "_ctx", None)
     if own is None or own is ctx or own.home is not ctx.home:
         return one
@@ -204,7 +204,7 @@ def twin(one: T, ctx: Context) -> T:
 
 
 def away(ctx: Context) -> bool:
-    """True if this belongs to another event loop than the running one."""
+    """Return True if this state belongs to another event loop than the running one."""
     return ctx.place is not _get_running_loop() and ctx.place is not NOWHERE
 
 

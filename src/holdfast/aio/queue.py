@@ -187,7 +187,7 @@ class AsyncQueue(QueueBase):
         return await here(self)._ack(some)
 
     async def consume(self, timeout: float | None = None) -> AsyncIterator[AsyncDelivery]:
-        """Yield one job after the other, for a ``for`` loop; it ends if none comes for ``timeout``
+        """Yield one job after the other, for a ``for`` loop; end if no job comes for ``timeout``
         seconds.
 
         The next step of the loop acks the last job, unless it was settled. If the loop is left, by
@@ -240,7 +240,7 @@ class AsyncQueue(QueueBase):
                     raise
                 return cancelled
             me = asyncio.current_task()
-            if me is not None and me.cancelling():  # the handler ran to its end all the same
+            if me is not None and me.cancelling():  # yet the handler ran to its end
                 worker.stop()
             return failure
 

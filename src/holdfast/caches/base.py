@@ -34,8 +34,8 @@ class Cache(Protocol):
 
 @contextlib.contextmanager
 def told(cache: object) -> Generator[None]:
-    """Turn an exception of the cache into ``StoreUnavailable``; not an error that shows a wrong
-    use."""
+    """Turn an exception of the cache into ``StoreUnavailable``. An error that shows a wrong use
+    stays unchanged."""
     try:
         yield
     except (HoldfastError, TypeError, AttributeError, NotImplementedError):

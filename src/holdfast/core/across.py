@@ -1,7 +1,7 @@
 """The common part of `detach`, `adopt` and the commands that take a token: a detached hold.
 
-No process owns or renews a detached hold; it ends with its lease. Its token proves, by the claim's
-secret id, that its bearer may use the hold; the store's clock decides when the hold ends.
+No process owns or renews a detached hold; it ends with its lease, by the store's clock. Its token
+contains the claim's secret id, which proves that the bearer of the token may use the hold.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LESS_S = 2.0
 
 
 def require(store: Store) -> None:
-    """Raise ``NotSupported`` if holds of this store belong to the process that acquired them."""
+    """Raise ``NotSupported`` if holds of this store end with the process that acquired them."""
     if not store.capabilities.detach:
         raise NotSupported(
             f"{store.label} can't detach or adopt a hold: it belongs to the process that took it, "
@@ -105,7 +105,7 @@ async def ask(ctx: Context, keep: Keep, until: float) -> tuple[Standing, float, 
 
 
 async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) -> float:
-    """Renew a detached hold for at least ``ttl`` seconds; return the seconds it is valid from now.
+    """Renew a detached hold for at least ``ttl`` seconds; return the seconds that it then lasts.
 
     ``NotHeld`` if the hold has ended, ``ConfigError`` if the token was altered: a fence that is too
     great would make each resource that sees it refuse all later holders. The claim stays detached,

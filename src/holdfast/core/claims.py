@@ -78,7 +78,7 @@ def _what(kind: str, capacity: int) -> str:
 
 
 def times(timeout: float | None, begun: float) -> tuple[float, float]:
-    """Return the end of the waiting, and the time by which its last request must be answered."""
+    """Return the end of the waiting, and the time by which the last request must be answered."""
     if timeout is None:
         return math.inf, math.inf
     if timeout > 0:

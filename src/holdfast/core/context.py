@@ -67,7 +67,7 @@ class Flows:
         return self._inside.get((spec.name, spec.kind, self._runtime.flow()))
 
     def enter(self, hold: HoldBase, strict: bool) -> None:
-        """Enter a hold by the current thread or task; ``strict``: only this one may leave."""
+        """Enter a hold by the current thread or task; ``strict``: no other one may leave it."""
         hold._flow, hold._strict = self._runtime.flow(), strict
         self._inside[_flow(hold)] = hold
 
@@ -195,8 +195,8 @@ class Context:
         """Warn of the holds that were forgotten since the last call, and drop their leases.
 
         The renewer would keep a lease, and with it this client, until its next renewal is due.
-        Where warnings are errors, only the log reports it: the caller (the renewer, or an acquire
-        of another name) must not fail because of it.
+        If warnings are errors, only the log reports the forgotten hold: the caller (the renewer, or
+        an acquire of another name) must not fail because of it.
         """
         while self.orphans:
             with contextlib.suppress(IndexError, Warning):
@@ -213,7 +213,7 @@ class Context:
                 continue
 
     def fence_of(self, lease: Lease, words: str) -> str:
-        """Return the words with the fence of a lease; nothing if the store has no fences."""
+        """Return the words with the fence of a lease; an empty text if the store has no fences."""
         return words.format(lease.fence) if self.store.capabilities.fences else ""
 
     async def insist(

@@ -50,9 +50,9 @@ class Named(Protocol):
         ...
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Return True if this statement entered it in another place, such as an event loop.
+        """Return True if this statement entered the lock in another place, such as an event loop.
 
-        That place then releases it.
+        That place then releases the lock.
         """
         ...
 
@@ -147,7 +147,7 @@ class Door(list[Entry]):
         self.forget(one)
 
     def _alone(self, frame: FrameType) -> Entry | None:
-        """Return the only entry, if the frame that entered leaves it: the usual case."""
+        """Return the only entry, if this frame has entered it: the usual case."""
         if len(self) == 1:
             for one in self:
                 if one.number == id(frame) and one.code is frame.f_code and not one.leaving:
@@ -185,7 +185,7 @@ class Door(list[Entry]):
 def _left_over(entries: list[Entry]) -> Entry | None:
     """Return an entry of another thread or task that may be ended, or None.
 
-    Its hold is lost, or it is the only entry whose statement has ended, so that nothing leaves it.
+    Its hold is lost, or it is the only entry whose statement has ended without leaving it.
     """
     for one in entries:
         if one.hold.lost is not None:

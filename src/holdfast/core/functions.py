@@ -1,4 +1,4 @@
-"""Two kinds of functions: the result of a call is awaited, or the body runs after the call.
+"""Detection of functions whose result must be awaited, or whose body runs after the call.
 
 Partials, methods and callable objects are resolved. The flags of the code decide, because
 ``inspect`` is slow to import.
@@ -22,7 +22,7 @@ def bare(function: Any) -> Any:
 
 
 def calls(function: Any) -> list[Any]:
-    """Return the function and what it calls in turn: through partials, methods, ``__call__``."""
+    """Return the function, then each function inside it: of partials, methods, ``__call__``."""
     found = [function]
     while True:
         inner = found[-1]

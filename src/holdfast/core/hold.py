@@ -297,7 +297,7 @@ class HoldBase:
             lock._given.pop(self, None)
 
     def _gave_back(self, lease: Lease, there: bool) -> None:
-        """Note the answer to a release. ``there``: the claim was in the store until then."""
+        """Note the answer to a release. ``there``: True if the store still had the claim."""
         self._ctx.under_way.pop(lease, None)
         if lease.end is not None:
             return
@@ -322,7 +322,7 @@ class HoldBase:
         length = lease.ttl if ttl is None else min(checks.ttl(ttl), self._ctx.store.lease_max)
         sent = self._ctx.now()
         if length < lease.ttl:
-            # This comes before the send: the store can cut the lease and its answer can be lost.
+            # This comes before the send: the store can cut the lease even if its answer is lost.
             shorter = lease.shorten(sent, length)
             keeper.pace(lease, sent)
             await self._keep(lease.keep(sent, length))
@@ -376,7 +376,7 @@ class HoldBase:
         if isinstance(answer, Gone) and lease.closing:
             raise NotHeld(f"{self.name!r} was released meanwhile; acquire it again")
         if isinstance(answer, Held):
-            same = answer.fence == lease.fence  # if not: it expired; a late join was granted
+            same = answer.fence == lease.fence  # else: expired, then a late join was granted
             if same and lease.renewed(sent, answer.expires_in, ctx.now()):
                 return
             answer = Gone(lease.reason or Loss.EXPIRED)

@@ -8,7 +8,7 @@ frame of that statement is among the callers, and can't continue before the wait
 isn't certain, and is only reported, if
 
 * a task waits inside a ``with`` of another task, or of the thread that runs its loop,
-* a generator or a stack entered the hold,
+* a generator or an ``ExitStack`` entered the hold,
 * the hold ends without a release, or another part of the program can release it,
 * a timer may end the wait.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: Maximum seconds for the request in which the store confirms the holder.
 ASK_S = 1.0
-#: A client with more leases than this isn't searched, because each waiter would do that.
+#: A client with more leases than this isn't searched, because each waiter repeats the search.
 LEASES_MAX = 1000
 #: The folder of holdfast's code, which is no useful position for a caller.
 _OURS = __file__.rpartition("core")[0]
@@ -171,7 +171,7 @@ _OF_CALL = _references(object())
 
 
 def _named(frame: FrameType | None, one: object) -> int:
-    """Return 1 if a variable of this frame, which no inner function uses, is this object."""
+    """Return 1 if this object is a local variable of the frame that no inner function uses."""
     if frame is None or not frame.f_code.co_flags & _OPTIMIZED:
         return 0
     names = set(frame.f_code.co_varnames).difference(frame.f_code.co_cellvars)

@@ -42,7 +42,7 @@ FIRST_ASK_S = 1.0
 #: A request may take at most this part of the time until the nearest deadline. So it can be
 #: repeated before that deadline, if the store is silent.
 ASK_PART = 1 / 3
-#: Maximum seconds until a check for lost data is repeated that the store did not answer.
+#: Maximum seconds until an unanswered check for lost data is repeated.
 AGAIN_S = 0.25
 #: The subject of a log line about an error of a callback.
 TOLD = "the on_lost callback of {!r}"
@@ -55,7 +55,7 @@ class Keeper:
         self._ctx = ctx
         #: The undos that could not be carried out immediately.
         self._undos = Undos()
-        #: When to check the store for lost data, while there is any lease.
+        #: The time of the next check of the store for lost data, while there is any lease.
         self._look_at = math.inf
         self._latch = ctx.runtime.latch()
         self._schedule = Schedule(self._latch.set)
@@ -217,8 +217,8 @@ class Keeper:
             ) from failure
 
     def forgotten(self) -> None:
-        """The client object was collected; holds can still exist. After this, sleep at most
-        `LINGER_S`, and end at once when there is no work. Takes no lock: a finalizer calls it."""
+        """Note that the client object was collected; holds can still exist. The renewer then sleeps
+        at most `LINGER_S`, and ends when it has no work. Takes no lock: a finalizer calls this."""
         self._forgotten = True
         self._latch.set()
 
@@ -232,8 +232,8 @@ class Keeper:
             pass
 
     def _over(self, turn: Iterator[bool]) -> None:
-        """The thread or task has ended: there was no work, or its task was cancelled. The next hold
-        starts another one. If work was added during the end, another one starts now."""
+        """Handle the end of the thread or task: it had no work, or was cancelled. The next hold
+        starts another one; if work was added during the end, another one starts now."""
         if self._turns.get(0) is not turn:
             return
         for lease in self._asked:
@@ -247,7 +247,7 @@ class Keeper:
                 log.exception("the renewer of %s can't be started now", self._ctx.store.label)
 
     async def _round(self) -> bool:
-        """One round of work and sleep; False after `LINGER_S` seconds without work."""
+        """Do one round of work and sleep; return False after `LINGER_S` seconds without work."""
         ctx = self._ctx
         self._awake = True
         ctx.drain_orphans()

@@ -39,7 +39,7 @@ class Terms(NamedTuple):
 
 class Shorter:
     """A request for a shorter lease, sent at ``at`` for ``length`` seconds. Until ``until``, a late
-    copy of it can reach the store. The copy can cut a lease to ``length`` that is longer again."""
+    copy of it can reach the store, and cut the lease again, even after a renewal."""
 
     __slots__ = ("at", "length", "until")
 

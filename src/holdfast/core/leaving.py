@@ -1,4 +1,4 @@
-"""Several releases of one hold at the same time, of which exactly one finds the claim.
+"""Several releases of one hold at the same time, of which at most one finds the claim.
 
 A release that found no claim decides nothing while another release is under way: it waits for that
 release. If no release found the claim, another process has ended the hold.

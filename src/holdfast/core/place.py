@@ -97,7 +97,7 @@ class Place:
         return self.stack is not None or bool(self.code.co_flags & _SUSPENDED)
 
     def around(self, frame: FrameType) -> bool:
-        """Return True if this statement is in one of the functions that called this frame's."""
+        """Return True if this statement is in a function from which this frame was called."""
         above = frame.f_back
         while above is not None:
             if id(above) == self.number and above.f_code is self.code:

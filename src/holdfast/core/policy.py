@@ -55,7 +55,7 @@ def margin(lease: float) -> float:
 
 
 def deadline(sent: float, lease: float) -> float:
-    """Return the time at which a lease ends that was requested at ``sent``.
+    """Return the client's deadline for a lease of this length that was requested at ``sent``.
 
     >>> round(deadline(100.0, 10.0), 3)
     109.898

@@ -60,7 +60,7 @@ async def acquire(
         if ctx.now() >= min(ends):
             await _clear(
                 attempt, wanted, None
-            )  # too late to make leases, which the renewer would handle
+            )  # too late: leases made now would be reported as lost
             return None
         for lock, claim, one in zip(locks, wanted, held, strict=True):
             lease = _lease(ctx, claim, one, sent, lock._terms)

@@ -1,4 +1,4 @@
-"""A check of the result of a function: it must be a value, and no work that is not done yet."""
+"""A check that the result of a function is a value, and not work that is still to be done."""
 
 from __future__ import annotations
 

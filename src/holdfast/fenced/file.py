@@ -44,10 +44,11 @@ class FencedFile:
     when a name moves to another store whose fences are smaller. An existing file may become fenced
     at any time.
 
-    ``path`` is text, bytes or a ``Path``. Links are followed once, when the object is made, so
-    that all links to a file lead to one sidecar. Hard links do not: use one name. ``timeout`` is
-    the maximum number of seconds that a call waits for other calls (None: no limit). If a process
-    dies during a call, the kernel unlocks the file; if it is only stopped, the file stays locked.
+    ``path`` is text, bytes or a ``Path``. Symbolic links are followed once, when the object is
+    made, so that they all lead to one sidecar. Two hard links have two sidecars: use only one name.
+    ``timeout`` is the maximum number of seconds that a call waits for other calls (None: no limit).
+    If a process dies during a call, the kernel unlocks the file. If the process is only stopped,
+    the file stays locked.
 
     Use it from any thread, and from both sides of a fork: it holds nothing open between calls.
     Under asyncio: ``await asyncio.to_thread(ledger.append, hold, data)``; a write whose await is
@@ -103,7 +104,7 @@ class FencedFile:
             ours.replace(self._admitted(ours, fence), payload)
 
     def read(self) -> bytes:
-        """Return the contents without a torn end. It needs no write permission.
+        """Return the contents without a torn end. This needs no write permission.
 
         Raises ``FileNotFoundError`` if there is no file, ``NotAcquired`` when ``timeout`` has
         ended.

@@ -180,7 +180,7 @@ class SqlFence:
 
 
 def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
-    """Raise ``FenceRejected`` if an ``UPDATE`` guarded by a fence changed no row.
+    """Raise ``FenceRejected`` if an ``UPDATE`` that compares a fence changed no row.
 
     Use it if you keep the fence in the row that you write, which costs no extra statement::
 
@@ -306,7 +306,8 @@ def _cursor(given: Any) -> Generator[Any]:
 
 
 def _driver(given: object) -> tuple[str, str | None]:
-    """Return the module of a connection or cursor that has a paramstyle, and the paramstyle."""
+    """Return the driver's module, found by the class of a connection or cursor, and its
+    paramstyle."""
     for kind in type(given).__mro__:
         room = kind.__module__
         while room:

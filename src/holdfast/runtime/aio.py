@@ -160,7 +160,7 @@ class TaskGuard:
         self._fired = False
 
     def lost(self, hold: object, reason: object) -> None:
-        """Cancel the task, unless the current task is the one inside."""
+        """Cancel the task, unless this is called in that task itself."""
         del hold, reason
         try:
             here = asyncio.current_task() is self._task
@@ -310,8 +310,8 @@ class AioRuntime:
 
     @staticmethod
     def hurried() -> bool:
-        """Return True if a timer can cancel this task. If the loop doesn't show its timers, as
-        uvloop's, there can be such a timer."""
+        """Return True if a timer can cancel this task. If the loop doesn't show its timers (such as
+        a loop of uvloop), there can be such a timer."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         timers = getattr(loop, "_scheduled", None)
         if timers is None:

@@ -2,9 +2,10 @@
 
 A row lists the parameters of a procedure in order, as in ``claim.id:t wait:yes $window``. A
 parameter is an argument of the verb, a field of its first argument, or (after a ``$``) a constant.
-After the colon is its *kind*: the name of the function that packs the value. The arguments of a
-verb have the order in which its row first names them. The store provides the kinds, and makes a
-request from the packed values.
+After the colon is its *kind*: the name of the function that packs the value. A ``*`` as in
+``keeps*ttl:us`` means: this field of each item of the argument. The arguments of a verb have the
+order in which its row first names them. The store provides the kinds, and makes a request from the
+packed values.
 """
 
 from __future__ import annotations

@@ -39,10 +39,10 @@ class Guard(GuardBase):
     def get(self, compute: Callable[[], R], *, key: str = "", timeout: float | None = DEFAULT) -> R:
         """Return the value of ``key``: the stored one, or the result of ``compute()``.
 
-        An exception of ``compute`` is raised for the caller that computes. With no value to serve:
-        ``RefreshTimeout`` if another caller's value didn't come within ``timeout`` seconds (None:
-        no limit), ``ComputeFailed`` if a failure is remembered. A value comes back equal and of the
-        same type; any other value raises ``ConfigError`` and isn't stored.
+        An exception of ``compute`` is raised for the caller that computes. If there is no value to
+        serve, this raises ``RefreshTimeout`` if another caller's value didn't come within
+        ``timeout`` seconds (None: no limit), and ``ComputeFailed`` if a failure is remembered. A
+        value must come back equal and of the same type; any other value raises ``ConfigError``.
         """
         near = self._nearby(key)
         if near is not None:

@@ -55,7 +55,7 @@ class Hold(HoldBase):
         return run_sync(self._extend(ttl))
 
     def downgrade(self) -> None:
-        """Turn a write hold into a read hold: waiting readers are granted, and no writer first."""
+        """Turn a write hold into a read hold; no writer can be granted in between."""
         return run_sync(self._downgrade())
 
     def detach(self, ttl: float | None = None) -> str:
@@ -298,7 +298,7 @@ class MultiLock(MultiLockBase):
 
 
 class Election(ElectionBase, Lock):
-    """One leader among many. Also a lock: ``with election as hold`` leads while inside."""
+    """One leader among many. Also a lock: the body of ``with election as hold`` runs as leader."""
 
     __slots__ = ()
 
@@ -329,8 +329,8 @@ class Election(ElectionBase, Lock):
         return run_sync(self._leader())
 
     def observe(self, every: float = OBSERVE_S) -> Iterator[Leader | None]:
-        """Yield the leader now, then each new one, without a limit; it asks every ``every``
-        seconds."""
+        """Yield the current leader, then each new one, without a limit. The store is asked every
+        ``every`` seconds."""
         seen = self.leader()
         while True:
             yield seen

@@ -173,7 +173,7 @@ class Queue(QueueBase):
         return run_sync(self._ack(jobs))
 
     def consume(self, timeout: float | None = None) -> Iterator[Delivery]:
-        """Yield one job after the other, for a ``for`` loop; it ends if none comes for ``timeout``
+        """Yield one job after the other, for a ``for`` loop; end if no job comes for ``timeout``
         seconds.
 
         The next step of the loop acks the last job, unless it was settled. If the loop is left, by

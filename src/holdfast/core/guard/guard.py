@@ -192,7 +192,7 @@ class GuardBase:
                 self._shared.over(key, flight, flight.hand_over())
             raise
 
-    # -- several, and none ---------------------------------------------------------------------
+    # -- several values, and invalidation ------------------------------------------------------
 
     async def _get_many(
         self, keys: Iterable[str], compute: Callable[[str], Compute], timeout: Any = DEFAULT

@@ -1,4 +1,4 @@
-"""The payload of a job as bytes: bytes, text, or JSON data.
+"""Conversion of the payload of a job (bytes, text or JSON data) to bytes and back.
 
 The first byte names the kind, so that a worker gets the value that was put, and `inspect` can show
 it.

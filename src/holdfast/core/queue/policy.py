@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: The reason recorded for a job whose lease expired because its worker did not renew it.
 EXPIRED_REASON = "the lease ended, as {} was heard of no more"
-#: A queue can start the deliveries of this time, in seconds, in one moment.
+#: A queue can start in one moment as many deliveries as its rate allows in this time, in seconds.
 BURST_S = 0.1
 
 

@@ -49,9 +49,9 @@ class Makes(ABC, Generic[L]):
     def __init__(self, usual_s: float, most: int) -> None:
         #: The usual maximum time for connecting.
         self._usual_s = usual_s
-        #: The maximum number of connections, without one more for urgent verbs.
+        #: The maximum number of connections; urgent verbs may make one more.
         self._most = most
-        #: True if the one more was made.
+        #: True if that additional connection was made.
         self._more = False
         self._makings: set[_Making] = set()
         self._counting = threading.Lock()
@@ -149,8 +149,8 @@ class Makes(ABC, Generic[L]):
             del making  # as above
 
     def _short(self, until: float, urgent: bool) -> bool:
-        """True if this verb has too little time to connect. An urgent verb always connects itself,
-        because its connection isn't for all."""
+        """Return True if this verb has too little time to connect. An urgent verb always connects
+        itself, because other verbs may not use its connection."""
         return not urgent and until - boottime() < self._usual_s * _NEARLY
 
     def _parked(self, until: float, urgent: bool) -> _Making | None:
