@@ -238,9 +238,9 @@ class Attempt:
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
         if ctx.closed:
             ctx.require_open()
-        # The ticket must match too: if the reply to a join is lost and the claim expires, a
-        # repeated join enters the claim again with the same id, while a wake-up for its first
-        # entry may still be under way.
+        # The ticket must match, too. If the reply to a join is lost and the claim expires, a
+        # repeated join enters it again with the same id. A wake-up for its first entry can then
+        # still be under way.
         if push is not None and push.fence == waiting.ticket and self._trusts():
             if ctx.now() < self.sent + ctx.store.patience * PUSHED_RENEW_PART:
                 self.pushed = True

@@ -85,9 +85,9 @@ class SqlFence:
     Works with any DB-API 2 driver for SQLite, PostgreSQL, MySQL and MariaDB. For other databases
     create the table yourself (``create_sql``); the other statements are standard SQL with
     ``SAVEPOINT``. The connection must not be in autocommit mode, or the check protects nothing. A
-    call that is certainly outside a transaction is refused. A call with autocommit and your own
-    ``BEGIN`` is refused as well if neither the driver nor the server shows the transaction, as with
-    mysqlclient on MySQL (MariaDB shows it): turn autocommit off on the connection instead. For an
+    call that is certainly outside a transaction is refused. With autocommit and your own ``BEGIN``,
+    a call is refused as well if neither the driver nor the server shows the transaction. This is so
+    for mysqlclient on MySQL, not on MariaDB: turn autocommit off on the connection instead. For an
     asyncio driver keep the fence in the row that you write: :func:`check_rowcount`.
 
     ``table`` is an identifier of up to 48 letters, digits and ``_``. ``paramstyle`` is the word of

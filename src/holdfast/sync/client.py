@@ -241,8 +241,8 @@ class Client(ClientBase):
     ) -> Guard:
         """A refresh guard: when a value expires, one caller in the whole cluster computes it.
 
-        The value is fresh for ``ttl`` seconds, then served for ``stale`` more seconds while one
-        caller computes the next value, in the ``"foreground"`` (it waits for its own result) or in
+        The value is fresh for ``ttl`` seconds. After that it is served for ``stale`` more seconds,
+        while one caller computes the next: in the ``"foreground"`` (it waits for its result) or in
         the ``"background"``. If there is no value to serve, the other callers wait ``timeout``
         seconds; ``on_timeout``: then raise ``RefreshTimeout`` (``"error"``), serve the ``"stale"``
         value of any age, or ``"compute"`` without storing. ``on_store_error``: the action if the

@@ -202,10 +202,10 @@ class Refresh:
     def _due(self, value: Value) -> bool:
         """Return True if the value must be computed again.
 
-        This is always so for a stale value. For a fresh one it is so with a probability that grows
-        towards the end of its ttl, faster for a value that takes long to compute (Vattani,
-        Chierichetti, Lowenstein 2015, "Optimal Probabilistic Cache Stampede Prevention", with
-        ``early`` for their beta).
+        A stale value always must. A fresh value must with a probability that grows towards the end
+        of its ttl, and that is higher if the value takes long to compute. See Vattani,
+        Chierichetti, Lowenstein 2015, "Optimal Probabilistic Cache Stampede Prevention"; ``early``
+        is their beta.
         """
         left = value.fresh_in
         if left <= 0:
