@@ -4,9 +4,9 @@
 >>> with Client("memory://").lock("invoice:42", timeout=5) as hold:
 ...     hold.check()
 
-Everything public is here; ``holdfast.fenced`` guards resources by the fence, ``holdfast.sql`` locks
-in your own transaction, ``holdfast.testing`` helps to test. Names are loaded when they are first
-used, so that the import stays quick.
+Everything public is here, except three modules: ``holdfast.fenced`` protects resources by the
+fence, ``holdfast.sql`` locks in your own transaction, and ``holdfast.testing`` helps to test. Each
+name is loaded when it is first used, so that the import stays quick.
 """
 
 from __future__ import annotations

@@ -1,25 +1,25 @@
 """Every error that holdfast raises on purpose.
 
-One family, each member also a builtin where the language has a word for it, so that
-``except TimeoutError`` or ``except ConnectionError`` written years ago still works::
+All of them derive from ``HoldfastError``. Most derive from a builtin error as well, so that an
+existing ``except TimeoutError`` or ``except ConnectionError`` catches them too::
 
     HoldfastError
       NotAcquired(TimeoutError)         another owner holds it, and the time-out has expired
       LockLost                          the hold ended before it was released
         FenceRejected                   a resource has already seen a later fence
-      RefreshTimeout(TimeoutError)      a guard's value was not there in time
-      ComputeFailed                     a guard's value could not be computed a moment ago
-      NotHeld(RuntimeError)             released, renewed or adopted what this client doesn't hold
-      StoreUnavailable(ConnectionError) the store didn't answer: held or busy, this is unknown
+      RefreshTimeout(TimeoutError)      a guard's value was not ready in time
+      ComputeFailed                     a guard has no value, and its last computation failed
+      NotHeld(RuntimeError)             this client doesn't hold what the call needs
+      StoreUnavailable(ConnectionError) the store didn't answer: the name can be free or busy
       NotSupported(NotImplementedError) this store can't do that (see its Capabilities)
-      StaleSnapshot                     your transaction reads data from before the row lock
+      StaleSnapshot                     your transaction reads data from before its row lock
       Deadlock                          your transaction and another waited for each other
       ConfigError(ValueError)           a wrong name, number, option or URL; also a wrong file
         CapacityMismatch                the name is in use as another kind or with another capacity
 
-A busy name is no exception from ``acquire(timeout=...)``: it returns ``None``. It is
-``NotAcquired`` only for ``with``, and for a bare ``acquire()`` of a lock that was made with a
-``timeout``. A message names the operation, the name, the time waited, the holder, and the remedy.
+If the name stays busy, ``acquire(timeout=...)`` raises nothing: it returns ``None``. Only ``with``
+raises ``NotAcquired``, and so does a bare ``acquire()`` of a lock that was made with a ``timeout``.
+A message names the operation, the name, the time waited, the holder, and the remedy.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ class HoldfastError(Exception):
     """The base of all errors that holdfast raises on purpose."""
 
     def __reduce__(self) -> Any:
-        # Whatever `__init__` takes: an error that can't be unpickled ends a pool of processes.
+        # This calls no `__init__`, as its parameters differ. An error that can't be unpickled would
+        # end a pool of processes.
         return _again, (type(self), self.args, dict(vars(self)))
 
 
 def _again(cls: type[HoldfastError], args: tuple[Any, ...], state: dict[str, Any]) -> HoldfastError:
-    """The same error, in another process or as a copy."""
+    """Return the pickled or copied error, made again from its parts."""
     made = cls.__new__(cls, *args)
     made.args = args
     vars(made).update(state)
@@ -49,8 +50,8 @@ def _again(cls: type[HoldfastError], args: tuple[Any, ...], state: dict[str, Any
 class NotAcquired(HoldfastError, TimeoutError):
     """A ``with`` statement or a bare ``acquire()`` did not get its lock within its time-out.
 
-    ``name`` is the requested name (of several, the busy one), ``holder`` its owner (empty if
-    unknown), ``waited`` the seconds spent waiting.
+    ``name`` is the requested name; of several names, the busy one. ``holder`` is the owner of the
+    claim that holds it (empty if unknown), ``waited`` the seconds spent waiting.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class NotSupported(HoldfastError, NotImplementedError):
 
 
 class StaleSnapshot(HoldfastError):
-    """A row lock would protect nothing: the transaction reads data from before its last holder.
+    """A row lock would protect nothing: the transaction reads data from before the last holder.
 
     Roll back, and start a new transaction that takes the row lock first.
     """
@@ -125,8 +126,8 @@ class StaleSnapshot(HoldfastError):
 class Deadlock(HoldfastError):
     """The database ended a wait for a row lock, because two transactions waited for each other.
 
-    The transaction has ended: roll back, and start a new one. It is never repeated for you, because
-    your earlier statements in it are undone as well.
+    The transaction has ended: roll back, and start a new one. holdfast doesn't repeat the request,
+    because the database also undoes your earlier statements in the transaction.
     """
 
 

@@ -69,18 +69,19 @@ NATIVE: dict[str, str] = {
     "redis": "redis",
     "kazoo": "zookeeper",
     "psycopg_pool": "postgresql",
-    "sqlalchemy": "",  # by its dialect
+    "sqlalchemy": "",  # its dialect is the scheme
 }
 #: The dialects of SQLAlchemy whose engines are accepted; each is the scheme of a store.
 ENGINES = ("postgresql", "mysql", "mariadb")
 ENV = "HOLDFAST_URL"
-#: If set, a command gets the URL even if that contains a password.
+#: If this variable is set, a command that holdfast starts gets the URL even with a password in it.
 PASS = "HOLDFAST_PASS_URL"  # noqa: S105 - the name of a variable
-#: Set for a command that doesn't get the URL.
+#: holdfast sets this variable for a command that doesn't get the URL.
 WITHHELD = "HOLDFAST_URL_WITHHELD"
-#: The schemes whose path is any text of the user, and that have no password.
+#: The schemes without a password, whose path can be any text.
 FILES = frozenset({"memory", "sqlite"})
-#: The parts of a URL that are shown. A misplaced part of a password doesn't match them.
+#: Messages show only the parts of a URL that match these patterns. A piece of a password that is
+#: in the wrong part of the URL doesn't match.
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _HOST = r"(?:[\w.%-]*|\[[0-9A-Fa-f:.%\w]*\])(?::[0-9]{0,5})?"
 _HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
@@ -93,7 +94,7 @@ class NativeCluster(Protocol):
 
     @property
     def nodes_manager(self) -> Any:
-        """Its information about the nodes."""
+        """The client's information about the nodes."""
         ...
 
 
@@ -102,16 +103,17 @@ class NativeClient(Protocol):
 
     @property
     def connection_pool(self) -> Any:
-        """The source of its connections."""
+        """The source of the client's connections."""
         ...
 
 
 class NativeEnsemble(Protocol):
-    """A client of a whole ensemble, such as a ``kazoo.client.KazooClient``; it is not closed."""
+    """A client of an ensemble, such as a ``kazoo.client.KazooClient``; holdfast doesn't close
+    it."""
 
     @property
     def client_id(self) -> Any:
-        """Its session."""
+        """The session of the client."""
         ...
 
 
@@ -121,7 +123,7 @@ class NativePool(Protocol):
 
     @property
     def conninfo(self) -> Any:
-        """The parameters of its connections."""
+        """The parameters of the pool's connections."""
         ...
 
 
@@ -130,7 +132,7 @@ class NativeEngine(Protocol):
 
     @property
     def dialect(self) -> Any:
-        """The kind of its database."""
+        """The kind of the engine's database."""
         ...
 
 
@@ -141,7 +143,8 @@ Native: TypeAlias = NativeClient | NativeCluster | NativeEnsemble | NativePool |
 class StoreURL(NamedTuple):
     """A parsed URL. Its ``str()`` is safe to show: it contains no password.
 
-    For a ``native`` client of the store's driver, only the scheme is known here.
+    ``native``: a client of the store's driver that was given instead of a URL; then only the scheme
+    is known here.
     """
 
     scheme: str
@@ -153,7 +156,7 @@ class StoreURL(NamedTuple):
 
     @property
     def login(self) -> tuple[str, str | None]:
-        """User and password, decoded; None: no password is given."""
+        """User and password, decoded. The password is None if the URL has none."""
         user, colon, password = self.secret.partition(":")
         return plain(user), plain(password) if colon else None
 
@@ -175,17 +178,19 @@ class StoreModule(Protocol):
     OPTIONS: Mapping[str, Callable[[str], Any]]
 
     def open_blocking(self, url: StoreURL) -> Store:
-        """A store for threads."""
+        """Return a store for threads."""
         ...
 
     def open_aio(self, url: StoreURL) -> Store:
-        """A store for one asyncio event loop."""
+        """Return a store for one asyncio event loop."""
         ...
 
 
 def default_url() -> str:
-    """``$HOLDFAST_URL``, else the embedded store in the user's private folder."""
-    if ENV not in os.environ and os.environ.get(WITHHELD):  # else another store would be used
+    """Return ``$HOLDFAST_URL``; if it is unset, the URL of the embedded store in the user's private
+    folder."""
+    # A withheld URL is an error: the default would be another store than the outer command's.
+    if ENV not in os.environ and os.environ.get(WITHHELD):
         raise ConfigError(
             f"no store is named, and ${ENV} was withheld from this command because it has a "
             f"password: set {PASS}=1 where the outer `holdfast` is started, or name the store here"
@@ -205,9 +210,9 @@ def unnamed(store: object) -> bool:
 
 
 def source(store: str | os.PathLike[str] | Native | None) -> Any:
-    """The source of a client's store: a URL, or a client of the store's driver.
+    """Return the source of a client's store: a URL, or a client of the store's driver.
 
-    For a path it is the URL of an embedded store; for None, the default URL.
+    A path becomes the URL of an embedded store; None becomes the default URL.
     """
     if store is None:
         return default_url()
@@ -233,7 +238,7 @@ def _of_path(path: str) -> str:
 
 
 def _driver(store: object) -> str:
-    """The package of the driver whose client this is, or an empty text."""
+    """Return the package of the driver to which this client belongs, or an empty text."""
     packages = (one.__module__.partition(".")[0] for one in type(store).__mro__)
     return next((one for one in packages if one in NATIVE), "")
 
@@ -252,7 +257,7 @@ def _dialect(engine: Any) -> str:
 
 
 def portable(found: Any) -> str:
-    """A source that another process can use, too; a driver's client is refused."""
+    """Return the source if another process can use it, too; raise for a driver's client."""
     if isinstance(found, str):
         return found
     raise TypeError(
@@ -262,8 +267,8 @@ def portable(found: Any) -> str:
 
 
 def schemes() -> dict[str, str]:
-    """Each scheme that can be used here, with its module."""
-    from importlib import metadata  # because it costs more than all of holdfast to import
+    """Return each scheme that can be used here, with its module."""
+    from importlib import metadata  # here, because its import costs more than all of holdfast
 
     found = dict(BUILTIN)
     for entry in metadata.entry_points(group="holdfast.stores"):
@@ -272,11 +277,11 @@ def schemes() -> dict[str, str]:
 
 
 def find(text: Any) -> tuple[StoreModule, StoreURL]:
-    """The store module and the parsed URL for a source: a text such as
+    """Return the store module and the parsed URL for a source: a text such as
     ``sqlite:///var/lib/x/locks.db``, or a driver's client."""
     if not isinstance(text, str):
         if type(text).__name__ in ("Connection", "AsyncConnection") and hasattr(text, "engine"):
-            text = text.engine  # of SQLAlchemy: the engine makes connections
+            text = text.engine  # a connection of SQLAlchemy: its engine makes more connections
         scheme = NATIVE[_driver(text)] or _dialect(text)
         module = cast(StoreModule, importlib.import_module(BUILTIN[scheme]))
         return module, StoreURL(scheme, native=text)
@@ -351,7 +356,8 @@ def _check_text(scheme: str, what: str, text: str) -> None:
 def _options(
     scheme: str, query: str, known: Mapping[str, Callable[[str], Any]], sound: bool
 ) -> dict[str, Any]:
-    """The options, read. ``sound``: the text before them can't be the beginning of a password."""
+    """Return the options, read. ``sound``: True if no part of the URL can belong to a password, so
+    that an error may show the name of an option."""
     if not query:
         return {}
     from urllib.parse import parse_qsl
@@ -371,5 +377,5 @@ def _options(
 
 
 def scrubbed(text: str) -> str:
-    """A text such as an error, without the part before an '@' in each URL."""
+    """Return a text, such as an error, without the part before an '@' in each URL."""
     return re.sub(r"://\S*@", "://***@", text)

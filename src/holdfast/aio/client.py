@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 class AsyncClient(ClientBase):
     """Locks in one store, for asyncio: ``AsyncClient("sqlite:///var/lib/app/locks.db")``.
 
-    Without a URL: ``$HOLDFAST_URL``, else the embedded store of this user on this machine. It is
-    cheap to make, and tasks and event loops can share it, so it can be made at module level: it
-    connects in each loop at its first use there, and closes those connections with the loop. Use it
-    as a context manager or ``close()`` it; it pickles as its URL. After a fork, the child holds
-    nothing.
+    Without a URL it uses ``$HOLDFAST_URL`` or, if that is unset, the embedded store of this user on
+    this machine. A client is cheap to make, and tasks and event loops can share it. So it can be
+    made at module level: it connects in each loop at its first use there, and closes these
+    connections with the loop. Use it as a context manager or ``close()`` it; it pickles as its URL.
+    After a fork, the child holds nothing.
     """
 
     __slots__ = ("_loops",)
@@ -113,10 +113,10 @@ class AsyncClient(ClientBase):
     ) -> AsyncLock:
         """A lock on ``name``.
 
-        ``ttl``: length of the lease in seconds; it is renewed each third of that while held
-        (``auto_renew=False``: a hard limit). ``timeout``: seconds that ``with`` waits before it
-        raises ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may enter
-        again; this is counted. ``max_hold``: maximum seconds of renewal. ``min_hold``: minimum
+        ``ttl``: length of the lease in seconds, renewed after each third of it while held (a hard
+        limit with ``auto_renew=False``). ``timeout``: seconds that ``with`` waits before it raises
+        ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may enter again;
+        the entries are counted. ``max_hold``: maximum seconds of renewal. ``min_hold``: minimum
         seconds for which the name stays occupied, even if released earlier. ``on_lost(hold,
         reason)`` is called on the renewer's task. ``cancel_on_lost``: the task inside ``async
         with`` is cancelled on a loss, and ``LockLost`` raised. ``meta``: text that listings show.
@@ -150,8 +150,8 @@ class AsyncClient(ClientBase):
     ) -> AsyncSemaphore:
         """A semaphore: at most ``permits`` are held at a time; each claim takes ``weight`` of them.
 
-        All clients must give the same number of permits; with ``on_conflict="resize"``, a line with
-        another number is changed to this one, without an error. Other options: see ``lock``.
+        All clients must give the same number of permits. With ``on_conflict="resize"``, a line with
+        another number is changed to this number, without an error. Other options: see ``lock``.
         """
         wish = self._wish(
             Kind.SEMAPHORE,
@@ -228,14 +228,15 @@ class AsyncClient(ClientBase):
     ) -> AsyncQueue:
         """A serial queue: jobs are accepted now and executed in order, one at a time per group.
 
-        ``min_interval``: seconds between two executions in one group, over all workers, by the
-        store's clock, from the end of the last one (``interval_from="ack"``) or from its start
-        (``"take"``). ``rate``: maximum deliveries per second in the whole queue. ``ttl``: length of
-        a delivery's lease in seconds, renewed each third of it; a worker that dies loses its job
-        when the lease expires. ``max_attempts``: deliveries before a failing job is a dead letter;
-        ``retry_delay``, ``retry_delay_max``: the pauses between them, doubling, in seconds.
-        ``on_dead``: after a dead letter its group continues (``"skip"``) or stops (``"block"``).
-        ``dedup_window``: seconds for which the id of a job is remembered.
+        ``min_interval``: minimum seconds between two executions in one group, over all workers, by
+        the store's clock. It counts from the end of the last execution (``interval_from="ack"``) or
+        from its start (``"take"``). ``rate``: maximum deliveries per second in the whole queue.
+        ``ttl``: length of a delivery's lease in seconds, renewed after each third of it; a worker
+        that dies loses its job when the lease expires. ``max_attempts``: deliveries before a
+        failing job is a dead letter. ``retry_delay``: seconds before the second attempt; it doubles
+        with each attempt, up to ``retry_delay_max``. ``on_dead``: after a dead letter, its group
+        continues (``"skip"``) or stops (``"block"``). ``dedup_window``: seconds for which the store
+        remembers the id of a job.
         """
         from .queue import AsyncQueue  # because few programs have queues
 
@@ -282,19 +283,19 @@ class AsyncClient(ClientBase):
     ) -> AsyncGuard:
         """A refresh guard: when a value expires, one caller in the whole cluster computes it.
 
-        The value is fresh for ``ttl`` seconds, then served for ``stale`` more while one caller
-        computes the next, in the ``"foreground"`` (it waits for its own result) or in the
-        ``"background"``. With nothing to serve, the others wait for it for ``timeout`` seconds;
-        ``on_timeout``: then raise ``RefreshTimeout``, serve the ``"stale"`` value of any age, or
-        ``"compute"`` without storing. ``on_store_error``: the action if the store doesn't answer.
-        ``lease``: seconds for which the others wait after a computing process died; renewed while
-        it lives. ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good
-        value; 0: never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds
-        from a failure to the next computation, doubling up to ``failure_ttl_max``. ``local_ttl``:
-        seconds for which this process serves a value without asking the store, at most
-        ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``: converts values
-        that are not bytes, text or JSON. ``cache``: keep the values in this external cache, and
-        only the refresh leases in the store (see ``holdfast.caches``).
+        The value is fresh for ``ttl`` seconds. After that it is served for ``stale`` more seconds,
+        while one caller computes the next: in the ``"foreground"`` (it waits for its result) or in
+        the ``"background"``. If there is no value to serve, the other callers wait ``timeout``
+        seconds; ``on_timeout``: then raise ``RefreshTimeout`` (``"error"``), serve the ``"stale"``
+        value of any age, or ``"compute"`` without storing. ``on_store_error``: the action if the
+        store doesn't answer. ``lease``: seconds for which the others wait after the computing
+        process died; renewed while it lives. ``early``: compute earlier by chance, in proportion to
+        the cost (1.0 is a good value; 0: never). ``jitter``: shorten each ttl by up to this part.
+        ``failure_ttl``: seconds from a failure to the next computation, doubling up to
+        ``failure_ttl_max``. ``local_ttl``: seconds for which this process serves a value without a
+        request, at most ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``:
+        converts values that are not bytes, text or JSON. ``cache``: keep the values in this
+        external cache, and only the refresh leases in the store (see ``holdfast.caches``).
         """
         from ..caches.aio import port  # because few programs have guards
         from .guard import AsyncGuard
@@ -325,10 +326,10 @@ class AsyncClient(ClientBase):
         """A decorator: calls of the function go through a guard, with ``guard``'s options.
 
         ``template`` is the guard's name; filled with the call's arguments, it is the key of a
-        value: ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Each parameter of the
-        function must be in it, because calls with one key share one value; or ``vary`` names the
-        parameters on which the value depends, ``()`` for none. The function then has
-        ``invalidate(...)``, with the same arguments, and ``guard``.
+        value: ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Calls with the same key share
+        one value, so the template must contain each parameter of the function. If the value depends
+        on some parameters only, name these in ``vary`` (``()`` for none). The decorated function
+        has ``invalidate(...)``, with the same arguments, and ``guard``.
         """
         from .guard import AsyncCaching
 

@@ -57,10 +57,10 @@ class AsyncGuard(GuardBase):
     ) -> R:
         """Return the value of ``key``: the stored one, or the result of ``compute()``.
 
-        An exception of ``compute`` is raised for the caller that computes. With no value to serve:
-        ``RefreshTimeout`` if another caller's value didn't come within ``timeout`` seconds (None:
-        no limit), ``ComputeFailed`` if a failure is remembered. A value comes back equal and of the
-        same type; any other value raises ``ConfigError`` and isn't stored.
+        An exception of ``compute`` is raised for the caller that computes. If there is no value to
+        serve, this raises ``RefreshTimeout`` if another caller's value didn't come within
+        ``timeout`` seconds (None: no limit), and ``ComputeFailed`` if a failure is remembered. A
+        value must come back equal and of the same type; any other value raises ``ConfigError``.
         """
         ours = self
         if self._ctx.runs._thread_id != get_ident():
@@ -81,8 +81,8 @@ class AsyncGuard(GuardBase):
         *,
         timeout: float | None = DEFAULT,
     ) -> dict[str, R]:
-        """Return the values of several keys, in this order: one round trip for the fresh ones;
-        ``compute(key)`` is called for others, as in ``get``, one after the other."""
+        """Return the values of several keys, in this order: one round trip for all fresh values;
+        ``compute(key)`` is called for the other keys, as in ``get``, one after the other."""
         checks.function("compute", compute, " of a key")
 
         def calling(key: str) -> Compute:
@@ -93,14 +93,14 @@ class AsyncGuard(GuardBase):
     async def invalidate(self, *keys: str) -> int:
         """Forget the values of these keys (default: the key ``""``); return how many there were.
 
-        A caller that asks after this returned gets a value whose computation began after this call,
-        in every client (except for the time that ``local_ttl`` allows there). A computation that is
-        under way is refused.
+        After this returns, every caller in every client gets a value whose computation began after
+        this call. (With ``local_ttl``, other clients can serve the old value for that time.) The
+        value of a computation that is under way is refused.
         """
         return await here(self)._invalidate(keys or ("",))
 
     async def inspect(self, key: str = "") -> EntryRecord:
-        """Inspect one key: its value, the caller that computes the next, and the failures so
+        """Inspect one key: its value, the caller that computes the next value, and the failures so
         far."""
         return await here(self)._inspect(key)
 
@@ -137,7 +137,7 @@ class AsyncCached(CachedBase, Generic[P, R_co]):
     @overload  # a static method
     def __get__(self, instance: object, owner: type | None = None) -> Self: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method of an object or of a class; its ``invalidate`` is bound as well."""
+        """Return the method of an object or a class; its ``invalidate`` is bound as well."""
         to = self._bound_to(instance, owner)
         if to is None:
             return self
@@ -152,7 +152,7 @@ class AsyncCachedMethod(CachedMethodBase, Generic[P, R_co]):
 
     @property
     def guard(self) -> AsyncGuard:
-        """The guard that keeps its values."""
+        """The guard that keeps the values of the method."""
         found: AsyncGuard = self.__func__.guard
         return found
 

@@ -40,8 +40,8 @@ def _task() -> ref[object] | None:
 class AsyncHold(HoldBase):
     """A hold on a name: the result of ``acquire``, and of ``with ... as``.
 
-    It isn't bound to a thread. ``release()`` it, or use ``with``. A forgotten hold warns when it
-    is collected, and expires after its ttl.
+    It belongs to no thread or task. ``release()`` it, or use ``with``. A forgotten hold warns when
+    it is collected, and expires after its ttl.
 
     >>> async with AsyncClient("memory://").lock("x") as hold:
     ...     hold.check()
@@ -50,10 +50,10 @@ class AsyncHold(HoldBase):
     __slots__ = ()
 
     async def release(self) -> bool:
-        """Release it. True if it was held until now, False if it had been lost before.
+        """Release it; return True if it was held until now, False if it had been lost before.
 
-        Another call returns the same. ``StoreUnavailable``: the result is unknown; call it again,
-        or let it expire (it is no longer renewed, and withdrawn as soon as the store answers).
+        A second call returns the same. ``StoreUnavailable``: the result is unknown. Call it again,
+        or let the hold expire: it isn't renewed, and is withdrawn when the store answers.
         """
         ctx = self._ctx
         if ctx.runs._thread_id != get_ident():
@@ -63,23 +63,23 @@ class AsyncHold(HoldBase):
     async def extend(self, ttl: float | None = None) -> float:
         """Renew it now, for ``ttl`` seconds from now; return the seconds for which it is valid.
 
-        Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``. A shorter lease
-        counts from the call, even if the store's reply is lost.
+        Raises ``LockLost`` if it is lost. You need this only with ``auto_renew=False``. A shorter
+        lease counts from the call, even if the store's reply is lost.
         """
         require_home(self._ctx)
         return await self._extend(ttl)
 
     async def downgrade(self) -> None:
-        """Turn a write hold into a read hold; waiting readers are granted, but no writer before."""
+        """Turn a write hold into a read hold; no writer can be granted in between."""
         require_home(self._ctx)
         return await self._downgrade()
 
     async def detach(self, ttl: float | None = None) -> str:
         """Detach it from this process; return a token for ``client.adopt`` in another one.
 
-        Until then it is not renewed: it lasts for its ttl, or for ``ttl`` seconds from now if that
-        ends later. Its owner shows that it is detached. ``holdfast renew``, ``check`` and
-        ``release`` accept the token, too. The token is a secret and can be adopted once.
+        Until it is adopted, nothing renews it: it lasts for its ttl, or for ``ttl`` seconds from
+        now if that ends later. Its owner shows that it is detached. ``holdfast renew``, ``check``
+        and ``release`` accept the token, too. The token is a secret and can be adopted once.
         """
         require_home(self._ctx)
         return await self._detach(ttl)
@@ -124,7 +124,7 @@ class AsyncMultiHold(MultiHoldBase):
         return tuple(self._holds)
 
     async def release(self) -> bool:
-        """Release all of them, the last one first. True if none had been lost before."""
+        """Release all of them, the last one first; return True if none had been lost before."""
         if self._holds:
             require_home(self._holds[0]._ctx)
         return await self._release()
@@ -184,9 +184,9 @@ class AsyncLock(LockBase):
         return await bound(self)._acquire(blocking, timeout, (*at[:2], _task()))
 
     async def release(self) -> bool:
-        """Release the hold that this lock object returned last, from any thread.
+        """Release the hold that this lock object returned last, in any thread or task.
 
-        ``NotHeld`` (a ``RuntimeError``) if there is none. Prefer ``hold.release()``.
+        ``NotHeld`` (a ``RuntimeError``) if there is no such hold. Prefer ``hold.release()``.
         """
         return await here(self)._release_one()
 
@@ -256,7 +256,7 @@ class _Acquiring(Pending[HoldBase | None]):
         return self._work.send(value)
 
     def _begin(self, lock: AsyncLock) -> None:
-        """Begin it in the loop that awaits it: nothing of it has run yet."""
+        """Make the acquire again for the loop that awaits it. No part of it has run yet."""
         self._work.close()
         self._work = lock._acquire_here(self._blocking, self._timeout, self._at)
 
@@ -270,8 +270,8 @@ class AsyncSemaphore(SemaphoreBase, AsyncLock):
         """Change the number of permits while it is in use; return the former number, None if
         unused.
 
-        No holder loses a permit; more are granted as soon as they fit. Claims with the former
-        number are still accepted, so that a roll-out can proceed.
+        No holder loses a permit; waiting claims are granted as soon as they fit. Claims with the
+        former number are still accepted, so that a roll-out can proceed.
         """
         return await here(self)._resize(permits)
 
@@ -330,7 +330,7 @@ class AsyncMultiLock(MultiLockBase):
         self, blocking: bool = ..., timeout: float | None = ...
     ) -> Pending[AsyncMultiHold | None]: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Pending[Any]:
-        """Return all of the holds, or None after the time-out; then none is kept."""
+        """Return holds on all names, or None after the time-out; then no name is held."""
         frame = sys._getframe(1)
         at = frame.f_code, frame.f_lasti, None
         return Pending(self._acquire_here(blocking, timeout, at), "acquire()")
@@ -360,7 +360,7 @@ class AsyncMultiLock(MultiLockBase):
 
 
 class AsyncElection(ElectionBase, AsyncLock):
-    """One leader among many. Also a lock: ``with election as hold`` leads while inside."""
+    """One leader among many. Also a lock: the body of ``with election as hold`` runs as leader."""
 
     __slots__ = ()
 
@@ -391,8 +391,8 @@ class AsyncElection(ElectionBase, AsyncLock):
         return await here(self)._leader()
 
     async def observe(self, every: float = OBSERVE_S) -> AsyncIterator[Leader | None]:
-        """Yield the leader now, then each new one, without a limit; it asks every ``every``
-        seconds."""
+        """Yield the current leader, then each new one, without a limit. The store is asked every
+        ``every`` seconds."""
         here_ = here(self)
         seen = await here_._leader()
         while True:

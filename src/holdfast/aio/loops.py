@@ -30,16 +30,16 @@ log = logging.getLogger("holdfast")
 
 T = TypeVar("T")
 
-#: Seconds in which the holders of an ending loop can release.
+#: Seconds for which an ending loop waits for its holders to release; seconds between two checks.
 LEAVE_S, LEAVE_STEP_S = 0.2, 0.005
-#: Additional seconds that closing in the loop of another thread can take.
+#: Maximum seconds for which a close waits for the closes in the loops of other threads.
 ELSEWHERE_S = CLOSE_S + 2.0
 
 
 class Loops:
-    """The client states of one client, by event loop; the first loop gets the one made with it."""
+    """The states of one client, by event loop. The first loop gets the state of the constructor."""
 
-    #: Is the state closed with its loop? (Not in a test that looks for forgotten holds.)
+    #: True if a state is closed with its loop. Tests that look for forgotten holds set it to False.
     ends = True
 
     def __init__(self, first: Context, make: Callable[[], Context]) -> None:
@@ -72,7 +72,7 @@ class Loops:
             if left and hasattr(context.store, "inherit"):
                 found.runtime.follow(self._give_back(context, left), "releasing what is left")
                 continue
-            for undo in left:  # by this loop's renewer; after this loop, by the next one's
+            for undo in left:  # this loop's renewer carries it out; or, if the loop ends, the next
                 found.keeper.later(undo, found.now() + undo.ttl)
         return found
 
@@ -105,7 +105,7 @@ class Loops:
         if left:
             fresh = self._make()
             fresh.runtime.bind()
-            # Stores that identify a hold by more than its id pass that on.
+            # Some stores identify a hold by more than its id: the new store inherits that.
             inherit: Any = getattr(fresh.store, "inherit", None)
             if inherit is not None:
                 inherit(ctx.store)
@@ -113,8 +113,8 @@ class Loops:
             await fresh.close()
 
     def left(self, one: Any, failure: BaseException | None, frame: FrameType) -> bool:
-        """True if the statement of this frame entered this lock in another loop. That loop then
-        releases it; ``LockLost`` if it was lost before."""
+        """Return True if the statement of this frame entered this lock in another loop. That loop
+        then releases the lock; ``LockLost`` if the lock was lost before."""
         with self._lock:
             contexts = {self._first, *self._of.values()}
         at = Place(frame)
@@ -130,7 +130,7 @@ class Loops:
         return False
 
     def forgotten(self) -> None:
-        """The client is no longer referenced: the renewers end when they have nothing to renew."""
+        """Let the renewers end when they have no work: the client is no longer referenced."""
         for context in {self._first, *self._of.values()}:
             context.keeper.forgotten()
 
@@ -147,7 +147,7 @@ class Loops:
 
 
 class _Foreign:
-    """A loop that doesn't show its thread, such as uvloop's: it is asked each time."""
+    """The thread of a loop that doesn't show it, such as uvloop's: found at each use."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -158,8 +158,8 @@ class _Foreign:
 
 
 def _runs(loop: asyncio.AbstractEventLoop) -> Any:
-    """Return the object that shows the thread of this loop, which runs here now. asyncio's own
-    loops do; asking for the running loop would cost a system call each time."""
+    """Return an object whose `_thread_id` is that of this loop, which runs here now. asyncio's own
+    loops have this attribute; to ask for the running loop would cost a system call each time."""
     ours = isinstance(loop, asyncio.BaseEventLoop)
     tells = ours and getattr(loop, "_thread_id", None) == threading.get_ident()
     return loop if tells else _Foreign(loop)
@@ -183,7 +183,7 @@ def here(one: T) -> T:
 
 
 def bound(one: T) -> T:
-    """Like `here`, for a method that begins something in a loop: so there must be a loop."""
+    """Like `here`, for a method that begins something in a loop. Raise if no loop runs."""
     found = here(one)
     ctx: Context = found._ctx  # type: ignore[attr-defined]
     if ctx.closed:
@@ -193,7 +193,7 @@ def bound(one: T) -> T:
 
 
 def twin(one: T, ctx: Context) -> T:
-    """Return this object in another state of its client; any other object unchanged."""
+    """Return the twin of a client's object in this state; return any other object unchanged."""
     own: Context | None = getattr(one, "_ctx", None)
     if own is None or own is ctx or own.home is not ctx.home:
         return one
@@ -204,7 +204,7 @@ def twin(one: T, ctx: Context) -> T:
 
 
 def away(ctx: Context) -> bool:
-    """True if this belongs to another event loop than the running one."""
+    """Return True if this state belongs to another event loop than the running one."""
     return ctx.place is not _get_running_loop() and ctx.place is not NOWHERE
 
 
@@ -215,7 +215,7 @@ def require_home(ctx: Context) -> None:
 
 
 def _in_loop_of(ctx: Context, call: Callable[..., object], *args: Any) -> None:
-    """Have the function called in the loop of this state."""
+    """Let the loop of this state call the function."""
     loop: Any = ctx.place
     call_in(loop, call, *args)
 
@@ -230,7 +230,7 @@ async def leave_held(ctx: Context, hold: Any, failure: BaseException | None) -> 
 
 
 async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> None:
-    """End a ``with`` over a delivery. In another loop than the delivery's, that one settles it."""
+    """End a ``with`` over a delivery. In another loop than the delivery's, its loop settles it."""
     if not away(ctx):
         await job._leave(failure)
     elif job.lost is not None and failure is None:
@@ -258,12 +258,15 @@ async def close_here(ctx: Context) -> None:
 
 
 def _begin(ctx: Context, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None] | None:
-    """Have the state closed when the loop closes its async generators, as ``asyncio.run`` does."""
+    """Arrange that the state is closed when the loop closes its async generators.
+
+    ``asyncio.run`` does that at its end.
+    """
     if getattr(loop, "_asyncgens_shutdown_called", False):
         return None
     ending = _until_the_end(ref(ctx))
     with contextlib.suppress(StopIteration):
-        anext(ending).__await__().send(None)  # it doesn't suspend before its end
+        anext(ending).__await__().send(None)  # runs it to its `yield`, without suspending
     return ending
 
 
@@ -288,7 +291,7 @@ Asked = dict[asyncio.Future[None], Context]
 def _ask_to_close(
     contexts: dict[asyncio.AbstractEventLoop, Context],
 ) -> tuple[Asked, list[Context]]:
-    """Begin to close them in their own loops; also return those whose loop doesn't run."""
+    """Begin to close the states in their own loops; also return the states of idle loops."""
     asked: Asked = {}
     idle = []
     for loop, ctx in contexts.items():
@@ -306,7 +309,7 @@ def _ask_to_close(
 
 
 async def _all_closed(asked: Asked, failures: list[BaseException]) -> None:
-    """Wait for them, with a time limit. Slower ones continue."""
+    """Wait for these closes, with a time limit. Slower closes continue."""
     if not asked:
         return
     await ended(asked, ELSEWHERE_S)
@@ -325,7 +328,7 @@ def _failure(future: asyncio.Future[None]) -> BaseException | None:
 
 
 def _stands(ctx: Context) -> bool:
-    """True if it is open, or half closed, in a loop that no longer runs."""
+    """True if the state isn't closed completely, and its loop no longer runs."""
     loop: Any = ctx.place
     return not ctx.ended and loop is not NOWHERE and not loop.is_running()
 

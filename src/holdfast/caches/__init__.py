@@ -1,11 +1,12 @@
-"""A refresh guard before the cache that you have: the objects that ``cache=`` accepts.
+"""External caches for a refresh guard: the objects that ``cache=`` accepts.
 
 ``client.guard("page", ttl=60, cache=django.core.cache.cache)`` keeps the refresh leases in the
 store, and the values in that cache. The caches of Django, aiocache and cashews are recognised, and
 so are mappings, such as those of cachetools; `django`, `aiocache`, `cashews` and `mapping` name
 them explicitly. Any other cache must be a `Cache`.
 
-`dogpile` works in the other direction: it gives regions of dogpile.cache a mutex of the cluster.
+`dogpile` works in the other direction: it gives a region of dogpile.cache mutexes that hold in the
+whole cluster.
 
 No library is imported before one of its caches is used, and nothing is ever pickled here.
 """

@@ -16,7 +16,7 @@ _DJANGO = "django.core.cache"
 
 
 def adapted(cache: Any) -> Any:
-    """The given cache, with the methods of `Cache`; ``ConfigError`` if that is not possible."""
+    """Return the given cache with the methods of `Cache`; ``ConfigError`` if that is impossible."""
     if isinstance(cache, Adapter):
         return cache
     packages = {one.__module__.partition(".")[0] for one in type(cache).__mro__}
@@ -37,8 +37,8 @@ def adapted(cache: Any) -> Any:
 
 
 class _Django(Adapter):
-    """``django.core.cache``. A cache given by its alias is looked up for each call, because Django
-    has a connection for each thread."""
+    """A cache of Django. A cache given by its alias is looked up for each call, because Django has
+    a separate connection for each thread."""
 
     def _found(self) -> Any:
         if not isinstance(self._cache, str):
@@ -137,9 +137,9 @@ def cashews(cache: Any) -> Cache:
 def mapping(values: MutableMapping[str, Any]) -> Cache:
     """A mapping in this process, such as ``cachetools.TTLCache``: locked while it is used.
 
-    Other processes don't see it: each computes its own values, though one after the other, and an
-    invalidation reaches only its own process. Use a bounded mapping: a plain ``dict`` drops a value
-    only when the value is requested after its expiry.
+    Other processes don't see the mapping. So each process computes its own values, though one
+    process after the other, and an invalidation reaches only its own process. Use a bounded
+    mapping: a plain ``dict`` drops a value only if the value is requested after its expiry.
     """
     from .shelf.blocking import Shelf
 

@@ -15,7 +15,8 @@ from .base import given, told
 
 
 class Port:
-    """A cache whose calls are awaited, if they can be. A blocking call blocks the loop."""
+    """A cache for asyncio. The result of a call is awaited if it can be; a blocking call blocks the
+    loop."""
 
     wall = staticmethod(walltime)
 
@@ -55,5 +56,5 @@ class Port:
 
 
 def port(cache: object) -> CachePort | None:
-    """The port of a cache that was given to a guard, for asyncio."""
+    """Return the port of a cache that was given to a guard, for asyncio."""
     return None if cache is None else Port(cache)

@@ -1,4 +1,4 @@
-"""The port through which a guard uses a cache, and the log lines of a failing one."""
+"""The methods that a guard needs from a cache, and the error of a failing cache."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..errors import HoldfastError, StoreUnavailable
 class Cache(Protocol):
     """An object for ``cache=``: it has these methods, plain or as coroutine functions.
 
-    ``get(key)`` returns the bytes that were set, or None. ``set(key, data, seconds)`` keeps them
-    for about ``seconds`` (a whole number). ``delete(key)`` forgets them, if they exist. A key is
-    ASCII without blanks, at most 200 characters. With ``get_all(keys)``, which returns a mapping of
-    the existing values, ``get_many`` of a guard takes one round trip. Under asyncio ``aget``,
-    ``aset``, ``adelete`` and ``aget_all`` are used if they exist.
+    ``get(key)`` returns the bytes that were set, or None. ``set(key, data, seconds)`` keeps the
+    bytes for about ``seconds`` (a whole number). ``delete(key)`` forgets the bytes, if they exist.
+    A key is ASCII without blanks, at most 200 characters. Optional: ``get_all(keys)`` returns a
+    mapping of the existing values, so that ``get_many`` of a guard takes one round trip. Under
+    asyncio, ``aget``, ``aset``, ``adelete`` and ``aget_all`` are used if they exist.
     """
 
     def get(self, key: str) -> Any:
-        """The bytes that were set, or None."""
+        """Return the bytes that were set, or None."""
         ...
 
     def set(self, key: str, data: bytes, seconds: int) -> Any:
@@ -28,14 +28,14 @@ class Cache(Protocol):
         ...
 
     def delete(self, key: str) -> Any:
-        """Forget them."""
+        """Forget the bytes of this key."""
         ...
 
 
 @contextlib.contextmanager
 def told(cache: object) -> Generator[None]:
-    """Report a failure inside as a store that doesn't answer, except errors that show a wrong
-    use."""
+    """Turn an exception of the cache into ``StoreUnavailable``. An error that shows a wrong use
+    stays unchanged."""
     try:
         yield
     except (HoldfastError, TypeError, AttributeError, NotImplementedError):
@@ -47,7 +47,7 @@ def told(cache: object) -> Generator[None]:
 
 
 def given(cache: object) -> object:
-    """The cache under an adapter; any other unchanged."""
+    """Return the cache under an adapter; return any other cache unchanged."""
     return cache._cache if isinstance(cache, Adapter) else cache
 
 

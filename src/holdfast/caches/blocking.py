@@ -19,7 +19,7 @@ class Port:
     wall = staticmethod(walltime)
 
     def __init__(self, cache: Any) -> None:
-        import inspect  # because it is slow to import, and only needed here
+        import inspect  # here, because it is slow to import and only this needs it
 
         self._cache = adapted(cache)
         self.given = given(self._cache)
@@ -57,5 +57,5 @@ def _there(answer: object) -> object:
 
 
 def port(cache: object) -> CachePort | None:
-    """The port of a cache that was given to a guard, for threads."""
+    """Return the port of a cache that was given to a guard, for threads."""
     return None if cache is None else Port(cache)

@@ -1,4 +1,4 @@
-"""The mutex of a region of dogpile.cache, as a lock of the whole cluster."""
+"""The mutex of a region of dogpile.cache, as a lock that holds in the whole cluster."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 class Mutex:
     """A mutex for dogpile.cache: shared by the threads of a process that want one key.
 
-    ``release`` may be called by another thread, as a background creator does. It ends the hold of
-    its own thread, if there is one, else the oldest. So a thread whose hold was lost doesn't
+    Another thread may call ``release``, as a background creator does. It ends the hold of the
+    calling thread or, if that has none, the oldest hold. So a thread whose hold was lost doesn't
     release a hold that another thread has acquired since.
     """
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
-        #: The holds not released, each with its thread; each step is atomic, as threads share it.
+        #: The holds that aren't released, each with its thread. Threads share the list, so each
+        #: operation on it is atomic.
         self._holds: list[tuple[object, Hold]] = []
 
     def acquire(self, wait: bool = True) -> bool:
-        """Acquire it; False if it is taken and ``wait`` is False. ``NotAcquired`` after the
-        time-out."""
+        """Acquire the mutex; return False if it is taken and ``wait`` is False. ``NotAcquired``
+        after the time-out."""
         hold = self._lock.acquire() if wait else self._lock.acquire(blocking=False)
         if hold is None:
             return False
@@ -38,8 +39,8 @@ class Mutex:
         return True
 
     def release(self) -> None:
-        """Release it. A lost hold is no error, because there is nothing to release. A store that
-        doesn't answer is none either, because the value is stored: it is logged, and the hold is
+        """Release the mutex. A lost hold is no error, because there is nothing to release. If the
+        store doesn't answer, this is only logged, because the value is stored; the hold is
         withdrawn when the store answers."""
         here = BlockingRuntime.flow()
         held = list(self._holds)
@@ -53,7 +54,7 @@ class Mutex:
             return
 
     def locked(self) -> bool:
-        """True if it is taken."""
+        """Return True if the mutex is taken."""
         return self._lock.locked()
 
 
@@ -69,9 +70,9 @@ def dogpile(
     ``region.configure(..., wrap=[caches.dogpile(client)])``.
 
     Its mutexes are locks of the client, named by ``prefix`` and the key; the other options are
-    those of ``Client.lock``. They are renewed while the process lives, and free after ``ttl`` when
-    it has died; ``max_hold`` ends the hold of a creator that never releases. Make one for each
-    region.
+    options of ``Client.lock``. A mutex is renewed while its process lives, and becomes free after
+    ``ttl`` if the process dies. ``max_hold`` ends the hold of a creator that never releases. Make a
+    separate proxy for each region.
     """
     try:
         from dogpile.cache.proxy import ProxyBackend
@@ -81,10 +82,10 @@ def dogpile(
         raise ConfigError(f"caches.dogpile() takes a holdfast.Client, not {shown(client)}")
 
     class Mutexes(ProxyBackend):
-        """The backend, with other mutexes."""
+        """The backend of the region, with other mutexes."""
 
         def get_mutex(self, key: str) -> Any:
-            """The mutex of a key."""
+            """Return the mutex of a key."""
             name = prefix + str(key)
             if len(name.encode(errors="surrogatepass")) > NAME_BYTES_MAX or not name.isprintable():
                 told = name.encode(errors="surrogatepass")

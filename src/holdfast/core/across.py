@@ -1,7 +1,7 @@
 """The common part of `detach`, `adopt` and the commands that take a token: a detached hold.
 
-No process owns or renews a detached hold; it ends with its lease. Its token proves, by the claim's
-secret id, that its bearer may use the hold; the store's clock decides when the hold ends.
+No process owns or renews a detached hold; it ends with its lease, by the store's clock. Its token
+contains the claim's secret id, which proves that the bearer of the token may use the hold.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from .hold import HoldBase
     from .ports import Store
 
-#: The time between an inspect and the request after it is less than this, in seconds.
+#: Maximum seconds between an inspect and the request after it; see `find`.
 LESS_S = 2.0
 
 
 def require(store: Store) -> None:
-    """Raise ``NotSupported`` if holds of this store belong to the process that acquired them."""
+    """Raise ``NotSupported`` if holds of this store end with the process that acquired them."""
     if not store.capabilities.detach:
         raise NotSupported(
             f"{store.label} can't detach or adopt a hold: it belongs to the process that took it, "
@@ -48,7 +48,7 @@ def require(store: Store) -> None:
 
 
 def length(store: Store, ttl: object) -> float:
-    """Return a lease in seconds that needs no renewal; ``ConfigError`` if the store has none."""
+    """Return this ttl as seconds; ``ConfigError`` if the store gives no lease of that length."""
     wanted = checks.ttl(ttl)
     if wanted > store.lease_max:
         raise ConfigError(
@@ -59,14 +59,14 @@ def length(store: Store, ttl: object) -> float:
 
 
 async def detach(hold: HoldBase, ttl: object) -> str:
-    """Detach a hold from its process, for its ttl or another time from now; return its token."""
+    """Detach a hold from its process, for ``ttl`` seconds (None: its own ttl); return its token."""
     hold.check()
     lease, ctx = hold._lease, hold._ctx
     require(ctx.store)
     if hold._strict or hold._count > 1:
         raise NotSupported(f"a reentrant hold on {hold.name!r} belongs to its thread or task")
     whole = lease.ttl if ttl is None else length(ctx.store, ttl)
-    ctx.keeper.drop(lease)  # a renewal sent after the detach would tie the claim to us again
+    ctx.keeper.drop(lease)  # a later renewal would tie the claim to this process again
     owner = lease.claim.spec.owner
     claim = lease.claim._replace(spec=lease.claim.spec._replace(owner=marked(owner)))
     try:
@@ -88,7 +88,8 @@ async def detach(hold: HoldBase, ttl: object) -> str:
 
 
 async def ask(ctx: Context, keep: Keep, until: float) -> tuple[Standing, float, bool]:
-    """Repeat a request until it is answered: the standing, its send time, was it repeated."""
+    """Repeat a request until it is answered. Return the standing, the time of the last sending, and
+    True if the request was repeated."""
     sent = ctx.now()
 
     async def once(within: float) -> Standing:
@@ -104,11 +105,11 @@ async def ask(ctx: Context, keep: Keep, until: float) -> tuple[Standing, float, 
 
 
 async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) -> float:
-    """Renew a detached hold for at least ``ttl`` seconds; return the seconds it is valid from now.
+    """Renew a detached hold for at least ``ttl`` seconds; return the seconds that it then lasts.
 
     ``NotHeld`` if the hold has ended, ``ConfigError`` if the token was altered: a fence that is too
-    great would make each resource that sees it refuse all later holders. Renewing a detached claim
-    as detached changes only the end of its lease, so after a refusal the true token still works.
+    great would make each resource that sees it refuse all later holders. The claim stays detached,
+    and only the end of its lease changes. So after a refusal the unaltered token still works.
     """
     claim, fence = passed.claim, passed.fence
     answer, sent, _ = await ask(ctx, Keep(claim, fence, ttl, detach=True), until)
@@ -126,9 +127,9 @@ async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) ->
 async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
     """Return a detached hold for display; ``NotHeld`` if it has ended.
 
-    An inspect doesn't prove the token's secret, so this renews as well: for less time than is left,
-    which changes nothing. If the inspect finds no hold, it renews for the whole ttl, because the
-    inspect can have come in the middle of a change of the hold.
+    An inspect doesn't prove the token's secret. So `find` also renews the hold, for less time than
+    is left, which changes nothing. If the inspect finds no hold, `find` renews for the whole ttl,
+    because the hold can be in the middle of a change.
     """
     spec = passed.claim.spec
     seen = await _look(ctx, passed)
@@ -140,7 +141,8 @@ async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
 async def release(ctx: Context, passed: token.Passed) -> None:
     """Release a detached hold; ``NotHeld`` if it has ended."""
     spec, left, until = passed.claim.spec, passed.left, ctx.now() + REQUEST_S
-    await renew(ctx, passed, TTL_S_MIN, until)  # or the tombstone would record a release by this
+    # This raises if the hold has ended. Otherwise the leave's tombstone would record a release.
+    await renew(ctx, passed, TTL_S_MIN, until)
     leave = Leave(spec.name, passed.claim.id, passed.fence, left.least, True, spec.ttl)
     there, again = await ctx.insist(lambda within: ctx.store.leave(leave, within), until)
     if not there and not again:  # if the leave was repeated, the first one may have released it

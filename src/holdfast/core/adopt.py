@@ -1,7 +1,7 @@
 """Continue a hold that another process detached.
 
 Adopting exchanges the claim's secret id for a new one, in one atomic step of the store. So if two
-processes adopt the same token, one gets the hold and the other ``NotHeld``; and the process that
+processes adopt the same token, one gets the hold, and the other gets ``NotHeld``. The process that
 detached the hold can't use it again.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
-    """Return the hold of this token, now held here; ``NotHeld`` if it has ended or was adopted."""
+    """Return a hold for this token; ``NotHeld`` if the detached hold has ended or was adopted."""
     across.require(ctx.store)
     passed = token.read(text)
     claim, fence, left = passed.claim, passed.fence, passed.left
@@ -45,9 +45,9 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
             ends = min(deadline(sent, min(answer.expires_in, length)), sent + terms.max_hold)
             hold = _hold(ctx, Lease(fresh, fence, ends, sent, terms, retried), sent, terms)
             if ctx.now() < ends:
-                ctx.under_way.pop(undo, None)  # an interrupt after the `return` would leave it
+                ctx.under_way.pop(undo, None)  # here: an interrupt after the `return` would skip it
                 return hold
-    except BaseException as stop:  # if the exchange still takes place, no caller has the new id
+    except BaseException as stop:  # the store may still set the new id, which no caller has
         try:
             if hold is not None:
                 hold._forgo()

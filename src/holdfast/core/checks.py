@@ -1,4 +1,4 @@
-"""Checks of arguments: names, seconds, counts. Each refusal names the input and the remedy."""
+"""Checks of arguments: names, seconds, counts. Each error names the input and the remedy."""
 
 from __future__ import annotations
 
@@ -19,36 +19,38 @@ from .model import (
 TIMEOUT_S_MAX = 9_223_372_036.0
 #: Fences are integers of 64 bits with a sign.
 FENCE_MAX = (1 << 63) - 1
-#: The value of a lock's ``timeout`` that was not given.
+#: The ``timeout`` for a wait without a time limit, as in ``threading``.
 FOREVER = -1
-#: The timeout that ``blocking=False`` is turned into.
+#: The timeout into which `wait` turns ``blocking=False``.
 TRY = -1.0
 
 
 def name(value: object) -> str:
-    """A name: text, not empty, at most 512 bytes of UTF-8. It is never interpreted."""
+    """Return a checked name: text, not empty, at most 512 bytes of UTF-8. holdfast never interprets
+    it."""
     if type(value) is str and value.isascii() and 0 < len(value) <= NAME_BYTES_MAX:
         return value
     return text("name", value, NAME_BYTES_MAX, least=1)
 
 
 def owner(value: object) -> str:
-    """An owner: text for humans, at most 256 bytes of UTF-8."""
+    """Return a checked owner: text for humans, at most 256 bytes of UTF-8."""
     return text("owner", value, OWNER_BYTES_MAX, least=1)
 
 
 def label(value: object) -> str:
-    """The last part of an owner, chosen by the program."""
+    """Return a checked label, the last part of an owner, which the program chooses."""
     return text("label", value, OWNER_BYTES_MAX, least=1)
 
 
 def meta(value: object) -> str:
-    """Metadata of a claim, for display: text, at most 4 KiB of UTF-8."""
+    """Return the checked metadata of a claim: text for display, at most 4 KiB of UTF-8."""
     return text("meta", value, META_BYTES_MAX, least=0)
 
 
 def text(what: str, value: object, most: int, least: int) -> str:
-    """Text of ``least`` characters to ``most`` bytes of UTF-8."""
+    """Return a checked text of at least ``least`` characters and at most ``most`` bytes of
+    UTF-8."""
     if not isinstance(value, str):
         hint = " (decode it first)" if isinstance(value, (bytes, bytearray)) else ""
         raise ConfigError(f"{what} must be text, not {type(value).__name__}{hint}: {shown(value)}")
@@ -69,7 +71,7 @@ def text(what: str, value: object, most: int, least: int) -> str:
 
 
 def callback(value: Any, awaits: bool) -> None:
-    """Check a function for the loss of a hold; with threads it must not be a coroutine function."""
+    """Check an ``on_lost`` function; without ``awaits`` it must not be a coroutine function."""
     if not callable(value):
         raise ConfigError(f"on_lost must be a function of (hold, reason), not {shown(value)}")
     late = functions.late(value)
@@ -101,7 +103,8 @@ def unpicklable(thing: object) -> TypeError:
 
 
 def seconds(what: str, value: Any, least: float, most: float) -> float:
-    """A span of time as float: a number of seconds, or a ``timedelta``."""
+    """Return a checked span of time in seconds; ``value``: a number of seconds or a
+    ``timedelta``."""
     span = value.total_seconds() if hasattr(value, "total_seconds") else value
     if isinstance(span, bool) or not isinstance(span, (int, float)):
         raise ConfigError(f"{what} must be seconds as a number or a timedelta, not {shown(value)}")
@@ -112,12 +115,12 @@ def seconds(what: str, value: Any, least: float, most: float) -> float:
 
 
 def ttl(value: Any) -> float:
-    """A lease: 10 ms to 24 h."""
+    """Return a checked ttl: 10 ms to 24 h."""
     return seconds("ttl", value, TTL_S_MIN, TTL_S_MAX)
 
 
 def count(what: str, value: Any, most: int = PERMITS_MAX) -> int:
-    """A whole number of permits, at least 1."""
+    """Return a checked whole number from 1 to ``most``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"{what} must be a whole number, not {shown(value)}")
     if not 1 <= value <= most:
@@ -126,19 +129,19 @@ def count(what: str, value: Any, most: int = PERMITS_MAX) -> int:
 
 
 def flag(what: str, value: object) -> bool:
-    """True or False, nothing else: a text such as ``"no"`` would count as true."""
+    """Return True or False; refuse other values: a text such as ``"no"`` would count as true."""
     if value is True or value is False:
         return value
     raise ConfigError(f"{what} must be True or False, not {shown(value)}")
 
 
 def prefix(value: object) -> str:
-    """The beginning of names: any text, also an empty one."""
+    """Return a checked beginning of names: any text of at most 512 bytes, also an empty one."""
     return text("prefix", value, NAME_BYTES_MAX, least=0)
 
 
 def several(what: str, value: Any) -> list[Any]:
-    """Return the elements of an iterable; text and bytes, which are one value, are refused."""
+    """Return the elements of an iterable; refuse text and bytes, each of which is one value."""
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         raise ConfigError(f"{what} must be several: write [{shown(value)}]")
     try:

@@ -6,12 +6,11 @@
     wait (woken, or retry_in) --> keep --Gone--> join again, at the end of the line
 
 If anything goes wrong before the hold is returned (an exception, a cancellation, Ctrl-C), the claim
-is withdrawn before the exception continues (`undo`), by a leave that can't be overtaken by the
-request that it undoes. Every wait is bounded. The store decides which claim is next; wake-ups only
-make it faster.
+is withdrawn before the exception continues (`undo`). The store then refuses a late copy of the
+join. Every wait is bounded. The store decides which claim is next; wake-ups only save time.
 
-A deadline counts from the sending of a request that was *answered*. A push extends nothing: its
-grant lasts for the time that the last answer gave to the waiting claim.
+A deadline counts from the sending of a request that was *answered*. A push, a wake-up with a grant,
+extends nothing: its grant lasts for the time that the last answer gave to the waiting claim.
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: A try (``blocking=False``) waits this long for an answer, including the time to connect...
+#: Seconds that a try (``blocking=False``) waits for an answer, including the time to connect.
 TRY_S = 1.0
-#: ...and a try with ``timeout=0``, whose caller has no time to wait, waits this long.
+#: Seconds that a try with ``timeout=0`` waits for an answer: its caller has no time to wait.
 TRY_NOW_S = 0.12
 #: Late grants in one acquire, after which the store is reported as too slow.
 LATE_MAX = 5
-#: The lease of a pushed grant is the rest of the waiter TTL; it is first renewed after this part of
-#: that TTL. A push that comes later is not used, as the renewer may be too busy to renew in time.
+#: The lease of a pushed grant is the rest of the waiter TTL. It is first renewed after this part of
+#: the waiter TTL. A push that comes later is not used: the renewer might not renew it in time.
 PUSHED_RENEW_PART = 0.5
 #: Longest pause in seconds between two requests to a store that grants nothing for a while.
 BARRED_S = 0.5
-#: A lease of at least this part of the ttl is renewed at the usual time.
+#: A lease of at least this part of the ttl is renewed at the usual time; a shorter one, earlier.
 WHOLE_PART = 0.9
 
 
@@ -79,7 +78,7 @@ def _what(kind: str, capacity: int) -> str:
 
 
 def times(timeout: float | None, begun: float) -> tuple[float, float]:
-    """Return the end of the waiting, and the time by which its last request must be answered."""
+    """Return the end of the waiting, and the time by which the last request must be answered."""
     if timeout is None:
         return math.inf, math.inf
     if timeout > 0:
@@ -114,7 +113,7 @@ class Attempt:
             self.end, self.limit = times(timeout, begun)
 
     def ask(self) -> Awaitable[Joined]:
-        """Send the join. All attempts use one id, so only one of them can enter."""
+        """Send the join. A repeated join has the same id, so the claim enters the line once."""
         self.listening = self.wait
         self.ctx.under_way[self] = self.undos
         if self.ctx.closed:  # a join sent after the close would not be undone
@@ -135,7 +134,8 @@ class Attempt:
     def grant(self, standing: Joined) -> tuple[int, float] | None:
         """Return fence and deadline if the claim is held and its deadline has not passed.
 
-        If a clock was set back, the answer to a repeated join has more time left than the ttl.
+        The lease counts as no longer than the ttl: if the store's clock was set back, the answer to
+        a repeated join has more time left.
         """
         if isinstance(standing, Held):
             until = deadline(self.sent, min(standing.expires_in, self.spec.ttl))
@@ -201,7 +201,7 @@ class Attempt:
         return Leave(spec.name, self.claim.id, self.ticket, 0.0, suspect, spec.ttl)
 
     def undos(self) -> tuple[Leave]:
-        """Return the requests that release what this may have acquired; a close uses them."""
+        """Return the request that withdraws the claim, for a close of the client."""
         return (self.leave(suspect=True),)
 
     def _renew_claim(self) -> None:
@@ -234,13 +234,13 @@ class Attempt:
             self.tell_at = waits.begin(self, waiting)
         elif self.asked >= self.tell_at:
             self.tell_at = await waits.tell(self, waiting)
-        left = self.end - ctx.now()  # not earlier, as the log line takes time
+        left = self.end - ctx.now()  # computed after the log line, which takes time
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
         if ctx.closed:
             ctx.require_open()
-        # The ticket must match too: if the reply to a join is lost and the claim expires, a
-        # repeated join enters the claim again with the same id, while a wake-up for its first
-        # entry may still be under way.
+        # The ticket must match, too. If the reply to a join is lost and the claim expires, a
+        # repeated join enters it again with the same id. A wake-up for its first entry can then
+        # still be under way.
         if push is not None and push.fence == waiting.ticket and self._trusts():
             if ctx.now() < self.sent + ctx.store.patience * PUSHED_RENEW_PART:
                 self.pushed = True
@@ -251,7 +251,7 @@ class Attempt:
         return await self._keep(waiting)
 
     def _trusts(self) -> bool:
-        """May a push grant? Only if the renewer extends the rest of the waiter TTL."""
+        """Return True if a grant by push may be used: if the renewer will extend its lease."""
         store = self.ctx.store
         return (
             self.terms.auto_renew
@@ -277,7 +277,7 @@ class Attempt:
         return self.answered(answer)
 
     async def _barred(self, failure: NotYet) -> None:
-        """Pause after the answer that nothing is granted yet; raise if there is no time left."""
+        """Pause because the store grants nothing yet; raise if there is no time left."""
         ctx = self.ctx
         self.heard = ctx.now()
         pause = min(failure.retry_in, BARRED_S) * (1 - ctx.runtime.jitter() / 2) + ASK_AGAIN_S_MIN
@@ -288,8 +288,8 @@ class Attempt:
     async def _silence(self, failure: StoreUnavailable) -> None:
         """Pause after a request that got no answer.
 
-        Raise if there is no time left (it is unknown then whether the name is busy), if the client
-        was closed during the wait, or if waiting doesn't help.
+        Raise if the client was closed during the wait, if the store's disk failed, or if there is
+        no time left. After that it is unknown whether the name is busy.
         """
         ctx = self.ctx
         ctx.require_open()
@@ -311,7 +311,7 @@ class Attempt:
         leave = self.leave(self.suspect)
         self.withdrawn = True  # after this either the store or the renewer has the leave
         try:
-            # An acquire may exceed its timeout by this time, less the time that an answer may take.
+            # The leave may last until 2 * GRACE_S after the time-out; it always gets GRACE_S.
             within = max(GRACE_S, min(self.end + 2 * GRACE_S - ctx.now(), 2 * GRACE_S))
             await ctx.store.leave(leave, within)
         except StoreUnavailable:
@@ -327,10 +327,9 @@ async def acquire(
 ) -> tuple[HoldBase | None, str]:
     """Return a hold, or None and the holder (if the store named it) when the time has expired.
 
-    ``timeout``: None waits without a time limit, 0 and ``checks.TRY`` are one try. It takes one
-    round trip if the name is free. ``begun``: when the caller's time began to run.
-    The hold is made in here, so at each moment either the hold or our ``except`` is responsible
-    for the claim.
+    ``timeout``: None waits without a time limit, 0 and ``checks.TRY`` are one try. ``begun``: the
+    moment from which the time-out counts. If the name is free, this takes one round trip. The hold
+    is made here, so that at each moment either the hold or the ``except`` below ends the claim.
     """
     ctx, spec, terms = lock._ctx, lock._spec, lock._terms
     if ctx.orphans:
@@ -348,7 +347,7 @@ async def acquire(
                 attempt.settle()
                 return None, attempt.holder
             lease = _lease(ctx, attempt, grant, terms)
-            # A grant that came too late is no hold, so its loss is not reported.
+            # If the grant came too late, no hold is made: its loss would be reported.
             hold = lock._make(lease) if ctx.now() < lease.deadline else None
             attempt.settle()  # not in a `finally`: an interrupt there would leave the claim behind
             if hold is not None and ctx.now() < lease.deadline and not ctx.closed:
@@ -391,7 +390,7 @@ def _lease(ctx: Context, attempt: Attempt, grant: tuple[int, float], terms: Term
         left = until - attempt.sent
         if attempt.pushed:
             ctx.keeper.add_pushed(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)
-        elif left < lease.ttl * WHOLE_PART:  # answer to a repeated join: part of it has passed
+        elif left < lease.ttl * WHOLE_PART:  # a repeated join: part of the lease has passed
             ctx.keeper.add_early(lease, attempt.sent + left / 3)
         else:
             ctx.keeper.add(lease, attempt.sent + lease.every)

@@ -1,4 +1,4 @@
-"""The part of a client that both faces share: its options, and the requests made with them."""
+"""The part of a client that both faces share: the checks of options, and the requests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ClientBase:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the store can do, as data."""
+        """The abilities of the store, as data."""
         return self._ctx.store.capabilities
 
     @property
@@ -65,7 +65,7 @@ class ClientBase:
         return self._ctx.store.label
 
     def supports(self, what: str) -> bool:
-        """Can the store do this? ``what`` is the name of a capability, such as ``"detach"``."""
+        """Return True if the store has the capability named ``what``, such as ``"detach"``."""
         value = getattr(self.capabilities, checks.text("what", what, NAME_BYTES_MAX, 1), None)
         if not isinstance(value, bool):
             known = [
@@ -95,7 +95,7 @@ class ClientBase:
         cancel_on_lost: bool = False,
         meta: str = "",
     ) -> tuple[Context, Spec, Terms, float | None]:
-        """Check the options of a lock object, and return the parts that it is made from."""
+        """Check the options of a lock object, and return the parts from which it is made."""
         ctx = self._here()
         lease = self._ttl if ttl is None else checks.ttl(ttl)
         terms = make_terms(

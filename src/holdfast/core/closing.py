@@ -1,8 +1,8 @@
 """Close a client: release its holds, then end its connections.
 
 The first call of `close` does the work. Each later call waits for the first one, and continues the
-work if the first one was interrupted. No later call ends the connections before that: holds that
-the first one has not released yet would stay in the store.
+work if the first one was interrupted. While the first one is at work, no later call ends the
+connections: holds that are not released yet would stay in the store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Seconds in which a client that is closed releases all its holds.
 CLOSE_S = 1.0
-#: A close waits for the settles of other threads, and checks them at this interval, in seconds.
+#: Seconds between two checks of a close that waits for the settles of other threads.
 LOOK_S = 0.005
 #: Seconds that a close waits for another close that is under way.
 WAIT_S = CLOSE_S + 2.0
@@ -35,11 +35,11 @@ class _Closer:
 
 
 class Closing:
-    """The end of one client, also if several threads or tasks close it at once."""
+    """The end of one client, which several threads or tasks can close at the same time."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        #: The closing call, under one key: `setdefault` is atomic, so only one call enters.
+        #: The call that does the work, under key 0: `setdefault` is atomic, so only one is set.
         self._by: dict[int, _Closer] = {}
         self._latches: list[Latch] = []
         #: The undos that are still to be carried out.
@@ -62,7 +62,7 @@ class Closing:
                     for latch in list(self._latches):
                         latch.set()
             if first.flow == me.flow:
-                return  # this call is in a callback or signal handler of the first, which continues
+                return  # called by a callback or signal handler of the first call, which continues
             if not await self._first_one_ends(until):
                 return  # the other call is still at work
 
@@ -95,7 +95,7 @@ class Closing:
             except BaseException as stop:
                 interrupt = interrupt or stop
         while ctx.settling and interrupt is None and ctx.now() < until:
-            await ctx.runtime.sleep(LOOK_S)  # another thread may have to send its settle yet
+            await ctx.runtime.sleep(LOOK_S)  # another thread may still have to send its settle
         await ctx.store.close()  # if this is interrupted, close may be called again
         ctx.ended = True
         if interrupt is not None:
@@ -106,8 +106,8 @@ class Closing:
         ctx = self._ctx
         ctx.closed = True
         ctx.keeper.stop()
-        # Another thread moves a new hold from `under_way` to the renewer, and a hold that it
-        # releases from the renewer to `under_way`.
+        # `under_way` is read before and after the renewer: at the same time, another thread can
+        # move a new hold from `under_way` to the renewer, or move a hold back to release it.
         under_way = dict(ctx.under_way)
         self.left.extend(ctx.keeper.give_up(Loss.CLOSED))
         under_way.update(ctx.under_way)

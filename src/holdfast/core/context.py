@@ -1,8 +1,8 @@
 """The state that all parts of one client share: store, runtime, renewer, and open holds.
 
-There is one `Context` per client. In the child of a fork it starts again: the epoch changes, so
-every hold of the parent counts as lost; renewer and registry are new; the store drops its
-connections.
+There is one `Context` per client; an asyncio client has one for each event loop. In the child of a
+fork it starts again: the epoch changes, so every hold of the parent counts as lost; the renewer and
+the records are new; the store drops its connections.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class _Nowhere:
-    """The place of a context that was not used yet, or whose face has no places."""
+    """The place of a context that was not used yet, or whose face has no places; see `Context`."""
 
     _thread_id: int | None = None
 
@@ -46,15 +46,15 @@ NOWHERE: Any = _Nowhere()
 #: All contexts of this process.
 _all: WeakSet[Context] = WeakSet()
 
-#: The key of an entered hold: name, kind, and the thread or task that is inside.
+#: The key of an entered hold: its name, its kind, and the thread or task that entered it.
 Flow = tuple[str, str, Hashable]
 
 
 class Flows:
     """The names that each thread or task is inside: for reentrant locks and nested reads.
 
-    Counted here, so a reentry costs no round trip. The key contains the thread or task object
-    itself, so a child thread, task or fork never inherits an entry.
+    The entries are counted here, so a reentry costs no round trip. The key contains the thread or
+    task object itself, so a child thread, task or fork never inherits an entry.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -67,12 +67,12 @@ class Flows:
         return self._inside.get((spec.name, spec.kind, self._runtime.flow()))
 
     def enter(self, hold: HoldBase, strict: bool) -> None:
-        """Enter a hold by the current thread or task; ``strict``: only this one may leave."""
+        """Enter a hold by the current thread or task; ``strict``: no other one may leave it."""
         hold._flow, hold._strict = self._runtime.flow(), strict
         self._inside[_flow(hold)] = hold
 
     def let_go(self, hold: HoldBase) -> bool:
-        """Count one level down; True if it was the outermost one."""
+        """Count one level down; return True if it was the outermost one."""
         if self._inside.get(_flow(hold)) is not hold:
             return True
         if hold._strict and hold._flow != self._runtime.flow():
@@ -126,15 +126,17 @@ class Context:
         self.source: object = None
         self.orphans: deque[Lease] = deque()
         self.closed = False
-        #: Is it closed completely, connections included?
+        #: True if the client is closed completely, with its connections.
         self.ended = False
-        #: Set by a face that has one context per place, such as an event loop: the place, all
-        #: contexts of the client, what ends this one with its place, and objects of other places.
+        #: The place of this context, such as an event loop, if the face has one context per place.
         self.place: object = NOWHERE
-        #: Its `_thread_id` is that of the thread in which the place runs at the moment.
+        #: An object whose `_thread_id` is that of the thread in which the place runs now.
         self.runs: Any = NOWHERE
+        #: All contexts of the client, by place.
         self.home: Any = None
+        #: Ends this context together with its place.
         self.ending: Any = None
+        #: Locks and other objects that were made in another place, with their twins for this one.
         self.twins: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.begin()
         _all.add(self)
@@ -146,16 +148,17 @@ class Context:
         self.keeper = Keeper(self)
         self.flows = Flows(self.runtime)
         self.closing = Closing(self)
-        #: The state that guards of one name share; those with unsent counts; the last sending.
+        #: The state that all guards of one name share.
         self.commons: WeakValueDictionary[tuple[str, int], Commons] = WeakValueDictionary()
+        #: The shared states with counts that were not sent yet, and the time of the last sending.
         self.untold: dict[Commons, None] = {}
         self.told = self.now()
-        #: When the store was last asked for the holders of the names that are waited for.
+        #: The time of the last request for the holder of a name, for the log line of a waiter.
         self.looked = -math.inf
         #: The holds that the renewer doesn't renew, for the close to find.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
-        #: Unanswered requests that may have acquired something, each with its undos. Only the
-        #: close can send these, because it ends the connections.
+        #: Unanswered requests that can have acquired something, each with its undos. A close sends
+        #: the undos, because it ends the connections on which the answers would arrive.
         self.under_way: dict[object, Callable[[], Iterable[Undo]]] = {}
         #: Unanswered requests that settle deliveries: a close waits for them.
         self.settling: set[object] = set()
@@ -170,7 +173,7 @@ class Context:
                 continue  # another thread makes a client
 
     def leases(self) -> set[Lease]:
-        """Return the leases of holds, deliveries and refreshes here; some may have ended."""
+        """Return all leases of this context (holds, deliveries, refreshes); some can have ended."""
         while True:
             try:
                 unrenewed = {hold._lease for hold in self.unrenewed}
@@ -192,8 +195,8 @@ class Context:
         """Warn of the holds that were forgotten since the last call, and drop their leases.
 
         The renewer would keep a lease, and with it this client, until its next renewal is due.
-        Where warnings are errors, only the log reports it: the caller (the renewer, or an acquire
-        of another name) must not fail because of it.
+        If warnings are errors, only the log reports the forgotten hold: the caller (the renewer, or
+        an acquire of another name) must not fail because of it.
         """
         while self.orphans:
             with contextlib.suppress(IndexError, Warning):
@@ -210,15 +213,16 @@ class Context:
                 continue
 
     def fence_of(self, lease: Lease, words: str) -> str:
-        """Return the words with the fence of a lease; nothing if the store has no fences."""
+        """Return the words with the fence of a lease; an empty text if the store has no fences."""
         return words.format(lease.fence) if self.store.capabilities.fences else ""
 
     async def insist(
         self, call: Callable[[float], Awaitable[T]], until: float, attempt: int = 0
     ) -> tuple[T, bool]:
-        """Ask the store until it answers or the time expires: the answer, was there a repeat.
+        """Ask the store until it answers or the time expires. Return the answer, and True if the
+        request was repeated.
 
-        This is safe because every verb is idempotent by the claim's id.
+        To repeat it is safe, because every verb is idempotent by the claim's id.
         """
         while True:
             within = min(REQUEST_S, max(until - self.now(), 0.05))
@@ -230,7 +234,7 @@ class Context:
                 self.require_open()
 
     async def _pause(self, attempt: int, until: float, failure: StoreUnavailable) -> None:
-        """Sleep before the next attempt; raise the failure if no time is left or it is useless."""
+        """Sleep before the next attempt; raise if no time is left or the store's disk failed."""
         if isinstance(failure, DiskFailed):
             raise failure
         pause = back_off(attempt, self.runtime.jitter(), 1.0)
@@ -241,10 +245,11 @@ class Context:
     async def leave_again(
         self, leave: Leave, deadline: float, until: float, failure: BaseException
     ) -> bool:
-        """Release a held claim by ``until``, though the first leave failed: did it succeed?
+        """Repeat the first, failed leave of a held claim until ``until``. Return True if the claim
+        was released.
 
-        If the first reply was lost, a repeated leave finds nothing; before our deadline this means
-        that the first leave released it. If an interrupt comes, the claim is withdrawn.
+        If the reply to the first leave was lost, a repeated one finds no claim. Before our deadline
+        this means that the first leave released it. If an interrupt comes, the claim is withdrawn.
         """
         try:
             if not isinstance(failure, StoreUnavailable):
@@ -267,8 +272,8 @@ class Context:
     async def undo(self, undo: Undo, until: float = math.inf) -> None:
         """Withdraw an abandoned claim while an exception is on its way.
 
-        A failure of this replaces no exception. A cancellation or Ctrl-C that comes during this
-        replaces an exception of another kind: it must not be hidden by the error of a store.
+        If the withdrawal fails, the exception stays. If a cancellation or Ctrl-C comes, it replaces
+        an exception of another kind, because the error of a store must not hide it.
         """
         ends = not isinstance(sys.exception(), Exception)
         try:
@@ -280,8 +285,8 @@ class Context:
     async def put_back(self, undo: Undo, until: float = math.inf, longest: float = UNDO_S) -> None:
         """Withdraw an abandoned claim.
 
-        The renewer continues with it if the store doesn't answer soon or by ``until``, or if this
-        is interrupted.
+        The renewer repeats the withdrawal if the store doesn't answer within ``longest`` seconds or
+        by ``until``, or if an interrupt comes.
         """
         within = max(REQUEST_S_MIN, min(longest, until - self.now()))
         self.under_way[undo] = lambda: (undo,)
@@ -309,7 +314,7 @@ class Context:
             await loans.withdraw(self.store, undo, within)
 
     async def prolong(self, leases: Sequence[Lease], within: float) -> Sequence[object]:
-        """Renew leases of one kind (holds, deliveries or refresh leases); one answer for each."""
+        """Renew leases of one kind (holds, deliveries or refreshes); return one answer for each."""
         now = self.now()
         if leases[0].kind == "duty":
             from .guard import lease as duties
@@ -332,7 +337,7 @@ class Context:
 
 
 def _warn_orphan(lease: Lease, fence: str) -> None:
-    """Warn that a hold was forgotten. It is no longer renewed and will expire."""
+    """Warn that a hold was forgotten. The hold is no longer renewed and will expire."""
     text = lease.forgotten.format(f"{lease.name!r}{fence}")
     log.warning("%s", text)
     warnings.warn(text, ResourceWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Check of a decorated function: its body must run while it is called, or awaited."""
+"""Checks of a decorated function: its body must run during the call, or while it is awaited."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .undone import undone
 
 
 def require_body(function: Callable[..., Any], what: str, awaits: bool) -> None:
-    """Refuse a function whose body doesn't run while it is called, or awaited."""
+    """Refuse a function whose body doesn't run during the call, or while its result is awaited."""
     if not callable(function):
         raise ConfigError(f"{what} decorates a function, not {shown(function)}")
     managers = [made(_nothing).__code__ for made in (contextmanager, asynccontextmanager)]
@@ -34,9 +34,9 @@ def require_body(function: Callable[..., Any], what: str, awaits: bool) -> None:
 
 
 def require_coroutine(function: Callable[..., Any]) -> None:
-    """Refuse a plain function, which nothing could await.
+    """Refuse a plain function, whose result nothing could await.
 
-    For an object with ``__call__`` this is unknown before the call.
+    An object with ``__call__`` isn't refused: the kind of its result is unknown before the call.
     """
     inner = functions.bare(function)
     if hasattr(inner, "__code__") and not functions.awaited(inner):
@@ -55,7 +55,7 @@ def require_awaitable(made: object, function: object) -> None:
 
 
 def _nothing() -> Any:
-    """Nothing; a function to decorate."""
+    """A function to decorate: this gives the code of the wrapper that a decorator makes."""
 
 
 def shown(function: object) -> str:
@@ -64,7 +64,7 @@ def shown(function: object) -> str:
 
 
 def require_done(made: object, function: object) -> None:
-    """Refuse the result of a decorated function if it is work that is still to be done."""
+    """Refuse the result of a decorated function if it is work that is not done yet."""
     what = undone(made)
     if what is not None:
         raise ConfigError(

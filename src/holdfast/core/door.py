@@ -1,10 +1,10 @@
 """The ``with`` statements that entered a lock: each releases exactly its own hold.
 
-A lock object can be inside several ``with`` statements at the same time, of several threads or
-tasks. Each must release its own hold: releasing another caller's hold is the fault that this
-library prevents. An entry is found by its statement (``place.py``), or by the thread or task that
-entered. If neither identifies it, a lost hold is released, or the only one whose statement has
-certainly ended. Else leaving is refused, because each remaining entry can belong to another caller.
+Several threads or tasks can be inside a ``with`` over one lock object at the same time. Each
+statement must release its own hold: releasing another caller's hold is the fault that this library
+prevents. An entry is found by its statement (``place.py``), or by the thread or task that entered.
+If neither identifies the entry, a lost hold is released, or the only hold whose statement has
+certainly ended. Otherwise nothing is released, because each entry can belong to another caller.
 """
 
 from __future__ import annotations
@@ -23,33 +23,36 @@ log = logging.getLogger("holdfast")
 
 
 class Entry(Place):
-    """One ``with`` statement: its place, and its hold while it is inside.
+    """One ``with`` statement: its place, and its hold while its body runs.
 
-    The statement makes it before it waits for the hold, as its frame is available only then.
+    The entry is made before the wait for the hold, because only then the frame of the statement is
+    available.
     """
 
     __slots__ = ("flow", "guard", "hold", "leaving", "level")
 
-    #: The thread or task; the hold, and its entry count at that time; what cancels the body.
+    #: The thread or task that entered.
     flow: Hashable
     hold: Any
+    #: The entry count of the hold at that time.
     level: int
+    #: Cancels the body if the hold is lost.
     guard: Guard | None
-    #: Is it being left at the moment?
+    #: True while the statement is being left.
     leaving: bool
 
 
 class Named(Protocol):
-    """Has a name for errors: the lock or the locks that a statement leaves."""
+    """The lock, or the group of locks, that a statement leaves; it has a name for errors."""
 
     def _what(self) -> str:
         """Return the name for an error."""
         ...
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Was it entered by this statement in another place, such as an event loop?
+        """Return True if this statement entered the lock in another place, such as an event loop.
 
-        Then it is released there.
+        That place then releases the lock.
         """
         ...
 
@@ -68,13 +71,13 @@ class Door(list[Entry]):
         self._runtime = runtime
 
     def enter(self, one: Entry, hold: Any, guard: Guard | None = None) -> None:
-        """Note that the current thread or task has entered with this hold, by this statement."""
+        """Note that the current thread or task has entered by this statement, with this hold."""
         one.flow, one.hold, one.guard = self._runtime.flow(), hold, guard
         one.level, one.leaving = hold._count, False
         self.append(one)
 
     def forget(self, one: Entry) -> None:
-        """Remove an entry that was left, or whose hold is released in another way."""
+        """Remove an entry whose statement was left, or whose hold is released in another way."""
         try:
             self.remove(one)
         except ValueError:
@@ -89,10 +92,10 @@ class Door(list[Entry]):
                 self.forget(one)
 
     async def leave(self, what: Named, failure: BaseException | None, frame: FrameType) -> None:
-        """Release the hold of this entry; raise ``LockLost`` if it was lost before.
+        """Release the hold of this frame's statement; raise ``LockLost`` if it was lost before.
 
         An exception of the body is never hidden: the loss is added to it as a note. Only the
-        cancellation that this library caused, because of the loss, becomes ``LockLost``.
+        cancellation that holdfast caused, because of the loss, becomes ``LockLost``.
         """
         one: Entry | None = None
         try:
@@ -123,7 +126,7 @@ class Door(list[Entry]):
                 self.forget(one)
 
     def abandon(self, frame: FrameType) -> None:
-        """Leave without awaiting anything: the renewer releases the hold of this entry."""
+        """Leave the statement without awaiting anything: the renewer releases its hold."""
         one = self._alone(frame) or self._find(frame)
         if one is not None:
             one.hold._cut(one.level)
@@ -144,7 +147,7 @@ class Door(list[Entry]):
         self.forget(one)
 
     def _alone(self, frame: FrameType) -> Entry | None:
-        """Return the only entry, if the frame that entered leaves it: the usual case."""
+        """Return the only entry, if this frame has entered it: the usual case."""
         if len(self) == 1:
             for one in self:
                 if one.number == id(frame) and one.code is frame.f_code and not one.leaving:
@@ -168,8 +171,9 @@ class Door(list[Entry]):
             found = next((one for one in reversed(exact) if one in ours), exact[-1])
             if found.exact() or found in ours:
                 return found
-            # `found` is another flow's. If its coroutine entered by hand, it can have ended, and
-            # this frame can have its number: an entry of this flow by the same code comes first.
+            # Another thread or task entered `found`. If a coroutine called `__aenter__` by hand, it
+            # can have ended, and this frame can have its number. So an entry of this thread or task
+            # by the same code comes first.
             return next((one for one in reversed(likely) if one.code is here.code), found)
         same = [one for one in likely if one.same(here)]
         for some in (same, likely, [one for one in ours if not one.around(frame)], ours):
@@ -179,9 +183,9 @@ class Door(list[Entry]):
 
 
 def _left_over(entries: list[Entry]) -> Entry | None:
-    """Return an entry of others that may be ended.
+    """Return an entry of another thread or task that may be ended, or None.
 
-    It is lost, or it is the only one whose statement has ended and can't be left later.
+    Its hold is lost, or it is the only entry whose statement has ended without leaving it.
     """
     for one in entries:
         if one.hold.lost is not None:
@@ -208,9 +212,9 @@ def _refuse(what: Named, failure: BaseException | None, others: bool) -> None:
 async def give_back(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
     """Release a hold whose body has ended; see ``Door.leave``.
 
-    A hold that was valid when the body ended has protected all of it. If it then can't be released,
-    or ends before that, the body has not failed: this is logged. The renewer withdraws the claim,
-    or it expires.
+    A hold that was valid when the body ended has protected all of it. So a release that fails after
+    that is only logged, and a hold that ends during the release is no error. The renewer withdraws
+    the claim, or the claim expires.
     """
     try:
         kept = await hold._release()
@@ -221,7 +225,7 @@ async def give_back(hold: Any, what: Callable[[], str], failure: BaseException |
 
 
 def _silent(hold: Any, what: Callable[[], str], silence: StoreUnavailable) -> bool:
-    """Log a failed release if the body was protected; return False, as it may not be released."""
+    """Log a failed release if the body was protected. Return False: the release is uncertain."""
     if hold._before is None:
         log.warning(
             "%s was held to the end of its body, but could not be released (%s). It is withdrawn "
@@ -253,7 +257,7 @@ def _tell(
 def handed_over(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
     """Raise ``LockLost`` for a body that ended in another place, if its hold was lost before.
 
-    The other place has the hold released.
+    The other place releases the hold.
     """
     reason = hold.lost
     if reason is None:

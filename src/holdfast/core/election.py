@@ -1,7 +1,7 @@
 """Election: one leader among many, as a lock with another vocabulary.
 
-To campaign is to wait in the line, to lead is to hold, to resign is to release. A leader is
-notified of a loss as any holder is. Observers only inspect the line, and change nothing.
+A candidate waits in the line, the leader holds, and resigning releases. A leader is notified of a
+loss like any holder. Observers only inspect the line, and change nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ElectionBase(LockBase):
         return Leader(first.owner, first.fence)
 
     async def _changed(self, seen: Leader | None, every: float) -> Leader | None:
-        """Wait for a leader other than ``seen`` and return it (None: there is no leader)."""
+        """Wait until the leader is another than ``seen``; return it, or None if there is none."""
         pause = checks.seconds("every", every, OBSERVE_S_MIN, OBSERVE_S_MAX)
         while True:
             leader = await self._leader()

@@ -13,14 +13,15 @@ from typing import Literal, NamedTuple, TypeVar
 V = TypeVar("V")
 #: The number of timed requests; the limits for the median and for the slowest one.
 ROUNDS, SLOW_S, WORST_S = 20, 0.05, 0.25
-#: Clocks that follow the same time differ by milliseconds; beyond this, one follows none.
+#: Two clocks that follow network time differ by milliseconds. If they differ by more than these
+#: seconds, one of them doesn't follow it.
 APART_S = 1.0
 #: Above this part of its limit, the use of connections or memory is a finding.
 FULL = 0.9
 
 
 class Level(enum.StrEnum):
-    """The state: correct, worth attention, or unusable."""
+    """The level of a finding: correct, worth attention, or unusable."""
 
     OK = "ok"
     WARN = "warn"
@@ -36,8 +37,8 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-#: The result of a check; the table adds the subject if the check names none. False counts as
-#: nothing, for checks such as ``used > most and warn(...)``.
+#: The result of a check; `run` adds the subject if the check names none. False means no finding,
+#: for checks such as ``used > most and warn(...)``.
 Found = Finding | Iterable[Finding] | Literal[False] | None
 #: The checks of a store by their subjects, in the order in which they are carried out.
 Table = Mapping[str, Callable[[V], Found]]
@@ -59,7 +60,7 @@ def fail(text: str, remedy: str = "", subject: str = "") -> Finding:
 
 
 def run(visit: V, *stages: Table[V]) -> Iterator[Finding]:
-    """Run the checks; a failed stage is the last one, as later stages would only repeat it."""
+    """Run the checks. No stage follows a failed one, because it would only repeat the failure."""
     for stage in stages:
         sound = True
         for subject, check in stage.items():
@@ -91,7 +92,8 @@ def latency(
 
 
 def clock(ahead: float, by: float = 0.0) -> Finding:
-    """Compare the server's clock, ``ahead`` seconds ahead of ours, plus or minus ``by``."""
+    """Return the finding for a server's clock that is ``ahead`` seconds, plus or minus ``by``,
+    ahead of this host's."""
     if abs(ahead) - by < APART_S:
         return ok(f"{ahead * 1000:+.0f} ms from ours")
     way = "ahead of" if ahead > 0 else "behind"
@@ -103,7 +105,7 @@ def clock(ahead: float, by: float = 0.0) -> Finding:
 
 
 def lines(wrong: int) -> Finding:
-    """Return the finding for names whose line contradicts their claims; ``wrong``: how many."""
+    """Return the finding for ``wrong`` names whose line contradicts their claims."""
     if not wrong:
         return ok("each agrees with its claims")
     return warn(

@@ -1,4 +1,4 @@
-"""Kinds of functions: one that is awaited, or one whose body runs after its call.
+"""Detection of functions whose result must be awaited, or whose body runs after the call.
 
 Partials, methods and callable objects are resolved. The flags of the code decide, because
 ``inspect`` is slow to import.
@@ -15,14 +15,14 @@ _COROUTINE, _GENERATOR = 0x80 | 0x100, 0x20 | 0x200
 
 
 def bare(function: Any) -> Any:
-    """The function inside of partials."""
+    """Return the function inside of partials."""
     while isinstance(function, partial):
         function = function.func
     return function
 
 
 def calls(function: Any) -> list[Any]:
-    """Return the function and what it calls in turn: through partials, methods, ``__call__``."""
+    """Return the function, then each function inside it: of partials, methods, ``__call__``."""
     found = [function]
     while True:
         inner = found[-1]
@@ -40,12 +40,12 @@ def calls(function: Any) -> list[Any]:
 
 
 def awaited(function: Any) -> bool:
-    """Does a call return something that must be awaited?"""
+    """Return True if a call returns an object that must be awaited."""
     return any(_awaited(one) for one in calls(function))
 
 
 def late(function: Any) -> bool:
-    """Is it a generator function, with or without ``async``?"""
+    """Return True for a generator function, with or without ``async``."""
     return any(_flags(one) & _GENERATOR and not _awaited(one) for one in calls(function))
 
 

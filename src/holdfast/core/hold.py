@@ -1,6 +1,6 @@
-"""The result of an acquire: the caller's part of a hold.
+"""The hold: the object that an acquire returns to its caller.
 
-Its lease is a separate object, which can outlive it.
+The lease of a hold is a separate object, which can outlive the hold.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class HoldBase:
         "_lock",
         "_strict",
     )
-    _at: Any  # where it was acquired, unless by a `with` over its lock: see `place.Spot`
+    _at: Any  # the position of the acquire, unless a `with` over the lock made it: `place.Spot`
 
     def __init__(
         self, ctx: Context, lease: Lease, lock: Callable[[], LockBase | None] | None = None
@@ -138,9 +138,9 @@ class HoldBase:
     def on_lost(self, call: OnLost) -> None:
         """Call ``call(hold, reason)`` once when the hold is lost.
 
-        It runs on the renewer's thread or task. If the loss is known already, it runs at once, in
-        the caller. An exception that it raises is logged. While it blocks, no hold of this client
-        is renewed: so it should only set a flag or start a thread.
+        ``call`` runs on the renewer's thread or task. If the loss is already known, it runs at
+        once, in the caller's. An exception that it raises is logged. While it blocks, no hold of
+        this client is renewed: so it should only set a flag or start a thread.
         """
         checks.callback(call, self._ctx.runtime.awaits)
         self._lease.callbacks.append(call)
@@ -184,8 +184,8 @@ class HoldBase:
                 if now >= lease.deadline or self._epoch != ctx.epoch or ctx.closed:
                     lease.reason = self.lost  # checked before anything is sent
                 if lease.reason is None or not self._forked():
-                    # These come before the send, so that the renewer reports no false loss. All
-                    # other work comes after the send, because the next waiter waits for the send.
+                    # These steps come before the send, so that the renewer reports no false loss.
+                    # All other work comes after it, because the next waiter waits for the send.
                     leave = self._leave_of(lease)
                     lease.sent = leave
                     ctx.under_way[lease] = lease.again
@@ -241,7 +241,7 @@ class HoldBase:
         return lease.reason is Loss.FORKED
 
     async def _exit(self, failure: BaseException | None) -> None:
-        """Release it after the body of a ``with`` over this hold."""
+        """Release the hold after the body of a ``with`` over it."""
         level = self._count
         try:
             await give_back(self, self._what, failure)
@@ -265,7 +265,7 @@ class HoldBase:
             self._abandon()
 
     def _abandon(self) -> None:
-        """Release it without awaiting anything: the renewer sends the release."""
+        """Release the hold without awaiting anything: the renewer sends the release."""
         lease, ctx = self._lease, self._ctx
         if lease.end is None and self.lost is not Loss.FORKED:
             ctx.keeper.later(self._leave_of(lease), lease.deadline)
@@ -297,7 +297,7 @@ class HoldBase:
             lock._given.pop(self, None)
 
     def _gave_back(self, lease: Lease, there: bool) -> None:
-        """Note the answer to a release. ``there``: was the claim in the store until now?"""
+        """Note the answer to a release. ``there``: True if the store still had the claim."""
         self._ctx.under_way.pop(lease, None)
         if lease.end is not None:
             return
@@ -322,7 +322,7 @@ class HoldBase:
         length = lease.ttl if ttl is None else min(checks.ttl(ttl), self._ctx.store.lease_max)
         sent = self._ctx.now()
         if length < lease.ttl:
-            # This comes before the send: the store may cut the lease although its answer is lost.
+            # This comes before the send: the store can cut the lease even if its answer is lost.
             shorter = lease.shorten(sent, length)
             keeper.pace(lease, sent)
             await self._keep(lease.keep(sent, length))
@@ -376,11 +376,11 @@ class HoldBase:
         if isinstance(answer, Gone) and lease.closing:
             raise NotHeld(f"{self.name!r} was released meanwhile; acquire it again")
         if isinstance(answer, Held):
-            same = answer.fence == lease.fence  # else it expired; a late copy of the join entered
+            same = answer.fence == lease.fence  # else: expired, then a late join was granted
             if same and lease.renewed(sent, answer.expires_in, ctx.now()):
                 return
             answer = Gone(lease.reason or Loss.EXPIRED)
-            if not same:  # nothing else withdraws the claim that entered again
+            if not same:  # nothing else withdraws the claim of that join
                 ctx.keeper.later(lease.undo(answer.reason), ctx.now() + lease.longest_asked)
         if isinstance(answer, Gone):
             lease.reason = lease.reason or answer.reason

@@ -1,14 +1,14 @@
 """Detection of a thread or task that waits for itself: such a wait would never end.
 
-It runs only when an acquire has waited for a while. So acquiring a free name costs only a note of
-the position in the code (see ``place.Spot``), and a hand-off costs nothing.
+The check runs only when an acquire has waited for a while. So acquiring a free name costs only a
+note of the position in the code (see ``place.Spot``), and a hand-off costs nothing.
 
-The case is certain, and an error, if the wait is inside a ``with`` that releases the hold: that
-statement is found among the callers, and can't continue before the wait has ended. The case isn't
-certain, and is only reported, if
+The case is certain, and an error, if the wait is inside the ``with`` that releases the hold: the
+frame of that statement is among the callers, and can't continue before the wait has ended. The case
+isn't certain, and is only reported, if
 
 * a task waits inside a ``with`` of another task, or of the thread that runs its loop,
-* a generator or a stack entered the hold,
+* a generator or an ``ExitStack`` entered the hold,
 * the hold ends without a release, or another part of the program can release it,
 * a timer may end the wait.
 """
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from .hold import HoldBase
     from .lease import Lease
 
-#: Longest wait in seconds for the store to confirm it.
+#: Maximum seconds for the request in which the store confirms the holder.
 ASK_S = 1.0
-#: A client with more leases than this isn't searched, because each waiter would do that.
+#: A client with more leases than this isn't searched, because each waiter repeats the search.
 LEASES_MAX = 1000
 #: The folder of holdfast's code, which is no useful position for a caller.
 _OURS = __file__.rpartition("core")[0]
@@ -46,17 +46,17 @@ class Own(NamedTuple):
     """A hold of the thread or task that waits."""
 
     hold: HoldBase
-    #: The group of holds that it belongs to, if it was acquired together with others.
+    #: The object for several names to which the hold belongs, or None.
     several: Any
-    #: The position where it was acquired.
+    #: The position of the acquire.
     spot: Spot
-    #: The frame whose ``with`` releases it, if the wait was called from inside that statement,
-    #: which can't continue before the wait ends.
+    #: The frame whose ``with`` releases the hold, if the wait was called from inside this ``with``;
+    #: else None. Such a frame can't continue before the wait ends.
     around: FrameType | None
 
 
 async def refuse(ctx: Context, spec: Spec) -> None:
-    """Raise if this claim, which waits without a time limit, waits for a hold around it."""
+    """Raise if a claim without a time limit waits for a hold whose ``with`` is around the wait."""
     own = find(ctx, spec)
     around = [one for one in own if one.around is not None and _endless(one)]
     if not around or ctx.runtime.hurried():
@@ -70,7 +70,7 @@ async def refuse(ctx: Context, spec: Spec) -> None:
     there = {(one.owner, one.fence): one.weight for one in lines[0].holders}
     weights = [there.get((one.hold.owner, one.hold._lease.fence), 0) for one in around]
     what = told(own)
-    del own, around  # because an error that is kept would keep the holds
+    del own, around  # a stored error would keep these variables, and so the holds, alive
     if sum(weights) + spec.weight > lines[0].capacity:
         raise NotSupported(
             f"{spec.kind} {spec.name!r} would wait for itself forever: {what}. Release it first, "
@@ -79,12 +79,12 @@ async def refuse(ctx: Context, spec: Spec) -> None:
 
 
 def words(ctx: Context, spec: Spec) -> str:
-    """Return a text if the thread or task that waits for this name holds it; else nothing."""
+    """Return a text if the current thread or task already holds this name; else an empty one."""
     return told(find(ctx, spec))
 
 
 def told(own: list[Own]) -> str:
-    """Return the text for these holds."""
+    """Return the text that names the positions of these holds."""
     if not own:
         return ""
     return "this very thread or task holds it, by the hold taken at " + " and at ".join(
@@ -118,7 +118,7 @@ def find(ctx: Context, spec: Spec) -> list[Own]:
             frame = _frame(spot)
             mine = not ours.isdisjoint(theirs)
             if mine or frame is not None:
-                # A waiting thread blocks everything on its stack; a task blocks only its own.
+                # A waiting thread blocks all frames on its stack; a task blocks only its own.
                 around = frame if mine or not ctx.runtime.awaits else None
                 several = spot.several() if spot.several is not None else None
                 found.append(Own(hold, several, spot, around))
@@ -126,7 +126,7 @@ def find(ctx: Context, spec: Spec) -> list[Own]:
 
 
 def _seen(hold: HoldBase) -> tuple[Spot, tuple[object, ...]] | None:
-    """Return where it was acquired, and by which thread or task, from its note or its lock's."""
+    """Return the position of the acquire, and the thread or task; None if they were not noted."""
     lock = hold._lock() if hold._lock is not None else None
     for entry in lock._door[:] if lock is not None else ():
         if entry.hold is hold:
@@ -143,16 +143,18 @@ def _seen(hold: HoldBase) -> tuple[Spot, tuple[object, ...]] | None:
 
 
 def _endless(own: Own) -> bool:
-    """Does the hold last until its ``with`` releases it?"""
+    """Return True if the hold lasts until its ``with`` releases it."""
     lease = own.hold._lease
     return lease.renewing and lease.stop_at == math.inf and not _handed_on(own)
 
 
 def _handed_on(own: Own) -> bool:
-    """Does the hold have more references than our own records and one variable of its ``with``?"""
+    """Return True if other code may release the hold: it has more references than those of holdfast
+    and one variable of its ``with``."""
     lock = own.hold._lock() if own.hold._lock is not None else None
     given = int(lock is not None and own.hold in lock._given)
-    # `own`; the lock; and the entry, the several, or what the statement calls at its end.
+    # Not counted: the references of `own`, of the lock (`given`), and of one object that the
+    # statement uses at its end: its entry, the object for several names, or a bound method.
     more = _references(own.hold) - 2 - given
     if own.several is None:
         return more - _named(own.around, own.hold) > 0
@@ -160,7 +162,7 @@ def _handed_on(own: Own) -> bool:
 
 
 def _references(one: object) -> int:
-    """Return the number of references to it, without those of this call."""
+    """Return the number of references to an object, without those of this call."""
     return sys.getrefcount(one) - _OF_CALL
 
 
@@ -169,7 +171,7 @@ _OF_CALL = _references(object())
 
 
 def _named(frame: FrameType | None, one: object) -> int:
-    """Return 1 if a variable of this frame refers to it, and no inner function can see it."""
+    """Return 1 if this object is a local variable of the frame that no inner function uses."""
     if frame is None or not frame.f_code.co_flags & _OPTIMIZED:
         return 0
     names = set(frame.f_code.co_varnames).difference(frame.f_code.co_cellvars)
@@ -190,9 +192,9 @@ def _frame(spot: Spot) -> FrameType | None:
 
 
 def _by_statement(spot: Spot) -> bool:
-    """Was it entered by a statement, which always leaves, and not by a call of ``__enter__()``?
+    """Return True if a statement entered, which always leaves; False for a call of ``__enter__()``.
 
-    After such a call the frame may have ended, and another one may have its number.
+    After such a call the frame can have ended, and another frame can have its number.
     """
     from opcode import opname  # here, because this is rarely needed
 

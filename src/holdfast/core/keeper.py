@@ -42,7 +42,7 @@ FIRST_ASK_S = 1.0
 #: A request may take at most this part of the time until the nearest deadline. So it can be
 #: repeated before that deadline, if the store is silent.
 ASK_PART = 1 / 3
-#: Maximum seconds until a check for lost data is repeated that the store did not answer.
+#: Maximum seconds until an unanswered check for lost data is repeated.
 AGAIN_S = 0.25
 #: The subject of a log line about an error of a callback.
 TOLD = "the on_lost callback of {!r}"
@@ -55,21 +55,21 @@ class Keeper:
         self._ctx = ctx
         #: The undos that could not be carried out immediately.
         self._undos = Undos()
-        #: When to check the store for lost data, while there is any lease.
+        #: The time of the next check of the store for lost data, while there is any lease.
         self._look_at = math.inf
         self._latch = ctx.runtime.latch()
         self._schedule = Schedule(self._latch.set)
         self._wake_at = math.inf
-        #: Under key 0: the turn of the running thread or task, set by one atomic step. A turn
-        #: yields True only once. The new thread or task gets it and runs; if the start was
-        #: interrupted, the starter gets it, and the thread or task ends.
+        #: Key 0 has the turn of the running thread or task; one atomic step sets it. A turn yields
+        #: True once. Usually the new thread or task takes this True, and runs. If the start was
+        #: interrupted, the starter takes it, and the thread or task ends.
         self._turns: dict[int, Iterator[bool]] = {}
         self._started = False
         self._stopped = self._forgotten = False
         self._idle_since = 0.0
         #: Until this time the renewer sleeps at most `BRISK_S` at a time.
         self._brisk_until = -math.inf
-        #: True while the renewer works: a lease that it is handling may be in no list.
+        #: True while the renewer works: then the lease that it handles can be in no list.
         self._awake = False
         #: The batch that is being renewed.
         self._asked: list[Lease] = []
@@ -77,7 +77,7 @@ class Keeper:
     # -- called by holds and claims, from any thread -----------------------------------------
 
     def add(self, lease: Lease, due: float) -> None:
-        """Renew this lease at ``due``, and from then on after each third of its ttl."""
+        """Renew this lease at ``due``, and then again after each third of its ttl."""
         self._schedule.add(lease, due)
         if due < self._wake_at or not self._started:
             self._rouse_for(lease)
@@ -89,9 +89,9 @@ class Keeper:
             self._rouse_for(lease)
 
     def add_pushed(self, lease: Lease, due: float) -> None:
-        """Like `add_early`, for a hold that was granted by a push. More such holds will follow,
-        each due before the next planned wake-up. For a while the renewer wakes more often by
-        itself, so that the callers of these holds don't need to wake it."""
+        """Like `add_early`, for a hold that was granted by a push. Usually more such holds follow,
+        each due before the renewer's next planned wake-up. So the renewer wakes more often for a
+        while; then the callers that get these holds don't need to wake it."""
         self._brisk_until = due + LINGER_S
         self.add_early(lease, due)
 
@@ -126,7 +126,7 @@ class Keeper:
             log.warning(text, failure, leave.name)
 
     def lose(self, lease: Lease, reason: Loss) -> None:
-        """The hold is lost: record it, wake the waits for it, run its callbacks."""
+        """Record that the hold is lost, wake the waits for its loss, and run its callbacks."""
         lease.reason = lease.reason or reason
         if lease.end is not None:
             return
@@ -160,18 +160,18 @@ class Keeper:
         self._latch.set()
 
     def next_due(self) -> float:
-        """When the next work is due: ``inf`` if there is none, ``-inf`` while the renewer works."""
+        """Return the time of the next work: ``inf`` if there is none, ``-inf`` during work."""
         if self._awake or self._asked:
             return -math.inf
         soonest = min(self._nexts(), default=math.inf)
         return soonest if soonest == math.inf else min(soonest, self._look_at)
 
     def pending(self) -> int:
-        """The number of leases and outstanding undos."""
+        """Return the number of leases and outstanding undos."""
         return len(self._schedule) + len(self._undos)
 
     def give_up(self, reason: Loss) -> list[Undo]:
-        """The client closes: every lease is lost. Returns the undos that remain to be carried
+        """Lose every lease, because the client closes. Return the undos that remain to be carried
         out."""
         leaves = list(self._undos)
         leases = self._schedule.empty() + self._asked
@@ -217,23 +217,23 @@ class Keeper:
             ) from failure
 
     def forgotten(self) -> None:
-        """The client object was collected; holds can still exist. After this, sleep at most
-        `LINGER_S`, and end at once when there is no work. Takes no lock: a finalizer calls it."""
+        """Note that the client object was collected; holds can still exist. The renewer then sleeps
+        at most `LINGER_S`, and ends when it has no work. Takes no lock: a finalizer calls this."""
         self._forgotten = True
         self._latch.set()
 
     async def _run(self, turn: Iterator[bool]) -> None:
         if not next(turn, False):
             return  # its start was interrupted, and doesn't count
-        # It lingers even if the hold that it was started for has already ended.
+        # Linger even if the hold for which the renewer was started has already ended.
         self._idle_since = self._ctx.now()
         self._look_at = self._idle_since + self._ctx.store.watch_every
         while not self._stopped and await self._round():
             pass
 
     def _over(self, turn: Iterator[bool]) -> None:
-        """The thread or task has ended: there was no work, or its task was cancelled. The next hold
-        starts another one. If work was added during the end, another one starts now."""
+        """Handle the end of the thread or task: it had no work, or was cancelled. The next hold
+        starts another one; if work was added during the end, another one starts now."""
         if self._turns.get(0) is not turn:
             return
         for lease in self._asked:
@@ -247,7 +247,7 @@ class Keeper:
                 log.exception("the renewer of %s can't be started now", self._ctx.store.label)
 
     async def _round(self) -> bool:
-        """One round of work and sleep; False after `LINGER_S` seconds without work."""
+        """Do one round of work and sleep; return False after `LINGER_S` seconds without work."""
         ctx = self._ctx
         self._awake = True
         ctx.drain_orphans()
@@ -293,12 +293,12 @@ class Keeper:
             self._schedule.hasten(now)
 
     def _plan(self, now: float) -> float | None:
-        """Seconds to sleep; None: end. `_wake_at` is set before the schedule is read again. So if a
-        thread adds a lease meanwhile, it sees `_wake_at`, or this method sees the lease."""
+        """Return the seconds to sleep; None: end. `_wake_at` is set, then the schedule is read once
+        more. So a thread that adds a lease sees `_wake_at`, or this method sees the lease."""
         brisk = now + BRISK_S if now < self._brisk_until else math.inf
         self._wake_at = min(self._soonest(now), brisk)
         target = min(self._wake_at, self._soonest(now))
-        # It wakes for the check of the store even without a lease: one can be added until then.
+        # Wake for the check of the store even without a lease: one can be added until then.
         if self._forgotten:
             target = min(target, now + LINGER_S) if target < math.inf else target
         return None if target == math.inf else max(0.0, min(target, self._look_at) - now)
@@ -317,7 +317,7 @@ class Keeper:
             yield self._undos.soonest()
 
     def _free(self) -> float:
-        """Seconds until the next renewal is due."""
+        """Return the seconds until the next renewal is due."""
         return min(self._schedule.soonest(), default=math.inf) - self._ctx.now()
 
     async def _renew(self, batch: list[Lease]) -> None:
@@ -367,7 +367,7 @@ class Keeper:
             if not isinstance(answer, Held):
                 self._trouble(lease, answer, now)
                 continue
-            if answer.fence != lease.fence:  # it had expired; a late copy of its join was granted
+            if answer.fence != lease.fence:  # expired; then a late copy of its join was granted
                 self._let_go(lease, lease.loss(now) or Loss.EXPIRED)
                 continue
             if answer.expires_in != length:
@@ -380,7 +380,7 @@ class Keeper:
         self._schedule.add_renewed(renewed, sent)
 
     def _trouble(self, lease: Lease, answer: object, now: float) -> None:
-        """The lease was not renewed: it is lost, or the renewal is repeated."""
+        """Handle a failed renewal: the lease is lost, or the renewal is repeated."""
         if isinstance(answer, Gone):
             self._let_go(lease, lease.loss(now) or answer.reason)
             return
@@ -393,8 +393,8 @@ class Keeper:
         self.add_early(lease, min(now + pause, max(lease.deadline, now)))
 
     def _let_go(self, lease: Lease, reason: Loss) -> None:
-        """The hold is lost: record that, and withdraw its claim, so that no waiter waits until the
-        end of its ttl."""
+        """Record that the hold is lost, and withdraw its claim. Otherwise the next waiter would
+        wait until the claim expires."""
         self.lose(lease, reason)
         now, undo = self._ctx.now(), lease.undo(reason)
         self._undos.add(now, undo, now + undo.ttl)

@@ -38,8 +38,8 @@ class Terms(NamedTuple):
 
 
 class Shorter:
-    """A request for a shorter lease, sent at ``at`` for ``length`` seconds. A late copy of it can
-    reach the store until ``until``, and cut a lease that was renewed before to ``length``."""
+    """A request for a shorter lease, sent at ``at`` for ``length`` seconds. Until ``until``, a late
+    copy of it can reach the store, and cut the lease again, even after a renewal."""
 
     __slots__ = ("at", "length", "until")
 
@@ -59,15 +59,15 @@ class Lease:
     #: Class defaults of fields that most leases never change, to keep the instances small.
     due = min_until = 0.0
     closing = orphan = watched = False
-    #: Does the heap of the schedule have an entry for this lease?
+    #: True if the heap of the schedule has an entry for this lease.
     own = False
     #: The number of releases of this lease that are under way.
     leaving = 0
-    #: Did one of its releases get no answer?
+    #: True if one of its releases got no answer.
     unheard = False
     #: The request of its latest release.
     sent: Undo
-    #: Was a renewal shorter than the ttl, because of ``max_hold``?
+    #: True if a renewal was shorter than the ttl, because of ``max_hold``.
     cut = False
     failures = 0
     end: State | None = None
@@ -80,7 +80,7 @@ class Lease:
     _renewal: Renewal | None = None
     #: The kind of lease; each kind has its own verb to renew it.
     kind = "hold"
-    #: Is it an error to lose it?
+    #: True if a loss is logged as an error.
     grave = True
     #: What a caller can do after a loss, for messages.
     remedy = "acquire it again"
@@ -113,18 +113,18 @@ class Lease:
         return self.claim.spec.name
 
     def undo(self, reason: Loss) -> Undo:
-        """The request that releases it: after a loss, or when its client is closed."""
+        """Return the request that releases the claim after a loss, or when its client is closed."""
         del reason
         return Leave(self.name, self.claim.id, self.fence, 0.0, self.suspect, self.longest_asked)
 
     def again(self) -> tuple[Undo]:
-        """The release again, for a close of the client: the close ends the connection on which the
-        first release is under way. One of the two requests finds no claim, which is no loss."""
+        """Return the release, to be sent once more by a close of the client: the close ends the
+        connection of the first one. One of the two requests finds no claim, which is no loss."""
         self.unheard = True
         return (self.sent,)
 
     def loss(self, now: float) -> Loss | None:
-        """The reason of the loss, or None. A loss that this has returned is final."""
+        """Return the reason of the loss, or None. A reason that was returned never changes."""
         if self.reason is None and self.end is None and now >= self.deadline:
             # A store may grant slightly less than requested, so `capped` alone is not enough.
             if self.capped() or (self.cut and not self.failures):
@@ -134,7 +134,7 @@ class Lease:
         return self.reason
 
     def renewed(self, sent: float, lease: float, now: float) -> bool:
-        """Move the deadline after an answered keep; False if the reply came too late."""
+        """Move the deadline after an answered keep; return False if the reply came too late."""
         return self.prolonged(sent, deadline(sent, lease), now)
 
     def prolonged(self, sent: float, until: float, now: float) -> bool:
@@ -167,22 +167,22 @@ class Lease:
         return one
 
     def _bounded(self, sent: float, until: float) -> float:
-        """The latest deadline that a reply to a request sent at ``sent`` can give."""
+        """Return the latest deadline that the reply to a request sent at ``sent`` can give."""
         for one in self.shorter:
             if sent < one.until:
                 until = min(until, deadline(max(sent, one.at), one.length))
         return until
 
     def longest(self, now: float) -> float:
-        """The longest lease that is safe to rely on, if it is requested now."""
+        """Return the longest lease that is safe to rely on, if it is requested now."""
         return min([self.ttl, *(one.length for one in self.shorter if now < one.until)])
 
     def capped(self) -> bool:
-        """Is the deadline as late as ``max_hold`` allows?"""
+        """Return True if the deadline is as late as ``max_hold`` allows."""
         return self.deadline + margin(self.ttl) >= self.stop_at
 
     def length(self, wanted: float, now: float) -> float:
-        """The length of lease to request, in seconds: never beyond ``max_hold``."""
+        """Return the length of lease to request, in seconds: never beyond ``max_hold``."""
         left = self.stop_at - now
         if wanted <= left:
             return wanted
@@ -190,8 +190,8 @@ class Lease:
         return max(left, 0.001)
 
     def keep(self, now: float, length: float = 0.0) -> Keep:
-        """The request that renews the lease, for its ttl or for ``length``: never beyond
-        ``max_hold``. After a downgrade each request contains the smaller weight, because the reply
+        """Return the request that renews the lease for its ttl or for ``length``, never beyond
+        ``max_hold``. After a downgrade, each request contains the smaller weight, because the reply
         to the downgrade can be lost. Without a downgrade, equal requests are the same object."""
         ttl = self.length(length or self.ttl, now)
         if self.weight < self._entered_with:

@@ -1,7 +1,7 @@
-"""Several releases of one hold at the same time: exactly one of them succeeds.
+"""Several releases of one hold at the same time, of which at most one finds the claim.
 
-So the answer that the claim was not there decides nothing while another release is under way: this
-waits for that one. If none of them found the claim, another process has ended the hold.
+A release that found no claim decides nothing while another release is under way: it waits for that
+release. If no release found the claim, another process has ended the hold.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def others(ctx: Context, lease: Lease, until: float) -> None:
-    """Wait until one of the other releases has decided, or none is under way."""
+    """Wait until another release has ended the hold, or until none is under way."""
     latch = ctx.runtime.latch()
     lease.latches.append(latch)
     try:
@@ -37,9 +37,10 @@ def failed(ctx: Context, lease: Lease, failure: BaseException) -> None:
 
 
 def missing(lease: Lease, now: float) -> Loss | None:
-    """Return the loss if the last answer found no claim.
+    """Return the loss after a release found no claim, or None if it means no loss.
 
-    Before the deadline, a release that got no answer has released it.
+    It means no loss, before the deadline, if another release got no answer: that one has released
+    the claim.
     """
     if now >= lease.deadline:
         return Loss.EXPIRED

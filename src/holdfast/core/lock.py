@@ -28,7 +28,7 @@ L = TypeVar("L", bound="LockBase")
 
 #: Longest wait in seconds for the store to name the holder, for an error.
 WHO_S = 0.1
-#: The capability of a store where a reentry renews a hold that isn't renewed otherwise.
+#: The value of `Capabilities.reentry` if a reentry extends a hold that isn't renewed.
 PROLONGS = "prolongs"
 #: Number of holds at which a lock object drops ended holds.
 MANY = 16
@@ -62,7 +62,7 @@ class LockBase:
         self._terms = terms
         self._timeout = timeout
         self._reentrant = reentrant is not False and checks.flag("reentrant", reentrant)
-        #: The returned holds, in order; each step on it is atomic, as threads share it.
+        #: The returned holds, in order. Threads share this dict, so each operation on it is atomic.
         self._given: dict[HoldBase, None] = {}
         self._many = MANY
         self._door = Door(ctx.runtime)
@@ -119,9 +119,9 @@ class LockBase:
     def _try(
         self, wait: float | None, begun: float | None = None
     ) -> Awaitable[tuple[HoldBase | None, str]]:
-        """Acquire once; the time runs since ``begun`` (default: now).
+        """Acquire once; the time-out counts from ``begun`` (default: now).
 
-        Returns the hold or None, and the holder, if the store named it.
+        Return the hold or None, and the holder, if the store named it.
         """
         ctx = self._ctx
         begun = ctx.now() if begun is None else begun
@@ -136,17 +136,17 @@ class LockBase:
         return claims.acquire(self, wait, begun)
 
     async def _again(self, inside: HoldBase) -> tuple[HoldBase, str]:
-        """Reentry: it is counted, costs no round trip, and never enters a lost hold.
+        """Count a reentry, without a round trip; raise if the hold is lost.
 
-        If reentry renews at this store (see `PROLONGS`), a hold that isn't renewed is extended to
-        our ttl from now, never to less.
+        At a store with `PROLONGS`, a hold that isn't renewed is extended to this lock's ttl from
+        now, and never shortened.
         """
         inside.check()
         if not inside._lease.renewing and self._ctx.store.capabilities.reentry == PROLONGS:
             ttl = self._spec.ttl
             if deadline(self._ctx.now(), ttl) > inside._lease.deadline:
                 await inside._extend(ttl)
-            inside.check()  # it may have been released meanwhile
+            inside.check()  # it can have been released during the request
         inside._count += 1
         return inside, ""
 
@@ -195,7 +195,7 @@ class LockBase:
         )
 
     async def _blocker(self, holder: str) -> tuple[str, str]:
-        """Return the holder, and a text for it, if the store names one; it is asked once more."""
+        """Ask the store for the holder; return it with a text about it (empty if unknown)."""
         store = self._ctx.store
         who = f"held by {visible(holder)}" if holder else ""
         try:
@@ -216,7 +216,7 @@ class LockBase:
         return holder, f"{who or 'busy'}; {own}" if own else who
 
     def _is_own(self, holder: str) -> bool:
-        """Is the holder this process?"""
+        """Return True if the holder is this process, and the lock isn't reentrant."""
         return holder == self._ctx.owner and not self._reentrant
 
     # -- with --------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class LockBase:
         await self._door.undo(entry)
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Was it entered by this statement in another event loop, which releases it?"""
+        """Return True if this statement entered the lock in another loop, which releases it."""
         home = self._ctx.home
         return home is not None and home.left(self, failure, frame)
 
@@ -262,7 +262,7 @@ class LockBase:
                 continue  # another thread changed it at the same time
             level = hold._count
             try:
-                taken = self._given.pop(hold, hold) is hold  # by another thread
+                taken = self._given.pop(hold, hold) is hold  # True: another thread took it
                 if not taken and (hold._lease.end is None or level > 1):
                     return await self._release_this(hold)
             except Exception:
@@ -283,7 +283,7 @@ class LockBase:
                 self._given[hold] = None
 
     async def _locked(self) -> bool:
-        """Is it held, by this process or another?"""
+        """Return True if any process holds it."""
         self._ctx.require_open()
         lines = await self._ctx.store.inspect(self.name, 5.0, exact=True)
         return bool(lines and lines[0].holders)

@@ -7,7 +7,9 @@ from typing import Any
 
 
 def did_you_mean(word: str, known: Iterable[str], usual: Iterable[str] = ()) -> str:
-    """Return a hint for a misspelt word, or the list of known words (or of ``usual`` ones).
+    """Return a hint for a misspelt word; if no word is similar, the list of ``usual`` words.
+
+    If ``usual`` is empty, it is the list of all ``known`` words.
 
     >>> did_you_mean("memmory", ["memory", "sqlite"])
     'did you mean "memory"?'
@@ -24,9 +26,9 @@ def did_you_mean(word: str, known: Iterable[str], usual: Iterable[str] = ()) -> 
 
 
 def no_url(text: str, as_path: str) -> str:
-    """Return the message for a text without ``://``; ``as_path``: the URL that it is as a path.
+    """Return the message for a text without ``://``; ``as_path``: the URL of the path ``text``.
 
-    A text that is no path isn't shown, as it may contain a password.
+    A text that is no path isn't shown, because it can contain a password.
     """
     if not text:
         return "the URL of the store is empty: name one, such as sqlite:///path/to/locks.db"
@@ -40,7 +42,7 @@ def no_url(text: str, as_path: str) -> str:
 
 
 def usual(schemes: Iterable[str], builtin: Collection[str]) -> list[str]:
-    """Return the schemes for a short list: ours without a variant, and those of others.
+    """Return the schemes for a short list: holdfast's without a ``+``, and all of other packages.
 
     >>> usual(["redis", "redis+plain", "their+own"], ["redis", "redis+plain"])
     ['redis', 'their+own']

@@ -36,7 +36,7 @@ class Kind(enum.StrEnum):
 
 
 class Spec(NamedTuple):
-    """What a claim requests. A lock object makes one `Spec`, and all its claims share it."""
+    """The request of a claim. A lock object makes one `Spec`, and all its claims share it."""
 
     name: str
     kind: Kind
@@ -63,9 +63,9 @@ class Keep(NamedTuple):
 
     ``ttl``: the requested lease in seconds, for a claim that is held or becomes held now.
     ``weight``: the smaller weight for a downgrade; 0 changes nothing. ``new_id``: the secret that
-    replaces the old one, together with the owner (adopt). If it equals the old secret, only the
-    owner is replaced (detach). ``detach``: the death of this process no longer ends the claim; it
-    lasts for its ttl.
+    replaces the old one; the owner is replaced as well (adopt). If ``new_id`` equals the old
+    secret, only the owner is replaced (detach). ``detach``: the death of this process no longer
+    ends the claim, which lasts for its ttl.
     """
 
     claim: Claim
@@ -82,8 +82,8 @@ class Keep(NamedTuple):
 class Renewal(Keep):
     """A keep that changes nothing; the same object is sent repeatedly.
 
-    ``ready`` belongs to the store: data that it has prepared once, to save that work later. A copy
-    has none.
+    ``ready`` belongs to the store: data that it prepared for the first sending and uses again. A
+    copy of the object has none.
     """
 
     ready: Any = None
@@ -93,9 +93,9 @@ class Leave(NamedTuple):
     """A request to withdraw or release the claim with this secret ``id``; ``ticket`` is a hint.
 
     ``after``: the name stays occupied for these seconds (min_hold). ``suspect``: a join of this
-    claim was repeated or its outcome is unknown, so a late copy of it can still arrive. The store
-    then keeps a tombstone, for ``ttl`` and `TOMB_S` more seconds. It refuses the copy, and answers
-    a keep of the claim with ``Loss.RELEASED``.
+    claim was repeated or its outcome is unknown, so a late copy of the join can still arrive. The
+    store then keeps a tombstone, for ``ttl`` and `TOMB_S` more seconds. With it the store refuses
+    the copy, and answers a keep of the claim with ``Loss.RELEASED``.
     """
 
     name: str
@@ -168,9 +168,9 @@ Joined = Held | Waiting | Refused | Mismatch | Full | Gone
 
 
 class Loss(enum.StrEnum):
-    """Why a hold ended before it was released by its client.
+    """The reason why a hold ended before its client released it.
 
-    ``RELEASED``: another process that has the token released it.
+    ``RELEASED``: another process that has the token of the hold released it.
     """
 
     EXPIRED = "expired"
@@ -270,7 +270,7 @@ class Capabilities(NamedTuple):
     owners: bool = True
     #: Does a name have one kind at a time, so that a claim of another kind is refused?
     kinds: bool = True
-    #: Is the number of a semaphore's permits forgotten when no client holds any?
+    #: Does the store forget the number of a semaphore's permits when no client holds one?
     permits_reset_when_idle: bool = True
     wakes_waiters: bool = True
     #: Does a push make the waiter a holder? If not, it only makes the waiter ask again.
@@ -281,6 +281,6 @@ class Capabilities(NamedTuple):
     own_expiry: bool = True
     crash_noticed: str = "ttl"
     clock: str = "store"
-    #: The effect of reentry on a hold that isn't renewed. ``"counted"``: none, it is only counted.
-    #: ``"prolongs"``: a request extends the hold to the ttl of the lock that is entered.
+    #: The effect of a reentry on a hold that isn't renewed. ``"counted"``: the client only counts
+    #: it. ``"prolongs"``: a request extends the hold to the ttl of the lock object that is entered.
     reentry: str = "counted"

@@ -1,10 +1,10 @@
 """Several names as one: all of them held, or none.
 
-If all the lines are empty, the store grants all names in one step (``together.py``). Else they are
-acquired strictly one after the other, in the order of their encoded bytes; each is held before the
-next is joined. So two callers with overlapping names can't deadlock, whatever order they wrote. (A
-batch of separate joins could: each caller could wait in one line for a name that the other holds.)
-If the rest can't be acquired in time, the names that were acquired are released.
+If all the lines are empty, the store grants all names in one step (``together.py``). Otherwise they
+are acquired strictly one after the other, in the order of their encoded bytes; each is held before
+the next is joined. So two callers with overlapping names can't deadlock, in whatever order each
+caller lists them. (With a batch of separate joins, each caller could wait in one line for a name
+that the other holds.) If one name can't be acquired in time, the names before it are released.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class MultiHoldBase:
     """Holds on several names, in the order in which they were acquired."""
 
     __slots__ = ("__weakref__", "_before", "_holds", "_levels")
-    #: It can be entered only once.
+    #: The level of reentry; an object for several names is entered only once.
     _count = 1
 
     def __init__(self, holds: list[Any]) -> None:
         self._holds = holds
-        #: The entry count of each, with this entry: a reentrant one may have been entered before.
+        #: The entry count of each hold, with this entry: a reentrant hold can have more entries.
         self._levels = [hold._count for hold in holds]
         #: The reason of a loss that came before the release began.
         self._before: Loss | None = None
@@ -81,7 +81,7 @@ class MultiHoldBase:
             raise
 
     def _taken(self, at: tuple[Any, ...]) -> None:
-        """Note where they were acquired, or whose ``with`` releases them; see ``place.Spot``."""
+        """Note the position of the acquire, or the ``with`` that releases; see ``place.Spot``."""
         here = Spot(*at)._replace(several=ref(self))
         for hold in self._holds:
             hold._at = here
@@ -101,7 +101,7 @@ class MultiHoldBase:
             hold._cut(level)
 
     async def _release(self) -> bool:
-        """Release all; True if none of them had been lost."""
+        """Release all holds; return True if none of them had been lost."""
         if not self._holds:
             return True
         self._before = self.lost
@@ -183,7 +183,7 @@ class MultiLockBase:
             MultiHoldBase(holds)._abandon()
             raise
         except BaseException:
-            with contextlib.suppress(StoreUnavailable):  # then the renewer continues with it
+            with contextlib.suppress(StoreUnavailable):  # then the renewer repeats the releases
                 await MultiHoldBase(holds)._release()
             raise
 
@@ -227,7 +227,7 @@ class MultiLockBase:
         await self._door.undo(entry)
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Was it entered by this statement in another event loop, which releases it?"""
+        """Return True if this statement entered the lock in another loop, which releases it."""
         home = self._ctx.home
         return home is not None and home.left(self, failure, frame)
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-#: PEP 249's paramstyles: the form of the parameter ``name``, the ``at``-th of its statement.
+#: The form of a parameter in each paramstyle of PEP 249. ``name``: the name of the parameter;
+#: ``at``: its number in the statement, from 1.
 STYLES = {
     "qmark": "?",
     "numeric": ":{at}",
@@ -15,7 +16,7 @@ STYLES = {
     "format": "%s",
     "pyformat": "%({name})s",
 }
-#: The same with the style that SQLAlchemy adds for asyncpg.
+#: `STYLES`, and the style that SQLAlchemy adds for asyncpg.
 _ALL = {**STYLES, "numeric_dollar": "${at}"}
 
 

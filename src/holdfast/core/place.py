@@ -1,11 +1,12 @@
 """The position of a ``with`` statement, which identifies an entry of a lock object.
 
 Python passes nothing to ``__exit__`` that identifies its ``__enter__``. The frame of the statement
-does: a generator or a coroutine keeps its frame wherever its body runs, and an ``ExitStack`` is the
-same object when it is unwound. Only the number of a frame (its ``id``) is kept, so an entry doesn't
-keep the locals of its caller alive. The number is exact while the statement is inside, because its
-frame lives at least that long. After a frame has ended, a later one may get its number; so the code
-must be the same, too, and a frame that can't be moved counts only on its own thread.
+identifies it: a generator or a coroutine keeps its frame wherever its body runs. For an
+``ExitStack``, the stack object identifies the entry. Only the number of a frame (its ``id``) is
+kept, so an entry doesn't keep the locals of its caller alive. The number is exact while the body of
+the statement runs, because the frame exists at least until then. After a frame has ended, a later
+frame can get its number. So the code must be the same as well, and a frame that can't move between
+threads counts only on its own thread.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from weakref import ref
 _MOVABLE = 0x20 | 0x80 | 0x100 | 0x200
 #: Flags of functions whose frames are suspended while their task or thread does something else.
 _SUSPENDED = 0x20 | 0x100 | 0x200
-#: Functions that pass an entry on: it belongs to their caller.
+#: Functions that enter or leave for their caller: the entry belongs to the caller.
 _PASSING = frozenset(
     {
         "__enter__",
@@ -35,16 +36,16 @@ _PASSING = frozenset(
 class Spot(NamedTuple):
     """The position of an acquire without a ``with`` over its lock.
 
-    It is noted as a plain tuple, which is faster to make.
+    A hold notes it as a plain tuple, which is faster to make.
     """
 
     code: CodeType
     at: int
     #: The thread or task that acquired it.
     whose: ref[object] | None
-    #: The number of the frame whose ``with`` releases it; 0: none does.
+    #: The number of the frame whose ``with`` releases the hold; 0: no ``with`` does.
     number: int = 0
-    #: The group of holds that it belongs to, if several names were acquired together.
+    #: The object for several names to which the hold belongs, if there is one.
     several: ref[object] | None = None
 
 
@@ -62,7 +63,7 @@ class Place:
             self._passed(frame)
 
     def _passed(self, frame: FrameType) -> None:
-        """Find the statement, or the stack, for which a function passes the entry on."""
+        """Find the statement, or the stack, for which the function of this frame was called."""
         while frame.f_code.co_name in _PASSING and frame.f_back is not None:
             if frame.f_globals.get("__name__") == "contextlib":
                 self.stack = ref(frame.f_locals["self"])
@@ -73,30 +74,30 @@ class Place:
         self._caller = caller.f_code, caller.f_lasti
 
     def spot(self, whose: ref[object] | None = None) -> Spot:
-        """Return its position, for messages and for the check that a call comes from inside it."""
+        """Return the position, for messages and for the search for this statement among callers."""
         code, at = getattr(self, "_caller", (self.code, self.at))
         return Spot(code, at, whose, 0 if self.stack else self.number)
 
     def same(self, other: Place) -> bool:
-        """Do both belong to one statement, as far as this can be known?"""
+        """Return True if both belong to one statement, as far as this can be known."""
         if self.stack is not None or other.stack is not None:
             return self.stack is not None and self.stack == other.stack
         return self.number == other.number and self.code is other.code
 
     def movable(self) -> bool:
-        """May it be left on another thread, and be identified by its place alone?"""
+        """Return True if it can be left on another thread, and its place alone identifies it."""
         return self.stack is not None or bool(self.code.co_flags & _MOVABLE)
 
     def exact(self) -> bool:
-        """Is it left only from its own place?
+        """Return True if it is left only from its own place.
 
-        A generator and a stack exist as long as their entry. A coroutine or a function that called
-        ``__enter__`` or ``__aenter__`` by hand may have ended.
+        A generator and a stack exist at least until their entry is left. A coroutine or a function
+        that called ``__enter__`` or ``__aenter__`` by hand can have ended before that.
         """
         return self.stack is not None or bool(self.code.co_flags & _SUSPENDED)
 
     def around(self, frame: FrameType) -> bool:
-        """Is this statement in one of the functions that this frame was called from?"""
+        """Return True if this statement is in a function from which this frame was called."""
         above = frame.f_back
         while above is not None:
             if id(above) == self.number and above.f_code is self.code:
@@ -105,7 +106,7 @@ class Place:
         return False
 
     def alive(self) -> bool:
-        """May it still be left? False only if its statement has certainly ended."""
+        """Return False if the statement has certainly ended, so that nothing can leave it."""
         if self.stack is not None:
             return self.stack() is not None
         if self.code.co_flags & _MOVABLE:

@@ -3,29 +3,29 @@
 Two rules are the basis of all safety above them:
 
 * A deadline counts from *before* the request was sent, never from its reply, less a margin for
-  clocks that run at different rates. So the store can't expire a hold that the client believes in.
+  clocks that run at different rates. So a hold ends in the client before it expires in the store.
 * A push is no lease: it makes a waiter a holder but extends nothing. The deadline of the hold is
-  that of the last answered request, the waiter TTL.
+  the last answered request plus the waiter TTL.
 """
 
 from __future__ import annotations
 
 #: The waiter TTL in seconds: a dead waiter can delay others for this time.
 PATIENCE_S = 3.0
-#: A waiter asks again after at most this part of its waiter TTL, even without a wake-up...
+#: Maximum seconds after which a waiter asks again, even without a wake-up.
 ASK_AGAIN_S_MAX = PATIENCE_S / 3
-#: ...or after at most this part, if the store asks for it. So it asks twice within its waiter TTL,
-#: and a wake-up that comes between is still in time to be used.
+#: The same maximum if the store requests a longer pause. With it a waiter asks twice within its
+#: waiter TTL, and a wake-up that comes between two requests is still in time to be used.
 NAP_S_MAX = PATIENCE_S * 0.4
-#: A tombstone lives for this time and the claim's ttl: no request is under way for longer.
+#: A tombstone lasts for the claim's ttl and this time: no request is under way for longer.
 TOMB_S = 30.0
 #: Minimum seconds between two requests, whatever a store answers.
 ASK_AGAIN_S_MIN = 0.002
-#: Two clocks may differ in rate by this part...
+#: Two clocks may differ in rate by this part of a lease.
 RATE_ERROR = 0.01
-#: ...and a request may be read this time after it was stamped.
+#: Seconds by which the store may count a request as earlier than it was sent.
 MARGIN_S = 0.002
-#: A lease is renewed after one part of this number: so two renewals may fail.
+#: A lease is renewed after its length divided by this number. So two renewals may fail.
 RENEWALS = 3
 #: A request without an answer is given up after this time (earlier if a deadline is near).
 REQUEST_S = 5.0
@@ -35,13 +35,13 @@ REQUEST_S_MIN = 0.02
 SILENCE_S = 10.0
 #: The undo of an abandoned claim is awaited for this time; then the renewer continues with it.
 UNDO_S = 0.1
-#: A request of an `acquire` may exceed its time-out by at most this time; the withdrawal may take
-#: the same again, so that the acquire ends within a quarter of a second after its time-out.
+#: A request of an `acquire` may exceed its time-out by at most this time. The withdrawal may take
+#: this time as well. So the acquire ends within a quarter of a second after its time-out.
 GRACE_S = 0.1
 
 
 def fits(capacity: int, used: int, weight: int) -> bool:
-    """May a claim of this weight be held together with those ahead of it?"""
+    """Return True if a claim of this weight fits; ``used``: the weight of the claims ahead."""
     return used + weight <= capacity
 
 
@@ -55,7 +55,7 @@ def margin(lease: float) -> float:
 
 
 def deadline(sent: float, lease: float) -> float:
-    """Return the time until which a lease is valid that was asked for at ``sent``.
+    """Return the client's deadline for a lease of this length that was requested at ``sent``.
 
     >>> round(deadline(100.0, 10.0), 3)
     109.898
@@ -69,7 +69,7 @@ def renew_every(ttl: float) -> float:
 
 
 def nap(retry_in: float, left: float) -> float:
-    """Return the seconds that a waiter sleeps before it asks again, with ``left`` to wait."""
+    """Return the seconds that a waiter sleeps; ``left``: the seconds until its time-out."""
     return max(ASK_AGAIN_S_MIN, min(retry_in, NAP_S_MAX, left))
 
 

@@ -2,8 +2,9 @@
 
 A **store** keeps lines of claims. It has six verbs: join, keep, leave, break, wait and inspect.
 Join and leave also exist for several names at once. A **runtime** gives time, identity and a way
-to wait. The core uses only these two, and is written once, as ``async def``. Blocking ports never
-suspend, so the sync face runs the same coroutine to its end with one ``send(None)``.
+to wait. The core uses only stores and runtimes. It is written once, as ``async def``: a blocking
+store or runtime never suspends, so the sync face runs each coroutine to its end with one
+``send(None)``.
 
 Every verb is idempotent by the claim's id: if it is sent twice, because the reply was lost, the
 second request changes nothing and gets the answer of the first. Every verb returns, or raises
@@ -42,9 +43,9 @@ class NotYet(StoreUnavailable):
 
 
 class DiskFailed(StoreUnavailable):
-    """The answer that the store's disk accepts no writes: it is full, broken or read-only.
+    """The store's disk accepts no writes: it is full, broken or read-only.
 
-    A repetition doesn't help. So the error is raised immediately, even if there is time left.
+    A repeated request would fail as well. So this error is raised even if there is time left.
     """
 
 
@@ -53,11 +54,11 @@ class Unreached(StoreUnavailable):
 
 
 class Undo(Protocol):
-    """A request that releases something, now or later: a `Leave`, or one about a queue or guard."""
+    """A request that releases a lease, now or later: of a hold (`Leave`), delivery or refresh."""
 
     @property
     def name(self) -> str:
-        """The name for a message."""
+        """The name of the lock, queue or guard, for messages."""
         ...
 
     @property
@@ -67,7 +68,7 @@ class Undo(Protocol):
 
     @property
     def suspect(self) -> bool:
-        """May a copy of the request that it undoes still be under way?"""
+        """True if a copy of the undone request can still arrive at the store."""
         ...
 
 
@@ -83,79 +84,80 @@ class Store(Protocol):
     label: str
     #: Seconds between two calls of `changed` while there are holds; ``inf``: it is never called.
     watch_every: float
-    #: The longest lease. A longer ttl is kept as renewed leases of this length.
+    #: Maximum seconds of a lease. A hold with a longer ttl renews leases of this length.
     lease_max: float
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Enter the line, atomically.
 
-        With ``wait`` False the claim enters only if it is granted at once; otherwise the answer is
-        ``Refused``. The ticket is greater than all earlier tickets of this name. If a claim with
-        this id is in the line already, it does not enter twice: the answer is its standing. Other
+        With ``wait`` False, the claim enters only if it is granted at once; otherwise the answer is
+        ``Refused``. The ticket is greater than all earlier tickets of this name. If the line
+        already contains a claim with this id, the answer is the standing of that claim. Other
         answers: ``Gone`` if the id has a tombstone, ``Mismatch`` if the line has another kind or
-        capacity, ``Full`` if it has 10,000 waiters. A grant by join has the whole ttl. May also
-        raise `NotYet`.
+        capacity, ``Full`` if it has 10,000 waiters. A lease granted by a join has the whole ttl.
+        A join can also raise `NotYet`.
         """
         ...
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
         """Renew a batch, at most ``keep_batch``; one answer per claim, in order.
 
-        A held claim lives at least ``ttl`` from now, a waiting one ``patience`` from now. An
-        expired claim is ``Gone``, and never comes back. A waiter that is next becomes a holder
-        here. A keep can also shrink the weight, exchange the id, or detach. If a suspect ``leave``
-        has withdrawn the new id, the answer is ``Gone``, and nothing changes. An error about one
-        claim is the answer in its position, and doesn't affect the others. A ``Renewal`` is sent
-        repeatedly as the same object: the store may attach prepared data to it.
+        A held claim then lasts at least ``ttl`` seconds from now, a waiting claim ``patience``
+        seconds. An expired claim is ``Gone``, and never comes back. A keep makes a waiter that is
+        next a holder. It can also shrink the weight, exchange the id, or detach. If a suspect
+        ``leave`` has withdrawn the new id, the answer is ``Gone``, and nothing changes. An error
+        about one claim is the answer in its position, and doesn't affect the others. A ``Renewal``
+        is sent repeatedly as the same object: the store may attach prepared data to it.
         """
         ...
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Withdraw or release a claim; return if it was there.
+        """Withdraw or release a claim; return True if it was there.
 
-        Wakes exactly the claims that now fit. By id alone: a wrong id changes nothing, and an empty
-        id is wrong too, or refused. With ``after``, a held claim stays for these seconds and can't
-        be renewed.
+        Wake exactly the claims that now fit. The id alone names the claim. A wrong id changes
+        nothing; an empty id is wrong as well, or an error. With ``after``, a held claim stays for
+        these seconds and can't be renewed.
         """
         ...
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
-        """End the claim with this ticket, held or waiting, of any owner; was it there?
+        """End the claim with this ticket, held or waiting, of any owner; return True if it was
+        there.
 
-        Wakes exactly the claims that now fit. The claim's id gets a tombstone (``Loss.BROKEN``)
-        for its ttl and a while. A ticket is never given twice, so a second break of it, or a late
-        copy of the first, changes nothing: False.
+        Wake exactly the claims that now fit. The claim's id gets a tombstone (``Loss.BROKEN``),
+        which lasts longer than the claim's ttl. No ticket is given twice. So a second break, or a
+        late copy of the first, changes nothing and returns False.
         """
         ...
 
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
         """Grant all claims at once, atomically, if each of their lines is empty; otherwise None.
 
-        At most ``keep_batch``, of different names. A line counts as empty if it has no holder, no
-        waiter, and no tombstone for the id of this claim. So no waiter is ever overtaken. After
-        None, none of the claims is in a line; a separate join of each gives the details. None is
-        also allowed if the store can't decide at once, or can't grant the claims together. None
-        answers *this* request only: a late copy of a request that was granted gets None too, as its
-        lines are no longer empty.
+        There are at most ``keep_batch`` claims, of different names. A line counts as empty if it
+        has no holder, no waiter, and no tombstone for the id of this claim. So no waiter is ever
+        overtaken. After None, this request has put no claim in a line; a separate join of each
+        claim gives the details. The store may also return None if it can't decide at once, or
+        can't grant the claims together. None describes *this* request only: a late copy of a
+        granted request gets None, too, because its lines are no longer empty.
         """
         ...
 
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
         """Send several leaves together; one answer for each, in order.
 
-        Each has the effect that it would have alone. At most ``keep_batch``, of different names. It
-        takes one round trip, and another one if waiters must be granted. An error about one leave
-        is the answer in its position, and doesn't affect the others. If an error is raised, the
-        result of every leave is unknown.
+        Each leave has the effect that it would have alone. There are at most ``keep_batch`` leaves,
+        of different names. They take one round trip, and another one if waiters must be granted.
+        An error about one leave is the answer in its position, and doesn't affect the others. If
+        the call raises an error, the result of every leave is unknown.
         """
         ...
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until woken or until ``seconds`` have passed; waking without a reason is allowed.
 
-        ``Granted``: a release made this claim a holder. It doesn't say how long the lease is. It
-        counts only if its fence is the ticket of ``waiting``; otherwise it is a late wake-up for an
-        earlier ticket of the same id. A lost wake-up costs at most ``seconds``.
+        ``Granted``: a release made this claim a holder. The length of the lease is not part of it.
+        It counts only if its fence is the ticket of ``waiting``; otherwise it is a late wake-up for
+        an earlier ticket of the same id. A lost wake-up costs at most ``seconds``.
         """
         ...
 
@@ -165,10 +167,11 @@ class Store(Protocol):
         ...
 
     async def resize(self, name: str, capacity: int, within: float) -> int | Mismatch | None:
-        """Change the capacity of a line that isn't empty; return the old one, None if it is empty.
+        """Change the capacity of a line that isn't empty; return the old capacity, or None if the
+        line is empty.
 
-        Claims with the old capacity are still accepted, and are granted by the new one. So clients
-        can be changed from 4 to 8 permits one after the other. No holder loses its hold.
+        The store still accepts claims with the old capacity, and grants them by the new one. So
+        clients can be changed from 4 to 8 permits one after the other. No holder loses its hold.
         """
         ...
 
@@ -206,15 +209,16 @@ class Latch(Protocol):
 
 
 class Guard(Protocol):
-    """Cancels one task when its hold is lost; distinguishes this cancellation from others."""
+    """Cancels one task when its hold is lost; distinguishes this cancellation from others. It has
+    nothing to do with the refresh guard."""
 
     def lost(self, hold: object, reason: object) -> None:
         """Cancel the task, because its hold is lost."""
         ...
 
     def caused(self, failure: BaseException | None) -> bool:
-        """Return if only this guard ended the body. Called at the end of the body: the cancellation
-        by this guard, if any, is withdrawn."""
+        """Return True if ``failure`` comes only from this object. Call it once, at the end of the
+        task's body: it also withdraws the cancellation by this object, if there was one."""
         ...
 
 
@@ -250,14 +254,15 @@ class Runtime(Protocol):
         ...
 
     def interrupts(self, failure: BaseException) -> bool:
-        """Does this come from outside (a cancellation of the task, or Ctrl-C)?
+        """Return True if this exception comes from outside: a cancellation of the task, or Ctrl-C.
 
-        If not, it comes from the code in which it is raised.
+        Otherwise the code that runs in the task has raised it.
         """
         ...
 
     def hurried(self) -> bool:
-        """May a timer, such as that of ``asyncio.timeout``, end the wait of the current task?"""
+        """Return True if a timer, such as that of ``asyncio.timeout``, can end the wait of the
+        current task."""
         ...
 
     def latch(self) -> Latch:
@@ -265,7 +270,7 @@ class Runtime(Protocol):
         ...
 
     def guard(self) -> Guard:
-        """Return a guard of the current task; ``NotSupported`` if tasks can't be cancelled."""
+        """Return a `Guard` of the current task; ``NotSupported`` if tasks can't be cancelled."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -273,14 +278,14 @@ class Runtime(Protocol):
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` to its end, even if the caller is cancelled meanwhile.
+        """Run ``work`` to its end, even if the caller is cancelled before that.
 
         The work starts immediately, before anything else runs. It survives the caller's
         cancellation, a second one, and the end of the event loop's main task.
         """
         ...
 
-    #: Can it await the result of a callback?
+    #: True if this runtime can await the result of a callback.
     awaits: bool
 
     def follow(self, made: object, what: str) -> None:

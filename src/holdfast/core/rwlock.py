@@ -1,9 +1,9 @@
 """The read-write lock: a reader weighs 1, a writer the whole of a large capacity.
 
-Both have one line, so neither starves: a writer waits for the readers ahead of it and holds back
-later readers. So a nested read of the same thread or task must not enter the line: it would wait
-for the writer that waits for it. It is counted in the client instead. A write inside a read would
-wait for itself and is refused. A read inside a write is counted.
+Readers and writers share one line, so neither starves: a writer waits for the readers ahead of it
+and holds back later readers. So a nested read of the same thread or task must not enter the line:
+it would wait for a writer that waits for the outer read. The client counts the nested read instead,
+also inside a write. A write inside a read would wait for itself, so it is refused.
 """
 
 from __future__ import annotations

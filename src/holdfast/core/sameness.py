@@ -12,17 +12,17 @@ _Seen = frozenset[tuple[int, int]]
 
 
 def named(function: object) -> str:
-    """The name of a function, with its module."""
+    """Return the name of a function, with its module."""
     module = getattr(function, "__module__", type(function).__module__)
     return f"{module}.{getattr(function, '__qualname__', function)}"
 
 
 def same(one: object, other: object, seen: _Seen = frozenset()) -> bool:
-    """Are both the same function, also after a reload or a second import of its module?
+    """Return True if both are the same function, even from two imports of its module.
 
-    A function of a module or a class is identified by its name. A function made by a function,
-    and a lambda, needs equal code and equal values around it: two functions of one factory differ
-    only there.
+    Functions of a module or a class are the same if their names are. Functions that a function
+    made, and lambdas, must also have equal code, defaults and closure variables: two functions of
+    one factory can differ only in these.
     """
     pair = id(one), id(other)
     if one is other or pair in seen:
@@ -48,7 +48,7 @@ def same(one: object, other: object, seen: _Seen = frozenset()) -> bool:
 
 
 def _around(function: FunctionType) -> list[Any]:
-    """The values of a function apart from its code: variables of its factory, and defaults."""
+    """Return the values of a function apart from its code: closure variables and defaults."""
     found: list[Any] = []
     for cell in function.__closure__ or ():
         try:
@@ -67,7 +67,7 @@ def _equal(some: Any, others: Any, seen: _Seen) -> bool:
 
 
 def _alike(one: Any, other: Any, seen: _Seen) -> bool:
-    """Are the values equal? Values that can't be compared are not."""
+    """Return True if the values are equal; False if they can't be compared."""
     if one is other:
         return True
     try:

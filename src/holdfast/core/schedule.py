@@ -2,9 +2,9 @@
 
 Leases of one length are renewed in the order in which they were added. So there is one queue per
 length, and the next lease that is due is at the head of a queue. To add, drop or find a lease costs
-the same for any number of leases. A queue is an OrderedDict: a plain dict gets slow if entries are
-removed at its front, because it scans their empty places to find the first one. A lease with a
-separate time, for a retry or a watched deadline, is in a heap.
+the same for any number of leases. A queue is an OrderedDict. A plain dict gets slow when entries
+are removed at its front: to find the first entry, it scans the places of the removed ones. A lease
+that is due at a separate time, for a retry or because its deadline is watched, is in a heap.
 
 Only the renewer takes leases that are due; any thread can add and drop leases at the same time.
 """
@@ -20,13 +20,13 @@ from operator import attrgetter
 
 from .lease import Lease
 
-#: A lease may be renewed before it is due, by this part of its renewal interval: if a batch is sent
-#: anyway, or if such leases fill a batch. So batches are full, and the renewer rarely wakes.
+#: A lease may be renewed early, by this part of its renewal interval: if a batch is sent anyway, or
+#: if early leases fill a batch. So batches are full, and the renewer rarely wakes.
 EARLY_PART = 0.05
 #: A retry that is due within this time, in seconds, joins any batch that is sent.
 RETRY_SOON_S = 0.5
 
-#: If the heap may have this number of entries of dropped leases, they are removed.
+#: If the heap can have this number of entries of dropped leases, these entries are removed.
 DEAD_MAX = 64
 #: If there are more queues than this, the empty ones are removed.
 LENGTHS_MAX = 64
@@ -57,7 +57,7 @@ class Schedule:
         self._tie = itertools.count()
         #: The number of dropped leases that can be in the heap.
         self._dead = 0
-        #: Is a clean-up of the entries of ended leases worth its cost?
+        #: True if there are enough entries of ended leases, or enough queues, for a clean-up.
         self.crowded = False
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Schedule:
         return queued + len(self._own) + len(self._new)
 
     def __iter__(self) -> Iterator[Lease]:
-        """All leases; RuntimeError if another thread adds or drops one during the iteration."""
+        """Yield all leases; RuntimeError if another thread adds or drops one at the same time."""
         for queue in list(self._queues.values()):
             yield from queue
         for entry in [*self._own, *self._new]:
@@ -121,8 +121,8 @@ class Schedule:
     def add_own(self, lease: Lease, due: float) -> None:
         """Add a lease with a separate time, and remove it from the queue of its length.
 
-        If it stayed in that queue, it would keep its place there after a renewal. Then leases
-        behind it that are due would not be found.
+        If the lease stayed in that queue, it would keep its place there after a renewal. Then due
+        leases behind it would not be found.
         """
         queue = self._queues.get(lease.every)
         if queue is not None:
@@ -146,7 +146,8 @@ class Schedule:
                 self._crowd()
 
     def soonest(self) -> Iterator[float]:
-        """The next due time of each queue, of the heap, and of each new entry, in no order."""
+        """Yield the next due time of each queue, of the heap, and of each new entry, in no
+        order."""
         for queue in list(self._queues.values()):
             first = _head(queue)
             if first is not None:
@@ -172,7 +173,7 @@ class Schedule:
         """Move the leases that are due into this batch, nearest deadline first.
 
         Leases that are due soon join if the batch is sent anyway, or if they fill it. The batch is
-        filled up to ``most``; only retries can exceed this.
+        filled up to ``most``; only leases from the heap can exceed this.
         """
         self._take_own(now, batch)
         queues = list(self._queues.items())
@@ -200,7 +201,7 @@ class Schedule:
                 batch.append(lease)
 
     def in_trouble(self, now: float) -> bool:
-        """Is a retry of a failed renewal due soon?"""
+        """Return True if a retry of a failed renewal is due soon."""
         self._sort_in()
         own = self._own
         return bool(own) and own[0][2].failures > 0 and own[0][0] <= now + RETRY_SOON_S
@@ -229,7 +230,7 @@ class Schedule:
 
 
 def _counts(entry: _Entry) -> bool:
-    """Is this entry valid? Its lease can have ended, or can be due at another time."""
+    """Return False if the lease of this entry has ended, or is due at another time."""
     when, _, lease = entry
     return lease.due == when and lease.end is None and not lease.closing
 
@@ -244,7 +245,7 @@ def _head(queue: _Queue) -> Lease | None:
 
 
 def _worth_it(queue: _Queue, now: float, every: float, most: int) -> bool:
-    """Is its head due, or are enough leases due soon to fill a batch?"""
+    """Return True if the head of the queue is due, or if leases due soon can fill a batch."""
     first = _head(queue)
     if first is None or first.due > now + every * EARLY_PART:
         return False

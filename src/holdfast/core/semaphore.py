@@ -3,12 +3,12 @@
 Strictly first come, first served: a claim of weight 3 that doesn't fit holds back a later claim of
 weight 1, so that large claims don't starve.
 
-The store keeps the number of permits while there is a holder or a waiter; another number is refused
-with an error that names both. For a roll-out from 4 to 8 permits, start the new nodes with
-``permits=8, on_conflict="resize"``. The first new claim that meets a line of 4 changes it to 8
-immediately. Old nodes that still declare 4 are accepted and use the 8. An empty line is forgotten,
-and the next claim declares the number. The way back (8 to 4) is the same: no permit is taken from a
-holder; new ones are granted when at most 4 are in use.
+The store keeps the number of permits while there is a holder or a waiter. It refuses a claim with
+another number; the error names both numbers. For a roll-out from 4 to 8 permits, start the new
+nodes with ``permits=8, on_conflict="resize"``. The first new claim that meets a line of 4 changes
+it to 8 immediately. Claims of old nodes, which still declare 4, are then granted by the 8. The way
+back (8 to 4) is the same: no holder loses a permit, and new claims wait until they fit into the 4.
+The store forgets an empty line, so the next claim declares the number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .lock import LockBase
 from .model import Kind, Mismatch, Spec
 from .policy import REQUEST_S, REQUEST_S_MIN
 
-#: What a claim does if the line has another number of permits.
+#: The effect of a claim with another number of permits than its line has.
 OnConflict = Literal["error", "resize"]
 
 
@@ -95,7 +95,7 @@ class SemaphoreBase(LockBase):
         return answer
 
     async def _available(self) -> int:
-        """The number of free permits, by the line's current capacity."""
+        """Return the number of free permits, by the line's current capacity."""
         self._ctx.require_open()
         lines = await self._ctx.store.inspect(self.name, 5.0, exact=True)
         if not lines:

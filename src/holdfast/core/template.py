@@ -20,11 +20,11 @@ _ADDRESS = " at 0x"
 def filler(
     template: str, function: Callable[..., Any], what: str = "a lock", awaits: bool = True
 ) -> Callable[..., str]:
-    """A function that makes the name from the arguments of a call; fields are checked here, once.
+    """Return a function that makes the name from the arguments of a call.
 
-    A template without a field is the name itself. ``{{`` and ``}}`` give braces. ``awaits``: does
-    the decorator await the function's result? A function whose body would run after its call, when
-    the lock is released, is refused.
+    The template's fields are checked here, once. A template without a field is the name itself.
+    ``{{`` and ``}}`` give braces. ``awaits``: True if the decorator awaits the function's result. A
+    function whose body would run after its call, when the lock is released, is refused.
     """
     import inspect  # because it is slow to import and only decorators need it
 
@@ -56,11 +56,11 @@ def filler(
 def keys(
     template: str, function: Callable[..., Any], vary: Iterable[str] | None, awaits: bool = True
 ) -> Callable[..., str]:
-    """Like `filler`, for the values of a function: no call may get the value of another one.
+    """Like `filler`, for the keys of stored values: no call may get the value of another call.
 
-    Each parameter must be in the template, or only the parameters that ``vary`` names. With several
-    fields, the text between two fields is escaped inside them, so that two calls have the same key
-    only if all their fields are equal.
+    The template must contain each parameter, or each parameter in ``vary`` if that is given. If it
+    has several fields, the text between two fields is escaped inside the fields. So two calls have
+    the same key only if all their fields are equal.
     """
     import inspect
 
@@ -98,7 +98,7 @@ def keys(
 
 
 def _mark(template: str, seam: str) -> str:
-    """The character between two fields that marks the end of the first. It is escaped inside the
+    """Return the character that marks the end of the first of two fields. It is escaped inside the
     fields, so it must not occur in an escape."""
     able = [one for one in seam if one not in _ESCAPES]
     if not able:
@@ -114,14 +114,14 @@ def _root(field: str) -> str:
 
 
 def _field(field: str | None, spec: str | None, conversion: str | None) -> str:
-    """A field in the notation of the template."""
+    """Return a field in the notation of the template."""
     if field is None:
         return ""
     return "{" + field + (f"!{conversion}" if conversion else "") + f":{spec}" * bool(spec) + "}"
 
 
 def _wanted(vary: Iterable[str] | None, parameters: Collection[str]) -> list[str]:
-    """The parameters on which the value depends."""
+    """Return the parameters on which the value depends."""
     if vary is None:
         return list(parameters)
     wanted = checks.several("vary", vary)
@@ -149,7 +149,7 @@ def _require(
 
 
 def _telling(name: str) -> str:
-    """The field to write in a template for this parameter: for `self`, an attribute."""
+    """Return the field to write in a template for this parameter; for `self`, an attribute."""
     return f"{name}.id" if name == "self" else name
 
 
@@ -167,8 +167,8 @@ def _filled(template: str, part: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _require_telling(template: str, part: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse a field whose text contains a memory address: two objects can have the same address
-    one after the other, and an object has another one in each process."""
+    """Refuse a field whose text contains a memory address: a later object can get the same address,
+    and the same object has another address in each process."""
     formatter = string.Formatter()
     for _, field, _, conversion in formatter.parse(part):
         if not field:

@@ -5,9 +5,10 @@ and no dead-lock can arise from this. If any name is not free, the result is Non
 acquired one after the other (``multi.py``). Claims enter lines only there, so this overtakes no
 waiter.
 
-A request without a reply can have granted all of them, or can still do so. It is not repeated: a
-copy can't distinguish its own effect from that of others. All claims are withdrawn with tombstones,
-each of which refuses a late copy. Only then are the names acquired one by one, with new ids.
+A request without a reply can have granted all names, or can still do so. It is not repeated: a
+repeated request can't distinguish its own claims from other holders. So all claims are withdrawn
+with tombstones; the store then refuses a late copy of the request. Only after that are the names
+acquired one by one, with new ids.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 async def acquire(
     ctx: Context, locks: Sequence[LockBase], timeout: float | None, begun: float
 ) -> list[HoldBase] | None:
-    """Holds on all of them, or None: then nothing is held, and they must be acquired one by one.
+    """Return holds on all names. None: no name is held, and they must be acquired one by one.
 
     ``timeout`` and ``begun``: see ``claims.acquire``. The holds are made here, so that at each
-    moment either they or our ``except`` own the claims.
+    moment either the holds or the ``except`` below end the claims.
     """
     if not _possible(ctx, locks):
         return None
@@ -59,7 +60,7 @@ async def acquire(
         if ctx.now() >= min(ends):
             await _clear(
                 attempt, wanted, None
-            )  # too late to make leases, which the renewer would handle
+            )  # too late: leases made now would be reported as lost
             return None
         for lock, claim, one in zip(locks, wanted, held, strict=True):
             lease = _lease(ctx, claim, one, sent, lock._terms)
@@ -89,7 +90,8 @@ async def acquire(
 
 
 def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
-    """Does each of them need a claim? A name that we hold already is only counted."""
+    """Return True if each lock needs a claim. A lock that the caller has entered needs none: the
+    client counts the reentry."""
     if ctx.closed:
         ctx.require_open()
     if not 1 < len(locks) <= ctx.store.keep_batch:
@@ -105,7 +107,7 @@ def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
 
 
 async def _join(attempt: Attempt, wanted: Sequence[Claim], sent: float) -> list[Held] | None:
-    """Ask once. A request without a reply is undone before this returns."""
+    """Send the request once. If it gets no reply, withdraw its claims before the return."""
     within = min(REQUEST_S, max(attempt.limit - sent, REQUEST_S_MIN))
     try:
         return await attempt.ctx.store.join_free(wanted, within)
@@ -115,7 +117,7 @@ async def _join(attempt: Attempt, wanted: Sequence[Claim], sent: float) -> list[
 
 
 def _until(claim: Claim, held: Held, sent: float) -> float:
-    """The deadline by the store's reply, but never longer than was asked for: see
+    """Return the deadline by the store's reply; the lease counts as no longer than the ttl, as in
     `Attempt.grant`."""
     return deadline(sent, min(held.expires_in, claim.spec.ttl))
 
@@ -131,16 +133,16 @@ def _lease(ctx: Context, claim: Claim, held: Held, sent: float, terms: Terms) ->
 
 
 def _leaves(wanted: Sequence[Claim]) -> list[Leave]:
-    """The requests that withdraw the claims of a request that can still be under way."""
+    """Return the leaves for the claims of a request that can still be under way."""
     return [Leave(one.spec.name, one.id, 0, suspect=True, ttl=one.spec.ttl) for one in wanted]
 
 
 async def _clear(
     attempt: Attempt, wanted: Sequence[Claim], failure: StoreUnavailable | None
 ) -> None:
-    """Withdraw all of them, until the store has confirmed each. ``failure``: the last failure.
+    """Withdraw all claims; return when the store has confirmed each. ``failure``: the last failure.
 
-    No other claim is made before that: it would wait for these.
+    The caller makes no new claim before that: it would wait for one of these.
     """
     ctx, leaves = attempt.ctx, _leaves(wanted)
     while True:
@@ -160,16 +162,16 @@ async def _clear(
 
 
 def _forgo(ctx: Context, leases: list[Lease], holds: list[HoldBase]) -> None:
-    """Discard what was made of the grants; the caller withdraws the claims."""
+    """Discard the leases and holds of the grants; the caller withdraws the claims."""
     for at, lease in enumerate(leases):
         claims._forgo(ctx, lease, holds[at] if at < len(holds) else None)
 
 
 async def release(ctx: Context, holds: Sequence[HoldBase], levels: Sequence[int]) -> bool:
-    """Release all of them in one round trip; True if none of them had been lost.
+    """Release all holds in one round trip; return True if none of them had been lost.
 
-    The first failure is raised after all were tried. ``levels``: the entry count of each when it
-    was acquired. An interruption doesn't prevent the remaining releases.
+    The first failure is raised after all releases were tried. ``levels``: the entry count of each
+    hold when it was acquired. An interrupt doesn't prevent the remaining releases.
     """
     going: list[tuple[HoldBase, Leave]] = []
     failures: list[Exception] = []
@@ -207,7 +209,7 @@ async def release(ctx: Context, holds: Sequence[HoldBase], levels: Sequence[int]
 
 
 def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
-    """The request that releases this hold, or None if no request is needed."""
+    """Return the request that releases this hold, or None if no request is needed."""
     if hold._flow is not None and not ctx.flows.let_go(hold):
         return None
     lease = hold._lease
@@ -228,7 +230,7 @@ def _closing(ctx: Context, hold: HoldBase) -> Leave | None:
 async def _give_back(
     ctx: Context, going: list[tuple[HoldBase, Leave]], failures: list[Exception]
 ) -> list[tuple[HoldBase, Leave]]:
-    """Send the leaves until each is answered; return those unanswered within a request's time."""
+    """Send each leave until it is answered; return the pairs whose leave got no answer in time."""
     now = ctx.now()
     latest = max([hold._lease.deadline for hold, _ in going], default=now)
     until = min(max(latest, now + 0.05), now + REQUEST_S)
@@ -263,8 +265,9 @@ async def _give_back(
 
 
 def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> bool:
-    """A leave was answered. False: another release is under way, and decides. If a repeated leave
-    finds nothing before our deadline, the first one succeeded and its reply was lost."""
+    """Note the answer to a leave. Return False if another release is under way, which decides. If a
+    repeated leave finds no claim before our deadline, the first one released it, and its reply was
+    lost."""
     lease = hold._lease
     lease.leaving -= 1
     there = there or (again and ctx.now() < lease.deadline)
@@ -276,7 +279,7 @@ def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> bool:
 
 
 async def _ask(ctx: Context, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
-    """Send each of them once; a missing reply gives a `StoreUnavailable` in its place."""
+    """Send each leave once; return a `StoreUnavailable` in the place of a missing reply."""
     answers: list[bool | Exception] = []
     most = ctx.store.keep_batch
     for start in range(0, len(leaves), most):

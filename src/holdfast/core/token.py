@@ -1,8 +1,8 @@
-"""A detached hold as text: the token with which another process continues it.
+"""The token: text with which another process continues a detached hold.
 
 It contains the claim's secret, so it is as valuable as the hold: keep it out of logs. Adopting
-replaces the secret, so a token can be adopted once. A checksum distinguishes a token that was cut
-or altered in transit from one whose hold has ended.
+replaces the secret, so a token can be adopted only once. A checksum shows if a token was cut or
+altered in transit; otherwise it would look like the token of a hold that has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Left(NamedTuple):
     renews: bool = True
 
 
-#: The rest of a hold without terms.
+#: The rest of the terms of a hold that has none.
 WHOLE = Left()
 
 
@@ -44,8 +44,8 @@ class Passed(NamedTuple):
 
 
 def write(passed: Passed) -> str:
-    """The token of a hold."""
-    import base64  # here and below because few programs detach, and both are slow to import
+    """Return the token of a hold."""
+    import base64  # here and below, because few programs detach and both are slow to import
     import json
 
     spec, left = passed.claim.spec, passed.left
@@ -58,7 +58,7 @@ def write(passed: Passed) -> str:
 
 
 def read(text: object) -> Passed:
-    """The content of a token; ``ConfigError`` if it is no token, or is damaged."""
+    """Return the content of a token; ``ConfigError`` if the text is no token, or is damaged."""
     import json
 
     if not isinstance(text, str) or not text.startswith(_PREFIX):
@@ -77,7 +77,7 @@ def _sum(raw: bytes) -> bytes:
 
 
 def _whole(text: str) -> bytes:
-    """The content of a token whose checksum is right and that contains nothing else."""
+    """Return the content of a token; ``ValueError`` for a wrong checksum or additional text."""
     import base64
 
     packed = text[len(_PREFIX) :]
@@ -101,7 +101,7 @@ def _passed(
     meta: Any,
     *terms: Any,
 ) -> Passed:
-    """The content of a token from its parts, each checked."""
+    """Return the content of a token from its parts, each of which is checked."""
     checks.count("fence", fence, checks.FENCE_MAX)
     if len(bytes.fromhex(cid)) != 16:
         raise ValueError
@@ -119,7 +119,7 @@ def _passed(
 
 
 def _left(terms: tuple[Any, ...]) -> Left:
-    """The rest of the terms in a token; `WHOLE` if it has none."""
+    """Return the rest of the terms in a token; `WHOLE` if the token has none."""
     if not terms:
         return WHOLE
     least, longest, renews = terms

@@ -1,11 +1,12 @@
-"""Check of a function's result: a plain value, or work that is not done yet?"""
+"""A check that the result of a function is a value, and not work that is still to be done."""
 
 from __future__ import annotations
 
 
 def undone(found: object) -> str | None:
-    """The name of the work that is not done yet; None for a plain value. Such work is a coroutine,
-    a generator, another awaitable, a future, or a context manager that was not entered."""
+    """Return the type name of work that is not done yet; None for a plain value. Such work is a
+    coroutine, a generator, another awaitable, a future, or a context manager that was not
+    entered."""
     if found is None or isinstance(found, (bool, int, float, str, bytes, dict, list, tuple)):
         return None
     import inspect

@@ -1,7 +1,7 @@
 """Releases that failed: each is repeated until it no longer matters.
 
-Any thread can add one, also from a finalizer or a signal handler; only the renewer takes one out.
-So new ones wait in a deque, whose operations are atomic; only the renewer uses the heap.
+Any thread can add an undo, also from a finalizer or a signal handler; only the renewer removes one.
+So a new undo is put into a deque, whose operations are atomic; only the renewer uses the heap.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Longest try of one undo by the renewer, so that new holds are renewed in time.
+#: Maximum seconds of one try of the renewer, so that it renews new holds in time.
 LONGEST_S = 1.6
 #: (when, tie-break, undo, until, number of failures)
 _Entry = tuple[float, int, Undo, float, int]
 
 
 def replaces(late: BaseException | None, ends: bool) -> bool:
-    """Does an error of an undo replace the exception on its way? A cancellation or Ctrl-C does,
-    unless that exception is one itself (``ends``); another failure doesn't."""
+    """Return True if ``late``, an error of an undo, replaces the exception on its way. Only a
+    cancellation or Ctrl-C does, unless the exception on its way is one itself (``ends``)."""
     if isinstance(late, GeneratorExit):  # the coroutine is being closed
         return True
     return not (late is None or ends or isinstance(late, Exception))
@@ -54,17 +54,17 @@ class Undos:
         return iter([entry[2] for entry in [*self._due, *self._new.copy()]])
 
     def add(self, when: float, undo: Undo, until: float, failures: int = 0) -> None:
-        """Carry it out at ``when``; give up at ``until``."""
+        """Plan an undo for the time ``when``; give it up at ``until``."""
         self._new.append((when, next(self._tie), undo, until, failures))
 
     def soonest(self) -> float:
-        """When the next one is due; ``inf`` if there is none."""
+        """Return the time at which the next undo is due; ``inf`` if there is none."""
         soonest = self._due[0][0] if self._due else math.inf
         return min(soonest, *(entry[0] for entry in self._new.copy()), math.inf)
 
     def next(self, now: float) -> tuple[Undo, float, int] | None:
-        """The next undo that is due, with its end and its failures; None if none is. It is removed
-        only when it is done, because a close looks for it here."""
+        """Return the next due undo, with the time at which to give it up and its failures; or None.
+        The undo is removed only when it is done, because a close looks for it here."""
         while self._new:
             heapq.heappush(self._due, self._new.popleft())
         if not self._due or self._due[0][0] > now:
@@ -74,8 +74,8 @@ class Undos:
     async def carry_out(self, ctx: Context, free: Callable[[], float]) -> None:
         """Carry out the undos that are due: at least one, and more until something else is due.
 
-        One that fails is repeated with twice the time, because a server can be far away, or a
-        connection must be made. ``free`` returns the seconds until something else is due.
+        An undo that fails is repeated with twice the time-out, because a server can be far away, or
+        a connection must be made. ``free`` returns the seconds until something else is due.
         """
         while (taken := self.next(ctx.now())) is not None:
             undo, until, failures = taken
@@ -92,6 +92,6 @@ class Undos:
                     self.add(again, undo, until, failures + 1)
                 else:
                     log.error("a claim on %r was left to expire: %s", undo.name, failure)
-            heapq.heappop(self._due)  # if the renewer is cancelled, its next start does it
+            heapq.heappop(self._due)  # not removed if cancelled: the next renewer repeats the undo
             if free() <= 0:
                 return

@@ -1,4 +1,4 @@
-"""Readers of the options of a URL: each returns the value, or raises ``ValueError`` that names
+"""Readers of the options of a URL: each returns the value, or raises a ``ValueError`` that names
 the allowed values."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from .misnamed import did_you_mean
 
 
 def word(*allowed: str) -> Callable[[str], str]:
-    """An option that is one of a few words."""
+    """Return a reader for an option that is one of these words."""
 
     def read(text: str) -> str:
         if text not in allowed:
@@ -20,7 +20,7 @@ def word(*allowed: str) -> Callable[[str], str]:
 
 
 def seconds(least: float, most: float) -> Callable[[str], float]:
-    """An option that is a number of seconds within limits."""
+    """Return a reader for an option that is a number of seconds within these limits."""
 
     def read(text: str) -> float:
         try:
@@ -35,7 +35,7 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
 
 
 def number(least: int, most: int) -> Callable[[str], int]:
-    """An option that is a whole number within limits."""
+    """Return a reader for an option that is a whole number within these limits."""
 
     def read(text: str) -> int:
         # int() refuses more than 4300 digits by its own error
@@ -48,11 +48,11 @@ def number(least: int, most: int) -> Callable[[str], int]:
 
 
 def is_port(text: str) -> bool:
-    """Is this the number of a port?"""
+    """Return True if this is the number of a port."""
     # int() refuses more than 4300 digits by its own error
     return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
 
 
 def any_text(given: str) -> str:
-    """An option that is any text."""
+    """Return an option that can be any text."""
     return given

@@ -1,7 +1,7 @@
-"""Allowed payloads and guard values: they come back equal and of the same type.
+"""Checks of payloads and guard values: an allowed value comes back equal and of the same type.
 
-Anything else is refused before it is stored, with its place in the value. Queues and guards share
-this rule; their pages document it.
+Any other value is refused before it is stored; the error names the place of the wrong part. Queues
+and guards share this rule; their pages document it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any, NoReturn
 from ..errors import ConfigError
 from .checks import shown
 
-#: Maximum levels of containers. A reader can have little stack left; a cycle ends here, too.
+#: Maximum levels of containers, because a reader can have little stack left. A cycle ends here,
+#: too.
 DEPTH_MAX = 100
 #: Maximum digits of an integer: Python's default limit for reading one.
 DIGITS_MAX = 4300
-#: Maximum steps of a place that are shown.
+#: Maximum steps that an error shows of the place of a part, such as ``["a"][0]``.
 _STEPS_SHOWN = 8
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})
@@ -31,7 +32,7 @@ _written = json.JSONEncoder(
 
 
 class _Changed(Exception):
-    """A part would come back changed: the reason, and the steps to it, the last one first."""
+    """A part would come back changed. It has the reason, and the steps to the part in reverse."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -39,8 +40,8 @@ class _Changed(Exception):
 
 
 def as_json(value: Any, what: str) -> bytes:
-    """The value as JSON; `ConfigError` if it would not come back equal. ``what``: its name
-    there."""
+    """Return the value as JSON; `ConfigError` if it would not come back equal. ``what``: the name
+    of the value in the error."""
     try:
         if type(value) not in _LEAVES:
             _require(value, _LEAVES, _TEXT, 0)
@@ -50,7 +51,8 @@ def as_json(value: Any, what: str) -> bytes:
     except _Changed as changed:
         _refuse(what, changed)
     except (TypeError, ValueError, RuntimeError) as wrong:
-        # A number or a text that JSON doesn't have. Its place was not noted, to save time.
+        # The value has a number or a text that JSON doesn't have. The first pass noted no place, to
+        # save time, so a second one searches for it.
         try:
             _require(value, _CERTAIN, frozenset(), 0)
         except _Changed as changed:
@@ -61,7 +63,7 @@ def as_json(value: Any, what: str) -> bytes:
 
 
 def as_text(value: str, what: str) -> bytes:
-    """The text as UTF-8; `ConfigError` for half a surrogate pair."""
+    """Return the text as UTF-8; `ConfigError` for half a surrogate pair."""
     try:
         return value.encode()
     except UnicodeEncodeError:
@@ -69,7 +71,7 @@ def as_text(value: str, what: str) -> bytes:
 
 
 def as_bytes(value: bytearray | memoryview, what: str) -> bytes:
-    """The bytes; `ConfigError` for a view of anything but contiguous bytes."""
+    """Return the bytes; `ConfigError` for a view of other data than contiguous bytes."""
     try:
         if isinstance(value, memoryview) and (value.format != "B" or value.ndim != 1):
             _refuse(what, _Changed("is a view of other things than bytes: write bytes(...) of it"))
@@ -80,7 +82,7 @@ def as_bytes(value: bytearray | memoryview, what: str) -> bytes:
 
 def _require(value: Any, sure: frozenset[object], keys: frozenset[object], depth: int) -> None:
     """Raise `_Changed` if a part would come back changed. Values of the types ``sure`` and keys of
-    the types ``keys`` aren't checked: at first all leaves, because the encoder checks them too."""
+    the types ``keys`` aren't checked. The first pass checks no leaf, as the encoder does that."""
     kind = type(value)
     if kind is not dict and kind is not list:
         return _require_leaf(value)
@@ -104,7 +106,7 @@ def _require(value: Any, sure: frozenset[object], keys: frozenset[object], depth
             if type(item) not in sure:
                 _require(item, sure, keys, depth + 1)
     except _Changed as changed:
-        # The first place of this object, because it was found there.
+        # The first index of this object: the loop met it there.
         changed.steps.append(next((at for at, one in enumerate(value) if one is item), 0))
         raise
     return None

@@ -21,9 +21,9 @@ log = logging.getLogger("holdfast")
 SOON_S = 1.0
 #: A wait of this many seconds is logged.
 LONG_S = 10.0
-#: The time-out of the request that finds the holder for the log line, in seconds...
+#: The time-out of the request that finds the holder for the log line, in seconds.
 WHO_S = 0.1
-#: ...and the least seconds between two such requests of one client, however many waiters it has.
+#: Minimum seconds between two such requests of one client, for all its waiters together.
 LOOK_EVERY_S = 1.0
 
 

@@ -3,7 +3,8 @@
 A lease can end while its holder pauses: the process is stopped, the machine is suspended, a packet
 waits in a queue. When the holder continues, it still relies on its lock and writes, although
 another process holds the lock now. No lock can prevent that. Only the resource can: it remembers
-the greatest fence that it has accepted, and refuses a smaller one. This package has three of them:
+the greatest fence that it has accepted, and refuses a smaller one. This package has writers for
+three such resources:
 
 * :class:`FencedFile`: append to a file, or replace it, through a fenced writer.
 * :class:`SqlFence`: a row in your database, checked and advanced in your own transaction; and
@@ -11,13 +12,14 @@ the greatest fence that it has accepted, and refuses a smaller one. This package
 * :class:`FencedRedis` and :class:`AsyncFencedRedis`: a key of your Redis, written by a script that
   checks first.
 
-Each takes a hold, or the bare integer ``hold.fence`` (in a command under ``holdfast run``:
+Each writer takes a hold, or the bare integer ``hold.fence`` (in a command under ``holdfast run``:
 ``int(os.environ["HOLDFAST_FENCE"])``). A hold is the better choice, because the writer first checks
-that it is still held. A refusal is :class:`holdfast.errors.FenceRejected`.
+that it is still held. If the resource refuses a write, the writer raises
+:class:`holdfast.errors.FenceRejected`.
 
-All fences of one fenced resource must be of one name, from one store. They rise with every grant,
-so of two exclusive holders the later one has the greater fence. Holders that share a name (readers,
-the permits of a semaphore) have different fences and would refuse each other.
+All fences of one fenced resource must come from one name in one store. They rise with every grant,
+so the later of two exclusive holders has the greater fence. Holders that share a name (readers, the
+permits of a semaphore) have different fences, so the resource would refuse some of their writes.
 
 The idea is the sequencer of M. Burrows, "The Chubby lock service for loosely-coupled distributed
 systems" (OSDI 2006), section 2.4. M. Kleppmann, "How to do distributed locking" (2016), explains

@@ -1,4 +1,4 @@
-"""Checks a fence, and makes the error of a refusal."""
+"""The check of a fence that a caller gives, and the error for a refused write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from ..core import checks
 from ..errors import ConfigError, FenceRejected
 
-#: Fences of stores have 64 bits, and so have the columns for them.
+#: Fences of stores are integers of 64 bits with a sign, like the columns for them.
 FENCE_MAX = (1 << 63) - 1
 
 
@@ -21,11 +21,11 @@ class HoldLike(Protocol):
         ...
 
     def check(self) -> object:
-        """Raise ``LockLost`` or ``NotHeld`` if it is no longer held."""
+        """Raise ``LockLost`` or ``NotHeld`` if the hold is no longer held."""
         ...
 
 
-#: A hold, or the bare number that it carries.
+#: A hold, or the bare number of its fence.
 Fence = int | HoldLike
 
 
@@ -54,7 +54,8 @@ def number(fence: Fence) -> int:
 
 
 def refusal(what: str, fence: int, greatest: int | None) -> FenceRejected:
-    """The error for a write with an old fence; ``greatest`` is None if it couldn't be read."""
+    """Return the error for a write with an old fence. ``greatest``: the greatest fence that was
+    accepted; None if it couldn't be read."""
     accepted = "a greater one" if greatest is None else f"fence {greatest}"
     return FenceRejected(
         f"{what} refused fence {fence}: it has accepted {accepted}. A later holder has written "

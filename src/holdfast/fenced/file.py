@@ -31,22 +31,24 @@ class FencedFile:
     * The check and the write are one step for every other process and thread. An equal fence is
       accepted, because one holder writes many times.
     * Once any part of a write can be seen, smaller fences are refused, even after a crash.
-    * ``append`` is whole or absent. A torn append of a killed process is invisible to ``read``, and
-      the next writer cuts it off; a complete one stays, although its writer got no answer.
-      ``replace`` leaves the old or the new contents, never a mixture, and keeps mode and (as far
-      as allowed) owner.
+    * ``append`` is whole or absent. If a process is killed, ``read`` doesn't show its torn append,
+      and the next writer cuts it off. A complete append stays, although its writer got no answer.
+      ``replace`` leaves the old or the new contents, never a mixture. It keeps the mode and, as
+      far as allowed, the owner.
     * With ``durable`` (the default) an acknowledged write survives a power failure: two ``fsync``
-      for an append, three for a replacement. Without, it survives only the death of the process.
+      for an append, three for a replacement. Without ``durable``, it survives only the death of
+      the process.
 
     The fence is kept in ``PATH.fence`` in the same folder (text; see ``holdfast/fenced/note.py``):
-    back both up together. Deleting it forgets the fence. Do that, with all writers stopped, when a
-    name moves to another store whose fences are smaller. An existing file may become fenced at any
-    time.
+    back up both files together. To forget the fence, stop all writers and delete this file. Do that
+    when a name moves to another store whose fences are smaller. An existing file may become fenced
+    at any time.
 
-    ``path`` is text, bytes or a ``Path``. Links are followed once, when the object is made, so
-    that all links to a file lead to one sidecar. Hard links do not: use one name. ``timeout`` is
-    the maximum number of seconds that a call waits for other calls (None: no limit). The kernel
-    frees the file of a process that died, but not that of a stopped one.
+    ``path`` is text, bytes or a ``Path``. Symbolic links are followed once, when the object is
+    made, so that they all lead to one sidecar. Two hard links have two sidecars: use only one name.
+    ``timeout`` is the maximum number of seconds that a call waits for other calls (None: no limit).
+    If a process dies during a call, the kernel unlocks the file. If the process is only stopped,
+    the file stays locked.
 
     Use it from any thread, and from both sides of a fork: it holds nothing open between calls.
     Under asyncio: ``await asyncio.to_thread(ledger.append, hold, data)``; a write whose await is
@@ -102,7 +104,7 @@ class FencedFile:
             ours.replace(self._admitted(ours, fence), payload)
 
     def read(self) -> bytes:
-        """Return the contents without a torn end. It needs no write permission.
+        """Return the contents without a torn end. This needs no write permission.
 
         Raises ``FileNotFoundError`` if there is no file, ``NotAcquired`` when ``timeout`` has
         ended.
@@ -112,13 +114,14 @@ class FencedFile:
     def fence(self) -> int:
         """Return the greatest fence accepted so far; 0 if none.
 
-        It may be that of a write that failed or was cut short: it only means that smaller fences
-        are refused.
+        It can be the fence of a write that failed or was interrupted. It only means that smaller
+        fences are refused.
         """
         return desk.greatest(self._place, self._timeout)
 
     def _admitted(self, ours: desk.Desk, fence: Fence) -> int:
-        """Return the fence if it may write. A hold is checked again, after a possible wait."""
+        """Return the fence if it may write. A hold is checked again, because the call may have
+        waited for the file."""
         mine = number(fence)
         if mine < ours.note.fence:
             raise refusal(f"the file {str(self.path)!r}", mine, ours.note.fence)

@@ -1,7 +1,7 @@
-"""The sidecar of a fenced file: its content, and why it survives a crash.
+"""The sidecar of a fenced file: its content, and the reasons why it survives a crash.
 
-The sidecar of ``ledger`` is ``ledger.fence``. It is never renamed or deleted, so that a kernel lock
-on it excludes all others even when the file itself is replaced. It has three pages::
+The sidecar of ``ledger`` is ``ledger.fence``. holdfast never renames or deletes it. So a kernel
+lock on it excludes all other writers even when the file itself is replaced. It has three pages::
 
     page 0, 1   notes, written in turn: number ``turn`` goes to page ``turn % 2``
     page 2      a mark: "the write announced by note number N is settled"
@@ -9,18 +9,18 @@ on it excludes all others even when the file itself is replaced. It has three pa
 A note is written *before* the write that it announces. It contains the greatest fence accepted, and
 for an append its start, length and checksum. So
 
-* a fence is noted before any part of its write can be seen. After a crash in between, older writers
-  are refused although the newer holder wrote nothing, which is right; the other order would let an
-  older holder write after a newer one;
-* at most one of the two notes is being written to the disk. If it is torn, its checksum fails and
-  the other note counts; the write of the torn note hadn't begun;
-* after a crash the note shows whether the end of the file is a complete append. A torn append is
-  cut off. Only the bytes of an announced and unsettled append are ever touched, because a person
-  may have edited the file by hand.
+* a fence is noted before any part of its write can be seen. After a crash between the two, older
+  writers are refused although the newer holder wrote nothing, which is right. With the other order,
+  an older holder could write after a newer one;
+* at most one of the two notes is being written to the disk. If a crash tears this note, its
+  checksum fails and the other note counts; the write that the torn note announces had not begun;
+* after a crash the note shows if the end of the file is a complete append. A torn append is cut
+  off. Only the bytes of an announced and unsettled append are ever changed, because a person may
+  have edited the file by hand.
 
-The mark may be lost (it isn't synced): then the checksum shows the same. Everything is text, so
-that ``cat`` shows it. Deliberately absent: the data itself; a second copy of each append would
-double the work, only to complete an append that was never acknowledged.
+The mark can be lost, because it isn't synced; then the checksum shows the same. Everything is text,
+so that ``cat`` shows it. The sidecar deliberately doesn't contain the data: a second copy of each
+append would double the work, only to complete an append that was never acknowledged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import re
 import zlib
 from typing import NamedTuple
 
-#: Kernels and drives write a page of this many bytes in one piece, or fail its checksum.
+#: Bytes of a page. A kernel or drive writes a page as a whole; if not, the checksum shows it.
 PAGE = 4096
 #: The offset of the mark.
 MARK_AT = 2 * PAGE
@@ -45,7 +45,8 @@ _MARK = re.compile(rb"holdfast-fence 1 settled=(\d+) sum=(\d+)\n")
 class Note(NamedTuple):
     """One note: the greatest fence accepted, and the append that it announces.
 
-    With ``size`` 0 it announces a replacement of the whole file, or no write at all.
+    ``at``, ``size``, ``crc``: the start, length and checksum of the append. With ``size`` 0 the
+    note announces a replacement of the whole file, or no write at all.
     """
 
     turn: int = 0
@@ -65,11 +66,11 @@ class Note(NamedTuple):
         return _page(b"turn=%d fence=%d at=%d size=%d crc=%d" % (turn, fence, at, size, crc))
 
     def mark(self) -> bytes:
-        """Return the bytes of the mark that its write is settled."""
+        """Return the bytes of the mark: the write that this note announces is settled."""
         return _page(b"settled=%d" % self.turn)
 
     def ends_within(self, length: int) -> bool:
-        """True if a file of this length can end with a part of the append, which needs a repair.
+        """Return True if a file of this length can end with a torn append, which needs a repair.
 
         >>> note = Note(at=10, size=5)
         >>> [note.ends_within(length) for length in (9, 10, 11, 15, 16)]
@@ -92,9 +93,9 @@ def read(image: bytes) -> tuple[Note, bool]:
 
 
 def unborn(image: bytes) -> bool:
-    """True if the creation of the sidecar was cut short.
+    """Return True if the creation of the sidecar was interrupted.
 
-    Then it has only a part of ``BLANK``: no note is written before all of that is synced."""
+    Then it has only a part of ``BLANK``: no note is written before all of ``BLANK`` is synced."""
     written = image.rstrip(b"\0")
     return _BLANK_LINE.startswith(written) and (
         len(image) < IMAGE_BYTES or len(written) < len(_BLANK_LINE)

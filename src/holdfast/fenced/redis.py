@@ -1,9 +1,10 @@
 """Keys of a Redis that refuse writes with an older fence.
 
 For the key ``report`` the key ``{report}#fence!`` contains, as text, the greatest fence accepted.
-The braces keep both in one slot of a cluster. A key that has a hash tag keeps it, so the fence of
-``{user:7}:cart`` is in ``{user:7}:cart#fence``; the two different endings keep the fences of two
-keys apart. One script compares, notes the fence and carries out the command, as one step.
+The braces keep both keys in one slot of a cluster. If a key has a hash tag, the key of its fence
+has the same one: the fence of ``{user:7}:cart`` is in ``{user:7}:cart#fence``. The two endings
+differ, so that no two keys share a fence. One script compares the fences, notes the new one and
+carries out the command, as one step.
 
 No driver is imported: the caller passes a redis-py client.
 """
@@ -23,16 +24,16 @@ from .fence import Fence, number, refusal
 #: The types that redis-py accepts for a key, and for an argument.
 Text = str | bytes
 Value = str | bytes | bytearray | memoryview | int | float
-#: Maximum arguments of a command: Lua can pass about 8,000.
+#: Maximum number of arguments of a command: Lua can pass about 8,000.
 ARGUMENTS_MAX = 7000
-#: Maximum seconds to remember a fence: ten years.
+#: Maximum seconds for which a fence is remembered (``remember``): ten years.
 REMEMBER_S_MAX = 10 * 365 * 86_400.0
 _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9._]{0,63}")
 
 # Fences are compared as texts, because Lua's numbers are exact only up to 2**53. The fence is noted
-# before the command is carried out: if the script ends in between (no right, no memory), older
-# writers are refused although nothing was written, which is right; the other order would let an
-# older writer write after a newer one.
+# before the command is carried out. If the script ends between the two (no permission, no memory),
+# older writers are refused although nothing was written, which is right. With the other order, an
+# older writer could write after a newer one.
 _SCRIPT = """
 local mine, life, seen = ARGV[1], ARGV[2], redis.call('GET', KEYS[1]) or '0'
 if not string.find(seen, '^%d+$') then return {-1, seen} end
@@ -44,7 +45,8 @@ return {1, redis.call(ARGV[3], KEYS[2], unpack(ARGV, 4))}
 
 
 class Client(Protocol):
-    """The used part of a redis-py client, blocking or asyncio: ``Redis``, ``RedisCluster``."""
+    """The methods of a redis-py client (``Redis``, ``RedisCluster``; blocking or asyncio) that are
+    used here."""
 
     def register_script(self, script: Any) -> Any:
         """Return the script as an object to call with ``keys`` and ``args``."""
@@ -64,7 +66,7 @@ class _Request(NamedTuple):
 
 
 class _Guard:
-    """The shared part of both faces: all except the call of the script."""
+    """The shared part of `FencedRedis` and `AsyncFencedRedis`: all except the script's call."""
 
     __slots__ = ("_client", "_life", "_script")
 
@@ -83,7 +85,7 @@ class _Guard:
     def fence_key(self, key: Text) -> bytes:
         """Return the name of the key with the greatest fence accepted for ``key``.
 
-        It is in the same slot of a cluster. Delete it to forget the fence.
+        Both keys are in the same slot of a cluster. Delete the returned key to forget the fence.
         """
         return _fence_key(_bytes(key))
 
@@ -116,22 +118,22 @@ class FencedRedis(_Guard):
 
     * The check and the write are one step for every other client. An equal fence is accepted,
       because one holder writes many times.
-    * Once a write can be seen, smaller fences are refused, as long as the server keeps what it
-      has acknowledged. A server that loses the write loses its fence with it, or earlier writes
-      too: a restored backup has the fences of its time.
+    * Once a write can be seen, smaller fences are refused, as long as the server keeps acknowledged
+      data. A server that loses the write loses its fence as well: a restored backup has the writes
+      and the fences of its time.
 
     The fence of a key is kept without a time limit, in another key (``fence_key``). With
     ``remember`` it is forgotten this number of seconds after the last accepted write: choose much
-    more than the longest delay of a process, a machine or a message. Prevent its eviction, like
-    that of the data: both keys should be in a server with ``maxmemory-policy noeviction``.
+    more than the longest delay of a process, a machine or a message. Both keys should be in a
+    server with ``maxmemory-policy noeviction``, which evicts neither the data nor the fence.
 
     It may be used like ``client``: from any thread, on both sides of a fork. A client that repeats
-    an unanswered command (``retry``) may carry it out twice, as it does without this class.
+    an unanswered command (``retry``) can carry it out twice, as it can without this class.
 
-    Errors: ``FenceRejected``, which contains both fences, and nothing was written; ``LockLost`` or
+    Errors: ``FenceRejected``, which contains both fences (nothing was written); ``LockLost`` or
     ``NotHeld`` from the hold, before anything is sent; ``ConfigError`` for an invalid fence, key or
     client, or if another program wrote to the key of the fence; the driver's own errors. A command
-    that the server refuses (``WRONGTYPE``) writes nothing, but the noted fence may be greater.
+    that the server refuses (``WRONGTYPE``) writes nothing, but the noted fence can be greater.
     """
 
     __slots__ = ()
@@ -175,7 +177,7 @@ class FencedRedis(_Guard):
 class AsyncFencedRedis(_Guard):
     """:class:`FencedRedis` for a client of ``redis.asyncio``: the same methods, to await.
 
-    A write whose await is cancelled may still be carried out, if its fence is accepted.
+    If the await of a write is cancelled, the write can still be carried out.
     """
 
     __slots__ = ()
@@ -218,7 +220,7 @@ class AsyncFencedRedis(_Guard):
 
 
 def _awaits(client: Any) -> bool:
-    """True for an asyncio client."""
+    """Return True for an asyncio client."""
     return inspect.iscoroutinefunction(getattr(client, "execute_command", None))
 
 

@@ -25,12 +25,12 @@ _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
   fence BIGINT NOT NULL,
   writes BIGINT NOT NULL
 )"""
-# `writes` makes every accepted advance a change: MySQL counts changed rows, not matched ones,
-# so a second write with the same fence would look like a refusal.
+# `writes` makes every accepted advance a change. MySQL counts changed rows, not matched rows, so
+# without it a second write with the same fence would look like a refusal.
 _UPDATE = """UPDATE {table} SET fence = <fence>, writes = writes + 1
 WHERE name = <name> AND fence <= <fence>"""
-# On MySQL an UPDATE without a matching row locks the gap at its place, so that two first uses, even
-# of different names, would wait for each other's INSERT. There the row is made before the UPDATE.
+# On MySQL an UPDATE without a matching row locks the gap at its place. Then two first uses, even of
+# different names, would wait for each other's INSERT. So the row is made there before the UPDATE.
 _ENSURE = """INSERT INTO {table} (name, fence, writes) VALUES (<name>, 0, 0)
 ON DUPLICATE KEY UPDATE writes = writes"""
 _INSERT = "INSERT INTO {table} (name, fence, writes) VALUES (<name>, <fence>, 1)"
@@ -38,11 +38,11 @@ _SELECT = "SELECT fence FROM {table} WHERE name = <name>"
 
 
 class Cursor(Protocol):
-    """The used part of a DB-API 2 cursor."""
+    """The part of a DB-API 2 cursor that is used here."""
 
     @property
     def rowcount(self) -> int:
-        """Number of rows that the last statement changed; -1 if the driver doesn't count."""
+        """The number of rows that the last statement changed; -1 if the driver doesn't count."""
         ...
 
     def execute(self, sql: str, parameters: Any = ..., /) -> object:
@@ -55,7 +55,7 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """The used part of a DB-API 2 connection."""
+    """The part of a DB-API 2 connection that is used here."""
 
     def cursor(self) -> Any:
         """Return a new cursor."""
@@ -71,30 +71,31 @@ class SqlFence:
     >>> guard.create(orders)
     >>> guard.advance(orders, "invoice:42", 7)     # better: advance(orders, hold.name, hold)
     7
-    >>> orders.commit()                            # with the changes that it guards
+    >>> orders.commit()                            # with the changes that the lock protects
     >>> guard.advance(orders, "invoice:42", 6)
     Traceback (most recent call last):
     holdfast.errors.FenceRejected: ... refused fence 6: it has accepted fence 7. ...
 
-    Guarantee: call ``advance`` first in the transaction that writes what the lock guards. The row
-    stays locked until that transaction ends, so the check and the writes are one: either both
+    Guarantee: call ``advance`` first in the transaction that writes the protected data. The row
+    stays locked until that transaction ends. So the check and the writes are one step: either both
     are committed, or a rollback undoes both, the advance included. A transaction with a smaller
-    fence than a committed one is refused; an equal fence is accepted. Nothing here commits, rolls
-    back or changes the connection's settings.
+    fence than a committed one is refused; an equal fence is accepted. ``advance`` doesn't commit,
+    roll back or change the connection's settings.
 
     Works with any DB-API 2 driver for SQLite, PostgreSQL, MySQL and MariaDB. For other databases
     create the table yourself (``create_sql``); the other statements are standard SQL with
     ``SAVEPOINT``. The connection must not be in autocommit mode, or the check protects nothing. A
-    call that is certainly outside a transaction is refused. So is autocommit with your ``BEGIN``,
-    if neither the driver (mysqlclient) nor the server (MySQL; MariaDB does) shows the transaction:
-    turn autocommit off on the connection instead. For an asyncio driver keep the fence in the row
-    that you write: :func:`check_rowcount`.
+    call that is certainly outside a transaction is refused. With autocommit and your own ``BEGIN``,
+    a call is refused as well if neither the driver nor the server shows the transaction. This is so
+    for mysqlclient on MySQL, not on MariaDB: turn autocommit off on the connection instead. For an
+    asyncio driver keep the fence in the row that you write: :func:`check_rowcount`.
 
-    ``table`` is an identifier of up to 48 letters, digits and ``_``. ``paramstyle`` is the driver's
-    (the word, or its module); None finds it from the connection. For a pool that hides the driver
-    give the module, because the first use of a name is different on MySQL. Names are stored
+    ``table`` is an identifier of up to 48 letters, digits and ``_``. ``paramstyle`` is the word of
+    the driver, or the driver's module; with None the connection shows it. For a pool that hides the
+    driver give the module, because the first use of a name is different on MySQL. Names are stored
     percent-encoded except ``a-z 0-9 . _ - ~ : / @``, so that a case-insensitive or padding column
-    never confuses two names; from 256 encoded characters on as a prefix and a SHA-256.
+    never confuses two names. A name of 256 or more encoded characters is stored as a prefix and a
+    SHA-256.
 
     Errors: ``FenceRejected``, after which you roll back; ``LockLost`` or ``NotHeld`` from the hold;
     ``ConfigError`` for an invalid table, paramstyle, name or fence; the driver's own errors
@@ -133,7 +134,7 @@ class SqlFence:
 
         Give a connection, or a cursor that has no unread rows. The call waits for another
         transaction that has advanced the same name, up to your database's time-out for row locks.
-        A hold is checked before and after that. Returns the fence.
+        A hold is checked before and after this wait. Returns the fence.
         """
         mine = number(fence)
         outside = ConfigError(
@@ -179,7 +180,7 @@ class SqlFence:
 
 
 def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
-    """Raise ``FenceRejected`` if an ``UPDATE`` guarded by a fence changed no row.
+    """Raise ``FenceRejected`` if an ``UPDATE`` that compares a fence changed no row.
 
     Use it if you keep the fence in the row that you write, which costs no extra statement::
 
@@ -189,10 +190,10 @@ def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
         )
         check_rowcount(cursor, "order 42", hold)
 
-    Guarantee: when it returns, the row had no greater fence and has this one in your transaction;
-    a hold is still held. The column must be ``BIGINT NOT NULL DEFAULT 0``, and the statement must
-    set it and compare it. ``name`` is for the message. Instead of a cursor you may give the number
-    of rows (asyncio drivers return it in other ways).
+    Guarantee: when this returns, the row had no greater fence, and has this fence in your
+    transaction; a given hold is still held. The column must be ``BIGINT NOT NULL DEFAULT 0``, and
+    the statement must set it and compare it. ``name`` is for the message. Instead of a cursor you
+    may give the number of rows (asyncio drivers return it in other ways).
 
     Errors: ``FenceRejected``; ``NotSupported`` if the driver doesn't count rows. On MySQL connect
     with ``CLIENT.FOUND_ROWS``: without it an ``UPDATE`` that changes no value counts 0 rows.
@@ -209,7 +210,7 @@ def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
 
 
 class _Statements:
-    """The three statements about one name, in one cursor."""
+    """The statements about one name, run by one cursor."""
 
     def __init__(
         self, cursor: Cursor, table: str, style: str, mysql: bool, name: str, fence: int
@@ -221,19 +222,20 @@ class _Statements:
         self._values = {"name": name, "fence": fence}
 
     def begun(self) -> bool:
-        """True if a transaction has begun, for drivers that don't show it. Only MariaDB is asked,
-        because on PostgreSQL an unknown query would end the transaction."""
+        """Return True if a transaction has begun, for drivers that don't show it. Only a server of
+        a MySQL driver is asked: on PostgreSQL, an unknown query would end the transaction."""
         if not self.mysql:
             return False
         try:
             self._cursor.execute("SELECT @@in_transaction")
             row = self._cursor.fetchone()
-        except Exception:  # it has no such variable; the transaction is unchanged
+        except Exception:  # MySQL has no such variable; the transaction is unchanged
             return False
         return row is not None and bool(row[0])
 
     def accept(self) -> bool:
-        """Advance the row if there is one that allows it. In both cases the row stays locked."""
+        """Advance the row; return False if it is missing or has a greater fence. A row that exists
+        stays locked in both cases."""
         if self.mysql:
             self._run(_ENSURE)
         return self._run(_UPDATE) > 0
@@ -256,7 +258,7 @@ class _Statements:
             try:
                 self._cursor.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
             except Exception:
-                raise wrong from None  # the error ended the whole transaction, as a deadlock does
+                raise wrong from None  # the first error ended the transaction, as a deadlock does
         self._cursor.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
         return conflict
 
@@ -267,8 +269,8 @@ class _Statements:
 
 
 def _advance(ask: _Statements, what: str, mine: int) -> None:
-    """Return if the fence was accepted; else raise an error. The second round is for a call that
-    loses the race for the first insert."""
+    """Return if the fence was accepted; otherwise raise an error. A second round follows if another
+    transaction has inserted the row first."""
     what = f"the table {ask.table!r}, for {what},"
     conflict: Exception | None = None
     for _ in range(2):
@@ -304,7 +306,8 @@ def _cursor(given: Any) -> Generator[Any]:
 
 
 def _driver(given: object) -> tuple[str, str | None]:
-    """Return the module of a connection or cursor that has a paramstyle, and the paramstyle."""
+    """Return the driver's module, found by the class of a connection or cursor, and its
+    paramstyle."""
     for kind in type(given).__mro__:
         room = kind.__module__
         while room:
@@ -320,7 +323,7 @@ _IDLE, _IN_TRANSACTION = 0, 1
 
 
 def _in_transaction(given: Any) -> bool | None:
-    """True if a transaction is open; None if the driver doesn't show it."""
+    """Return True if a transaction is open; None if the driver doesn't show it."""
     sqlite3 = sys.modules.get("sqlite3")  # only sqlite3: pg8000's cursors warn on `connection`
     if sqlite3 and isinstance(given, sqlite3.Cursor):
         given = given.connection
@@ -339,7 +342,7 @@ def _in_transaction(given: Any) -> bool | None:
 
 
 def _automatic(given: Any) -> bool:
-    """True if certainly no transaction begins with the next statement."""
+    """Return True if the next statement certainly begins no transaction (autocommit)."""
     connection = getattr(given, "connection", given)
     asked = getattr(connection, "get_autocommit", None)  # PyMySQL: its `autocommit` is a setter
     if callable(asked):
@@ -359,7 +362,7 @@ def _rows(cursor: Cursor | int) -> int:
 
 
 def _stored(name: str) -> str:
-    """Return a name in letters that no collation confuses, at most as long as the column."""
+    """Return the name as stored: no collation confuses two such names, and each fits the column."""
     plain = checks.name(name).encode()
     safe = re.sub(rb"[^a-z0-9._~:/@-]", lambda byte: b"%%%02x" % byte[0][0], plain).decode()
     if len(safe) <= _NAME_CHARS:

@@ -64,8 +64,8 @@ class AioLatch:
 
 
 def call_in(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: Any) -> None:
-    """Have the loop call it. If the loop has ended, or ends now, nothing happens: a wake-up must
-    not fail because its waiter has gone."""
+    """Let the loop call a function, from any thread. If the loop has ended, or ends now, nothing
+    happens: a wake-up must not fail because its waiter has gone."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(call, *args)
 
@@ -76,11 +76,11 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class Errand(Generic[T]):
-    """A coroutine that runs to its end by callbacks only: it is no task, so nothing cancels it.
+    """A shielded task: a coroutine that callbacks run to its end. Nothing can cancel it, because it
+    is no task of asyncio.
 
-    Its first step runs immediately, so that its request is sent before anything else runs. It is
-    among its ``fellows`` until it is done, even if ``asyncio.run`` ends and cancels every task that
-    it finds.
+    Its first step runs immediately, so that its request is sent before anything else runs. The set
+    ``fellows`` contains it until it is done, even if ``asyncio.run`` ends and cancels all tasks.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T], fellows: set[Errand[Any]]) -> None:
@@ -102,7 +102,7 @@ class Errand(Generic[T]):
             self._end()
             if not self.done.done():
                 self.done.set_exception(failure)
-                self.done.exception()  # marks it as retrieved; a caller that still waits gets it
+                self.done.exception()  # marks it as retrieved: no warning if no caller waits
         else:
             if yielded is None:
                 self._loop.call_soon(self._step)
@@ -148,7 +148,7 @@ class Pending(Coroutine[Any, Any, T_co]):
 
 
 class TaskGuard:
-    """Cancels the task that is inside an ``async with`` when its hold is lost."""
+    """Cancels a task inside an ``async with`` when the hold is lost; see ``Guard``."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -160,7 +160,7 @@ class TaskGuard:
         self._fired = False
 
     def lost(self, hold: object, reason: object) -> None:
-        """Cancel the task, unless the current task is the one inside."""
+        """Cancel the task, unless this is called in that task itself."""
         del hold, reason
         try:
             here = asyncio.current_task() is self._task
@@ -175,9 +175,9 @@ class TaskGuard:
             self._task.cancel("the lock was lost")
 
     def caused(self, failure: BaseException | None) -> bool:
-        """True if only our cancellation ended the body."""
+        """See ``Guard``."""
         if not self._fired:
-            self._fired = True  # after this it is too late to cancel
+            self._fired = True  # after this, no loss cancels the task
             return False
         ours = self._task.uncancel() <= self._before
         return ours and isinstance(failure, asyncio.CancelledError)
@@ -195,7 +195,7 @@ def sever(transport: Any) -> None:
 
 
 def require_loop() -> asyncio.AbstractEventLoop:
-    """The running event loop of asyncio; ``ConfigError`` if there is none, for example under
+    """Return the running event loop of asyncio; ``ConfigError`` if there is none, for example under
     trio."""
     loop = _get_running_loop()
     if loop is None:
@@ -208,11 +208,11 @@ def require_loop() -> asyncio.AbstractEventLoop:
 
 
 def require_readers(loop: asyncio.AbstractEventLoop, label: str) -> None:
-    """``ConfigError`` if this loop can't watch a socket that other code reads from."""
+    """Raise ``ConfigError`` if this loop can't watch a socket that other code reads from."""
     try:
         probe = socket.socket()
     except OSError:
-        return  # then it can't connect either, and reports why
+        return  # then connecting fails as well, and reports the cause
     with probe:
         try:
             loop.add_reader(probe, int)
@@ -227,7 +227,7 @@ def require_readers(loop: asyncio.AbstractEventLoop, label: str) -> None:
 
 
 def another_loop() -> ConfigError:
-    """The error for a hold or a delivery of one event loop that is used in another one."""
+    """Return the error for a hold or a delivery of one event loop that is used in another one."""
     return ConfigError(
         "this hold or delivery belongs to the event loop in which it was taken, and this is "
         "another one: release it there; detach() and adopt() hand a hold over"
@@ -235,8 +235,8 @@ def another_loop() -> ConfigError:
 
 
 def _cancels(handle: asyncio.Handle, task: asyncio.Task[Any] | None) -> bool:
-    """Can this timer cancel the task? The timers of ``asyncio.timeout`` and ``anyio`` can, whose
-    objects refer to the task, and a timer that calls ``task.cancel``."""
+    """Return True if this timer can cancel the task: it calls ``task.cancel``, or a method of an
+    object of ``asyncio.timeout`` or ``anyio`` that refers to the task."""
     one = getattr(getattr(handle, "_callback", None), "__self__", None)
     if one is None or handle.cancelled():
         return False
@@ -268,11 +268,12 @@ class AioRuntime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._followed: set[asyncio.Task[None]] = set()
-        #: Separate for each runtime: if the loop is closed early, these must end with the runtime.
+        #: The shielded tasks under way. Each runtime has a separate set: if the loop is closed
+        #: early, the tasks end together with the runtime.
         self._errands: set[Errand[Any]] = set()
 
     def bind(self) -> None:
-        """Bind to the running loop; refuse a second loop, and none."""
+        """Bind to the running loop; raise for a second loop, or if no loop runs."""
         loop = require_loop()
         if self._loop is not loop:
             if self._loop is not None:
@@ -285,19 +286,19 @@ class AioRuntime:
 
     @staticmethod
     def new_id() -> str:
-        """128 random bits from the system; they differ after a fork, too."""
+        """Return 128 random bits from the system; they differ after a fork, too."""
         return os.urandom(16).hex()
 
     @staticmethod
     def flow() -> Hashable:
-        """The task object, which belongs to one thread; outside of tasks, the thread object."""
+        """Return the task object, which belongs to one thread; outside of tasks, the thread."""
         return asyncio.current_task() or threading.current_thread()
 
     @staticmethod
     def interrupts(failure: BaseException) -> bool:
-        """A cancellation counts if this task was cancelled, and not only the object that it awaits.
-        An ``asyncio.Runner`` turns Ctrl-C into a cancellation; else it is raised in the main
-        thread."""
+        """Return True for Ctrl-C, and for a cancellation of this task, not only of the object that
+        it awaits. An ``asyncio.Runner`` turns Ctrl-C into a cancellation; otherwise Ctrl-C is
+        raised in the main thread."""
         if isinstance(failure, asyncio.CancelledError):
             task = asyncio.current_task()
             return task is None or task.cancelling() > 0
@@ -309,8 +310,8 @@ class AioRuntime:
 
     @staticmethod
     def hurried() -> bool:
-        """True if a timer can cancel this task. A loop that doesn't show its timers, such as
-        uvloop's, can have one."""
+        """Return True if a timer can cancel this task. If the loop doesn't show its timers (such as
+        a loop of uvloop), there can be such a timer."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         timers = getattr(loop, "_scheduled", None)
         if timers is None:
@@ -323,12 +324,12 @@ class AioRuntime:
         await sleep(max(seconds, 0.0))
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Start the work immediately and wait for its end; after a cancellation it continues."""
+        """Start the work immediately and wait for its end. A cancellation ends only the wait."""
         return await asyncio.shield(Errand(work, self._errands).done)
 
     def follow(self, made: object, what: str) -> None:
-        """Await it in a separate task of our loop, from any thread; the loop's end cancels it. If
-        our loop doesn't run, the caller's loop awaits it."""
+        """Await the result in a separate task of our loop, from any thread; the loop's end cancels
+        the task. If our loop doesn't run, the caller's loop awaits the result."""
         if not inspect.isawaitable(made):
             return
         running, loop = _get_running_loop(), self._loop
@@ -366,9 +367,9 @@ class AioRuntime:
 
     @staticmethod
     def _ended(task: asyncio.Task[None], over: Callable[[], None]) -> None:
-        """A task can be cancelled because the loop is about to end: a task that ``over`` starts
-        would be destroyed with it. So ``over`` is called when the loop has continued for a
-        moment."""
+        """Call ``over`` after the end of a task. If the task was cancelled, the loop can be about
+        to end, and would destroy a task that ``over`` starts. So ``over`` is then called later, if
+        the loop still runs."""
         if task.cancelled():
             later(task.get_loop(), RUNS_ON_S, over)
         else:

@@ -1,4 +1,4 @@
-"""The runtime for threads: nothing here suspends, so a coroutine over it runs in one go."""
+"""The runtime for threads. Nothing here suspends, so one step runs a coroutine to its end."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _opening = threading.RLock()
 
 
 def opening() -> threading.RLock:
-    """Hold it while a store is found and opened, because both import. ``ConfigError`` if no client
-    can work, because blocking calls are only partly patched.
+    """Return the lock to hold while a store is found and opened, because both import modules.
+    ``ConfigError`` if blocking calls are only partly patched, so that no client can work.
 
-    Two threads that import a package and a part of it at the same time can wait for each other;
-    then the interpreter gives one of them an unfinished module, or raises.
+    Two threads that import a package and a part of it at the same time can wait for each other.
+    Then the interpreter gives one of them an unfinished module, or raises.
     """
     greenlets()
     return _opening
@@ -53,7 +53,7 @@ _INSIDE: list[CodeType] = []
 
 
 def inside(function: F) -> F:
-    """Mark a function that runs verbs of a store: code that interrupts it must not call one."""
+    """Mark a function that runs verbs of a store: code that interrupts it must call no verb."""
     _INSIDE.append(function.__code__)
     return function
 
@@ -79,8 +79,9 @@ def outside(call: Callable[..., T], *args: Any) -> T:
 
 
 def nested(frame: FrameType | None) -> bool:
-    """True if this frame was called from inside a store, such as a signal handler or a generator
-    that the garbage collector closes. It must not call the store, which can have a lock taken."""
+    """Return True if this frame interrupts a verb of a store, as a signal handler can, or the close
+    of a generator by the garbage collector. It must call no verb: the interrupted one can have a
+    lock taken."""
     while frame is not None and (code := frame.f_code) is not _OUTSIDE:
         if any(code is one for one in _INSIDE):  # hashing a code object reads all of it
             return True
@@ -92,8 +93,8 @@ _OUTSIDE = outside.__code__
 
 
 def _clock(*names: str, otherwise: Callable[[], float]) -> Callable[[], float]:
-    """The first of these clocks that the system has, as a call that freezegun doesn't patch:
-    freezegun replaces functions of `time` in each module that has one."""
+    """Return the first of these clocks that the system has, as a call that freezegun doesn't patch:
+    freezegun replaces the functions of `time` in each module that has imported one."""
     if sys.platform != "win32" and hasattr(time, "clock_gettime"):
         for name in names:
             if hasattr(time, name):
@@ -110,7 +111,7 @@ walltime = _clock("CLOCK_REALTIME", otherwise=time.time)
 
 
 def clock_patched() -> bool:
-    """Has something replaced the clock that event loops use, as freezegun does?"""
+    """Return True if other code has replaced the clock of event loops, as freezegun does."""
     return type(time.monotonic) is not BuiltinFunctionType
 
 
@@ -152,11 +153,11 @@ class Bell:
         self._waiters: set[threading.Lock] = set()
 
     def is_set(self) -> bool:
-        """True if it was set, and not cleared since."""
+        """Return True if it was set, and not cleared since."""
         return self._rung
 
     def set(self) -> None:
-        """Wake all waiters, present and later ones. An interrupt can leave some of them asleep."""
+        """Wake all present and later waiters. If an interrupt comes, some may stay asleep."""
         self._rung = True
         for waiter in list(self._waiters):
             with contextlib.suppress(RuntimeError):  # it was woken already
@@ -167,7 +168,7 @@ class Bell:
         self._rung = False
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until it is set; False after the time-out."""
+        """Sleep until it is set; return False after the time-out."""
         mine = threading.Lock()
         mine.acquire()
         try:
@@ -181,8 +182,9 @@ class Bell:
 class Turn:
     """A lock for one thread at a time that no interrupt leaves locked.
 
-    Ctrl-C can come after ``acquire`` of a lock has returned, and before the ``try`` that releases
-    it. A turn is acquired inside that ``try``, under a key that its ``finally`` already has.
+    With a usual lock, Ctrl-C can come after ``acquire`` has returned and before the ``try`` whose
+    ``finally`` releases the lock. The ``try`` itself takes a turn, under a key that the ``finally``
+    already has.
     """
 
     __slots__ = ("_taken",)
@@ -191,11 +193,11 @@ class Turn:
         self._taken: dict[None, object] = {}
 
     def taken(self) -> bool:
-        """True if it is taken."""
+        """Return True if it is taken."""
         return bool(self._taken)
 
     def take(self, key: object) -> bool:
-        """Take it for this key, unless it is taken for another one. It doesn't wait."""
+        """Take it for this key, without waiting; return False if it is taken for another key."""
         return self._taken.setdefault(None, key) is key
 
     def leave(self, key: object) -> None:
@@ -227,12 +229,12 @@ class BlockingRuntime:
 
     @staticmethod
     def new_id() -> str:
-        """128 random bits from the system; they differ after a fork, too."""
+        """Return 128 random bits from the system; they differ after a fork, too."""
         return os.urandom(16).hex()
 
     @staticmethod
     def flow() -> Hashable:
-        """The thread object; also the task, if a lock for threads is used inside asyncio."""
+        """Return the thread object; inside asyncio, a pair of the thread and the task."""
         aio = sys.modules.get("asyncio")  # looked up, as importing it would cost 40 ms
         thread = threading.current_thread()
         if aio is None or aio._get_running_loop() is None:
@@ -241,14 +243,14 @@ class BlockingRuntime:
 
     @staticmethod
     def interrupts(failure: BaseException) -> bool:
-        """True for Ctrl-C, which is raised only in the main thread."""
+        """Return True for Ctrl-C, which is raised only in the main thread."""
         main = threading.current_thread() is threading.main_thread()
         return main and isinstance(failure, KeyboardInterrupt)
 
     @staticmethod
     def hurried() -> bool:
-        """A thread waits for the time that it requests. A patched thread (a greenlet) can have a
-        hidden timer that ends its wait, such as ``gevent.Timeout``."""
+        """Return True for a greenlet (a patched thread): it can have a hidden timer that ends its
+        wait, such as ``gevent.Timeout``. A real thread always waits for the requested time."""
         return threading.get_ident.__module__ != "_thread"
 
     @staticmethod

@@ -1,9 +1,11 @@
 """Requests to the procedures of a server, from tables: one row for each verb.
 
-A row lists the parameters of a procedure in order, as in ``claim.id:t wait:yes $window``. Each is a
-field of the first argument, or an argument, with its *kind*, which names the function that packs
-it; or a constant, after a ``$``. The arguments of a verb have the order in which its row first
-names them. The store brings the kinds, and makes a request from the packed values.
+A row lists the parameters of a procedure in order, as in ``claim.id:t wait:yes $window``. A
+parameter is an argument of the verb, a field of its first argument, or (after a ``$``) a constant.
+After the colon is its *kind*: the name of the function that packs the value. A ``*`` as in
+``keeps*ttl:us`` means: this field of each item of the argument. The arguments of a verb have the
+order in which its row first names them. The store provides the kinds, and makes a request from the
+packed values.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ Field = tuple[str, str]
 
 
 class Row(ABC, Generic[P, A]):
-    """A verb in a table: on an instance, a function that makes a request from its arguments.
+    """A verb in a table. On an instance of the table, it is a function that makes a request.
 
     The function is made at its first use, and only once.
     """
@@ -60,7 +62,8 @@ def parsed(fields: str) -> list[Field]:
 
 
 def reader(paths: Iterable[str]) -> Callable[[Any], Iterable[Any]]:
-    """Return a function that reads these fields of a record; no paths: the record, for each.
+    """Return a function that reads these fields of a record. If all paths are empty, it repeats the
+    record itself.
 
     >>> reader(["real"])(7), reader(["real", "imag"])(7), next(reader(["", ""])(7))
     ((7,), (7, 0), 7)

@@ -1,4 +1,4 @@
-"""Text files of holdfast: the statements that make its tables and functions on a server."""
+"""Reading of holdfast's text files: the statements that make tables and functions on a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCARCE = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def text(package: str, *path: str) -> str:
-    """The text of a file in a package; ``StoreUnavailable`` if no file can be opened now."""
+    """Return the text of a file in a package; ``StoreUnavailable`` if no file can be opened now."""
     try:
         return files(package).joinpath(*path).read_text(encoding="utf-8")
     except OSError as wrong:

@@ -1,7 +1,7 @@
-"""Clean-up in the child of a fork: it drops everything that belongs to the parent.
+"""Clean-up in the child of a fork: the child drops everything that belongs to the parent.
 
-There is one hook for the process, registered with the first client. The registered parts can
-outlive their client, because holds and locks refer to them.
+The process has one hook, which is registered with the first client. A part of a client that is
+registered here can outlive the client, because holds and locks refer to it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _hooked = False
 
 
 def epoch() -> int:
-    """A number that differs in the child of a fork."""
+    """Return a number that differs in the child of a fork."""
     return _epoch
 
 
 def register(part: Any) -> None:
-    """Have ``part.forked()`` called in the child of a fork, while the part is referenced."""
+    """Call ``part.forked()`` in the child of each fork, while the part is referenced."""
     global _hooked
     if not _hooked and sys.platform != "win32" and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after)

@@ -7,8 +7,8 @@ import sys
 
 from ..errors import ConfigError
 
-#: Module that patches -> its function that reports a patch, its names of the modules in which a
-#: client blocks, and the call that patches all of them.
+#: Each module that patches others, with three parts: its function that reports if a module is
+#: patched; its names for the modules in which a client blocks; the call that patches all of them.
 _PATCHERS = {
     "gevent.monkey": (
         "is_module_patched",

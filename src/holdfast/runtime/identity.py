@@ -9,14 +9,14 @@ from ..core.model import OWNER_BYTES_MAX
 
 
 def hostname() -> str:
-    """The name of this machine, at most 63 characters."""
+    """Return the name of this machine, at most 63 characters."""
     if sys.platform != "win32" and hasattr(os, "uname"):
         return os.uname().nodename[:63] or "localhost"
     return os.environ.get("COMPUTERNAME", "")[:63] or "localhost"
 
 
 class Owner:
-    """Returns ``host:pid:label`` when called; after a fork with another pid."""
+    """Makes the owner ``host:pid:label``. Call it again after a fork, which changes the pid."""
 
     __slots__ = ("label",)
 
@@ -25,7 +25,7 @@ class Owner:
         self.label = label if label is not None else program or "python"
 
     def __call__(self) -> str:
-        """The owner, for this process."""
+        """Return the owner for this process."""
         head = f"{hostname()}:{os.getpid()}:"
         room = OWNER_BYTES_MAX - len(head.encode())
         return head + self.label.encode()[:room].decode(errors="ignore")

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def context(scheme: str, names: Mapping[str, str], given: Mapping[str, Any]) -> ssl.SSLContext:
-    """A context with the certificates of these options; ``ConfigError`` if they are wrong.
+    """Return a context with the certificates of these options; ``ConfigError`` if they are wrong.
 
-    ``names``: the store's names of the options ``ca`` (a file), ``ca_path``, ``ca_data``, ``cert``,
-    ``key``, ``password`` (of the key) and ``ciphers``, as far as they exist.
+    ``names``: the option names of the store for ``ca`` (a file), ``ca_path``, ``ca_data``,
+    ``cert``, ``key``, ``password`` (of the key) and ``ciphers``; a store need not have all.
     """
-    import ssl  # because few need it, and it is slow to import
+    import ssl  # here, because few programs need it, and it is slow to import
 
     said: dict[str, Any] = {part: given.get(name) or None for part, name in names.items()}
 
@@ -62,7 +62,7 @@ def context(scheme: str, names: Mapping[str, str], given: Mapping[str, Any]) -> 
 
 
 def failure(wrong: BaseException) -> OSError | None:
-    """The failed handshake that caused this error, if there was one."""
+    """Return the failure of the handshake that caused this error, or None."""
     import ssl
 
     cause: BaseException | None = wrong

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 class Client(ClientBase):
     """Locks in one store, for threads: ``Client("sqlite:///var/lib/app/locks.db")``.
 
-    Without a URL: ``$HOLDFAST_URL``, else the embedded store of this user on this machine. It is
-    cheap to make, can be shared between threads, and connects at its first use. Use it as a context
-    manager or ``close()`` it; it pickles as its URL. After a fork, the child holds nothing.
+    Without a URL it uses ``$HOLDFAST_URL`` or, if that is unset, the embedded store of this user on
+    this machine. A client is cheap to make, can be shared between threads, and connects at its
+    first use. Use it as a context manager or ``close()`` it; it pickles as its URL. After a fork,
+    the child holds nothing.
     """
 
     __slots__ = ()
@@ -74,10 +75,10 @@ class Client(ClientBase):
     ) -> Lock:
         """A lock on ``name``.
 
-        ``ttl``: length of the lease in seconds; it is renewed each third of that while held
-        (``auto_renew=False``: a hard limit). ``timeout``: seconds that ``with`` waits before it
-        raises ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may enter
-        again; this is counted. ``max_hold``: maximum seconds of renewal. ``min_hold``: minimum
+        ``ttl``: length of the lease in seconds, renewed after each third of it while held (a hard
+        limit with ``auto_renew=False``). ``timeout``: seconds that ``with`` waits before it raises
+        ``NotAcquired``; None, -1: no limit. ``reentrant``: the same thread or task may enter again;
+        the entries are counted. ``max_hold``: maximum seconds of renewal. ``min_hold``: minimum
         seconds for which the name stays occupied, even if released earlier. ``on_lost(hold,
         reason)`` is called on the renewer's thread. ``meta``: text that listings show.
         """
@@ -109,8 +110,8 @@ class Client(ClientBase):
     ) -> Semaphore:
         """A semaphore: at most ``permits`` are held at a time; each claim takes ``weight`` of them.
 
-        All clients must give the same number of permits; with ``on_conflict="resize"``, a line with
-        another number is changed to this one, without an error. Other options: see ``lock``.
+        All clients must give the same number of permits. With ``on_conflict="resize"``, a line with
+        another number is changed to this number, without an error. Other options: see ``lock``.
         """
         wish = self._wish(
             Kind.SEMAPHORE,
@@ -186,14 +187,15 @@ class Client(ClientBase):
     ) -> Queue:
         """A serial queue: jobs are accepted now and executed in order, one at a time per group.
 
-        ``min_interval``: seconds between two executions in one group, over all workers, by the
-        store's clock, from the end of the last one (``interval_from="ack"``) or from its start
-        (``"take"``). ``rate``: maximum deliveries per second in the whole queue. ``ttl``: length of
-        a delivery's lease in seconds, renewed each third of it; a worker that dies loses its job
-        when the lease expires. ``max_attempts``: deliveries before a failing job is a dead letter;
-        ``retry_delay``, ``retry_delay_max``: the pauses between them, doubling, in seconds.
-        ``on_dead``: after a dead letter its group continues (``"skip"``) or stops (``"block"``).
-        ``dedup_window``: seconds for which the id of a job is remembered.
+        ``min_interval``: minimum seconds between two executions in one group, over all workers, by
+        the store's clock. It counts from the end of the last execution (``interval_from="ack"``) or
+        from its start (``"take"``). ``rate``: maximum deliveries per second in the whole queue.
+        ``ttl``: length of a delivery's lease in seconds, renewed after each third of it; a worker
+        that dies loses its job when the lease expires. ``max_attempts``: deliveries before a
+        failing job is a dead letter. ``retry_delay``: seconds before the second attempt; it doubles
+        with each attempt, up to ``retry_delay_max``. ``on_dead``: after a dead letter, its group
+        continues (``"skip"``) or stops (``"block"``). ``dedup_window``: seconds for which the store
+        remembers the id of a job.
         """
         from .queue import Queue  # because few programs have queues
 
@@ -240,19 +242,19 @@ class Client(ClientBase):
     ) -> Guard:
         """A refresh guard: when a value expires, one caller in the whole cluster computes it.
 
-        The value is fresh for ``ttl`` seconds, then served for ``stale`` more while one caller
-        computes the next, in the ``"foreground"`` (it waits for its own result) or in the
-        ``"background"``. With nothing to serve, the others wait for it for ``timeout`` seconds;
-        ``on_timeout``: then raise ``RefreshTimeout``, serve the ``"stale"`` value of any age, or
-        ``"compute"`` without storing. ``on_store_error``: the action if the store doesn't answer.
-        ``lease``: seconds for which the others wait after a computing process died; renewed while
-        it lives. ``early``: compute earlier by chance, in proportion to the cost (1.0 is a good
-        value; 0: never). ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds
-        from a failure to the next computation, doubling up to ``failure_ttl_max``. ``local_ttl``:
-        seconds for which this process serves a value without asking the store, at most
-        ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``: converts values
-        that are not bytes, text or JSON. ``cache``: keep the values in this external cache, and
-        only the refresh leases in the store (see ``holdfast.caches``).
+        The value is fresh for ``ttl`` seconds. After that it is served for ``stale`` more seconds,
+        while one caller computes the next: in the ``"foreground"`` (it waits for its result) or in
+        the ``"background"``. If there is no value to serve, the other callers wait ``timeout``
+        seconds; ``on_timeout``: then raise ``RefreshTimeout`` (``"error"``), serve the ``"stale"``
+        value of any age, or ``"compute"`` without storing. ``on_store_error``: the action if the
+        store doesn't answer. ``lease``: seconds for which the others wait after the computing
+        process died; renewed while it lives. ``early``: compute earlier by chance, in proportion to
+        the cost (1.0 is a good value; 0: never). ``jitter``: shorten each ttl by up to this part.
+        ``failure_ttl``: seconds from a failure to the next computation, doubling up to
+        ``failure_ttl_max``. ``local_ttl``: seconds for which this process serves a value without a
+        request, at most ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``:
+        converts values that are not bytes, text or JSON. ``cache``: keep the values in this
+        external cache, and only the refresh leases in the store (see ``holdfast.caches``).
         """
         from ..caches.blocking import port  # because few programs have guards
         from .guard import Guard
@@ -283,10 +285,10 @@ class Client(ClientBase):
         """A decorator: calls of the function go through a guard, with ``guard``'s options.
 
         ``template`` is the guard's name; filled with the call's arguments, it is the key of a
-        value: ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Each parameter of the
-        function must be in it, because calls with one key share one value; or ``vary`` names the
-        parameters on which the value depends, ``()`` for none. The function then has
-        ``invalidate(...)``, with the same arguments, and ``guard``.
+        value: ``@locks.cached("user:{user_id}", ttl=60, stale=300)``. Calls with the same key share
+        one value, so the template must contain each parameter of the function. If the value depends
+        on some parameters only, name these in ``vary`` (``()`` for none). The decorated function
+        has ``invalidate(...)``, with the same arguments, and ``guard``.
         """
         from .guard import Caching
 

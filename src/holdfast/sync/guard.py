@@ -39,10 +39,10 @@ class Guard(GuardBase):
     def get(self, compute: Callable[[], R], *, key: str = "", timeout: float | None = DEFAULT) -> R:
         """Return the value of ``key``: the stored one, or the result of ``compute()``.
 
-        An exception of ``compute`` is raised for the caller that computes. With no value to serve:
-        ``RefreshTimeout`` if another caller's value didn't come within ``timeout`` seconds (None:
-        no limit), ``ComputeFailed`` if a failure is remembered. A value comes back equal and of the
-        same type; any other value raises ``ConfigError`` and isn't stored.
+        An exception of ``compute`` is raised for the caller that computes. If there is no value to
+        serve, this raises ``RefreshTimeout`` if another caller's value didn't come within
+        ``timeout`` seconds (None: no limit), and ``ComputeFailed`` if a failure is remembered. A
+        value must come back equal and of the same type; any other value raises ``ConfigError``.
         """
         near = self._nearby(key)
         if near is not None:
@@ -60,8 +60,8 @@ class Guard(GuardBase):
         *,
         timeout: float | None = DEFAULT,
     ) -> dict[str, R]:
-        """Return the values of several keys, in this order: one round trip for the fresh ones;
-        ``compute(key)`` is called for others, as in ``get``, one after the other."""
+        """Return the values of several keys, in this order: one round trip for all fresh values;
+        ``compute(key)`` is called for the other keys, as in ``get``, one after the other."""
         checks.function("compute", compute, " of a key")
 
         def calling(key: str) -> Compute:
@@ -72,14 +72,14 @@ class Guard(GuardBase):
     def invalidate(self, *keys: str) -> int:
         """Forget the values of these keys (default: the key ``""``); return how many there were.
 
-        A caller that asks after this returned gets a value whose computation began after this call,
-        in every client (except for the time that ``local_ttl`` allows there). A computation that is
-        under way is refused.
+        After this returns, every caller in every client gets a value whose computation began after
+        this call. (With ``local_ttl``, other clients can serve the old value for that time.) The
+        value of a computation that is under way is refused.
         """
         return run_sync(self._invalidate(keys or ("",)))
 
     def inspect(self, key: str = "") -> EntryRecord:
-        """Inspect one key: its value, the caller that computes the next, and the failures so
+        """Inspect one key: its value, the caller that computes the next value, and the failures so
         far."""
         return run_sync(self._inspect(key))
 
@@ -116,7 +116,7 @@ class Cached(CachedBase, Generic[P, R_co]):
     @overload  # a static method
     def __get__(self, instance: object, owner: type | None = None) -> Self: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method of an object or of a class; its ``invalidate`` is bound as well."""
+        """Return the method of an object or a class; its ``invalidate`` is bound as well."""
         to = self._bound_to(instance, owner)
         if to is None:
             return self
@@ -131,7 +131,7 @@ class CachedMethod(CachedMethodBase, Generic[P, R_co]):
 
     @property
     def guard(self) -> Guard:
-        """The guard that keeps its values."""
+        """The guard that keeps the values of the method."""
         found: Guard = self.__func__.guard
         return found
 

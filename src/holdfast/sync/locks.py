@@ -29,8 +29,8 @@ R = TypeVar("R")
 class Hold(HoldBase):
     """A hold on a name: the result of ``acquire``, and of ``with ... as``.
 
-    It isn't bound to a thread. ``release()`` it, or use ``with``. A forgotten hold warns when it
-    is collected, and expires after its ttl.
+    It belongs to no thread or task. ``release()`` it, or use ``with``. A forgotten hold warns when
+    it is collected, and expires after its ttl.
 
     >>> with Client("memory://").lock("x") as hold:
     ...     hold.check()
@@ -39,31 +39,31 @@ class Hold(HoldBase):
     __slots__ = ()
 
     def release(self) -> bool:
-        """Release it. True if it was held until now, False if it had been lost before.
+        """Release it; return True if it was held until now, False if it had been lost before.
 
-        Another call returns the same. ``StoreUnavailable``: the result is unknown; call it again,
-        or let it expire (it is no longer renewed, and withdrawn as soon as the store answers).
+        A second call returns the same. ``StoreUnavailable``: the result is unknown. Call it again,
+        or let the hold expire: it isn't renewed, and is withdrawn when the store answers.
         """
         return run_sync(self._release())
 
     def extend(self, ttl: float | None = None) -> float:
         """Renew it now, for ``ttl`` seconds from now; return the seconds for which it is valid.
 
-        Raises ``LockLost`` if it is lost. Needed only with ``auto_renew=False``. A shorter lease
-        counts from the call, even if the store's reply is lost.
+        Raises ``LockLost`` if it is lost. You need this only with ``auto_renew=False``. A shorter
+        lease counts from the call, even if the store's reply is lost.
         """
         return run_sync(self._extend(ttl))
 
     def downgrade(self) -> None:
-        """Turn a write hold into a read hold; waiting readers are granted, but no writer before."""
+        """Turn a write hold into a read hold; no writer can be granted in between."""
         return run_sync(self._downgrade())
 
     def detach(self, ttl: float | None = None) -> str:
         """Detach it from this process; return a token for ``client.adopt`` in another one.
 
-        Until then it is not renewed: it lasts for its ttl, or for ``ttl`` seconds from now if that
-        ends later. Its owner shows that it is detached. ``holdfast renew``, ``check`` and
-        ``release`` accept the token, too. The token is a secret and can be adopted once.
+        Until it is adopted, nothing renews it: it lasts for its ttl, or for ``ttl`` seconds from
+        now if that ends later. Its owner shows that it is detached. ``holdfast renew``, ``check``
+        and ``release`` accept the token, too. The token is a secret and can be adopted once.
         """
         return run_sync(self._detach(ttl))
 
@@ -109,7 +109,7 @@ class MultiHold(MultiHoldBase):
         return tuple(self._holds)
 
     def release(self) -> bool:
-        """Release all of them, the last one first. True if none had been lost before."""
+        """Release all of them, the last one first; return True if none had been lost before."""
         return run_sync(self._release())
 
     def __enter__(self) -> Self:
@@ -159,9 +159,9 @@ class Lock(LockBase):
         return run_sync(self._acquire(blocking, timeout, at))  # type: ignore[return-value]
 
     def release(self) -> bool:
-        """Release the hold that this lock object returned last, from any thread.
+        """Release the hold that this lock object returned last, in any thread or task.
 
-        ``NotHeld`` (a ``RuntimeError``) if there is none. Prefer ``hold.release()``.
+        ``NotHeld`` (a ``RuntimeError``) if there is no such hold. Prefer ``hold.release()``.
         """
         return run_sync(self._release_one())
 
@@ -213,8 +213,8 @@ class Semaphore(SemaphoreBase, Lock):
         """Change the number of permits while it is in use; return the former number, None if
         unused.
 
-        No holder loses a permit; more are granted as soon as they fit. Claims with the former
-        number are still accepted, so that a roll-out can proceed.
+        No holder loses a permit; waiting claims are granted as soon as they fit. Claims with the
+        former number are still accepted, so that a roll-out can proceed.
         """
         return run_sync(self._resize(permits))
 
@@ -271,7 +271,7 @@ class MultiLock(MultiLockBase):
     @overload
     def acquire(self, blocking: bool = ..., timeout: float | None = ...) -> MultiHold | None: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> MultiHold | None:
-        """Return all of the holds, or None after the time-out; then none is kept."""
+        """Return holds on all names, or None after the time-out; then no name is held."""
         frame = sys._getframe(1)
         at = frame.f_code, frame.f_lasti, ref(current_thread())
         return run_sync(self._acquire(blocking, timeout, at))  # type: ignore[return-value]
@@ -298,7 +298,7 @@ class MultiLock(MultiLockBase):
 
 
 class Election(ElectionBase, Lock):
-    """One leader among many. Also a lock: ``with election as hold`` leads while inside."""
+    """One leader among many. Also a lock: the body of ``with election as hold`` runs as leader."""
 
     __slots__ = ()
 
@@ -329,8 +329,8 @@ class Election(ElectionBase, Lock):
         return run_sync(self._leader())
 
     def observe(self, every: float = OBSERVE_S) -> Iterator[Leader | None]:
-        """Yield the leader now, then each new one, without a limit; it asks every ``every``
-        seconds."""
+        """Yield the current leader, then each new one, without a limit. The store is asked every
+        ``every`` seconds."""
         seen = self.leader()
         while True:
             yield seen

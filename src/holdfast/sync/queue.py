@@ -23,16 +23,16 @@ class Delivery(DeliveryBase):
     """A taken job: no other worker gets it, or another job of its group, until it is settled.
 
     Settle it with ``ack()``, ``retry()``, ``dead_letter()`` or ``release()``, or use ``with``: it
-    acks the job when the body ends, and retries the job when the body raises. The lease is renewed
-    until then. A forgotten delivery warns when it is collected; its job is delivered again after
-    the lease.
+    acks the job when the body ends, and retries the job when the body raises. Until it is settled,
+    the lease is renewed. A forgotten delivery warns when it is collected; its job is delivered
+    again when the lease expires.
     """
 
     __slots__ = ()
 
     def ack(self) -> bool:
-        """Report the job as done; True if that counts. False if it was settled by another verb,
-        such as ``retry()``, or if the delivery was lost before: then the job is delivered again,
+        """Report the job as done; return True if that counts. False: another verb, such as
+        ``retry()``, has settled it, or the delivery was lost before. A lost job is delivered again,
         unless an earlier, unanswered call has settled it. ``StoreUnavailable``: the result is
         unknown; call it again."""
         return run_sync(self._settle(self._ack_request()))
@@ -85,8 +85,9 @@ class Worker(WorkerBase):
         return self
 
     def join(self, timeout: float | None = None) -> bool:
-        """After ``stop()``: wait until the running jobs are finished; False after the time-out.
-        Closing the client then returns these jobs, and another worker gets them."""
+        """After ``stop()``: wait until the running jobs are finished; return False after the
+        time-out. If you then close the client, it releases these jobs, and another worker gets
+        them."""
         return run_sync(self._join(timeout))
 
     def __enter__(self) -> Self:
@@ -112,18 +113,19 @@ class Queue(QueueBase):
     ) -> Receipt:
         """Put a job into the queue; when this returns, the store has accepted it.
 
-        ``payload``: bytes, text, or a JSON value; a value that would not come back equal and of the
-        same type is ``ConfigError``. ``group``: jobs of one group are executed in the order in
-        which they were accepted, one at a time; without one it runs in parallel with all others.
-        ``id``: a job with the same id is dropped (``receipt.duplicate``) while the first one is in
-        the queue, and within the queue's ``dedup_window``. ``delay``: seconds before it is
-        executed; later jobs of its group wait for it. A store that doesn't answer is tried again
-        for 10 seconds; then this raises ``StoreUnavailable``.
+        ``payload``: bytes, text, or a JSON value; ``ConfigError`` for a value that would not come
+        back equal and of the same type. ``group``: jobs of one group are executed in the order in
+        which they were accepted, one at a time; a job without a group runs in parallel with all
+        others. ``id``: a second job with the same id is dropped (``receipt.duplicate``) while the
+        first one is in the queue, and within the queue's ``dedup_window``. ``delay``: seconds
+        before the job is executed; later jobs of its group wait for it. If the store doesn't
+        answer, this tries again for 10 seconds, and then raises ``StoreUnavailable``.
         """
         return run_sync(self._put([self._job(payload, group, id, delay)]))[0]
 
     def put_many(self, items: Iterable[Any], *, group: str | None = None) -> list[Receipt]:
-        """Put many jobs, up to 1,000 in a round trip, each batch as a whole and in order.
+        """Put many jobs, in order and up to 1,000 in a round trip; each such batch is accepted
+        completely or not at all.
 
         An item is a payload, or a mapping with ``payload`` and, if wanted, ``group``, ``id`` and
         ``delay``.
@@ -136,8 +138,8 @@ class Queue(QueueBase):
     def take(self, timeout: float | None) -> Delivery | None: ...
     def take(self, timeout: float | None = None) -> Delivery | None:
         """Take the next job that is due; None if there was none for ``timeout`` seconds (0: ask
-        once; None: no limit). If the queue can be empty, use ``with`` on ``taking()``, because None
-        can't be used in ``with``."""
+        once; None: no limit). In a ``with`` statement use ``taking()`` if the queue can be empty,
+        because ``with`` doesn't accept None."""
         found = run_sync(self._take(1, checks.wait(True, timeout)))
         return found[0] if found else None  # type: ignore[return-value]
 
@@ -146,8 +148,8 @@ class Queue(QueueBase):
     @overload
     def taking(self, timeout: float | None) -> Context[Delivery | None]: ...
     def taking(self, timeout: float | None = None) -> Context[Delivery | None]:
-        """For ``with``: the next job, as ``take()`` returns it. The body runs with None if there
-        was none. The job is acked when the body ends, and retried when the body raises.
+        """For ``with``: the next job, as ``take()`` returns it. If there was none, the body runs
+        with None. The job is acked when the body ends, and retried when the body raises.
         """
         return self._taking(timeout)
 
@@ -161,18 +163,17 @@ class Queue(QueueBase):
             yield job
 
     def take_many(self, limit: int, timeout: float | None = None) -> list[Delivery]:
-        """Take at most ``limit`` jobs that are due, each of another group, in one round trip; it
-        returns when there is at least one."""
+        """Take at most ``limit`` jobs that are due, each of another group, in one round trip; wait
+        until there is at least one."""
         count = checks.count("limit", limit, BATCH_MAX)
         return run_sync(self._take(count, checks.wait(True, timeout)))  # type: ignore[arg-type]
 
     def ack_many(self, jobs: Iterable[Delivery]) -> list[bool]:
-        """Ack several deliveries in one round trip; return for each if that counts. See ``ack()``
-        of a delivery."""
+        """Ack several deliveries in one round trip; return the result of ``ack()`` for each."""
         return run_sync(self._ack(jobs))
 
     def consume(self, timeout: float | None = None) -> Iterator[Delivery]:
-        """Yield one job after the other, for a ``for`` loop; it ends if none comes for ``timeout``
+        """Yield one job after the other, for a ``for`` loop; end if no job comes for ``timeout``
         seconds.
 
         The next step of the loop acks the last job, unless it was settled. If the loop is left, by
@@ -221,17 +222,18 @@ class Queue(QueueBase):
     def jobs(
         self, state: str | None = None, *, group: str | None = None, limit: int = 100
     ) -> list[JobRecord]:
-        """List at most ``limit`` jobs in the order of acceptance: all, or only the ``"waiting"``,
-        ``"delayed"``, ``"taken"`` or ``"dead"`` ones, or those of a group (``""``: ungrouped
-        jobs)."""
+        """List at most ``limit`` jobs in the order of acceptance. ``state``: only ``"waiting"``,
+        ``"delayed"``, ``"taken"`` or ``"dead"`` jobs. ``group``: only jobs of this group (``""``:
+        only ungrouped jobs)."""
         return run_sync(self._list(state, group, checks.count("limit", limit, 1_000_000)))
 
     def retry_dead(self, ids: Iterable[str] | None = None) -> int:
-        """Retry dead letters, these or all; return their number. One that blocks its group keeps
-        its place, any other goes to the end of its group, in the order in which they died."""
+        """Retry the dead letters with these ids, or all; return their number. A dead letter that
+        blocks its group keeps its place. The others go to the end of their groups, in the order in
+        which they died."""
         return run_sync(self._retry_dead(ids))
 
     def purge(self, state: str | None = None, *, ids: Iterable[str] | None = None) -> int:
-        """Remove jobs: those in this state, or these, or all; return their number. Taken jobs
+        """Remove the jobs in this state, or with these ids, or all; return their number. Taken jobs
         stay."""
         return run_sync(self._purge(state, ids))

@@ -1,4 +1,4 @@
-"""A mapping as a cache: with a lock, and an end for each value."""
+"""A mapping as a cache: with a lock, and a time of expiry for each value."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if sys.platform != "win32" and hasattr(os, "register_at_fork"):
 
 
 class Shelf(Adapter):
-    """A mapping as a cache: each value with the time at which it expires."""
+    """A mapping as a cache: it contains each value with the time at which the value expires."""
 
     def get(self, key: str) -> Any:
-        """The bytes that were set, or None."""
+        """Return the bytes that were set, or None."""
         with _lock:
             values: MutableMapping[str, Any] = self._cache
             found = values.get(key)
@@ -45,6 +45,6 @@ class Shelf(Adapter):
             self._cache[key] = (data, boottime() + seconds)
 
     def delete(self, key: str) -> None:
-        """Forget them."""
+        """Forget the bytes of this key."""
         with _lock:
             self._cache.pop(key, None)

@@ -1,7 +1,7 @@
-"""Values as bytes and back: bytes, text, or any JSON value; other values by a codec of the user.
+"""Conversion of values to bytes and back: bytes, text and JSON data; other values by a codec.
 
 The first byte marks the kind, so that a value keeps its type. Pickle is never used: a process that
-can write to the store could run code with it.
+can write to the store could run code in the readers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ...errors import ConfigError
 from ..queue import payload
 
 _CODED = b"c"
-#: The stored bytes of an entry whose value is kept in a cache of the user.
+#: The stored bytes of an entry whose value is kept in an external cache.
 ELSEWHERE = b"e"
 
 

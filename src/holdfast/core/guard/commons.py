@@ -1,7 +1,7 @@
 """State that all guards of one name share in a client: requests under way, and counts.
 
-A guard may be made again for each request: while any guard of its name exists, all share this
-state. The counts are kept here until a call of a guard reports them to the store.
+A program may make a guard object for each request. All guard objects of one name share this state,
+which exists while one of them does. The counts are kept here until a call of a guard reports them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .ports import guards_of
 if TYPE_CHECKING:
     from ..context import Context
 
-#: Least seconds between two reports of the counts to the store; closing the client reports, too.
+#: Minimum seconds between two reports of the counts to the store. A close reports them, too.
 TELL_S = 5.0
 #: Maximum number of guards whose counts one caller reports.
 TELL_MOST = 10
-#: Maximum number of notes about computations of others; the oldest are dropped first.
+#: Maximum number of notes about computations of other clients; then all notes are dropped.
 BUSY_MAX = 10_000
 
 
@@ -34,13 +34,14 @@ class Commons:
 
     def __init__(self, name: str, cache: Any) -> None:
         self.name = name
-        #: The external cache of the values, or None; kept, so that its `id` isn't used again.
+        #: The external cache of the values, or None. Kept here, so that no other object gets its
+        #: `id`, which is part of the key of this state.
         self.cache = cache
         #: The function that computes the values, if a decorator made the guard.
         self.function: Callable[..., object] | None = None
         self.flights: dict[str, Flight[Value]] = {}
         self.near = Near()
-        #: The time until which the refresh lease of a key, held by another, isn't asked for.
+        #: Per key: the time until which the refresh lease of another client isn't requested.
         self.busy: dict[str, float] = {}
         self.counts = dict.fromkeys(GuardCounts._fields, 0)
         #: Number of values computed without the store, while it was down.
@@ -49,13 +50,14 @@ class Commons:
         self.refreshing = 0
 
     def note_busy(self, key: str, until: float) -> None:
-        """Another client computes it: don't ask for the refresh lease before ``until``."""
+        """Note that another client computes the value: no request for the refresh lease is sent
+        before ``until``."""
         if len(self.busy) >= BUSY_MAX:
             self.busy.clear()
         self.busy[key] = until
 
     def over(self, key: str, flight: Flight[Value], goes_on: bool) -> None:
-        """Forget a flight that the leader has left, unless another caller leads it."""
+        """Forget a flight that its leader left; keep it if another caller leads (``goes_on``)."""
         if not goes_on:
             self.drop(key, flight)
 
@@ -75,8 +77,8 @@ def commons(ctx: Context, name: str, cache: Any) -> Commons:
 async def tell(ctx: Context, most: int = TELL_MOST) -> None:
     """Add the counts to the numbers in the store; counts that can't be sent are kept.
 
-    A caller that comes during this (all waiters for one value come at the same time) sees the time
-    already noted, and continues.
+    The time of the report is noted first. So other callers (all waiters for one value return at the
+    same time) don't report as well.
     """
     untold, ctx.told = ctx.untold, ctx.now()
     some = list(untold)
@@ -85,11 +87,11 @@ async def tell(ctx: Context, most: int = TELL_MOST) -> None:
             if untold.pop(shared, False) is None:  # else another thread took it
                 await _tell_one(ctx, shared)
         if len(some) > most:
-            ctx.told = -math.inf  # the next one continues
+            ctx.told = -math.inf  # so the next caller reports the rest
 
 
 async def tell_all(ctx: Context) -> None:
-    """Report the counts of all guards, as the client is being closed."""
+    """Report the counts of all guards, because the client is being closed."""
     ctx.untold.update(dict.fromkeys(ctx.commons.values()))
     await tell(ctx, len(ctx.untold))
 

@@ -1,8 +1,8 @@
 """Compute under a refresh lease: store the value, or report the failure.
 
-The renewer renews the refresh lease during this. The store accepts the value only while the refresh
-lease is held: a computation overwrites nothing after its lease has expired or the entry was
-invalidated.
+The renewer renews the refresh lease during the computation. The store accepts the value only while
+the refresh lease is held. So a computation overwrites nothing after its lease has expired or the
+entry was invalidated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: A failure counts as one in a row for this multiple of the pause that it caused.
+#: After its pause, a failure is still counted as one of several in a row for this multiple of the
+#: pause.
 ROW = 4.0
 
 
@@ -63,7 +64,7 @@ class Computation:
         self.before_store: Callable[[], None] = _nothing
 
     def start(self) -> None:
-        """Compute in the background: a failure is logged."""
+        """Compute in the background; log a failure."""
         name = f"holdfast-refresh-{self._lease.name}"
         self._guard._shared.refreshing += 1
         self._ctx.runtime.background(self._behind, self._over, name)
@@ -83,7 +84,7 @@ class Computation:
             log.exception("refreshing %s in the background failed", self._lease.name)
 
     async def run(self) -> tuple[Value, bool]:
-        """Return the value, and whether it was stored."""
+        """Compute and store the value; return it, and True if it was stored."""
         ctx, lease = self._ctx, self._lease
         begun = ctx.now()
         lease.flow = ctx.runtime.flow()
@@ -91,7 +92,8 @@ class Computation:
         try:
             data = await self._make()
         except BaseException as stop:
-            # A cancellation of what it awaits, or an exit, is a failure like any other.
+            # A SystemExit is a failure like any other. So is the cancellation of a task or future
+            # that the function awaits.
             if not (isinstance(stop, GeneratorExit) or ctx.runtime.interrupts(stop)):
                 self._guard._count("failures")
                 await self._failed(stop)

@@ -1,4 +1,4 @@
-"""Values in an external cache, refresh leases in the store.
+"""A guard whose values are in an external cache, and whose refresh leases are in the store.
 
 For each entry the store keeps a *marker* of one byte in place of the value. The marker has the age
 and the version of the value in the cache. So all guarantees of refresh leases hold: one caller
@@ -90,7 +90,7 @@ class CachePort(Protocol):
         ...
 
     def wall(self) -> float:
-        """Seconds since 1970, by this machine's clock."""
+        """Return the seconds since 1970, by this machine's clock."""
         ...
 
 
@@ -127,7 +127,7 @@ def unwrap(raw: object, now: float) -> Value | None:
 
 
 class Elsewhere:
-    """The guards of a store, with their values in an external cache."""
+    """The guard verbs of a store, with the values in an external cache."""
 
     limits = LIMITS
 

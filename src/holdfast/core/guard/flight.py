@@ -1,13 +1,13 @@
 """Single-flight: of the callers in a process that want one value, one asks and the rest wait.
 
-The answer to a request is given only to callers that were waiting when it was *sent*: a later
-caller may know of an invalidation that the answer doesn't include. Later callers share the next
-request, which one of them sends. So merging never makes an answer older than the caller's own
-question. While the leader only reads, a few of these later callers read for themselves, because
-waiting for the leader first would make two round trips of one.
+The caller that asks is the *leader*. The answer to its request is given only to callers that were
+waiting when the request was *sent*: a later caller can know of an invalidation that the answer
+doesn't include. Later callers share the next request, which one of them sends. So no caller gets an
+answer to a request that was sent before its call. While the leader only reads, a few later callers
+read for themselves: to wait for the leader first would cost two round trips instead of one.
 
-No lock is held anywhere: a seat is decided by the first party that draws its ticket. This is the
-leader, or the caller in the seat, if it wants to leave.
+No lock is used. The outcome of a waiting caller (its *seat*) is decided by the first call of
+`Seat.draw`: by the leader, or by the caller itself, if it wants to leave.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ class Seat(Generic[T]):
         self._draw = iter((True,))
 
     def draw(self) -> bool:
-        """Decide this seat; False if it was decided before: then ``outcome`` is set."""
+        """Decide this seat; return False if it was decided before. A caller that gets False finds
+        the leader's ``outcome``."""
         return next(self._draw, False)
 
     def serve(self, outcome: T | Failure | Order) -> bool:
-        """Give the outcome to the caller; False if it has left. Only the leader serves."""
+        """Give the outcome to the caller; return False if it has left. Only the leader serves."""
         self.outcome = outcome
         if not self.draw():
             return False
@@ -60,7 +61,7 @@ class Seat(Generic[T]):
 
 
 class Flight(Generic[T]):
-    """The callers that want one value now. The one that starts it leads; the others take a seat."""
+    """The callers that want one value now. The first one leads; each other one takes a seat."""
 
     __slots__ = ("_counts", "_seats", "beside", "computing", "over", "reads")
 
@@ -69,40 +70,41 @@ class Flight(Generic[T]):
         #: The number of callers here when the last request was sent.
         self._counts = 0
         self.over = False
-        #: Has the leader sent a read, and nothing else? The number of callers that also read.
+        #: ``reads``: True while the leader has sent a read, and nothing else. ``beside``: the
+        #: number of callers that read at the same time.
         self.reads, self.beside = False, 0
-        #: The thread or task that computes the value, while it does.
+        #: The thread or task that computes the value now, or None.
         self.computing: Hashable = None
 
     def sit(self, seat: Seat[T]) -> bool:
-        """Wait in a seat; False if the flight has ended, and the caller must start again."""
+        """Take a seat; return False if the flight has ended, and the caller must start again."""
         self._seats.append(seat)
         return not (self.over and seat.draw())
 
     def mark(self) -> None:
-        """A request is being sent: its answer is for all callers that are here now."""
+        """Note that a request is being sent, whose answer is for all callers that are here now."""
         self._counts = len(self._seats)
 
     def land(self, outcome: T | Failure) -> bool:
-        """Give the outcome to all that were here when the request was sent; a later one then leads.
+        """Give the outcome to all callers that were here when the request was sent.
 
-        False if no caller is left, and the flight has ended.
+        A later caller then leads. Return False if there is none, and the flight has ended.
         """
         served = self._seats[: self._counts]
-        del self._seats[: self._counts]  # in place, as other threads add seats meanwhile
+        del self._seats[: self._counts]  # in place, as other threads add seats at the same time
         self._counts = 0
         for seat in served:
             seat.serve(outcome)
         return self.hand_over()
 
     def hand_over(self) -> bool:
-        """Let another caller lead; False if there is none, and the flight has ended."""
+        """Let another caller lead; return False if there is none, and the flight has ended."""
         while self._seats:
             if self._seats.pop(0).serve(Order.LEAD):
                 self._counts, self.computing = 0, None
                 return True
         self.over = True
-        # A caller that took a seat since then has seen the end of the flight, or is found here.
+        # A caller that takes a seat at this moment sees `over`, or the loop below finds its seat.
         for seat in list(self._seats):
             seat.serve(Order.AGAIN)
         return False

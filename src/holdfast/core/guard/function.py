@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class CachedBase:
     """A cached function. In a class it becomes a method, as plain functions do."""
 
-    #: The classes that contain it.
+    #: The classes in which this function is a method.
     _owners: tuple[type, ...] = ()
     _function: Callable[..., Any]
 
@@ -36,7 +36,7 @@ class CachedBase:
         guard._serves(inner)
         like: Any = self
         update_wrapper(like, inner)
-        vars(self).pop("invalidate", None)  # copied from a function that is cached already
+        vars(self).pop("invalidate", None)  # a copy, if the function is a cached one already
         self._function, self._fill = inner, fill
         self._binds = "" if isinstance(function, staticmethod) else "object"
         self._owners = ()
@@ -47,7 +47,7 @@ class CachedBase:
         self._owners = (*self._owners, owner)
 
     def _bound_to(self, instance: Any, owner: Any) -> Any:
-        """Return what it is bound to, for this object and class; None: to nothing."""
+        """Return the object to which the function is bound: ``instance``, its class, or None."""
         if self._binds == "class":
             return type(instance) if owner is None else owner
         return instance if self._binds else None
@@ -55,8 +55,8 @@ class CachedBase:
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Return the key of these arguments.
 
-        An unbound method takes its object first: without it the other arguments could make the key
-        of another value.
+        The first argument of an unbound method must be its object. Without the object, the other
+        arguments could give the key of another value.
         """
         name, known = self._first(), True
         given = args[0] if args else kwargs.get(name)
@@ -91,7 +91,7 @@ class CachedBase:
 
 
 class CachedMethodBase:
-    """A cached function that is bound to its object, or its class."""
+    """A cached function that is bound to an object or a class."""
 
     __slots__ = ("__func__", "__self__")
 

@@ -1,6 +1,6 @@
 """The refresh guard of one client: the state that its callers share, and its counts.
 
-``refresh.py`` contains the steps of one caller, ``flight.py`` the merging of several.
+``refresh.py`` contains the steps of one caller, ``flight.py`` the merging of several callers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger("holdfast")
 
 #: Maximum number of callers that read at the same time as the leader, while it only reads.
 BESIDE_MAX = 2
-#: Not given: use the guard's own time-out.
+#: The value of a ``timeout`` that was not given; the guard's time-out is used.
 DEFAULT: Any = object()
 
 
@@ -51,7 +51,7 @@ class GuardBase:
         self._near = self._shared.near
         self._counts = self._shared.counts
         self._elsewhere: Elsewhere | None = None
-        #: Returns values that the store knows without a request, if it has such a method.
+        #: The store's method that returns values without a request, or None.
         self._glance: Callable[[Entry], Value | None] | None = None
         if cache is None:
             self._glance = glance_of(guards_of(self._ctx.store))
@@ -101,9 +101,9 @@ class GuardBase:
         return None if self._glance is None else self._glanced(self._glance, key)
 
     def _glanced(self, glance: Callable[[Entry], Value | None], key: Any) -> bytes | None:
-        """Return a value that the store knows without a request, as new as a read would give.
+        """Return a value that the store's `glance` has without a request, as new as from a read.
 
-        It is fresh, or an old one that may be served while another caller computes the next.
+        The value is fresh; or it is stale, and another caller computes the next one.
         """
         sent, era = self._ctx.now(), self._near.era
         if self._options.early or sent - self._ctx.told > TELL_S:
@@ -129,7 +129,7 @@ class GuardBase:
         return codec.unpack(data, self._options.codec)
 
     async def _get(self, key: str, compute: Compute, timeout: Any = DEFAULT) -> Any:
-        """Return the value: read, waited for, or computed."""
+        """Return the value: from the store, from another caller, or computed here."""
         if not (key.__class__ is str and key.isascii() and len(key) <= KEY_BYTES_MAX):
             checks.text("key", key, KEY_BYTES_MAX, 0)
         self._guards()
@@ -170,7 +170,7 @@ class GuardBase:
             if outcome is Order.AGAIN:
                 self._shared.drop(key, found)
                 continue
-            if outcome is None:  # our time-out has expired: continue alone, with a single look
+            if outcome is None:  # our time-out has expired: ask once more, alone
                 return await lead(self, key, Flight(), compute, end)
             if outcome is Order.LEAD:
                 return await lead(self, key, found, compute, end)
@@ -192,14 +192,14 @@ class GuardBase:
                 self._shared.over(key, flight, flight.hand_over())
             raise
 
-    # -- several, and none ---------------------------------------------------------------------
+    # -- several values, and invalidation ------------------------------------------------------
 
     async def _get_many(
         self, keys: Iterable[str], compute: Callable[[str], Compute], timeout: Any = DEFAULT
     ) -> dict[str, Any]:
         """Return the values of several keys: one round trip for all fresh ones.
 
-        A store that is down is waited for once, not once per key.
+        If the store is down, this waits for it once, not once per key.
         """
         given = checks.several("keys", keys)
         wanted = list(dict.fromkeys(checks.text("key", key, KEY_BYTES_MAX, 0) for key in given))
@@ -221,7 +221,7 @@ class GuardBase:
         for key in wanted:
             data = found.get(key)
             if data is not None:
-                with contextlib.suppress(codec.Damaged):  # else it is computed
+                with contextlib.suppress(codec.Damaged):  # a damaged value is computed below
                     result[key] = self._opened(data)
                     continue
             if down:
@@ -253,7 +253,7 @@ class GuardBase:
         return codec.pack(await compute(), self._options.codec, self._options.max_bytes)
 
     async def _invalidate(self, keys: Iterable[str]) -> int:
-        """Forget these values; return how many there were."""
+        """Forget these values; return the number of values that existed."""
         wanted = [Entry(self._name, checks.text("key", key, KEY_BYTES_MAX, 0)) for key in keys]
         guards, total = self._guards(), 0
         self._near.forget(*(entry.key for entry in wanted))

@@ -16,8 +16,8 @@ from .ports import guards_of
 class DutyLease(Lease):
     """The state of one refresh lease; see ``Lease``.
 
-    Losing it is no failure: the caller that computed the value can still use it, but it is not
-    stored.
+    A loss is no failure: the caller that computed the value can still use it, but the store refuses
+    the value.
     """
 
     kind = "duty"

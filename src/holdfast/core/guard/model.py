@@ -1,12 +1,12 @@
 """Data types of the refresh guard: entries, values, refresh leases, requests and replies.
 
-A **guard** has **entries**, each with a key; an entry has at most one **value** and at most one
+A **guard** has **entries**, each with a key. An entry has at most one **value** and at most one
 **refresh lease**: the lease of the one caller in the whole cluster that computes the next value. A
-value is *fresh* for its ``ttl``, then *stale* for a while, in which it may be served while another
-caller computes the next one, and then, if the guard allows it, a *last resort*.
+value is *fresh* for its ``ttl``. Then it is *stale*: for a while, it may be served while another
+caller computes the next one. After that, if the guard allows it, the value is a *last resort*.
 
 Everything here is immutable. ``Wish.id`` is a secret of 128 random bits, chosen before the first
-byte is sent: a process that knows it has the refresh lease, so it never shows in a ``repr``.
+byte is sent. Any process that has the id can use the refresh lease, so no ``repr`` contains it.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Wish(NamedTuple):
     """A request for the refresh lease, unless there is a fresh value.
 
     ``lease``: length of the refresh lease, in seconds, unless it is renewed. ``known``: the version
-    of a value that is to be replaced although it is fresh; 0 for none. ``wait``: wake this caller
-    when there is a value, or no caller has the refresh lease.
+    of a value that must be replaced although it is fresh; 0 for none. ``wait``: wake this caller
+    when there is a value, or when no caller has the refresh lease.
     """
 
     entry: Entry
@@ -80,7 +80,7 @@ class Wish(NamedTuple):
 
 
 class Duty(NamedTuple):
-    """The answer "compute it yourself", under this fence.
+    """The answer "you have the refresh lease, with this fence: compute the value".
 
     ``expires_in``: the seconds of the refresh lease, unless it is renewed. ``failures``: the number
     of failed computations in a row.
@@ -92,13 +92,13 @@ class Duty(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """The answer "another caller computes it": the seconds until its lease expires."""
+    """The answer "another caller computes the value"; its lease expires in ``retry_in`` seconds."""
 
     retry_in: float
 
 
 class Failing(NamedTuple):
-    """The answer "it failed; don't try again for ``retry_in`` seconds"."""
+    """The answer "the computation failed; don't try again for ``retry_in`` seconds"."""
 
     retry_in: float
     reason: str
@@ -131,10 +131,10 @@ class Finish(NamedTuple):
 class Abandon(NamedTuple):
     """A request to end a refresh lease without a value.
 
-    ``pause``: no caller gets the refresh lease for this time in seconds, and each gets ``reason``
-    as the answer (a cached failure); 0: another caller gets it at once. ``memory``: for this time
-    in seconds the failure counts as one in a row. ``suspect``: may a copy of the request for the
-    refresh lease still be under way?
+    ``pause``: seconds in which no caller gets the refresh lease; each gets ``reason`` as the answer
+    (a cached failure). 0: another caller gets the lease at once. ``memory``: seconds for which the
+    store counts the failure as one of several in a row. ``suspect``: True if a copy of the request
+    for the refresh lease can still arrive.
     """
 
     entry: Entry
@@ -155,7 +155,7 @@ class Abandon(NamedTuple):
 
     @property
     def ttl(self) -> float:
-        """Length of the refresh lease that it ends, in seconds."""
+        """Length of the refresh lease that this request ends, in seconds."""
         return self.lease
 
 
@@ -174,11 +174,11 @@ class Prolong(NamedTuple):
 class GuardCounts(NamedTuple):
     """The counts of a guard.
 
-    ``hits``: a fresh value was there, ``near`` of them in this process; ``stale``: an old one was
-    served; ``misses``: there was none to serve; ``computes``: values that were computed; ``waits``:
-    calls that waited for another caller's value; ``merged``: calls that shared the answer of
-    another call in the same process; ``failures``: computations that raised; ``refused``: values
-    that came too late to be stored.
+    ``hits``: calls that found a fresh value; ``near``: hits in the local cache of the process;
+    ``stale``: calls that got an old value; ``misses``: calls that found no value to serve;
+    ``computes``: values that were computed; ``waits``: calls that waited for another caller's
+    value; ``merged``: calls that shared the answer of another call in the same process;
+    ``failures``: computations that raised; ``refused``: values that came too late to be stored.
     """
 
     hits: int = 0
@@ -197,7 +197,7 @@ class GuardCounts(NamedTuple):
 
 
 class GuardRecord(NamedTuple):
-    """A guard, for display: the sums of the counts that its clients have reported so far."""
+    """A guard, for display. ``tally``: the sums of the counts that its clients have reported."""
 
     name: str
     tally: GuardCounts

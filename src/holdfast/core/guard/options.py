@@ -1,4 +1,4 @@
-"""The options of a guard, each checked."""
+"""Checks of the options of a guard."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class GuardOptions(TypedDict, total=False):
 
 
 class Failures(NamedTuple):
-    """The time for which a failure is remembered: the first one, and the longest, in seconds."""
+    """Seconds for which a failure is remembered: after the first failure, and at most."""
 
     first: float
     longest: float
@@ -87,7 +87,7 @@ def options(
     most: int,
     cache: CachePort | None = None,
 ) -> Options:
-    """Check the caller's options of a guard; ``most``: the store's limit of bytes."""
+    """Check the caller's options of a guard; ``most``: the store's limit of bytes in a value."""
     late = _one_of("on_timeout", on_timeout, "error", "stale", "compute")
     first = checks.seconds("failure_ttl", failure_ttl, 0.0, VALUE_S_MAX)
     wait = checks.wait(True, timeout)

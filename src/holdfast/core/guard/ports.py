@@ -63,7 +63,8 @@ class Guards(Protocol):
         ...
 
     async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """End the refresh lease without a value; return if it was held. All waiters are woken."""
+        """End the refresh lease without a value; return True if it was held. All waiters are
+        woken."""
         ...
 
     async def prolong(
@@ -78,15 +79,15 @@ class Guards(Protocol):
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
         """Forget the values, cached failures and refresh leases of up to 1,000 entries.
 
-        Returns for each if there was a value. A computation under way for one of them is refused
-        when it finishes, and all waiters are woken and begin again.
+        Return True for each entry that had a value. If a value of one of them is being computed, it
+        is refused later, in `finish`. All waiters are woken and begin again.
         """
         ...
 
     async def wait(self, wish: Wish, seconds: float) -> bool:
         """Sleep until the refresh lease that `Busy` reported ends, or ``seconds`` have passed.
 
-        Returns if this was a wake-up. A false wake-up is allowed; a lost one costs at most
+        Return True after a wake-up. A false wake-up is allowed; a lost one costs at most
         ``seconds``.
         """
         ...
@@ -100,11 +101,12 @@ class Guards(Protocol):
         ...
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[GuardRecord]:
-        """The guards whose name begins with ``prefix`` (``exact``: equals it), sorted by name."""
+        """Return the guards whose name begins with ``prefix`` (``exact``: equals it), sorted by
+        name."""
         ...
 
     async def tally(self, guard: str, tally: GuardCounts, within: float) -> None:
-        """Add to the counts of a guard; they are kept for a week after the last addition."""
+        """Add to the counts of a guard; the store keeps them for a week after the last addition."""
         ...
 
 

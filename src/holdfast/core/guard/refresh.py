@@ -1,8 +1,8 @@
 """One leading caller: read, acquire the refresh lease or wait for its holder, compute, store.
 
-Costs: a fresh value is one read. A stale value that another caller computes already is one read,
-too, because that is remembered for a moment. To compute is a read, a ``begin`` and a ``finish``. A
-waiter asks once more when it is woken.
+Requests to the store: a fresh value costs one read. A stale value costs one read, too, if this
+client noted a moment ago that another caller computes the next value. A computation costs a read, a
+``begin`` and a ``finish``. A waiter sends one more ``begin`` when it is woken.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Seconds for which a caller that gets the old value doesn't ask if it is still being computed.
+#: Seconds after a reply `Busy` in which callers get the old value without another ``begin``.
 BUSY_S = 0.1
 #: Seconds to wait for a store that doesn't answer, if a caller may compute without it.
 DOWN_S = 1.0
@@ -39,7 +39,10 @@ Compute = Callable[[], Awaitable[Any]]
 async def lead(
     guard: GuardBase, key: str, flight: Flight[Value], compute: Compute, end: float
 ) -> Value:
-    """Return the value, for all callers on this flight; a fresh value needs only this function."""
+    """Return the value for all callers of this flight, as their leader.
+
+    Only a value that isn't fresh needs a `Refresh`.
+    """
     ctx, near, options = guard._ctx, guard._near, guard._options
     sent, era = ctx.now(), near.era
     flight.mark()
@@ -49,7 +52,7 @@ async def lead(
     try:
         within = DOWN_S if options.on_store_error == "compute" else REQUEST_S
         try:
-            ctx.require_open()  # it may have been closed while this caller waited
+            ctx.require_open()  # the client may have been closed while this caller waited
             guards = guards_of(ctx.store) if guard._elsewhere is None else guard._elsewhere
             (value,) = await guards.read((Entry(guard._name, key),), within)
         except StoreUnavailable:
@@ -79,7 +82,8 @@ async def lead(
 async def beside(guard: GuardBase, key: str, flight: Flight[Value], end: float) -> Value | None:
     """Read a fresh value for a caller that came after the leader sent its read.
 
-    None if there is no fresh value, or no answer: then waiting first would have cost the same.
+    Return None if there is no fresh value, or no answer; the caller then waits for the leader. It
+    has lost no time, because it would have waited for the leader's read as well.
     """
     ctx, near = guard._ctx, guard._near
     sent, era = ctx.now(), near.era
@@ -100,7 +104,7 @@ async def beside(guard: GuardBase, key: str, flight: Flight[Value], end: float) 
 
 
 class Refresh:
-    """The steps of one caller to a value of one entry, until ``end``."""
+    """The steps by which one caller gets the value of one entry, until ``end``."""
 
     def __init__(
         self, guard: GuardBase, key: str, flight: Flight[Value], compute: Compute, end: float
@@ -125,19 +129,20 @@ class Refresh:
         self._era = self._guard._near.era
 
     def _asked(self) -> None:
-        """Note the same for a request whose answer is for all callers on the flight."""
+        """Note the time of a request whose answer is for all callers that are in the flight now."""
         self._sends()
         if self._flight is not None:
             self._flight.mark()
 
     def _land(self, value: Value | Failure) -> None:
-        """Give this to all that were here when we asked; later callers continue without us."""
+        """Give the outcome to all callers that were in the flight when the request was sent. One of
+        the later callers then leads the rest."""
         flight, self._flight = self._flight, None
         if flight is not None:
             self._guard._shared.over(self._key, flight, flight.land(value))
 
     def leave(self) -> None:
-        """Leave without a value for the others; one of them leads after this."""
+        """Leave the flight without a value for the other callers; one of them then leads."""
         flight, self._flight = self._flight, None
         if flight is not None:
             self._guard._shared.over(self._key, flight, flight.hand_over())
@@ -145,7 +150,7 @@ class Refresh:
     def _note_busy(self, seconds: float) -> None:
         self._guard._shared.note_busy(self._key, self._ctx.now() + seconds)
 
-    # -- the way -----------------------------------------------------------------------------
+    # -- the steps ---------------------------------------------------------------------------
 
     async def run(self, found: tuple[Value | None] | None) -> Value:
         """Return the value, fresh or old; the guard's options define the other outcomes.
@@ -195,12 +200,12 @@ class Refresh:
         return self._ctx.now() + longest
 
     def _due(self, value: Value) -> bool:
-        """Must it be computed again?
+        """Return True if the value must be computed again.
 
-        A stale value must. A fresh one can be, with a probability that grows towards its end,
-        faster
-        for a value that takes long to compute (Vattani, Chierichetti, Lowenstein 2015, "Optimal
-        Probabilistic Cache Stampede Prevention", with ``early`` for their beta).
+        A stale value always must. A fresh value must with a probability that grows towards the end
+        of its ttl, and that is higher if the value takes long to compute. See Vattani,
+        Chierichetti, Lowenstein 2015, "Optimal Probabilistic Cache Stampede Prevention"; ``early``
+        is their beta.
         """
         left = value.fresh_in
         if left <= 0:
@@ -215,9 +220,9 @@ class Refresh:
         return Wish(self._entry, ctx.runtime.new_id(), ctx.owner, self._options.lease, known, wait)
 
     async def _ask(self, wish: Wish) -> tuple[Begun, bool]:
-        """Ask for the refresh lease; if there is nothing to serve, wait while it is taken.
+        """Request the refresh lease; if there is no value to serve, wait while it is taken.
 
-        Returns the answer, and whether a copy of the request may be under way.
+        Return the answer, and True if a copy of the request can be under way.
         """
         ctx, guards = self._ctx, self._guard._guards()
         waited = again = False
@@ -226,7 +231,8 @@ class Refresh:
         try:
             ctx.require_open()
             while True:
-                # An old value was read only for the callers that were here then.
+                # Without `wait`, an old value can be served. It was read for the callers that were
+                # in the flight at that time, so no more callers are marked here.
                 (self._asked if wish.wait else self._sends)()
                 begun, repeated = await ctx.insist(
                     lambda within: guards.begin(wish, within), self._patience()
@@ -250,12 +256,12 @@ class Refresh:
             ctx.under_way.pop(self, None)
 
     def _is_own(self) -> bool:
-        """Does this thread or task compute it already, by another client?"""
+        """Return True if this thread or task already computes the value, through another client."""
         flow = self._ctx.runtime.flow()
         duties: list[Any] = itself.leases(self._ctx, "duty")
         return any(one.flow == flow and one.entry == self._entry for one in duties)
 
-    # -- what comes of it --------------------------------------------------------------------
+    # -- the outcomes ------------------------------------------------------------------------
 
     def _fresh(self, value: Value) -> Value:
         guard = self._guard
@@ -271,7 +277,7 @@ class Refresh:
         return value
 
     async def _without(self, begun: Busy | Failing) -> Value:
-        """Handle the case that there is nothing to serve, and no value came in time."""
+        """Handle the case that there is no value to serve, and none was computed in time."""
         how, old = self._options.on_timeout, self._old
         if how == "stale" and old is not None:
             return self._serve(old)
@@ -325,8 +331,8 @@ class Refresh:
     async def _awaited(self, work: Computation) -> Value:
         """Compute the value while others wait for it.
 
-        If it wasn't stored, it may be from before an invalidation that the others know of: then
-        they continue without it.
+        A value that was not stored can be older than an invalidation that the others know of. So
+        they don't get it: one of them leads instead.
         """
         work.before_store = self._asked
         value, stored = await work.run()

@@ -1,4 +1,4 @@
-"""One delivery after the other, for a ``for`` loop."""
+"""Deliveries one after the other, for a ``for`` loop over a queue."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LEFT = "its loop was left before it was settled"
 
 
 class Consumption:
-    """A loop over a queue. A request for the next job acks the last one; a store that can do both
-    at once gets one request."""
+    """A loop over a queue. Each step acks the last job and takes the next one; a store that can do
+    both at once gets one request."""
 
     def __init__(self, queue: QueueBase, timeout: float | None) -> None:
         self._queue = queue
@@ -26,7 +26,7 @@ class Consumption:
         self._last: DeliveryBase | None = None
 
     async def next(self) -> DeliveryBase | None:
-        """The next delivery; None if none came before the time-out."""
+        """Return the next delivery; None after the time-out."""
         last, self._last = self._last, None
         found = None
         if last is not None and not last.settled:
@@ -37,8 +37,8 @@ class Consumption:
         return self._last
 
     async def _onward(self, last: DeliveryBase) -> list[DeliveryBase] | None:
-        """Ack the last delivery and take what is due, in one request. None if the store has no such
-        request, or did not answer. ``LockLost`` if the last delivery was lost."""
+        """Ack the last delivery and take a due job, in one request. None: the store has no such
+        request, or did not answer; nothing was taken. ``LockLost`` if the delivery was lost."""
         if not last._still_open() or onward_of(queues_of(last._ctx.store)) is None:
             await last._finish()
             return None
@@ -63,7 +63,7 @@ class Consumption:
         return found
 
     async def left(self) -> None:
-        """The loop has ended: retry its unsettled delivery, after a pause."""
+        """Retry the job of an unsettled delivery, after a pause, because the loop has ended."""
         last, self._last = self._last, None
         if last is not None and not last.settled and last.lost is None:
             await last._settle_last(last._retry_request(None, LEFT))

@@ -34,8 +34,9 @@ class DeliveryBase:
         self._lease = lease
         self._epoch = ctx.epoch
         self._retry = retry
-        #: Once settled: did the settle count? And its verdict, or that of an unanswered settle.
+        #: True if a settle counted.
         self._kept = False
+        #: The verdict of the settle that counted, or of an unanswered settle.
         self._verdict: Verdict | None = None
         lease.hold_ref = ref(self)  # type: ignore[assignment]
         if not lease.renewing:
@@ -45,7 +46,7 @@ class DeliveryBase:
 
     @property
     def id(self) -> str:
-        """The id of the job: the one that was put, or one that `put` made."""
+        """The id of the job: the producer chose it, or `put` made it."""
         return self._lease.job.id
 
     @property
@@ -70,8 +71,9 @@ class DeliveryBase:
 
     @property
     def fence(self) -> int:
-        """The fencing token: greater than that of each earlier delivery of this group (of an
-        ungrouped job: of this job). Pass it to what the job writes to (``holdfast.fenced``)."""
+        """The fencing token: greater than that of each earlier delivery of this group; for an
+        ungrouped job, of this job. Send it to each resource to which the job writes
+        (``holdfast.fenced``)."""
         return self._lease.fence
 
     @property
@@ -81,7 +83,7 @@ class DeliveryBase:
 
     @property
     def lost(self) -> Loss | None:
-        """The reason for which the delivery is lost; None while it isn't. A loss is permanent."""
+        """The reason of the loss, or None if the delivery isn't lost. A loss is permanent."""
         lease = self._lease
         if lease.end is None:
             if self._epoch != self._ctx.epoch:
@@ -96,7 +98,7 @@ class DeliveryBase:
         return self._lease.end is State.RELEASED
 
     def remaining(self) -> float:
-        """Seconds for which the delivery is valid without another renewal; 0 after its end."""
+        """Return the seconds for which the delivery is valid without a renewal; 0 after its end."""
         if self.lost is not None or self._lease.end is not None:
             return 0.0
         return max(0.0, self._lease.deadline - self._ctx.now())
@@ -104,8 +106,8 @@ class DeliveryBase:
     def check(self) -> None:
         """Raise ``LockLost`` if the delivery is lost, ``NotHeld`` if it was settled.
 
-        It makes no round trip. It can't notice a pause of the process that comes after it: the
-        fence protects against that.
+        It costs no round trip. The process can pause after the check, and the delivery can be lost
+        then: only the fence protects against that.
         """
         reason = self.lost
         if reason is not None:
@@ -140,7 +142,7 @@ class DeliveryBase:
         return self._lease.settle(Verdict.ACK)
 
     def _retry_request(self, in_: Any, reason: str) -> Settle:
-        """A request for another attempt, or for a dead letter after the last attempt."""
+        """Return a request for another attempt, or for a dead letter after the last attempt."""
         lease, retry = self._lease, self._retry
         if lease.last:
             text = reason or f"attempt {self.attempt} was the last"
@@ -160,9 +162,9 @@ class DeliveryBase:
         return self._lease.settle(Verdict.RETURN)
 
     async def _settle(self, settle: Settle, again: bool = False) -> bool:
-        """Settle it; True if this settle counted. Later calls with the same verdict return the
-        same, calls with another verdict return False. ``again``: a settle was sent before,
-        unanswered."""
+        """Settle the delivery; return True if this settle counted. A later call with the same
+        verdict then returns True as well, a call with another verdict False. ``again``: True if a
+        settle was sent before and got no answer."""
         await Settling(self._ctx, ((self, settle),)).run(again)
         return self._counted(settle)
 
@@ -170,7 +172,7 @@ class DeliveryBase:
         return self._kept and self._verdict is settle.verdict
 
     def _hand_over(self, settle: Settle) -> None:
-        """Have the renewer settle it; nothing is awaited."""
+        """Let the renewer settle the delivery, without awaiting anything."""
         Settling(self._ctx, ((self, settle),)).interrupted()
 
     def _forgo(self) -> None:
@@ -179,7 +181,7 @@ class DeliveryBase:
         self._ctx.keeper.drop(self._lease)
 
     def _still_open(self) -> bool:
-        """Can it still be settled?"""
+        """Return True if the delivery can still be settled."""
         lease = self._lease
         if lease.end is None and self.lost is not None:
             lease.unsure = lease.asked
@@ -188,15 +190,15 @@ class DeliveryBase:
         return lease.end is None
 
     def _keep_on(self, asked: bool, verdict: Verdict | None = None) -> None:
-        """The settle failed, or (``asked``) its outcome is unknown: keep renewing the delivery, so
-        that it can be settled again."""
+        """Continue to renew the delivery after a failed settle, so that it can be settled again.
+        ``asked``: True if the outcome of the settle is unknown."""
         lease = self._lease
         if self.settled:
             return  # by another settle
         lease.closing = lease.settling > 0
         self._verdict = verdict or self._verdict
         if asked and not lease.asked:
-            # After this, a renewal that finds no lease most likely means that the settle counted.
+            # If a renewal now finds no lease, the settle has most likely counted.
             lease.asked, lease.grave = True, False
             lease.callbacks.append(_gone_after_all)  # type: ignore[arg-type]
         if lease.renewing and not lease.closing:
@@ -204,14 +206,14 @@ class DeliveryBase:
         self._wake()
 
     def _entrust(self, settle: Settle) -> None:
-        """Let the renewer settle it while the lease lasts."""
+        """Let the renewer settle the delivery while its lease lasts."""
         self._lease.closing = True
         self._ctx.keeper.later(settle, self._lease.deadline)
         self._over(True, settle.verdict)
 
     def _give_up(self, settle: Settle) -> None:
-        """The last try to settle it failed, and the caller makes no other: the renewer repeats the
-        settle while the lease lasts, without renewing it, so that the job is delivered again."""
+        """Stop renewing the delivery, because the caller's last try to settle it failed. Until the
+        lease ends, the renewer repeats the settle; after that, the job is delivered again."""
         if self._lease.end is None and not self._lease.settling:
             self._lease.closing = True
             self._ctx.keeper.later(settle, self._lease.deadline)
@@ -232,14 +234,14 @@ class DeliveryBase:
             latch.set()
 
     async def _leave(self, failure: BaseException | None) -> None:
-        """The body of a ``with`` over this delivery has ended: ack the job, or retry it."""
+        """Ack or retry the job after the body of a ``with`` over this delivery."""
         if self.settled:
             return
         if failure is None:
             await self._finish()
         elif isinstance(failure, GeneratorExit):
-            # The generator around the body is being closed: nothing may be awaited. This can be a
-            # garbage collection that interrupts a thread inside the store.
+            # The generator around the body is being closed: nothing may be awaited. A garbage
+            # collection can close it, and interrupts a thread that may be inside the store.
             if self._still_open():
                 self._entrust(self._verdict_on(failure))
         else:
@@ -247,7 +249,7 @@ class DeliveryBase:
                 await self._settle_last(self._verdict_on(failure))
 
     async def _settle_last(self, settle: Settle) -> None:
-        """Settle it where the caller can't try again after a failure."""
+        """Settle the delivery for a caller that doesn't try again after a failure."""
         try:
             await self._settle(settle)
         except Exception:
@@ -255,9 +257,9 @@ class DeliveryBase:
             raise
 
     async def _finish(self) -> None:
-        """The work is done: ack it. ``LockLost`` if the delivery was lost before. If the store
-        doesn't answer until the lease ends, work that was protected until its end is not reported
-        as failed."""
+        """Ack the job after its work; ``LockLost`` if the delivery was lost before. If the store
+        doesn't answer before the lease ends, nothing is raised for work that ended before the
+        loss."""
         protected, ack = self.lost is None, self._ack_request()
         try:
             await self._settle(ack)
@@ -269,7 +271,7 @@ class DeliveryBase:
         self._require_kept(protected)
 
     def _go_on(self, ack: Settle, failure: StoreUnavailable) -> None:
-        """The work was done in time and the ack is unanswered: the renewer repeats the ack."""
+        """Let the renewer repeat an unanswered ack of work that was done in time."""
         if self.settled:
             return  # by another settle
         log.warning(
@@ -281,8 +283,8 @@ class DeliveryBase:
         self._entrust(ack)
 
     def _require_kept(self, protected: bool) -> None:
-        """Raise ``LockLost`` if the ack doesn't count, except (``protected``) if the only cause is
-        that the store didn't answer before the lease ended."""
+        """Raise ``LockLost`` if the ack doesn't count. ``protected``: True if the work ended before
+        the loss; then nothing is raised if the store just didn't answer before the lease ended."""
         if self._kept:
             return
         if protected and self._lease.unsure:
@@ -300,20 +302,21 @@ class DeliveryBase:
         )
 
     def _verdict_on(self, failure: BaseException) -> Settle:
-        """A failed attempt counts; an attempt that was cancelled or interrupted doesn't."""
+        """Return the settle after this exception of the work. An attempt that was cancelled or
+        interrupted doesn't count; any other failed attempt does."""
         if self._ctx.runtime.interrupts(failure):
             return self._return_request()
         return self._failed_request(failure)
 
     def _failed_request(self, failure: BaseException) -> Settle:
-        """A request for another attempt after a failure, or for a dead letter after the last
-        one."""
+        """Return a request for another attempt after a failure, or for a dead letter after the last
+        attempt."""
         return self._retry_request(None, payload.text_of(failure))
 
 
 def _gone_after_all(job: DeliveryBase, reason: Loss) -> None:
-    """The store no longer has this delivery, though its lease has not expired: so the unanswered
-    settle has counted."""
+    """Handle the loss of a delivery with an unanswered settle. If the store no longer has the
+    delivery before its lease has expired, that settle has counted."""
     lease = job._lease
     if reason is Loss.EXPIRED and job._ctx.now() < lease.deadline:
         job._kept = True

@@ -1,8 +1,8 @@
-"""Check of a handler: its work must have ended when its call returns.
+"""Checks of a handler: its work must have ended when its call returns.
 
-Calling a coroutine function or a generator function runs nothing of its body. If such a call
-counted as done, its job would be acked without having been run. So such a handler is refused at the
-start where this can be seen; elsewhere, returning unrun work is a failed attempt.
+A call of a coroutine function or a generator function runs nothing of its body. If such a call
+counted as done, its job would be acked although no work was done. So a worker refuses such a
+handler at its start. If only the returned value shows it, the attempt counts as failed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..undone import undone
 
 
 def check(handler: Any, awaits: bool) -> None:
-    """Refuse a handler that would not run. ``awaits``: the worker awaits what it returns."""
+    """Refuse a handler whose body would not run. ``awaits``: the worker awaits its result."""
     if not callable(handler):
         raise ConfigError(
             f"a worker needs a handler that it can call with a job, not {shown(handler)}"
@@ -35,8 +35,8 @@ def check(handler: Any, awaits: bool) -> None:
 
 
 def unrun(found: object) -> ConfigError | None:
-    """The error for a handler that returned work that nothing runs or waits for; else None. Any
-    other returned value is allowed."""
+    """Return the error for a handler that returned work that is not done yet, such as a coroutine
+    or a future. Return None for any other value."""
     what = undone(found)
     if what is None:
         return None

@@ -23,8 +23,8 @@ class DeliveryLease(Lease):
         "again when the lease expires. Call ack(), retry() or dead_letter(), or use `with`"
     )
 
-    #: ``asked``: a settle was sent and not answered. ``unsure``: the lease ended before the outcome
-    #: of that settle was known.
+    #: ``asked``: True if a settle was sent and not answered. ``unsure``: True if the lease ended
+    #: before the outcome of that settle was known.
     asked = unsure = False
     #: The number of settles of this delivery under way.
     settling = 0
@@ -51,24 +51,25 @@ class DeliveryLease(Lease):
 
     @property
     def last(self) -> bool:
-        """Is this the last attempt?"""
+        """True if this is the last attempt."""
         return self.job.attempt >= self.take.patience.attempts
 
     def settle(self, verdict: Verdict, delay: float = 0.0, reason: str = "") -> Settle:
-        """The request that settles the delivery with this verdict."""
+        """Return the request that settles the delivery with this verdict."""
         take, job = self.take, self.job
         what = (take.queue, job.group, job.seq, take.id, verdict, delay, reason)
         return Settle(*what, self.ttl, self.suspect)
 
     def undo(self, reason: Loss) -> Undo:
-        """The request that ends the delivery. A closed client releases it. Else the attempt has
-        failed, as if the lease had expired; after the last attempt the job is a dead letter."""
+        """Return the request that ends the delivery after a loss. If the client was closed, it
+        releases the delivery. Otherwise the attempt counts as failed, as if the lease had expired;
+        after the last attempt the job is a dead letter."""
         if reason is Loss.CLOSED:
             return self.settle(Verdict.RETURN)
         return self.settle(Verdict.DEAD if self.last else Verdict.RETRY, reason=str(reason))
 
     def extension(self, now: float) -> Extend:
-        """The request that renews the lease: never beyond ``max_hold``."""
+        """Return the request that renews the lease, never beyond ``max_hold``."""
         take, job = self.take, self.job
         ttl = self.length(self.ttl, now)
         return Extend(take.queue, job.group, job.seq, take.id, job.fence, ttl)
@@ -77,7 +78,7 @@ class DeliveryLease(Lease):
 async def prolong(
     store: Store, leases: Sequence[Lease], now: float, within: float
 ) -> Sequence[object]:
-    """Renew deliveries; one reply for each."""
+    """Renew deliveries; return one reply for each."""
     extends = [one.extension(now) for one in leases if isinstance(one, DeliveryLease)]
     return await queues_of(store).extend(extends, within)
 

@@ -1,9 +1,9 @@
 """Revive or purge jobs of a queue on demand.
 
-Producers and workers continue while this runs: jobs are put and die again. So the work is fixed
-before the first change: the ids of the dead letters, or the number of jobs to remove, oldest first.
-Otherwise one call would retry the same jobs again and again, and a purge would never end while
-producers put jobs.
+Producers and workers continue at the same time: jobs are put, and jobs die again. So the set of
+jobs is fixed before the first change: the ids of the dead letters, or the number of jobs to remove,
+oldest first. Otherwise one call could retry the same jobs again and again, and a purge would never
+end while producers put jobs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..policy import REQUEST_S
 from .model import BATCH_MAX, JobState
 from .ports import Queues
 
-#: Seconds that reading the ids of all dead letters may take.
+#: The time-out of the request that reads the ids of all dead letters, in seconds.
 LIST_S = 60.0
 
 
@@ -29,8 +29,8 @@ async def revive(
     told: Callable[[int], None] = _quiet,
     batch: int = BATCH_MAX,
 ) -> int:
-    """Retry dead letters, these or all, each once; return how many. ``told`` gets the count so
-    far."""
+    """Retry the dead letters with these ids (None: all), each once; return their number. ``told``
+    is called with the number so far, after each batch."""
     wanted = await queues.letters(queue, LIST_S) if ids is None else ids
     done = 0
     for start in range(0, len(wanted), batch):
@@ -46,7 +46,8 @@ async def purge(
     ids: Sequence[str] | None,
     told: Callable[[int], None] = _quiet,
 ) -> int:
-    """Remove jobs, these or as many as there are now, oldest first; return how many."""
+    """Remove the jobs with these ids; None: all that are in the queue now, oldest first. Return
+    their number."""
     done = 0
     if state is JobState.DEAD and ids is None:
         ids = await queues.letters(queue, LIST_S)
@@ -57,8 +58,8 @@ async def purge(
             told(done)
         return done
     records = await queues.survey(queue, REQUEST_S, exact=True)
-    # Taken jobs aren't counted; one that is released while this runs can be removed in place of a
-    # later one. `waiting` includes delayed jobs.
+    # Taken jobs aren't counted. If one is released before the end, it can be removed in place of a
+    # later job. `waiting` includes delayed jobs.
     most = sum(one.waiting + (0 if state else one.dead) for one in records)
     while done < most and (more := await queues.purge(queue, state, None, most - done, REQUEST_S)):
         done += more

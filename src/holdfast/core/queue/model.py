@@ -7,7 +7,7 @@ until the lease ends, no other worker gets this job or another job of its group.
 **settles** it.
 
 All types here are immutable. ``Take.id`` is a secret of 128 random bits, chosen before the first
-byte is sent. A process that knows it can settle the deliveries, so no ``repr`` contains it.
+byte is sent. Any process that has the id can settle the deliveries, so no ``repr`` contains it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ATTEMPTS_MAX = 1_000_000
 
 
 class QueueLimits(NamedTuple):
-    """The limits of a store: bytes of one payload, and (``depth``) jobs in one queue."""
+    """The limits of a store: ``payload_bytes`` of one payload, ``depth`` jobs in one queue."""
 
     payload_bytes: int = PAYLOAD_BYTES_MAX
     depth: float = math.inf
@@ -41,8 +41,8 @@ class QueueLimits(NamedTuple):
 class Job(NamedTuple):
     """A job to put: its id, its group (``""``: ungrouped) and its payload.
 
-    ``known``: the caller chose the id, so a second job with it is a duplicate. ``delay``: seconds
-    before the job can be delivered; until then, later jobs of its group wait too.
+    ``known``: the caller chose the id, so a second job with this id is a duplicate. ``delay``:
+    seconds before the job can be delivered; until then, later jobs of its group wait too.
     """
 
     id: str
@@ -61,8 +61,9 @@ class Put(NamedTuple):
     """A request to accept jobs, all or none, in this order.
 
     ``lane`` and ``number`` distinguish a repeated request from a new one: a producer (``lane``)
-    sends one request at a time, each with the next number. ``window``: seconds for which a known id
-    is remembered after acceptance; it is remembered at least while its job is in the queue.
+    sends one request at a time, each with the next number. ``window``: seconds after acceptance for
+    which the store remembers a known id; at least, it remembers the id while the job is in the
+    queue.
     """
 
     queue: str
@@ -73,7 +74,7 @@ class Put(NamedTuple):
 
 
 class Start(enum.StrEnum):
-    """The start of ``min_interval``: the end of the last execution (the safe one), or its take."""
+    """The start of ``min_interval``: the end of the last execution (the safe start) or its take."""
 
     ACK = "ack"
     TAKE = "take"
@@ -103,11 +104,11 @@ class Patience(NamedTuple):
 
 
 class Take(NamedTuple):
-    """A request for up to ``most`` deliveries that are due, each of another group.
+    """A request for up to ``most`` deliveries of due jobs, each of another group.
 
-    Their leases last ``ttl`` seconds. The store keeps ``pace`` and ``patience`` with them, and
-    applies both if the worker dies. ``wait``: if nothing is due, the take waits to be woken; the
-    same take without ``wait`` ends that.
+    The leases last ``ttl`` seconds. The store keeps ``pace`` and ``patience`` with the deliveries,
+    and applies both if the worker dies. ``wait``: if no job is due, the take becomes a waiter that
+    gets wake-ups; the same take without ``wait`` ends this.
     """
 
     queue: str
@@ -121,7 +122,7 @@ class Take(NamedTuple):
 
     @property
     def suspect(self) -> bool:
-        """Always true: a late copy of a take is always possible."""
+        """True: a late copy of a take is always possible."""
         return True
 
     @property
@@ -159,7 +160,7 @@ class Verdict(enum.StrEnum):
     ACK = "ack"
     RETRY = "retry"
     DEAD = "dead"
-    #: Release it: the job stands as if it had not been taken, and the attempt doesn't count.
+    #: Release the delivery: the job is as if it had not been taken, and the attempt doesn't count.
     RETURN = "return"
 
 
@@ -167,8 +168,8 @@ class Settle(NamedTuple):
     """A request to settle one delivery, named by the secret of its take.
 
     ``delay``: for ``RETRY``, seconds until the next attempt. ``reason``: for ``DEAD`` and
-    ``RETRY``, a human-readable text. ``suspect``: the take was sent twice, so a late copy of it can
-    still arrive, and must then get nothing.
+    ``RETRY``, a human-readable text. ``suspect``: the take was sent twice, so a late copy of the
+    take can still arrive; the store must then deliver nothing to it.
     """
 
     queue: str
@@ -205,7 +206,8 @@ class Extend(NamedTuple):
 
 
 class JobState(enum.StrEnum):
-    """The state of a job: due or behind others of its group, not due yet, taken, or dead letter."""
+    """The state of a job. ``WAITING``: due, or behind another job of its group. ``DELAYED``: not
+    due yet."""
 
     WAITING = "waiting"
     DELAYED = "delayed"

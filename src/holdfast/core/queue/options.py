@@ -1,4 +1,4 @@
-"""The options of a queue, each checked."""
+"""Checks of the options of a queue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def options(
     on_dead: Any,
     dedup_window: Any,
 ) -> Options:
-    """The checked options of a queue, from the caller's arguments."""
+    """Return the options of a queue from the caller's arguments, each of which is checked."""
     pace = Pace(
         checks.seconds("min_interval", min_interval, 0.0, INTERVAL_S_MAX),
         _one_of("interval_from", interval_from, Start.ACK, Start.TAKE),

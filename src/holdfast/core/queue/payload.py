@@ -1,4 +1,4 @@
-"""The payload of a job as bytes: bytes, text, or JSON data.
+"""Conversion of the payload of a job (bytes, text or JSON data) to bytes and back.
 
 The first byte names the kind, so that a worker gets the value that was put, and `inspect` can show
 it.
@@ -18,7 +18,7 @@ _BYTES, _TEXT, _JSON = b"b", b"t", b"j"
 
 
 def pack(payload: Any, most: int, what: str = "payload") -> bytes:
-    """The payload as at most ``most`` bytes. ``what``: its name in errors."""
+    """Return the payload as at most ``most`` bytes. ``what``: the name of the value in errors."""
     kind = type(payload)
     if kind is str:
         packed = _TEXT + values.as_text(payload, what)
@@ -42,7 +42,7 @@ def fits(size: int, most: int, what: str) -> None:
 
 
 def unpack(packed: bytes) -> Any:
-    """The value that was put; ConfigError for bytes that `pack` can't have made."""
+    """Return the value that was put; `ConfigError` for bytes that `pack` can't have made."""
     kind, rest = packed[:1], packed[1:]
     try:
         if kind == _TEXT:
@@ -59,7 +59,7 @@ def unpack(packed: bytes) -> Any:
 
 
 def text_of(failure: BaseException) -> str:
-    """A failure as text. A failure whose ``str()`` fails still gets a text."""
+    """Return a failure as text, even if its ``str()`` raises."""
     name = type(failure).__name__
     try:
         text = str(failure)
@@ -69,7 +69,7 @@ def text_of(failure: BaseException) -> str:
 
 
 def short(reason: object) -> str:
-    """A reason, cut to the length that a store accepts."""
+    """Return a reason, cut to the length that a store accepts."""
     try:
         text = str(reason)
     except Exception:

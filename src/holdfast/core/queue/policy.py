@@ -4,12 +4,12 @@ from __future__ import annotations
 
 #: The reason recorded for a job whose lease expired because its worker did not renew it.
 EXPIRED_REASON = "the lease ended, as {} was heard of no more"
-#: A queue can exceed its rate for a moment by this many seconds' worth of deliveries.
+#: A queue can start in one moment as many deliveries as its rate allows in this time, in seconds.
 BURST_S = 0.1
 
 
 def rate_burst(rate: float) -> float:
-    """The number of deliveries that a queue of this rate can start at once.
+    """Return the number of deliveries that a queue of this rate can start in one moment.
 
     >>> rate_burst(5), rate_burst(200)
     (1.0, 20.0)
@@ -18,7 +18,7 @@ def rate_burst(rate: float) -> float:
 
 
 def retry_after(attempt: int, first: float, longest: float, jitter: float) -> float:
-    """Seconds until the attempt after a failed one: doubling, with a random fifth.
+    """Return the pause in seconds after a failed attempt: it doubles, and a fifth is random.
 
     >>> [retry_after(n, 1.0, 60.0, 1.0) for n in (1, 2, 3, 10)]
     [1.0, 2.0, 4.0, 60.0]

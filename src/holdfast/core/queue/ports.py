@@ -24,47 +24,51 @@ class Queues(Protocol):
     limits: QueueLimits
 
     async def put(self, put: Put, within: float) -> list[bool]:
-        """Accept all jobs, in order; return for each if it is new. A job with a known id that is
-        still remembered is not new.
+        """Accept all jobs, in order; return True for each new job. A job is not new if the caller
+        chose its id and the store still remembers that id.
 
-        A repeated number of a producer (``lane``) gets the reply of the first request. A lower
-        number is a late copy: it changes nothing and raises `StoreUnavailable`. One waiter is woken
-        for each group that becomes due.
+        A request that repeats the number of its producer (``lane``) gets the reply of the first
+        request. A request with a lower number is a late copy: it changes nothing and raises
+        `StoreUnavailable`. One waiter is woken for each group that becomes due.
         """
         ...
 
     async def take(self, take: Take, within: float) -> Taken:
-        """Up to ``most`` deliveries, the longest due first, at most one of each group.
+        """Return up to ``most`` deliveries, the longest due first, at most one of each group.
 
         A repeated request with the same id returns the deliveries of that id that are not settled,
-        and takes no more. Each delivery has a fence greater than each earlier fence of its group
-        (of an ungrouped job: of the job). First, deliveries whose leases have expired are ended:
-        such a job stays first in its group, or is a dead letter after its last attempt.
+        and takes no more. The fence of a delivery is greater than all earlier fences of its group;
+        for an ungrouped job, than all of the job. Before that, deliveries whose leases have expired
+        are ended: such a job stays first in its group, or is a dead letter after its last attempt.
         """
         ...
 
     async def give_back(self, take: Take, within: float) -> int:
         """Release the deliveries of this take, as if it had taken nothing; return their number. A
-        late copy of the take gets nothing and doesn't wait. If a wake-up for a due job can have
-        gone to this take, another waiter is woken."""
+        late copy of the take gets nothing and doesn't wait. If this take can have received the
+        wake-up for a due job, another waiter is woken."""
         ...
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
-        """Settle a batch, each as if it were alone; return for each if it was still delivered.
-        False if its lease has expired or it was settled before. ``LockLost`` if it was lost before
-        its lease expired: for a repeated request, False would mean that the first one settled it.
-        One waiter is woken for each group that becomes due."""
+        """Settle a batch of deliveries, each as if it were alone; return one answer for each.
+
+        True: the settle counts. False: the lease has expired, or the delivery was settled before.
+        ``LockLost``: the delivery was lost before its lease expired; a False to a repeated request
+        would mean that the first one settled it. One waiter is woken for each group that becomes
+        due.
+        """
         ...
 
     async def extend(
         self, extends: Sequence[Extend], within: float
     ) -> list[Held | Gone | Exception]:
-        """Renew a batch of leases. An expired one is ``Gone``, permanently."""
+        """Renew a batch of leases; return one answer for each. An expired lease is ``Gone``,
+        permanently."""
         ...
 
     async def wait(self, take: Take, seconds: float) -> bool:
-        """Sleep until a job can be due, at most for ``seconds``; return if this was a wake-up. A
-        false wake-up is allowed; a lost one costs at most ``seconds``."""
+        """Sleep until a wake-up (True), or until ``seconds`` have passed (False). A wake-up means
+        that a job can be due. A false one is allowed; a lost one costs at most ``seconds``."""
         ...
 
     def unlisten(self, take: Take) -> None:
@@ -72,24 +76,25 @@ class Queues(Protocol):
         ...
 
     async def survey(self, prefix: str, within: float, exact: bool = False) -> list[QueueRecord]:
-        """The queues whose name begins with ``prefix`` (``exact``: equals it), sorted by name."""
+        """Return the queues whose name begins with ``prefix`` (``exact``: equals it), sorted by
+        name."""
         ...
 
     async def jobs(
         self, queue: str, state: JobState | None, group: str | None, most: int, within: float
     ) -> list[JobRecord]:
-        """At most ``most`` jobs of a queue in the order of acceptance: all, or those in one state,
-        or those of one group."""
+        """Return at most ``most`` jobs of a queue, in the order of acceptance: only jobs in this
+        state or of this group, unless these are None."""
         ...
 
     async def letters(self, queue: str, within: float) -> list[str]:
-        """The ids of all dead letters; within a group, in the order in which they died."""
+        """Return the ids of all dead letters; within a group, in the order in which they died."""
         ...
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
-        """Retry dead letters, these or up to 1,000 of all; return their number. A dead letter that
-        blocks its group keeps its place; each other one goes to the end of its group, in the order
-        in which they died. Their attempts count from the start."""
+        """Retry the dead letters with these ids (None: up to 1,000 of all); return their number. A
+        dead letter that blocks its group keeps its place. The others go to the end of their groups,
+        in the order in which they died. Their attempts count from the start."""
         ...
 
     async def purge(
@@ -100,9 +105,12 @@ class Queues(Protocol):
         most: int,
         within: float,
     ) -> int:
-        """Remove jobs in this state (None: all that are not taken), only these ``ids`` if given;
-        return their number. At most ``most``, first in the order of acceptance. A store can remove
-        fewer than asked, but at least 1,000; the caller asks again for the rest."""
+        """Remove at most ``most`` jobs, in the order of acceptance; return their number.
+
+        ``state``: only jobs in this state; None: in each state except taken. ``ids``: only these
+        jobs, unless None. A store may remove fewer jobs than requested, but at least 1,000; the
+        caller repeats the request for the rest.
+        """
         ...
 
 
@@ -112,8 +120,8 @@ class Onward(Protocol):
     async def settle_and_take(
         self, settles: Sequence[Settle], take: Take, within: float
     ) -> tuple[list[bool | Exception], Taken]:
-        """Settle, then take what is due at that time, in one round trip; return both replies. The
-        take doesn't wait. After `StoreUnavailable`, the outcome of both is unknown."""
+        """Settle, then take the jobs that are due at that time, in one round trip; return both
+        replies. The take doesn't wait. After `StoreUnavailable`, the outcome of both is unknown."""
         ...
 
 
@@ -124,7 +132,7 @@ class QueueStore(Protocol):
 
 
 def queues_of(store: Store) -> Queues:
-    """The queues of a store; `NotSupported` if it has none."""
+    """Return the queues of a store; `NotSupported` if the store has none."""
     if not store.capabilities.queues:
         raise NotSupported(
             f"{store.label} has no serial queues; take a store that does, such as sqlite "
@@ -134,11 +142,11 @@ def queues_of(store: Store) -> Queues:
 
 
 def onward_of(queues: Queues) -> Onward | None:
-    """The same queues, if they can settle and take in one request; else None."""
+    """Return these queues if they can settle and take in one request; else None."""
     return cast("Onward", queues) if hasattr(queues, "settle_and_take") else None
 
 
 def barred_of(queues: Queues) -> str:
-    """Why the latest take got nothing although jobs can be due: the store grants nothing for a
-    while. Else empty."""
+    """Return the reason why the latest take got nothing although jobs can be due: the store grants
+    nothing for a while. Otherwise return an empty text."""
     return getattr(queues, "barred", "")

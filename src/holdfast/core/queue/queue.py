@@ -64,15 +64,15 @@ class Options(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The store has accepted the job. ``id``: the id of the job. ``duplicate``: a job with this id
-    was accepted before, so this one was dropped."""
+    """The store has accepted the job. ``id``: the id of the job. ``duplicate``: True if a job with
+    this id was accepted before, so that this one was dropped."""
 
     id: str
     duplicate: bool
 
 
 class _Lane:
-    """A producer: it sends one put at a time, each with the next number."""
+    """A producer, as `Put` needs it: it sends one put at a time, each with the next number."""
 
     __slots__ = ("epoch", "id", "number")
 
@@ -113,8 +113,8 @@ class QueueBase:
     # -- putting ---------------------------------------------------------------------------
 
     def _job(self, payload: Any, group: Any, id: Any, delay: Any, made: str = "") -> Job:
-        """A job from the caller's arguments, each checked. ``made``: its id if the caller gave
-        none."""
+        """Return a job from the caller's arguments, each of which is checked. ``made``: the id of
+        the job if the caller gave none."""
         packed = payloads.pack(payload, queues_of(self._ctx.store).limits.payload_bytes)
         where = "" if group is None else checks.text("group", group, GROUP_BYTES_MAX, 1)
         wait = (
@@ -129,7 +129,7 @@ class QueueBase:
 
     def _jobs(self, items: Iterable[Any], group: Any) -> list[Job]:
         found = []
-        #: The ids of a batch are consecutive: a random id from the system for each would take
+        #: The ids of a batch are consecutive, because a separate random id for each job would take
         #: longer than everything else.
         id_ = int(self._ctx.runtime.new_id(), 16)
         for item in checks.several("items", items):
@@ -151,8 +151,8 @@ class QueueBase:
         return found
 
     async def _put(self, jobs: list[Job]) -> list[Receipt]:
-        """Put jobs, up to 1,000 in a round trip, fewer if one request can't carry them; each such
-        batch is accepted as a whole."""
+        """Put jobs in batches of up to 1,000, or fewer if they are too large for one request. Each
+        batch takes one round trip, and is accepted completely or not at all."""
         receipts: list[Receipt] = []
         most = BATCH_MAX
         while len(receipts) < len(jobs):
@@ -166,7 +166,7 @@ class QueueBase:
                 if not receipts:
                     raise
                 before = f"the first {len(receipts)} of {len(jobs)} jobs were accepted"
-                if isinstance(type(failure).__init__, FunctionType):  # it needs more arguments
+                if isinstance(type(failure).__init__, FunctionType):  # it may need more arguments
                     failure.add_note(before)
                     raise
                 raise type(failure)(f"{before}; then: {failure}") from failure
@@ -207,8 +207,8 @@ class QueueBase:
                 f"{len(jobs)} job(s) were accepted by {self._name!r}. Put them again; with your "
                 f"own ids no job is accepted twice. The last failure was: {failure}"
             ) from failure
-        # Only after a reply: a failed request can leave a copy under way, so its producer isn't
-        # reused.
+        # Only here, after a reply: a copy of a failed request can still be under way, so its
+        # producer isn't used again.
         self._lanes.append(lane)
         return answers
 
@@ -233,17 +233,17 @@ class QueueBase:
         done: Done | None = None,
         silence: Silence | None = None,
     ) -> list[DeliveryBase]:
-        """Deliveries that are due; none after the time-out (None: no time limit). ``done`` is
-        settled first, in the same request where the store can. ``silence`` gets each failure and
-        each reply."""
+        """Return deliveries that are due; none after ``timeout`` seconds (None: no time limit).
+        ``done`` is settled first, in the same request if the store can do that. ``silence`` is
+        notified of each failure and each reply."""
         queues = self._queues()
         if self._ctx.orphans:
             self._ctx.drain_orphans()
         return await Taking(self, queues, most, timeout, halted, done, silence).run()
 
     def _made(self, take: Take, taken: Taken, since: float, suspect: bool) -> list[DeliveryBase]:
-        """The deliveries of a take, added to the renewer; none if the reply came too late.
-        ``since``: the earliest moment at which their leases can have begun."""
+        """Make the deliveries of a take, and add them to the renewer; none if the reply came too
+        late. ``since``: the earliest moment at which their leases can have begun."""
         ctx = self._ctx
         until = deadline(since, take.ttl)
         if ctx.now() >= until or ctx.closed:

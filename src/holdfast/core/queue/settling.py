@@ -1,8 +1,8 @@
 """Settling deliveries: one request for one or many, and the use of its reply.
 
-Several calls can settle the same delivery at the same time; the store accepts one of them. So the
-reply that a delivery was not there decides nothing while another settle of it is under way: the
-call waits for that one, and the last reply decides.
+Several calls can settle the same delivery at the same time; the store accepts one of them. So if
+the store does not find a delivery while another settle of it is under way, nothing is decided yet.
+The call waits for the other settle, and the last reply decides.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 #: A delivery, and the request that settles it.
 Done: TypeAlias = "tuple[DeliveryBase, Settle]"
-#: The same with the reply, and if the request was sent before, unanswered.
+#: A delivery, its request, the reply, and True if the request was sent before and not answered.
 Open: TypeAlias = "tuple[DeliveryBase, Settle, bool | LockLost, bool]"
 
 
 async def settle_all(ctx: Context, some: Sequence[Done]) -> list[bool]:
-    """Settle deliveries of one client, up to 1,000 in a round trip; return which settles
-    counted."""
+    """Settle deliveries of one client, up to 1,000 in a round trip; return True for each settle
+    that counted."""
     once = list({id(one): (one, settle) for one, settle in some}.values())
     for start in range(0, len(once), BATCH_MAX):
         await Settling(ctx, once[start : start + BATCH_MAX]).run()
@@ -36,8 +36,8 @@ async def settle_all(ctx: Context, some: Sequence[Done]) -> list[bool]:
 
 
 class Settling:
-    """Deliveries that one request settles, and what follows from its reply, from a failure, or from
-    an interruption. ``settles``: the requests for the deliveries that can still be settled."""
+    """Deliveries that one request settles, and the handling of its reply, failure or interruption.
+    ``settles``: the requests for the deliveries that can still be settled."""
 
     __slots__ = ("_ctx", "_jobs", "_open", "settles")
 
@@ -50,19 +50,19 @@ class Settling:
         for one, settle in some:
             if one._still_open():
                 ctx.settling.add(self)
-                one._lease.closing = True  # first, so that the renewer reports no false loss
+                one._lease.closing = True  # before the send: the renewer must report no false loss
                 one._lease.settling += 1
                 self._jobs.append(one)
                 self.settles.append(settle)
 
     def within(self) -> float:
-        """Seconds for the request or the wait: until the first lease ends, and at least a
-        moment."""
+        """Return the time-out of the request or the wait: the seconds until the first lease ends,
+        but at least 0.05 and at most `REQUEST_S`."""
         end = min([one._lease.deadline for one in self._jobs])
         return min(max(end - self._ctx.now(), 0.05), REQUEST_S)
 
     async def run(self, again: bool = False) -> None:
-        """Settle them. ``again``: the request was sent before, unanswered."""
+        """Settle the deliveries. ``again``: the request was sent before, and not answered."""
         if not self.settles:
             return
         ctx = self._ctx
@@ -82,8 +82,8 @@ class Settling:
             await self.decided()
 
     def failed(self, failure: BaseException, again: bool) -> None:
-        """The request failed: the deliveries can be settled again. After an interruption no caller
-        would do that, so the renewer settles them."""
+        """Handle a failed request: the deliveries can be settled again. After an interruption no
+        caller would do that, so the renewer settles them."""
         self._ctx.settling.discard(self)
         if not isinstance(failure, Exception):
             self.interrupted()
@@ -94,8 +94,9 @@ class Settling:
             one._keep_on(not refused, None if refused else settle.verdict)
 
     def answered(self, answers: Sequence[bool | Exception], again: bool) -> list[Open]:
-        """Record the settles that counted; raise an error that came in place of a reply. Returns
-        the deliveries with another settle under way: ``decided`` waits for it."""
+        """Record the settles that counted; raise an error that came in place of a reply. Return the
+        deliveries that the store did not find while another settle of them is under way: `decided`
+        waits for that settle."""
         self._ctx.settling.discard(self)
         wrong = None
         for one, settle, answer in zip(self._jobs, self.settles, answers, strict=True):
@@ -112,7 +113,7 @@ class Settling:
         return self._open
 
     async def decided(self) -> None:
-        """Wait for the other settles of jobs that the store did not find; the last one decides."""
+        """Wait for the other settles of deliveries that the store did not find; then decide."""
         ctx = self._ctx
         end = ctx.now() + self.within()
         for one, settle, answer, again in self._open:
@@ -131,21 +132,21 @@ class Settling:
         """Apply this reply; no other settle of the delivery can change it."""
         lease = one._lease
         if lease.end is State.RELEASED and answer is not True:
-            return  # the store did not find it because another call settled it
+            return  # another call settled it, so the store did not find it
         if isinstance(answer, LockLost):
             lease.reason = lease.reason or Loss(str(answer.reason))
             one._over(False)
             return
-        # A repeated request whose first reply was lost finds nothing; neither does one during an
-        # unanswered settle. Before our deadline this means that the other request settled it.
+        # If an earlier or another request is unanswered, it can have settled the delivery, and this
+        # request then finds nothing. Before our deadline, this is the only possible cause.
         repeated = again or lease.asked or lease.settling > 0
         lease.unsure = repeated and not answer
-        # Else it was settled with the verdict of the unanswered settle.
+        # None: the unanswered settle counted, so its verdict stays.
         verdict = settle.verdict if answer or one._verdict is None else None
         one._over(answer or (repeated and self._ctx.now() < lease.deadline), verdict)
 
     def interrupted(self) -> None:
-        """The caller was interrupted and the outcome is unknown: let the renewer settle them."""
+        """Let the renewer settle the deliveries, because an interruption left the outcome open."""
         self._ctx.settling.discard(self)
         for one, settle in zip(self._jobs, self.settles, strict=True):
             one._lease.settling -= 1

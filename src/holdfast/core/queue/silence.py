@@ -13,7 +13,7 @@ AGAIN_S = 60.0
 
 
 class Silence:
-    """The time for which a store has failed, for all loops of one worker."""
+    """The failures of a store since its last reply, for all loops of one worker."""
 
     def __init__(
         self, now: Callable[[], float], tell: Callable[[StoreUnavailable | None], None]
@@ -25,7 +25,7 @@ class Silence:
         self._told = False
 
     def failed(self, failure: StoreUnavailable, sent: float) -> None:
-        """A request that was sent at ``sent`` has failed."""
+        """Note that the request that was sent at ``sent`` failed; call ``tell`` if it is due."""
         now = self._now()
         due = sent + FIRST_S if self._due is None else self._due
         self._due = due
@@ -35,7 +35,7 @@ class Silence:
             self.tell(failure)
 
     def answered(self) -> None:
-        """The store has answered a request."""
+        """Note that the store answered a request; call ``tell`` if failures were reported."""
         if self._due is not None:
             self._due = None
             if self._told:

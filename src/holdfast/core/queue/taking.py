@@ -1,4 +1,4 @@
-"""Take jobs: the one loop that waits, and the one undo.
+"""Take jobs: the only waiting loop of queues, and the only release of a take.
 
 If the loop is interrupted, a take that can have got a delivery is released.
 """
@@ -30,9 +30,9 @@ def never() -> bool:
 
 class Taking:
     """One request for up to ``most`` deliveries, with a time-out in seconds (None: no time limit).
-    ``halted`` can end it early; it is called at least once a second. ``done``: a settle to send
-    with the first request, if the store can do both. ``silence`` gets each failure and each
-    reply."""
+    ``halted`` is called at least once a second; the request ends early if it returns True.
+    ``done``: a settle to send before or, if the store can do both at once, with the first request.
+    ``silence`` is notified of each failure and each reply."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Taking:
         self._begun = self._heard = self._ctx.now()
         self._timeout = timeout
         self._end = math.inf if timeout is None else self._begun + timeout
-        #: The last request doesn't wait, so it can take as long as a try.
+        #: The last request doesn't wait for jobs, so it has the time-out of a try.
         self._limit = self._end + TRY_S
 
     def _anew(self) -> None:
@@ -70,14 +70,14 @@ class Taking:
         lease = min(options.ttl, ctx.store.lease_max)
         what = (self._most, lease, ctx.owner, options.pace, options.patience, waits)
         self._take = Take(queue.name, ctx.runtime.new_id(), *what)
-        #: The earliest moment at which its deliveries can have been taken. An unanswered copy can
-        #: have taken them, so this moves only when a reply shows that none has.
+        #: The earliest moment at which a copy of the take can have taken jobs; None: no copy can.
+        #: It moves only if a reply shows that no unanswered copy has taken any.
         self._since: float | None = None
-        #: Was an earlier copy of the take not answered?
+        #: True if an earlier copy of the take was not answered.
         self._suspect = False
 
     async def run(self) -> list[DeliveryBase]:
-        """The deliveries; none after the time-out."""
+        """Return the deliveries; none after the time-out."""
         ctx = self._ctx
         ctx.under_way[self] = lambda: (self._take,)
         try:
@@ -113,7 +113,7 @@ class Taking:
             self._anew()
 
     async def _wait(self) -> Taken | None:
-        """The store's reply; None after the time-out."""
+        """Return the store's reply; None after the time-out."""
         ctx, queues = self._ctx, self._queues
         if self._done is not None:
             found = await self._settle_and_ask(self._done)
@@ -132,8 +132,8 @@ class Taking:
         return None
 
     async def _settle_and_ask(self, last: Done) -> Taken | None:
-        """Settle ``last`` and take what is due. None if nothing was asked of the take; after a
-        failure, ``last`` is settled alone, and the time-out starts again."""
+        """Settle ``last`` and take due jobs in one request. None: only ``last`` was settled, alone.
+        If this follows a failure of the common request, the time-out starts again."""
         self._done, onward = None, onward_of(self._queues)
         take = self._take
         if take.wait:
@@ -167,8 +167,8 @@ class Taking:
         return now
 
     def _answered(self, taken: Taken, sent: float) -> None:
-        """The copy that was sent at ``sent`` is answered. If it got nothing, nothing was taken
-        until ``sent``: an earlier copy that is still under way takes its jobs after that."""
+        """Note the answer to the copy that was sent at ``sent``. If the copy got nothing, nothing
+        was taken before ``sent``: an earlier copy that is still under way takes its jobs later."""
         self._heard, self._failures = sent, 0
         if self._silence is not None:
             self._silence.answered()
@@ -176,8 +176,8 @@ class Taking:
             self._since = sent if self._suspect else None
 
     async def _ask(self, over: bool) -> Taken | None:
-        """Ask once; None if there was no reply and there is time for another try. After the
-        time-out the take doesn't wait, so that no wake-up is sent to it."""
+        """Send the take once; None: it got no reply, and there is time for another try. ``over``:
+        the time-out has expired, so the take doesn't wait, and no wake-up is sent to it."""
         ctx = self._ctx
         ctx.require_open()
         take = self._take

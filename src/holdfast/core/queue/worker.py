@@ -1,7 +1,7 @@
 """A worker: loops that take a job, call a handler, and settle the job by its outcome.
 
-What a handler raises or returns decides only about its job; the loop continues. A loop ends when it
-is stopped, or by a permanent error of the store, which ``run`` raises.
+An exception of a handler affects only its job; the loop continues. A loop ends when it is stopped,
+or by a permanent error of the store, which ``run`` raises.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Calls the handler; returns its exception, or None. Raises only what interrupts the worker.
+#: Calls the handler; returns its exception, or None. Raises only an interruption of the worker.
 Call = Callable[[DeliveryBase], Awaitable[BaseException | None]]
 
-#: Seconds between two checks of the caller that waits for the end of all loops.
+#: A caller that waits for the end of all loops checks them at this interval, in seconds.
 LOOK_S = 0.5
 
 
@@ -57,7 +57,7 @@ class WorkerBase:
         self._queue = queue
         self._call = call
         self._concurrency = concurrency
-        #: End when no job is due?
+        #: True: end when no job is due.
         self._drain = drain
         self._stopping = self._cancelled = False
         #: Logs that the store does not answer.
@@ -88,8 +88,8 @@ class WorkerBase:
         return f"<{type(self).__name__} of {self._queue.name!r} {stands} done={self.done}>"
 
     def stop(self) -> None:
-        """Take no more jobs, and finish those under way. Can be called from a signal handler, and
-        repeatedly."""
+        """Take no more jobs, and finish the jobs that were taken. You may call it in a signal
+        handler, and more than once."""
         self._stopping = True
 
     def _start(self) -> None:
@@ -103,7 +103,7 @@ class WorkerBase:
                 self._cancels.append(runtime.background(loop, over, name))
             except BaseException:
                 tally.over = True
-                self.stop()  # the loops that were started
+                self.stop()  # ends the loops that were started
                 raise
 
     def _over(self, tally: _Tally) -> None:
@@ -111,8 +111,8 @@ class WorkerBase:
         self._ended.set()
 
     async def _join(self, timeout: float | None) -> bool:
-        """Wait until all loops have ended, and raise the error that ended one; False after the
-        time-out."""
+        """Wait until all loops have ended, and raise the error that ended a loop; return False
+        after the time-out."""
         if not await self._all_over(checks.wait(True, timeout)):
             return False
         for tally in self._tallies:
@@ -135,8 +135,8 @@ class WorkerBase:
         return True
 
     async def _interrupted(self) -> None:
-        """The caller of ``run`` was cancelled or interrupted: jobs under way are released if they
-        can be cancelled, else they can still be finished."""
+        """Stop after the caller of ``run`` was cancelled or interrupted. Running jobs are released
+        if they can be cancelled; otherwise their threads can still finish them."""
         self.stop()
         self._cancelled = True
         for cancel in self._cancels:
@@ -197,8 +197,8 @@ class WorkerBase:
             log.warning("%s; the worker of %r keeps trying", failure, self._queue.name)
 
     async def _next(self, last: Done | None) -> list[DeliveryBase]:
-        """The next delivery. With a last one, the same request settles that, and this doesn't
-        wait."""
+        """Return the next delivery, in a list. ``last``: a job to settle with the same request,
+        which then doesn't wait."""
         wait = 0.0 if self._drain or last is not None else None
         found = await self._queue._take(1, wait, self._halted, last, self._silence)
         if last is not None:
@@ -206,8 +206,8 @@ class WorkerBase:
         return found
 
     async def _work(self, job: DeliveryBase, tally: _Tally) -> Done | None:
-        """Call the handler and settle the job. If the store can settle with the next take, return
-        the request for that instead."""
+        """Call the handler and settle the job. If the store can settle it together with the next
+        take, return the job and its settle instead."""
         try:
             failure = await self._call(job)
         except BaseException as wrong:
@@ -229,8 +229,8 @@ class WorkerBase:
     async def _settle(
         self, job: DeliveryBase, settle: Settle, failure: StoreUnavailable | None = None
     ) -> None:
-        """Settle it while the lease lasts, so that an outage of the store doesn't repeat finished
-        work. ``failure``: the failure of the first try."""
+        """Repeat the settle while the lease lasts, so that an outage of the store doesn't repeat
+        finished work. ``failure``: the failure of the first try, if it was made."""
         failures, kept = 0, None
         while kept is None:
             if failure is not None:

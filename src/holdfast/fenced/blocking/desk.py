@@ -1,4 +1,4 @@
-"""Writes and reads a fenced file, in the order of steps that ``note.py`` explains."""
+"""Writing and reading of a fenced file, in the order of steps that ``note.py`` explains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _APPEND = os.O_RDWR | os.O_APPEND
 
 
 class Desk:
-    """The locked file. It reads the latest note, and repairs the file after a crash."""
+    """A fenced file that is locked for a write. The constructor reads the latest note, and repairs
+    the file after a crash."""
 
     __slots__ = ("_durable", "_sidecar", "_where", "note")
 
@@ -38,14 +39,14 @@ class Desk:
         """Note the fence and the append, then write; cut off an append that fails."""
         with files.told(self._where.data), files.made(self._where.data, _APPEND) as file:
             at = os.fstat(file.fileno()).st_size
-            if at == 0:  # it is new, or its first writer was killed
+            if at == 0:  # the file is new, or its first writer was killed
                 self._sync_folder()
             self._announce(fence, at, payload)
             try:
                 files.write(file, payload)
                 self._sync(file)
             except BaseException:
-                with suppress(OSError):  # on an error the next writer repairs it
+                with suppress(OSError):  # after an error here, the next writer repairs the file
                     self._cut(file, at)
                     self._settle()
                 raise
@@ -81,8 +82,8 @@ class Desk:
         self._sync(self._sidecar)
 
     def _mend(self) -> None:
-        """Finish or undo the write of a dead process, and sync that before the mark is written."""
-        self._sync(self._sidecar)  # its note is perhaps not on the disk yet
+        """Finish or undo the write of a dead process, sync the result, then write the mark."""
+        self._sync(self._sidecar)  # the note of that process may not be on the disk yet
         self._where.fresh.unlink(missing_ok=True)
         self._sync_folder()
         if self.note.size:
@@ -147,7 +148,7 @@ def read(where: Place, timeout: float | None) -> bytes:
             if where.note.exists():  # so the file itself is missing
                 raise
             data = _contents(where)
-            if where.note.exists():  # the first writer has just made it
+            if where.note.exists():  # the first writer has just made the sidecar
                 continue
             return data
         torn = not settled and note.ends_within(len(data))

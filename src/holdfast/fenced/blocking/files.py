@@ -1,4 +1,4 @@
-"""Opens regular files without following links, and writes them completely."""
+"""Opening of regular files without following links, and complete writes to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Place(NamedTuple):
 
 
 def place(text: str) -> Place:
-    """Return the paths for a file. All symbolic links are resolved, so they share one sidecar."""
+    """Return the paths for a file. Symbolic links are resolved, so all links to a file share one
+    sidecar."""
     if not text or "\0" in text:
         raise ConfigError(f"{text!r:.80} can't be the path of a file")
     try:
@@ -83,9 +84,9 @@ def made(path: Path, how: int) -> io.FileIO:
 
 
 def new(path: Path, model: os.stat_result | None) -> io.FileIO:
-    """Create a file with the owner and mode of ``model``; before these are set, it is private.
+    """Create a file with the owner and mode of ``model``; until these are set, it is private.
 
-    Without a model, its mode is the one that the umask allows.
+    Without a model, the file has the mode that the umask allows.
     """
     how = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     file = _file(path, how, "w", 0o666 if model is None else 0o600)
@@ -97,8 +98,8 @@ def new(path: Path, model: os.stat_result | None) -> io.FileIO:
 def resemble(file: io.FileIO, model: os.stat_result, mode: int) -> None:
     """Give ``file`` the owner and group of ``model``, as far as permitted; then set ``mode``.
 
-    If the group can't be set, ``mode`` is set without the rights of the group: the file then
-    belongs to another group than the model, which must not get its rights.
+    If the group can't be set, the file belongs to another group than the model. This group must not
+    get the rights of the model's group, so ``mode`` is set without group rights.
     """
     mine = os.fstat(file.fileno())
     for uid, gid in ((model.st_uid, model.st_gid), (-1, model.st_gid)):
@@ -142,8 +143,8 @@ def told(path: Path) -> Generator[None]:
 def _file(path: Path, how: int, kind: str, mode: int) -> io.FileIO:
     """Open a file; the result closes itself when it is no longer used.
 
-    One chain of C calls does it. Ctrl-C can come between two Python calls: if it came after
-    ``os.open``, before the number of the open file is stored, the file would stay open.
+    One chain of C calls opens it. Ctrl-C can come between two Python calls: after ``os.open`` and
+    before its result is stored, it would leave the file open.
     """
     opened_as = map(os.open, (path,), (how | _FLAGS,), (mode,))
     return lifted(next(map(io.FileIO, opened_as, (kind,))), kind)

@@ -1,7 +1,7 @@
 """The kernel lock on a sidecar: one writer, or any number of readers.
 
-Each call opens the sidecar again. A flock belongs to the opened file, so threads exclude each other
-like processes do. Between calls no file is open that a fork could share.
+Each call opens the sidecar again. A flock belongs to the open file, so threads exclude each other
+as processes do. Between calls no file is open that a fork could share.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ os.register_at_fork(after_in_child=_forked)
 
 @contextmanager
 def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.FileIO]:
-    """Open and lock the sidecar. A writer creates a missing one, a reader raises an error."""
+    """Open and lock the sidecar. If it is missing, a writer creates it; a reader raises."""
     begun = boottime()
     end = None if timeout is None else begun + timeout
     how = fcntl.LOCK_EX if write else fcntl.LOCK_SH
@@ -58,15 +58,15 @@ def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.Fil
                 yield file
                 return
             finally:
-                # Closing isn't enough while a child that is being forked has a copy.
+                # A close isn't enough while a child that is just being forked has a copy.
                 if not file.closed:
                     fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _lock(file: io.FileIO, how: int, end: float | None) -> bool:
-    """Take the lock; False if the time has expired.
+    """Take the lock; return False if the time has expired.
 
-    It polls, because a blocking flock has no time-out."""
+    This polls, because a blocking flock has no time-out."""
     nap = _NAP_S_MIN
     while True:
         with suppress(BlockingIOError):

@@ -1,5 +1,5 @@
 """Connections that a client has ended: each counts until the server has ended its session, too.
 
-Without this, a new connection could be made while the server still starts, answers or ends the old
-one. A busy server takes a second for that, and would have more sessions than the client may have.
+Otherwise the client could make a new connection while the server still starts, answers or ends the
+old one. A busy server takes a second for that. It would have more sessions than the client may use.
 """

@@ -11,7 +11,7 @@ from .blocking import Ending
 
 
 class Endings:
-    """The ending sessions of one client. ``over`` is called when one no longer counts."""
+    """The ending sessions of one client. ``over`` is called when a session no longer counts."""
 
     def __init__(self, over: Callable[[], None]) -> None:
         self._over = over
@@ -49,6 +49,6 @@ class Endings:
             self._forget(ending)
 
     def abandon(self) -> None:
-        """The same where the loop no longer runs."""
+        """Like `close`, for a loop that no longer runs."""
         self._closed = True
         self._there.clear()

@@ -1,4 +1,4 @@
-"""Detection of ended sessions, by the socket; and the sessions of one client, for threads."""
+"""Detection of a session's end, by its socket; and the ending sessions of a client for threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PIECE = 1 << 16
 
 
 def twin_of(fd: int) -> socket.socket | None:
-    """The same socket under another descriptor; None if it is already closed."""
+    """Return the same socket under another descriptor; None if it is already closed."""
     try:
         return socket.socket(fileno=socket.dup(fd))
     except (OSError, ValueError):
@@ -22,17 +22,18 @@ def twin_of(fd: int) -> socket.socket | None:
 
 
 class Ending:
-    """Detects the end of the session of a connection that we have ended. ``twin``: its socket,
-    which now belongs to this object; None if it was closed. ``then``: called when it no longer
-    counts.
+    """Detects the end of a session whose connection the client has ended.
+
+    ``twin``: the socket of the connection, which now belongs to this object; None if it was closed.
+    ``then``: called when the session no longer counts.
     """
 
-    _twin: socket.socket | None = None  # of one whose constructor failed, too
+    _twin: socket.socket | None = None  # also for an object whose constructor failed
 
     def __init__(self, twin: socket.socket | None, then: Callable[[], None] | None = None) -> None:
         self._twin = twin
         self._then = then
-        #: The time until which it counts.
+        #: The time until which the session counts at most.
         self.until = boottime() + ENDS_S
         if twin is not None:
             twin.setblocking(False)
@@ -59,7 +60,7 @@ class Ending:
         return True
 
     def end(self) -> None:
-        """Stop counting it."""
+        """Stop counting the session."""
         if self._twin is not None:
             self._twin.close()
         if self._then is not None:
@@ -71,7 +72,7 @@ class Ending:
 
 
 class Endings:
-    """The ending sessions of one client. ``over`` is called when one no longer counts."""
+    """The ending sessions of one client. ``over`` is called when a session no longer counts."""
 
     def __init__(self, over: Callable[[], None]) -> None:
         self._over = over

@@ -1,9 +1,9 @@
 """A connection of the client's pool for a verb in a thread: an idle one, or a new one.
 
-If a verb dropped its half-made connection at its time-out, the next verb would start again; where
-connecting takes longer than a verb may take, no verb would succeed. So a verb with little time has
-its connection made by a thread. That thread continues without the verb for the usual time of
-connecting; the connection counts during this, and is then available to all verbs.
+If a verb dropped its half-made connection at its time-out, the next verb would start again. If
+connecting takes longer than a verb may take, no verb would ever succeed. So for a verb with little
+time, a thread makes the connection. The thread continues without the verb for the usual time of
+connecting. In this time the connection takes a place of the pool; after that, all verbs can use it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..starting.blocking import DaemonThread
 L = TypeVar("L")
 #: Seconds between two checks of a waiting call, in case a wake-up was lost.
 _LOOK_S = 0.05
-#: A verb with nearly the usual time makes its connection itself.
+#: A verb that has at least this part of the usual time makes its connection itself.
 _NEARLY = 0.9
-#: A connection that was begun longer ago may be stuck: the next verb begins another one.
+#: A connection that was begun more seconds ago can be stuck: the next verb begins another one.
 _YOUNG_S = 1.0
 
 
@@ -34,9 +34,9 @@ class _Making:
 
     def __init__(self) -> None:
         self.begun = boottime()
-        #: Does a verb wait for it?
+        #: True if a verb waits for it.
         self.wanted = True
-        #: Is it made, or failed?
+        #: True if it was made, or has failed.
         self.over = False
         self.failure: Exception | None = None
 
@@ -49,42 +49,43 @@ class Makes(ABC, Generic[L]):
     def __init__(self, usual_s: float, most: int) -> None:
         #: The usual maximum time for connecting.
         self._usual_s = usual_s
-        #: The maximum number of connections. One more is for urgent verbs: was it made?
+        #: The maximum number of connections; urgent verbs may make one more.
         self._most = most
+        #: True if that additional connection was made.
         self._more = False
         self._makings: set[_Making] = set()
         self._counting = threading.Lock()
-        #: Rung when a connection is released, or one no longer counts.
+        #: Set when a connection is released, or an ended one no longer counts.
         self._back = Bell()
-        #: Connections that this client has ended, and the server not yet.
+        #: Connections that this client has ended, but the server not yet.
         self._ending = Endings(self._back.set)
 
     @abstractmethod
     def _lend(self) -> L | None:
-        """An idle connection, if there is one that can be used."""
+        """Return an idle connection that can be used, or None."""
 
     @abstractmethod
     def _there(self) -> int:
-        """The number of connections, without those being made or ending."""
+        """Return the number of connections; one that is being made or is ending doesn't count."""
 
     @abstractmethod
     def _dial(self, until: float) -> L:
-        """Make a new one before this time; it is then counted in `_there`."""
+        """Return a new connection, made before the time ``until``; `_there` then counts it."""
 
     @abstractmethod
     def _give(self, link: L) -> None:
-        """Make it available to others."""
+        """Make a connection available to all verbs."""
 
     @abstractmethod
     def _tidy(self, until: float) -> None:
-        """Forget ended connections, before the caller waits."""
+        """Forget ended connections; called before a verb waits."""
 
     @abstractmethod
     def _all_in_use(self) -> StoreUnavailable:
-        """The error for a full pool."""
+        """Return the error for a full pool."""
 
     def _reach(self, until: float, urgent: bool) -> L:
-        """A connection for this caller alone."""
+        """Return a connection for this caller alone."""
         making: _Making | None = None
         try:
             while (link := self._lend()) is None:
@@ -113,7 +114,7 @@ class Makes(ABC, Generic[L]):
             del making  # its failure would keep itself alive, and the objects of its caller
 
     def _new(self, until: float, urgent: bool) -> tuple[L | None, _Making | None]:
-        """A new connection, or one that a thread makes; neither if the pool is full."""
+        """Return a new connection, or one that a thread makes now; neither if the pool is full."""
         mine = _Making()  # made first, so that no interrupt leaves its place taken
         thread = DaemonThread(target=self._in_thread, args=(mine,), name="holdfast-connect")
         begun = False
@@ -133,7 +134,7 @@ class Makes(ABC, Generic[L]):
                     return None, mine
             return self._dial(until), None
         finally:
-            if not begun and thread.give_up():  # or the thread frees its place
+            if not begun and thread.give_up():  # otherwise the thread frees the place
                 self._makings.discard(mine)
 
     def _in_thread(self, making: _Making) -> None:
@@ -148,12 +149,13 @@ class Makes(ABC, Generic[L]):
             del making  # as above
 
     def _short(self, until: float, urgent: bool) -> bool:
-        """True if this verb has too little time to connect. An urgent verb always connects itself,
-        because its connection isn't for all."""
+        """Return True if this verb has too little time to connect. An urgent verb always connects
+        itself, because other verbs may not use its connection."""
         return not urgent and until - boottime() < self._usual_s * _NEARLY
 
     def _parked(self, until: float, urgent: bool) -> _Making | None:
-        """A connection being made for which no verb waits; None if there is none for this verb."""
+        """Return a connection that is being made and for which no verb waits; None if there is none
+        for this verb."""
         if self._makings and self._short(until, urgent):
             young = boottime() - _YOUNG_S
             for making in list(self._makings):

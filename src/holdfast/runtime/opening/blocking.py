@@ -19,7 +19,7 @@ FIRST = 3
 
 
 def opened(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-    """``os.open``, with a number from 3 on."""
+    """Open a file like ``os.open``, with a descriptor of at least 3."""
     fd = os.open(path, flags, mode, dir_fd=dir_fd)
     if fd >= FIRST:
         return fd
@@ -30,9 +30,10 @@ def opened(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = Non
 
 
 def lifted(file: io.FileIO, kind: str) -> io.FileIO:
-    """The same open file with a number from 3 on; the given file is closed if its number was lower.
+    """Return the same open file with a descriptor of at least 3; if it had a lower one, close that.
 
-    One chain of C calls makes it, so that Ctrl-C always leaves it in an object that closes itself.
+    One chain of C calls makes the descriptor and the object that closes it, so Ctrl-C can't come
+    between the two.
     """
     if file.fileno() >= FIRST:
         return file
@@ -42,7 +43,7 @@ def lifted(file: io.FileIO, kind: str) -> io.FileIO:
 
 
 def datagrams() -> socket.socket:
-    """A Unix datagram socket without a name, with a number from 3 on."""
+    """Return a Unix datagram socket without a name, with a descriptor of at least 3."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     if made.fileno() >= FIRST:
         return made
@@ -52,15 +53,16 @@ def datagrams() -> socket.socket:
 
 @contextmanager
 def filled() -> Generator[None]:
-    """A block in which each opened file gets a number from 3 on.
+    """Give each file that is opened in this block a descriptor of at least 3.
 
-    It is for files that can't be moved: a descriptor that other code copies, or a file that SQLite
-    has open too, because each close of such a file drops SQLite's locks on it in this process.
+    Use it for files whose descriptor can't be changed later: because other code copies it, or
+    because SQLite also has the file open. Each close of such a file drops SQLite's locks on it in
+    this process.
     """
     spares: list[int] = []
     try:
         while not all(map(_taken, range(FIRST))):
-            spares += os.pipe()  # a device may be missing in a chroot
+            spares += os.pipe()  # not /dev/null, which can be missing in a chroot
         yield
     finally:
         for fd in spares:

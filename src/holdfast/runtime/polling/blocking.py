@@ -22,11 +22,11 @@ class _Selecting:
         self._events[one if isinstance(one, int) else one.fileno()] = events
 
     def unregister(self, fd: int) -> None:
-        """Stop waiting for it."""
+        """Stop waiting for this descriptor."""
         del self._events[fd]
 
     def poll(self, milliseconds: float | None = None) -> list[tuple[int, int]]:
-        """The descriptors that are ready; none after the time-out."""
+        """Return the descriptors that are ready, with their events; none after the time-out."""
         if milliseconds == 0 and (real := _unpatched()) is not None:
             for fd, events in self._events.items():
                 real.register(fd, events)
@@ -42,14 +42,18 @@ class _Selecting:
             readable, writable, failed = select.select(reading, writing, failing, seconds)
             ready = {*readable, *writable, *failed}
             found = [(fd, self._events[fd]) for fd in self._events if fd in ready]
-            # eventlet gives this wait the reply to an earlier one, if both became ready at once
+            # With eventlet, a wait can get the result of an earlier wait if both were ready at
+            # once. That result is of no use here, so wait again.
             if found or not ready:
                 return found
 
 
 def _unpatched() -> Any:
-    """The poll that eventlet has replaced; None if there was none. It is for a check that doesn't
-    wait, because eventlet lets only one greenlet at a time wait for a descriptor."""
+    """Return a poll object of the kind that eventlet has replaced; None if there is none.
+
+    It is for a check that doesn't wait, because eventlet lets only one greenlet at a time wait for
+    a descriptor.
+    """
     patcher = sys.modules.get("eventlet.patcher")
     make = getattr(patcher.original("select"), "poll", None) if patcher is not None else None
     return make() if make is not None else None

@@ -20,33 +20,34 @@ class _Bounded(threading.Event):
 class DaemonThread(threading.Thread):
     """A daemon thread. ``start`` raises ``RuntimeError`` if it doesn't begin in time.
 
-    A new thread that finds no memory ends before it reports its start, and CPython (up to 3.14)
-    waits for that without a limit: a verb would hang, or a whole event loop.
+    A new thread that finds no memory ends before it reports its start. CPython (up to 3.14) waits
+    for this report without a time limit, so a verb or a whole event loop would hang.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(daemon=True, **options)
         self._started = _Bounded()
-        #: Its first taker decides: the thread begins, or it counts as not started.
+        #: The first call that takes it decides: `run`, and the thread begins; or `give_up`, and the
+        #: thread counts as not started.
         self._decided = threading.Lock()
         self._given_up = False
 
     def start(self) -> None:
-        """Start it, and wait until it has begun.
+        """Start the thread, and wait until it has begun.
 
-        After an interrupt in or after this call, ask `give_up` if the thread runs.
+        If an interrupt comes in or after this call, call `give_up` to find out if the thread runs.
         """
         super().start()
         if not self._started.is_set() and self.give_up():
             raise RuntimeError("can't start new thread: it ended before it began")
 
     def give_up(self) -> bool:
-        """Prevent its work, now or later. False: the work has begun, and continues."""
+        """Prevent the thread's work; return False if the work has begun, and so continues."""
         if self._decided.acquire(blocking=False):
             self._given_up = True
         return self._given_up
 
     def run(self) -> None:
-        """Do its work, unless that was given up."""
+        """Do the thread's work, unless it was given up."""
         if self._decided.acquire(blocking=False):
             super().run()

@@ -1,7 +1,8 @@
 """Timers of asyncio that use real time, even if a test has frozen the loop's clock.
 
 freezegun replaces the clock that event loops use. While that clock stands still, no timer of the
-loop fires, and a timer that is set in that time never fires. So a thread measures the time then.
+loop fires, and a timer that is set in that time never fires. In this case, a thread measures the
+time.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def time_limit(seconds: float) -> AbstractAsyncContextManager[object]:
 
 
 async def ended(futures: Iterable[asyncio.Future[Any]], seconds: float) -> None:
-    """Wait for all futures, at most ``seconds``. Unfinished ones continue."""
+    """Wait for all futures, at most ``seconds``. Unfinished futures continue."""
     if not clock_patched():
         await asyncio.wait(futures, timeout=seconds)
         return
