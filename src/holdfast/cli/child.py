@@ -265,7 +265,7 @@ def execute(argv: list[str], env: Mapping[str, str]) -> None:
 
 
 def find_prctl() -> Prctl | None:
-    """Return ``prctl``, or None. With it a child asks the kernel to kill it when its parent dies."""
+    """Return ``prctl``, by which a child asks to be killed when its parent dies; None elsewhere."""
     if sys.platform != "linux":
         return None
     import ctypes

@@ -160,7 +160,7 @@ class Front:
     # -- waiting -----------------------------------------------------------------------------
 
     def _hear(self) -> bool:
-        """Read the holder process's messages: the grant, then deadlines; return False at its end."""
+        """Read the grant and later deadlines from the holder process; return False at its end."""
         try:
             data, fds, _, _ = socket.recv_fds(self.line, 65536, 2)
         except ConnectionError:  # the holder process was killed before it had read everything
