@@ -75,7 +75,7 @@ class Shared(Protocol):
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to take a lock. ``open`` returns a grip on the lock of a folder; each has one lock."""
+    """A way to take a lock. ``open`` returns a grip on the one lock that belongs to a folder."""
 
     label: str
     open: Callable[[Path], Grip]

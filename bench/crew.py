@@ -91,7 +91,7 @@ def _live(number: int, work: Work[Any], wire: Connection, parents: Connection) -
 
 
 def _answers(wires: Sequence[Connection], within: float, end: float) -> list[Any]:
-    """Read from all processes; start together the ones that are ready; return the results."""
+    """Collect the results of all processes; when all are ready, send them the common start."""
     answers: dict[int, Any] = {}
     ready: set[int] = set()
     while len(answers) < len(wires):
@@ -127,7 +127,7 @@ def _hear(wire: Connection) -> tuple[str, Any]:
 
 @contextlib.contextmanager
 def spinners(cores: Sequence[int]) -> Generator[None]:
-    """Keep these cores from going idle, by processes that run only when no other process does."""
+    """Keep these cores awake, by processes that run only if no other process needs the core."""
     spinning = [_FORK.Process(target=_spin, args=(core,), daemon=True) for core in cores]
     for process in spinning:
         process.start()

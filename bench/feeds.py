@@ -41,7 +41,7 @@ class Feed(Protocol):
 
 @dataclass(frozen=True)
 class Feeder:
-    """A way to queue jobs. ``open`` returns a feed of the queue of a folder; each has one queue."""
+    """A way to queue jobs. ``open`` returns a feed of the one queue that belongs to a folder."""
 
     label: str
     open: Callable[[Path], Feed]

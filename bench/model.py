@@ -34,7 +34,7 @@ class Metric:
     """How a column is computed from readings.
 
     ``of`` reduces the numbers of one round to one number; ``across`` reduces these to the result.
-    With ``pooled``, ``of`` gets the numbers of all rounds together, as a far tail needs.
+    With ``pooled``, ``of`` gets the numbers of all rounds together: a far tail needs many numbers.
     """
 
     column: Column

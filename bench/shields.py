@@ -48,7 +48,7 @@ class Shielder:
     reads: bool = False
     #: True if it can serve a stale value while the next one is computed.
     stale: bool = False
-    #: True if it is a lower bound: it only shows the time to wake that number of waiters.
+    #: True if it is a lower bound: it shows only the time that wake-ups take.
     floor: bool = False
 
     @property

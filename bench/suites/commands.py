@@ -53,7 +53,9 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(taker: Contender, few: int, more: int, place: Path) -> Reading:
-    """Count pairs; then count two numbers of hand-offs, and divide the difference."""
+    """Count the commands of pairs; then those of two runs with ``few`` and ``more`` hand-offs.
+
+    The difference of the two runs belongs to the additional hand-offs."""
     pairs = crew.alone(lambda: taker.drive(_pairs(taker, place)), _WITHIN_S)
     if "handoff" not in taker.parts:
         return pairs

@@ -76,7 +76,7 @@ Told = tuple[list[float], int]
 def read(
     taker: Contender | None, neighbour: Contender | None, seconds: float, place: Path
 ) -> Reading:
-    """Measure one loop with a ticker, next to its neighbours."""
+    """Measure one loop with a ticker while its neighbours contend."""
     others = 0 if neighbour is None else PROCESSES - 1
     told = crew.together(
         [lambda seat: asyncio.run(_tick(taker, place, seconds, seat))]

@@ -118,7 +118,7 @@ def complete(words: Sequence[str]) -> int:
 def _due(
     words: Sequence[str], at: int, of: argparse.ArgumentParser
 ) -> tuple[argparse.Action | None, int, Sequence[str]]:
-    """Return the argument that is expected next after ``words``, whose first ``at`` are commands.
+    """Return the argument that is expected after ``words``; the first ``at`` words are commands.
 
     Also return the index at which the command to run begins, if that is the argument, and the
     words of ``--url``.

@@ -282,7 +282,7 @@ class Front:
     def _stop(self, stop: Callable[[], None]) -> None:
         """Stop by the default action of SIGTSTP.
 
-        If no shell could continue this process, the kernel ignores the signal, and it runs on.
+        If no shell could continue this process, the kernel ignores the signal: it isn't stopped.
         """
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         stop()

@@ -103,7 +103,7 @@ class WatchingLoopPort(LoopPort):
         if sleeper is None:
             sleeper = self._sleepers[claim_id] = Sleeper(key)
         sleeper.heard = False
-        if wire.tracks:  # sent together, because it applies to the next request only
+        if wire.tracks:  # sent directly before the call: it applies only to the next request
             cached = wire.command(b"CLIENT", b"CACHING", b"YES", within=within)
             cached.add_done_callback(unheeded)
         return await wire.send(call, within)
@@ -151,7 +151,7 @@ class WatchingLoopPort(LoopPort):
 
     def _ended(self, wire: Wire) -> None:
         super()._ended(wire)
-        for waiter in self.changed(None):  # so that they send a request, which connects again
+        for waiter in self.changed(None):  # so that the waiters send requests, which connect again
             wake(waiter)
 
     def wall(self) -> float:

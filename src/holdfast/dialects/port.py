@@ -12,7 +12,7 @@ from ..stores.redis.scripts import Call
 
 Reply = Any
 T = TypeVar("T")
-#: Called with the answer to a request, even if its sender has been cancelled.
+#: Called with the answer to a request, even if the task that sent it has been cancelled.
 Heard = Callable[[Reply], None]
 
 
@@ -96,7 +96,7 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """Forget the parent's connections, in the child of a fork, and start lazily."""
+        """Forget the parent's connections in the child of a fork; the next request opens one."""
         ...
 
 

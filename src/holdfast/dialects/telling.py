@@ -39,7 +39,7 @@ class Telling:
         if not isinstance(said, ServerSaid):
             self._said = False
             return True
-        if not isinstance(complaint(said, self._label), StoreUnavailable):  # that one is temporary
+        if not isinstance(complaint(said, self._label), StoreUnavailable):  # not a temporary error
             self._not_before = now + DEAF_S
             if not self._said:
                 self._said = True

@@ -35,7 +35,7 @@ class What(enum.StrEnum):
 
 
 class Event(NamedTuple):
-    """One event. ``at`` is its time; ``took`` is how long it took. Both are in seconds."""
+    """One event. ``at``: its time in seconds. ``took``: for ``HELD``, the seconds of the wait."""
 
     at: float
     worker: str

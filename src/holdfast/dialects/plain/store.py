@@ -162,7 +162,7 @@ class PlainStore:
     def _kept(self, keep: Keep, reply: Any) -> Standing | Exception:
         if reply == 1:
             return Held(keep.ticket, keep.ttl)
-        if reply == 0:  # the caller knows whether its lease has expired
+        if reply == 0:  # if the lease has expired, the caller reports that instead
             return Gone(Loss.BROKEN)
         return self._wrong(reply)
 

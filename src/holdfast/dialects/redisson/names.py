@@ -4,9 +4,9 @@ The key of the lock ``N`` is ``N`` itself. A lock has more keys, its helpers. Th
 ``N`` in braces, so that a cluster keeps all keys of the lock in one slot. If ``N`` contains a brace
 already, no braces are added.
 
-    redisson_lock__channel:{N}                  channel for the end of a lock
-    redisson_rwlock:{N}                         channel for the end of a read-write lock
-    redisson_sc:{N}                             channel for the release of permits
+    redisson_lock__channel:{N}                  channel: the lock was released
+    redisson_rwlock:{N}                         channel: a read-write lock was released
+    redisson_sc:{N}                             channel: permits were released
     redisson_lock_queue:{N}                     a fair lock's queue
     redisson_lock_timeout:{N}                   the time-outs of the waiters in that queue
     redisson_lock_token:{N}                     the last token of a fenced lock
@@ -27,7 +27,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
-#: Our number takes the place of Java's thread id, a number of 63 bits.
+#: Our number replaces Java's thread id, which has 63 bits.
 _NUMBER_MASK = (1 << 63) - 1
 _STEM_BYTES = 14
 

@@ -25,7 +25,7 @@ FAIR_WAIT_S = 5.0
 LATCH_S = 10.0
 #: Seconds after a resize in which a claim with the former number of permits is still granted.
 FORMER_S = 86_400.0
-#: Maximum weight: the number of a permit in its claim is two bytes of its id.
+#: Maximum weight of a claim: two bytes in the id of each permit number the permits of the claim.
 WEIGHT_MAX = 1 << 16
 
 

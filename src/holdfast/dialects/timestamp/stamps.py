@@ -9,8 +9,9 @@ from ...core.model import Claim
 #: After we took over a stale key, the key can contain another time than ours. If the difference is
 #: less than this number of seconds, another client tried the same just after us and didn't succeed.
 DRIFT_S = 1.0
-#: This part of a ttl is random, so that two claims rarely write the same time. Equal times stay
-#: possible, and are usual with whole seconds. So an equal time doesn't prove which claim wrote it.
+#: A timestamp is earlier by up to this part of the ttl, by another amount for each claim. So two
+#: claims rarely write the same time. Equal times stay possible, and are usual with whole seconds;
+#: so an equal time doesn't prove which claim wrote it.
 _SPREAD = 0.005
 _DIGITS_MAX = 14
 
@@ -24,7 +25,7 @@ class Stamps:
     def new(self, claim: Claim, ttl: float, now: float) -> bytes:
         """Return a timestamp ``ttl`` seconds after ``now``.
 
-        It is rounded up with whole seconds, and a random part earlier with milliseconds."""
+        In whole seconds it is rounded up. In milliseconds it is earlier by up to `_SPREAD`."""
         if self._per_second == 1:
             return b"%d" % math.ceil(now + ttl)
         chance = int(claim.id[:6], 16) / 0xFFFFFF
@@ -37,7 +38,7 @@ class Stamps:
         return int(stamp) / self._per_second - now
 
     def close(self, stamp: bytes, mine: bytes) -> bool:
-        """True if both timestamps are nearly the same."""
+        """Return True if the timestamps differ by less than `DRIFT_S` seconds."""
         drift = (int(stamp) - int(mine)) / self._per_second
         return abs(drift) < DRIFT_S
 

@@ -325,7 +325,7 @@ class TimestampStore:
             try:
                 line = self._line(name, await self._read(name, until))
             except ConfigError:
-                continue  # of another family
+                continue  # the key is of another family
             if line is not None:
                 lines.append(line)
         return lines
