@@ -1,4 +1,4 @@
-"""``python -m bench [SUITE ...]`` (``./dev bench``): measure, print, and write down."""
+"""``python -m bench [SUITE ...]`` (``./dev bench``): measure, print, and write files."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from .suites import SUITES
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The command: 0, or 1 if a case failed or a lock did not exclude; 64 for wrong words, 69 if
-    the server isn't there."""
+    """Run the command; return the exit status.
+
+    1: a case failed, or a lock did not exclude. 64: invalid arguments. 69: the store's server can't
+    be started."""
     options = _parser().parse_args(words)
     arena = ARENAS[options.store]
     usual = [suite for suite in arena.suites if options.quick or not SUITES[suite].long]
@@ -49,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _kept(
     arena: Arena, about: dict[str, object], results: list[Result], options: argparse.Namespace
 ) -> int:
-    """Write down what was measured, where that is wanted."""
+    """Write the results to the files that the options name; return the exit status."""
     if options.json:
         written = {**about, "results": [to_json(result) for result in results]}
         options.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
@@ -126,7 +128,7 @@ def _versions(about: dict[str, object]) -> str:
 
 
 def _measured(arena: Arena, suites: Sequence[str], options: argparse.Namespace) -> list[Result]:
-    """Measure the suites, one table after the other, and print each as soon as it is there."""
+    """Measure the suites, one table after the other; print each table when it is complete."""
     scale = Scale(options.quick, options.rounds)
     quiet = machine.Quiet(options.wait_quiet)
     begun = time.monotonic()
@@ -142,7 +144,7 @@ def _measured(arena: Arena, suites: Sequence[str], options: argparse.Namespace) 
 
 
 def _progress(text: str) -> None:
-    """Say on standard error how far it is: on a terminal in one line that is written over."""
+    """Print the progress to stderr; at a terminal, in one line that is overwritten."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()

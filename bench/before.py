@@ -1,8 +1,8 @@
-"""What a change costs: ``./dev bench --before REV SUITE ...`` measures REV and this tree.
+"""The cost of a change: ``./dev bench --before REV SUITE ...`` measures revision REV and this tree.
 
-Both are measured in one run, in turns, each by processes of its own that import holdfast from that
-tree: so what the machine does meanwhile strikes both. The ratios are those of medians over all
-turns; the spread of the turns says how far to believe them.
+Both trees are measured in one run, in turns, so that other load of the machine affects both. Each
+turn has separate processes, which import holdfast from that tree. A ratio is the quotient of the
+medians of all turns. The spread of the turns shows how reliable the ratio is.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-#: How often each tree is measured.
+#: Default number of measurements of each tree.
 TURNS = 6
-#: A row of another project says nothing of a change.
+#: The beginning of the labels of rows that are compared; other rows don't depend on the change.
 OURS = "holdfast"
 
 #: (suite, table, row, column) -> a figure for each turn.
@@ -30,13 +30,13 @@ Figures = Mapping[tuple[str, str, str, str], list[float]]
 
 
 def extract(revision: str, place: Path) -> Path:
-    """The sources at this revision; where packages are found in them."""
+    """Extract the sources of this revision into ``place``; return the folder with the packages."""
     archive = ["git", "-C", str(ROOT), "archive", revision, "src"]
     with subprocess.Popen(archive, stdout=subprocess.PIPE) as git:
         subprocess.run(["tar", "-x", "-C", str(place)], stdin=git.stdout, check=True)
     if git.returncode:
         raise SystemExit(f"bench: git knows no revision {revision!r} here")
-    # What starts the servers is of this tree, and needs these.
+    # The code that starts servers is that of this tree, and needs this tree's testing package.
     testing = place / "src" / "holdfast" / "testing"
     shutil.rmtree(testing, ignore_errors=True)
     testing.symlink_to(ROOT / "src" / "holdfast" / "testing")
@@ -44,7 +44,7 @@ def extract(revision: str, place: Path) -> Path:
 
 
 def turn(source: Path, words: Sequence[str], place: Path) -> list[dict[str, Any]]:
-    """Measure once, with holdfast from this folder; the tables."""
+    """Measure once with holdfast from the folder ``source``; return the tables."""
     told = place / "figures.json"
     path = os.pathsep.join([str(source), str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
@@ -61,7 +61,7 @@ def turn(source: Path, words: Sequence[str], place: Path) -> list[dict[str, Any]
 
 
 def figures(results: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, float]]:
-    """Every figure of ours in some tables."""
+    """Yield every figure of holdfast in these tables, with its key."""
     for table in results:
         for row in table["rows"]:
             if not row["label"].startswith(OURS):
@@ -72,7 +72,7 @@ def figures(results: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, float]]
 
 
 def compared(before: Figures, now: Figures) -> Iterator[str]:
-    """A line for each figure that both have: now divided by before, and how far turns differ."""
+    """Yield a line for each figure that both trees have: the ratio of now to before, the spread."""
     for key in before.keys() & now.keys():
         old, new = statistics.median(before[key]), statistics.median(now[key])
         if not old:
@@ -84,7 +84,7 @@ def compared(before: Figures, now: Figures) -> Iterator[str]:
 
 
 def run(revision: str, words: Sequence[str], turns: int = TURNS) -> int:
-    """Measure both trees in turns, and print the ratios."""
+    """Measure both trees in turns, and print the ratios; return the exit status."""
     sums: dict[str, dict[Any, list[float]]] = {
         "before": defaultdict(list),
         "now": defaultdict(list),
@@ -93,7 +93,7 @@ def run(revision: str, words: Sequence[str], turns: int = TURNS) -> int:
         place = Path(folder)
         sources = {"before": extract(revision, place), "now": ROOT / "src"}
         for number in range(turns):
-            # The one that comes second finds a warmer machine: they take turns at that, too.
+            # The second one runs on a warmer machine, so the order alternates.
             names = ("before", "now") if number % 2 == 0 else ("now", "before")
             for name in names:
                 with tempfile.TemporaryDirectory(dir=place) as own:

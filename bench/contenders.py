@@ -1,7 +1,7 @@
-"""Ways to take a lock, in the same clothes, and the arenas in which they compete.
+"""Ways to take a lock, with the same interface, and the arenas in which they compete.
 
-A grip is what one process has of one lock. Peers are imported when their grip is opened, so that
-one which isn't installed is missing from the tables, with a word about it, and nothing else.
+A *grip* is the object by which one process uses one lock. A peer is imported when its grip is
+opened. So a peer that isn't installed is only missing from the tables, and the report names it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .shields import Shielder
 
 T = TypeVar("T")
 
-#: What a contender can take part in.
+#: The suites in which a contender can take part.
 Part = Literal["uncontended", "handoff", "contention", "timeouts"]
 ALL: frozenset[Part] = frozenset({"uncontended", "handoff", "contention", "timeouts"})
 
@@ -32,70 +32,74 @@ Face = Literal["threads", "asyncio"]
 
 
 class Grip(Protocol):
-    """One process's way to one lock. Blocking ones have it too: their coroutines don't suspend."""
+    """The object by which one process uses one lock.
+
+    The coroutines of a blocking contender never suspend."""
 
     async def take(self) -> object:
-        """Wait until it is held."""
+        """Take the lock; wait for it without a time limit."""
         ...
 
     async def within(self, seconds: float) -> bool:
-        """Try for so many seconds; is it held?"""
+        """Try to take the lock for at most ``seconds``; return True if it is held."""
         ...
 
     async def free(self) -> object:
-        """Give it back."""
+        """Release the lock."""
         ...
 
     async def close(self) -> None:
-        """End what was opened for it."""
+        """Close the client and its connections."""
         ...
 
     def pair(self) -> Callable[[], object]:
-        """What takes and frees it once, as a user would write it; a coroutine function if the
-        contender's face is asyncio."""
+        """Return a function that takes and releases the lock once, in the library's usual way.
+
+        It is a coroutine function if the contender's face is asyncio."""
         ...
 
 
 class Shared(Protocol):
-    """What all threads or tasks of a process share: usually a client."""
+    """The object that all threads or tasks of a process share: usually a client."""
 
     def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
-        """What takes this name, does what is to be done inside, and frees it, as a user would
-        write it; a coroutine function if the contender's face is asyncio."""
+        """Return a function that takes a name, calls ``inside``, and releases the name.
+
+        It is a coroutine function if the contender's face is asyncio."""
         ...
 
     async def close(self) -> object:
-        """End what was opened for it."""
+        """Close the client and its connections."""
         ...
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to take a lock. ``open`` gives this process's grip on the one lock of a folder."""
+    """A way to take a lock. ``open`` returns a grip on the one lock that belongs to a folder."""
 
     label: str
     open: Callable[[Path], Grip]
     face: Face = "threads"
     package: str = ""
     parts: frozenset[Part] = ALL
-    #: The longest that it sleeps between two looks; 0 if it is woken.
+    #: Maximum seconds between two polls of a waiter; 0 if waiters are woken.
     period_s: float = 0.0
-    #: Its name where packages are had, if that isn't the name that is imported.
+    #: The name of the package in the registry, if it differs from the name of the import.
     project: str = ""
-    #: What many threads or tasks use together, if that is to be measured.
+    #: Opens the object that threads or tasks share; None: that isn't measured.
     shared: Callable[[Path], Shared] | None = None
-    #: The same, where each name stands for ten that are held together.
+    #: Opens such an object that takes ten locks together for each name.
     several: Callable[[Path], Shared] | None = None
 
     @property
     def missing(self) -> str:
-        """Why it can't take part; empty if it can."""
+        """The reason why the contender can't take part; empty if it can."""
         if self.package and importlib.util.find_spec(self.package) is None:
             return f"{self.project or self.package} is not installed (pip install --group bench)"
         return ""
 
     def drive(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine over its grip: in an event loop, or to its end in one step."""
+        """Run a coroutine that uses the grip: in an event loop, or, if it blocks, in one step."""
         if self.face == "asyncio":
             return asyncio.run(work)
         try:
@@ -107,7 +111,7 @@ class Contender:
         raise RuntimeError(f"{self.label}: a blocking grip suspended")
 
     async def pause(self, seconds: float) -> None:
-        """Let time pass, as is usual in its face."""
+        """Sleep, in the way of the contender's face."""
         if self.face == "asyncio":
             await asyncio.sleep(seconds)
         else:
@@ -116,10 +120,10 @@ class Contender:
 
 @dataclass(frozen=True)
 class Arena:
-    """A store, who competes there, and what we want to reach, by the key of the panel.
+    """A store with its contenders, and our targets by the key of the panel.
 
-    ``around`` is entered for the whole run: it starts what the store needs and yields in words
-    what that is.
+    ``around`` is a context for the whole run: it starts the server, if the store needs one, and
+    yields a text about it.
     """
 
     name: str
@@ -127,35 +131,35 @@ class Arena:
     contenders: Sequence[Contender]
     #: The label that ratios refer to, unless ``references`` names another one for a panel.
     reference: str
-    #: The URL of the store for a folder; our own suites open clients of it.
+    #: Returns the URL of the store for a folder; some suites open holdfast clients with it.
     url: Callable[[Path], str]
-    #: What is started as a command: label -> arguments for the interpreter, or a whole command.
+    #: The commands to start: label -> arguments for the interpreter, or a whole command.
     commands: Callable[[Path], Mapping[str, Sequence[str]]]
     around: Callable[[], contextlib.AbstractContextManager[str]]
-    #: The suites that make sense here.
+    #: The suites that are measured in this arena.
     suites: Collection[str]
     targets: Mapping[str, Sequence[Target]] = field(default_factory=dict)
     references: Mapping[str, str] = field(default_factory=dict)
-    #: Who queues jobs there.
+    #: The contenders that queue jobs.
     feeders: Sequence[Feeder] = ()
-    #: Who guards values there.
+    #: The contenders that guard values.
     shielders: Sequence[Shielder] = ()
-    #: So many processes contend for one name.
+    #: The numbers of processes that contend for one name, one panel for each.
     crowds: Sequence[int] = (2, 8, 32)
-    #: Connections to the server that are open now, for the suites that count them.
+    #: Returns the number of open connections of the server, for the suites that count them.
     connections: Callable[[], int] | None = None
 
     def reference_of(self, key: str) -> str:
-        """The label that the ratios of this panel refer to."""
+        """Return the label that the ratios of this panel refer to."""
         return self.references.get(key, self.reference)
 
     def entered(self, part: Part) -> tuple[list[Contender], dict[str, str]]:
-        """Who takes part in this, and who can't, with the reason."""
+        """Return the contenders of a suite; and the missing ones, with the reason of each."""
         of = [one for one in self.contenders if part in one.parts]
         absent = {one.label: one.missing for one in of if one.missing}
         return [one for one in of if not one.missing], absent
 
 
 def peer(name: str) -> ModuleType:
-    """Import a peer, now that it is wanted."""
+    """Import the module of a peer."""
     return importlib.import_module(name)

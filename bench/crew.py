@@ -1,7 +1,7 @@
-"""Processes that are forked for one reading: each does its work and hands back what came of it.
+"""Processes that are forked for one reading: each does its work and returns the result.
 
-Forked and not started anew, because 32 interpreters would take longer to start than to measure.
-That is sound because the process that forks has one thread and has never taken a lock.
+They are forked, because 32 new interpreters would take longer to start than the measurement takes.
+Forking is safe here: the parent has one thread and has never taken a lock.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _FORK = multiprocessing.get_context("fork")
-#: From "all are ready" to the common start.
+#: Seconds from "all are ready" to the common start.
 LEAD_S = 0.05
 START_S = 60.0
 _EXIT_S = 2.0
 
 
 class Failed(Exception):
-    """A process of the crew failed, ended without an answer, or was not done in time."""
+    """A process of the crew failed, ended without a result, or was not done in time."""
 
 
 class Seat:
-    """A process's place in its crew."""
+    """One process of a crew: its number, and its connection to the parent."""
 
     def __init__(self, number: int, wire: Connection) -> None:
         self.number = number
         self._wire = wire
 
     def ready(self) -> float:
-        """Say that everything is set up; wait for all others; the monotonic time to start at."""
+        """Report that this process is set up; wait for the common start; return its time."""
         self._wire.send(("ready", None))
         if not self._wire.poll(START_S):
             raise Failed(f"the others were not ready after {START_S:g} s")
@@ -50,15 +50,15 @@ Work = Callable[[Seat], T]
 
 
 def alone(work: Callable[[], T], within: float) -> T:
-    """Do this in a process of its own; what it returned. ``Failed`` after so many seconds."""
+    """Do the work in a new process; return its result. ``Failed`` after ``within`` seconds."""
     return together([lambda _: work()], within)[0]
 
 
 def together(works: Sequence[Work[T]], within: float) -> list[T]:
-    """Do these at once, each in a process of its own; what they returned, in their order.
+    """Do the works at the same time, each in a new process; return the results in order.
 
-    Whatever happens, all have ended when this returns. ``Failed`` carries the traceback of the
-    first that failed.
+    When this returns or raises, all processes have ended. ``Failed`` contains the traceback of the
+    first process that failed.
     """
     end = time.monotonic() + within
     crew = [_start(number, work) for number, work in enumerate(works)]
@@ -91,7 +91,7 @@ def _live(number: int, work: Work[Any], wire: Connection, parents: Connection) -
 
 
 def _answers(wires: Sequence[Connection], within: float, end: float) -> list[Any]:
-    """Hear everybody out; those who say that they are ready start together."""
+    """Collect the results of all processes; when all are ready, send them the common start."""
     answers: dict[int, Any] = {}
     ready: set[int] = set()
     while len(answers) < len(wires):
@@ -127,7 +127,7 @@ def _hear(wire: Connection) -> tuple[str, Any]:
 
 @contextlib.contextmanager
 def spinners(cores: Sequence[int]) -> Generator[None]:
-    """Keep these cores from going idle, by processes that run only when nobody else wants to."""
+    """Keep these cores awake, by processes that run only if no other process needs the core."""
     spinning = [_FORK.Process(target=_spin, args=(core,), daemon=True) for core in cores]
     for process in spinning:
         process.start()

@@ -1,6 +1,6 @@
-"""Ways to put jobs and to work them off, in the same clothes.
+"""Ways to put and to execute jobs, with the same interface.
 
-A feed is what one process has of one queue. As with locks, peers are imported when theirs is
+A *feed* is the object by which one process uses one queue. A peer is imported when its feed is
 opened.
 """
 
@@ -12,48 +12,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-#: What a job carries, and how many groups there are where jobs have some.
+#: The payload of a job; the number of groups, if jobs have groups.
 BODY = "x" * 100
 GROUPS = 100
-#: So many jobs go in one request where many do.
+#: Number of jobs in one request, if a request can contain several.
 BATCH = 100
 
 
 class Feed(Protocol):
-    """One process's way to one queue."""
+    """The object by which one process uses one queue."""
 
     def put(self, jobs: int) -> object:
-        """Have so many jobs accepted; they are when this returns."""
+        """Put this number of jobs; return when the queue has accepted them."""
         ...
 
     def work(self, jobs: int) -> object:
-        """Take so many, which are there, do nothing, and have them done for good."""
+        """Take this number of jobs that are due, do nothing, and acknowledge them."""
         ...
 
     def take(self) -> Callable[[], object]:
-        """Wait for one job, which may begin when this returns; call what it gives when it ends."""
+        """Wait for one job and take it; return a function that acknowledges it."""
         ...
 
     def close(self) -> object:
-        """End what was opened for it."""
+        """Close the client and its connections."""
         ...
 
 
 @dataclass(frozen=True)
 class Feeder:
-    """A way to queue jobs. ``open`` gives this process's feed of the one queue of a folder."""
+    """A way to queue jobs. ``open`` returns a feed of the one queue that belongs to a folder."""
 
     label: str
     open: Callable[[Path], Feed]
     package: str = ""
-    #: Can it wait for one job, so that the wait can be measured?
+    #: True if it can wait for one job, so that the wait can be measured.
     waits: bool = False
-    #: So many times fewer jobs are measured, as it is slow.
+    #: For slow contenders: the number of jobs is divided by this.
     slow: int = 1
 
     @property
     def missing(self) -> str:
-        """Why it can't take part; empty if it can."""
+        """The reason why the contender can't take part; empty if it can."""
         if self.package and importlib.util.find_spec(self.package) is None:
             return f"{self.package} is not installed (pip install --group bench)"
         return ""

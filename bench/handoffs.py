@@ -1,6 +1,6 @@
-"""The picture of the demo's hand-offs in README; ``python -m bench.handoffs`` plays and draws it.
+"""The picture of the demo's hand-offs in README; ``python -m bench.handoffs`` makes it again.
 
-The measured events are kept in ``bench/figures/demo.json``; the picture is made from these alone.
+The events of a demo are stored in ``bench/figures/demo.json``. The picture is drawn only from them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .picture import WIDTH, framed
 
 _LEFT, _RIGHT, _GAP = 52, 24, 28
 _TOP, _HEAD, _LANE, _AXIS = 118, 26, 22, 36
-#: How thick a bar is, and its class in the style sheet.
+#: A state -> the thickness of its bar, and the bar's class in the style sheet.
 _BARS = {
     What.ASKED: (4, "dot"),
     What.HELD: (16, "dot us"),
@@ -40,7 +40,7 @@ STYLE = """
 
 
 def main() -> int:
-    """Play the demo, keep its events, draw them; 1 if something is wrong."""
+    """Run the demo, store its events, draw them; return 1 if a promise was broken, else 0."""
     with tempfile.TemporaryDirectory() as folder:
         events, right = stage.tell(Voice(), Path(folder))
     if right:
@@ -56,13 +56,13 @@ def _plain(event: Event, begun: float) -> str:
 
 
 def read() -> list[Event]:
-    """The events that are kept."""
+    """Return the stored events."""
     plain = json.loads(figures("demo").read_text(encoding="utf-8"))
     return [Event(at, worker, What(what), *rest) for at, worker, what, *rest in plain]
 
 
 def svg(events: Sequence[Event]) -> str:
-    """The picture of these events: the first scene, and the others below it side by side."""
+    """Return the picture: the first scene, and below it the other scenes side by side."""
     parts, names = scenes(events), workers(events)
     band = _HEAD + _LANE * len(names) + _AXIS
     lines = [*_legend()]
@@ -90,7 +90,7 @@ def _facts(parts: Sequence[Scene], events: Sequence[Event]) -> str:
 def _panel(
     scene: Scene, names: Sequence[str], left: float, top: float, scale: float
 ) -> Iterator[str]:
-    """A scene; ``scale`` is pixels per second."""
+    """Yield the SVG of one scene; ``scale``: pixels per second."""
     length = scene.end - scene.start
     lanes = {name: top + _HEAD + at * _LANE for at, name in enumerate(names)}
     bottom = top + _HEAD + _LANE * len(names)
@@ -134,7 +134,7 @@ def _mark(x: float, y: float, note: str) -> Iterator[str]:
 
 
 def _legend() -> Iterator[str]:
-    """What the bars mean, in one row."""
+    """Yield a row that shows the meaning of the bars."""
     y, x = 90, 24.0
     for state, (thick, kind) in _BARS.items():
         at = f'x="{x:.0f}" y="{y - thick / 2:g}"'

@@ -1,4 +1,4 @@
-"""Rounds: every case takes its turn, in an order that rotates; then figures and verdicts."""
+"""Measures a panel in rounds, and computes its figures and the verdicts on the targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import machine, regimes
 from .model import Case, Column, Figure, Metric, Panel, Read, Reading, Result, Row, Target, Verdict
 from .stats import Spread, spread
 
-#: Readings by the round in which they were taken.
+#: The number of a round -> the reading of that round.
 Taken = dict[int, Reading]
 Say = Callable[[str], None]
 
@@ -29,7 +29,7 @@ class Taking:
         self.used = machine.Used()
 
     def round(self, number: int) -> None:
-        """Let every case take its turn; one that fails takes no more turns."""
+        """Take a reading of every case; the order rotates. A case that has failed is skipped."""
         cases = list(self.panel.cases)
         turn = number % len(cases)
         for case in cases[turn:] + cases[:turn]:
@@ -38,7 +38,7 @@ class Taking:
                 self.taken[case.label][number] = reading
 
     def finish(self) -> None:
-        """Take what is taken only once."""
+        """Take the readings that are taken only once, after all rounds."""
         for case in self.panel.cases:
             if case.once is not None:
                 reading = self._read(case, case.once)
@@ -67,7 +67,7 @@ class Taking:
     # -- figures -----------------------------------------------------------------------------
 
     def row(self, case: Case) -> Row:
-        """What the rounds of a case came to."""
+        """Return the figures of a case, or its error."""
         error = self.errors.get(case.label, "")
         if error:
             return Row(case.label, {}, error)
@@ -98,7 +98,7 @@ class Taking:
         return [*self.taken[label].values(), *([self.once[label]] if label in self.once else [])]
 
     def by_round(self, label: str, metric: Metric) -> dict[int, float]:
-        """Each round's value, where it was read; what was read once counts as one round."""
+        """Return the value of each round that has one; a reading that is taken once is round -1."""
         rounds = {**self.taken.get(label, {}), -1: self.once.get(label, {})}
         return {
             number: metric.of(reading[metric.source])
@@ -109,7 +109,7 @@ class Taking:
     # -- verdicts ----------------------------------------------------------------------------
 
     def verdict(self, target: Target, rows: Mapping[str, Row]) -> Verdict:
-        """What was measured of a target."""
+        """Return a target with the figure that was measured for it."""
         metric = next(m for m in self.panel.metrics if m.column.key == target.column)
         row = rows.get(target.case)
         if row is None or target.column not in row.figures:
@@ -135,14 +135,14 @@ def _compared(
     theirs: Mapping[int, float],
     how: Callable[[float, float], float | None],
 ) -> Spread | None:
-    """Compare inside each round that has both; then the median over the rounds."""
+    """Compare two cases in each round that has both; return the median and quartiles."""
     both = [how(ours[number], theirs[number]) for number in ours if number in theirs]
     seen = [one for one in both if one is not None]
     return spread(seen) if seen else None
 
 
 def measure(arena: str, suite: str, panel: Panel, say: Say, quiet: machine.Quiet) -> Result:
-    """Measure one panel: all its rounds, under its regime."""
+    """Measure all rounds of one panel under its regime; return the result."""
     taking = Taking(panel, quiet)
     begun = time.monotonic()
     with regimes.entered(panel.regime) as regime:
@@ -173,7 +173,7 @@ def measure(arena: str, suite: str, panel: Panel, say: Say, quiet: machine.Quiet
 
 
 def _columns(panel: Panel, rows: Sequence[Row]) -> list[Column]:
-    """The columns that have something in them."""
+    """Return the columns with a figure in at least one row."""
     return [
         metric.column
         for metric in panel.metrics

@@ -1,4 +1,4 @@
-"""The machine: what it is, what else runs on it, and waiting until it is quiet."""
+"""The machine: its description, the load of other programs, and the wait until it is quiet."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-#: Below this part of all cores, what others do is not worth waiting for.
+#: The machine is quiet if other programs use less than this part of all cores.
 QUIET_PART = 0.08
-#: Above this part, a reading was disturbed.
+#: A reading is disturbed if other programs used at least this part of all cores.
 SPOILT_PART = 0.2
-#: Servers that we have started, by their process ids: what they use is ours, and they go along
-#: into a regime.
+#: The process ids of the servers that this run has started. Their load isn't that of other
+#: programs, and a regime applies to them too.
 companions: set[int] = set()
-#: Seconds that a look takes, and for which it is believed; a shorter reading can't be judged.
+#: Seconds that a check of the load takes; seconds for which its result is used; minimum seconds of
+#: a reading whose load can be judged.
 _LOOK_S, _GOOD_FOR_S, _LONG_S = 0.25, 1.5, 0.4
 
 
 def describe() -> str:
-    """One line about what the figures were measured on."""
+    """Return one line about the machine: cores, system and Python."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     virtual = ", virtual" if "hypervisor" in _cpuinfo("flags") else ""
     return (
@@ -35,13 +36,13 @@ def describe() -> str:
 
 
 def files() -> str:
-    """What locks in files are kept with."""
+    """Return the version of SQLite and the file system of the temporary folder, as text."""
     kind = _file_system(tempfile.gettempdir())
     return f"SQLite {sqlite3.sqlite_version}, files on {kind}"
 
 
 def versions(packages: list[str]) -> dict[str, str]:
-    """The versions of those packages that are installed."""
+    """Return the versions of the packages that are installed."""
     found = {}
     for package in packages:
         try:
@@ -64,7 +65,7 @@ def _cpuinfo(field: str) -> str:
 
 
 def _file_system(folder: str) -> str:
-    """The kind of file system that a folder lies on: that of the longest mount point above it."""
+    """Return the kind of a folder's file system: that of the longest mount point above it."""
     try:
         lines = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -78,10 +79,10 @@ def _file_system(folder: str) -> str:
 
 
 class Used(NamedTuple):
-    """Seconds of all cores together that others used, of so many that passed.
+    """Seconds of all cores together: used by other programs (``foreign``, ``niced``), and passed.
 
-    ``niced`` is by programs of low priority, which yield to ours but keep a core awake; our own
-    spinners are among them.
+    ``niced`` is the time of programs of low priority. These yield to ours but keep a core awake.
+    It includes our own spinners.
     """
 
     foreign: float = 0.0
@@ -89,11 +90,11 @@ class Used(NamedTuple):
     passed: float = 0.0
 
     def plus(self, other: Used) -> Used:
-        """Both together."""
+        """Return the sum of both."""
         return Used(*map(sum, zip(self, other, strict=True)))
 
     def parts(self) -> tuple[float, float] | tuple[None, None]:
-        """What others used as parts of all, from 0 to 1; None where the system doesn't tell."""
+        """Return ``foreign`` and ``niced`` as parts of ``passed``, from 0 to 1; None if unknown."""
         if not self.passed:
             return None, None
         foreign, niced = (min(1.0, max(0.0, one / self.passed)) for one in self[:2])
@@ -101,10 +102,10 @@ class Used(NamedTuple):
 
 
 class Load:
-    """How much of the cores others have used since this was made.
+    """Measures the time of the cores that other programs use, from the creation of this object.
 
-    Our own part is that of this process and of the children that it has waited for by then, so
-    ask between readings.
+    The time of this process, its ended children and its companions is subtracted. A child that
+    still runs counts as another program, so call the methods between readings.
     """
 
     def __init__(self) -> None:
@@ -112,7 +113,7 @@ class Load:
         self._busy, self._own = _busy_s(), _own_s()
 
     def used(self) -> Used:
-        """Until now."""
+        """Return the seconds used from the creation until now."""
         busy = _busy_s()
         if self._busy is None or busy is None:
             return Used()
@@ -121,12 +122,12 @@ class Load:
         return Used(foreign, busy[1] - self._busy[1], passed)
 
     def foreign(self) -> float | None:
-        """The part that programs of usual priority used until now."""
+        """Return the part that other programs of usual priority used until now."""
         return self.used().parts()[0]
 
 
 def _busy_s() -> tuple[float, float] | None:
-    """Seconds for which the cores have worked, by the kernel's count: as usual, and niced."""
+    """Return the kernel's seconds of work of all cores: at usual priority, and at low priority."""
     try:
         with Path("/proc/stat").open(encoding="ascii") as stat:
             user, nice, system, _, _, irq, soft, steal, *_ = map(int, stat.readline().split()[1:])
@@ -137,13 +138,13 @@ def _busy_s() -> tuple[float, float] | None:
 
 
 def _own_s() -> float:
-    """Seconds that this process, its finished children and its companions have worked."""
+    """Return the seconds of work of this process, its ended children and its companions."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in both) + sum(map(_used_s, companions))
 
 
 def _used_s(pid: int) -> float:
-    """Seconds that a process has worked; 0 if it is gone."""
+    """Return the seconds of work of a process; 0 if it has ended."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
@@ -152,10 +153,10 @@ def _used_s(pid: int) -> float:
 
 
 class Quiet:
-    """Waits until others leave the machine alone, for so many seconds in all.
+    """Waits until other programs leave the machine alone, for at most ``seconds`` in all.
 
-    A reading that they disturb all the same is taken again, at the expense of the same time.
-    Without time it waits for nothing and takes everything as it comes.
+    A reading that is disturbed is taken again; its time is subtracted from the same ``seconds``.
+    When none are left, there is no wait, and every reading is used.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -163,7 +164,7 @@ class Quiet:
         self._seen = -_GOOD_FOR_S
 
     def wait(self) -> None:
-        """Return when the machine is quiet, or when the time is used up."""
+        """Wait until the machine is quiet, or until no time is left."""
         while self.left > 0 and time.monotonic() - self._seen > _GOOD_FOR_S:
             load = Load()
             time.sleep(_LOOK_S)
@@ -173,7 +174,9 @@ class Quiet:
                 self._seen = time.monotonic()
 
     def spoilt(self, load: Load) -> bool:
-        """Was what has been done since this load was made disturbed, and is there time for more?"""
+        """Return True if the reading since ``load`` began was disturbed, and time is left.
+
+        The caller then takes the reading again."""
         took = time.monotonic() - load.begun
         foreign = load.foreign()
         if took < _LONG_S or self.left <= 0 or foreign is None or foreign < SPOILT_PART:

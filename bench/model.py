@@ -1,4 +1,4 @@
-"""What is measured and what came of it, as frozen records; results go to JSON and back."""
+"""Data types of a measurement and of its results. Results can be converted to JSON and back."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from .stats import Spread, median
 
-#: What one round of a case gave: raw numbers, by what they are.
+#: The result of one round of a case: the name of a quantity -> its raw numbers.
 Reading = Mapping[str, Sequence[float]]
-#: Takes one reading, with a fresh folder to do it in.
+#: Takes one reading in a new, empty folder.
 Read = Callable[[Path], Reading]
 Fold = Callable[[Sequence[float]], float]
 
@@ -21,7 +21,7 @@ Fold = Callable[[Sequence[float]], float]
 class Column:
     """A column of a table: its key, its heading with the unit, and how it is compared.
 
-    ``compare``: as a ``ratio`` to the reference, by how much it lies ``over`` it, or not at all.
+    ``compare``: show the ``ratio`` to the reference, the difference (``over``), or neither.
     """
 
     key: str
@@ -31,10 +31,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Metric:
-    """How a column is made from readings.
+    """How a column is computed from readings.
 
-    ``of`` folds the numbers of one round into one, ``across`` those of the rounds. ``pooled``
-    puts the numbers of all rounds together first: a far tail needs them all.
+    ``of`` reduces the numbers of one round to one number; ``across`` reduces these to the result.
+    With ``pooled``, ``of`` gets the numbers of all rounds together: a far tail needs many numbers.
     """
 
     column: Column
@@ -46,7 +46,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Case:
-    """A row: how to take a reading of it, and one that is taken only once, without a clock."""
+    """A row: ``read`` takes a reading in each round; ``once`` takes a reading after all rounds."""
 
     label: str
     read: Read
@@ -55,11 +55,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure must be.
+    """A condition for a figure.
 
-    ``kind``: the ``value`` itself, its ``ratio`` to the reference, how many times it is
-    ``faster`` than the reference, or by how much it lies ``over`` it. ``safety`` says that to
-    miss it isn't slow but wrong.
+    ``kind`` is the tested quantity: the ``value``, its ``ratio`` to the reference, the inverse of
+    that (``faster``), or the difference (``over``). ``stretch`` is a limit that we hope for.
+    With ``safety``, a miss isn't a slow result but an error.
     """
 
     case: str
@@ -72,11 +72,11 @@ class Target:
     safety: bool = False
 
     def met(self, figure: float) -> bool:
-        """Is it what it must be?"""
+        """Return True if the figure meets the condition."""
         return self._within(figure, self.at_most, self.at_least)
 
     def stretched(self, figure: float) -> bool:
-        """Is it even what we hoped for?"""
+        """Return True if the figure also meets the limit that we hoped for."""
         if self.stretch is None:
             return False
         if self.at_most is not None:
@@ -90,10 +90,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Panel:
-    """One table to be measured: cases that take turns, what is read off them, and the targets.
+    """One table to measure: its cases, the metrics of their readings, and the targets.
 
-    ``regime`` is a name in ``bench.regimes``. ``reference`` is the label of the case that the
-    others are compared with.
+    ``regime`` is a name in ``bench.regimes``. ``reference`` is the label of the case to which the
+    others are compared.
     """
 
     key: str
@@ -104,13 +104,13 @@ class Panel:
     reference: str
     rounds: int
     targets: Sequence[Target] = ()
-    #: Contenders that can't take part here, and why.
+    #: A contender that can't take part -> the reason.
     absent: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A value, the quartiles of the rounds, and how it compares with the reference in them."""
+    """A value, its quartiles over the rounds, and the spread of its ratio to the reference."""
 
     value: float
     rounds: Spread
@@ -119,7 +119,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """A case with its figures, or with what went wrong."""
+    """A case with its figures, or with its error."""
 
     label: str
     figures: Mapping[str, Figure]
@@ -128,7 +128,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target and what was measured; ``figure`` is None if it could not be."""
+    """A target and the measured figure; None if it could not be measured."""
 
     target: Target
     figure: float | None
@@ -136,19 +136,21 @@ class Verdict:
 
     @property
     def met(self) -> bool:
-        """Was it measured, and is it what it must be?"""
+        """True if the figure was measured and meets the target."""
         return self.figure is not None and self.target.met(self.figure)
 
     @property
     def stretched(self) -> bool:
-        """Is it even what we hoped for?"""
+        """True if the figure also meets the limit that we hoped for."""
         return self.figure is not None and self.target.stretched(self.figure)
 
 
 @dataclass(frozen=True)
 class Result:
-    """A table as it was measured. The parts of all cores that others used:
-    ``foreign`` at usual priority, ``niced`` at a low one (with our spinners, if there were any).
+    """A measured table.
+
+    ``foreign`` and ``niced`` are the parts of all cores that other programs used meanwhile: at
+    usual priority, and at low priority (including our spinners).
     """
 
     arena: str
@@ -169,7 +171,7 @@ class Result:
 
     @property
     def failed(self) -> list[str]:
-        """What is not slow but wrong: cases that failed, safety targets that were missed."""
+        """A text for each case that failed, and for each safety target that was missed."""
         wrong = [f"{row.label}: {row.error}" for row in self.rows if row.error]
         for verdict in self.verdicts:
             if verdict.target.safety and verdict.figure is not None and not verdict.met:
@@ -178,19 +180,19 @@ class Result:
         return wrong
 
     def row(self, label: str) -> Row | None:
-        """The row of a case, if it was measured."""
+        """Return the row of a case; None if it was not measured."""
         return next((row for row in self.rows if row.label == label and not row.error), None)
 
 
 def to_json(result: Result) -> dict[str, Any]:
-    """A result as plain data."""
+    """Return a result as plain data for JSON."""
     plain = dataclasses.asdict(result)
     plain["absent"] = dict(result.absent)
     return plain
 
 
 def from_json(plain: Mapping[str, Any]) -> Result:
-    """The result that was written so."""
+    """Return the result from the data that `to_json` returned."""
     return Result(
         **{
             **plain,

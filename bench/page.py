@@ -1,12 +1,12 @@
-"""The page of an arena in docs and its picture, made from the figures and from nothing else.
+"""Writes the page of an arena in docs, and its picture, from the stored figures.
 
-The figures of the last run that was written down are kept in ``bench/figures``. A run replaces
-the tables that it measured. What stands on the page between markers is made from that file, so
-a test can tell whether somebody has changed it by hand.
+The figures of the last run with ``--write-docs`` are in ``bench/figures``. A run replaces the
+tables that it measured. The text between two markers on the page is made from that file, so a test
+can detect changes by hand.
 
-The tables of serial queues are on one page for all stores, without a picture, and those of refresh
-guards on another; their figures are those of the books ``postgres-queues``, ``redis-guards`` and so
-on.
+The tables of serial queues of all stores are on one page, and those of refresh guards on another;
+these pages have no picture. The figures are in separate files, here called books, such as
+``postgres-queues`` and ``redis-guards``.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from . import picture, report
 from .model import Result, from_json, to_json
 
 ROOT = Path(__file__).resolve().parents[1]
-#: The arena of the first page, which the pages of the others refer to.
+#: The arena whose page is ``performance.md``; the pages of other arenas refer to it.
 FIRST = "embedded"
-#: What suites begin with that have a page of their own, and what their books end with.
+#: The beginning of the names of suites with a separate page -> the end of the names of their books.
 _BOOKS = {"queue": "-queues", "guard": "-guards"}
 _BLOCK = re.compile(r"(<!-- bench (\S+) -->\n).*?(<!-- bench end -->)", re.DOTALL)
 
 
 def figures(arena: str) -> Path:
-    """Where the figures of an arena are kept."""
+    """Return the file with the figures of an arena or book."""
     return ROOT / "bench" / "figures" / f"{arena}.json"
 
 
 def page(arena: str) -> Path:
-    """The page of an arena."""
+    """Return the file of the page of an arena or book."""
     for ending in _BOOKS.values():
         if arena.endswith(ending):
             return ROOT / "docs" / f"performance{ending}.md"
@@ -43,12 +43,12 @@ def page(arena: str) -> Path:
 
 
 def image(arena: str) -> Path:
-    """Where the picture of an arena is."""
+    """Return the file of the picture of an arena."""
     return ROOT / "docs" / "img" / f"{arena}.svg"
 
 
 def write(arena: str, about: Mapping[str, object], results: Sequence[Result]) -> Iterator[Path]:
-    """Replace what was measured anew; the files that were written."""
+    """Replace the figures that were measured, and the page and picture; yield the files."""
     books: dict[str, list[Result]] = {}
     for one in results:
         books.setdefault(arena + _BOOKS.get(one.suite.partition("-")[0], ""), []).append(one)
@@ -74,13 +74,13 @@ def _write(arena: str, about: Mapping[str, object], results: Sequence[Result]) -
 
 
 def read(path: Path) -> dict[str, Result]:
-    """The results that are kept in a file, by their keys."""
+    """Return the results in a file, by their keys."""
     plain = json.loads(path.read_text(encoding="utf-8"))
     return {one["key"]: from_json(one) for one in plain["results"]}
 
 
 def filled(text: str, arena: str) -> str:
-    """The page with its blocks filled from the figures that are kept."""
+    """Return the text of the page with its blocks made from the stored figures."""
     path = figures(arena)
     results, about = read(path), _about(path)
 
@@ -115,7 +115,7 @@ def _inside(key: str, results: Mapping[str, Result], about: Mapping[str, Any]) -
 
 
 def _targets(results: Sequence[Result] | Any) -> Iterator[str]:
-    """Every target with what was measured."""
+    """Yield the lines of a table of all targets with the measured figures."""
     yield "| target | measured | |"
     yield "|---|---|---|"
     for result in results:

@@ -1,8 +1,8 @@
-"""The picture of an arena: a few questions, every contender a dot on a scale; and the frame of all.
+"""Draws the picture of an arena, and the frame of all pictures, as SVG.
 
-One file, light and dark, readable without us. The scales are logarithmic, because the answers lie
-four orders of magnitude apart; so there are dots and no bars, whose lengths would lie. A dot is
-the figure, the line through it spans the quartiles of the rounds.
+A picture has a few questions. Each contender is a dot on a scale; a line through the dot spans the
+quartiles of the rounds. The scales are logarithmic, because figures differ by four orders of
+magnitude. So there are no bars: their lengths would mislead. One file serves light and dark mode.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .report import number
 WIDTH = 960
 _LEFT, _SCALE_END, _RIGHT = 258, 716, 936
 _TOP, _HEAD, _LANE, _AXIS, _GAP = 98, 34, 24, 26, 18
-#: Room for the figure beside its dot.
+#: Pixels for the text of a figure next to its dot.
 _FIGURE = 62
 
 STYLE = """
@@ -46,7 +46,7 @@ STYLE = """
 
 
 class Question(NamedTuple):
-    """One part of the picture: which figures, what they say, and in which words they compare."""
+    """One part of the picture: the panel and column of its figures, and its texts."""
 
     key: str
     column: str
@@ -54,12 +54,12 @@ class Question(NamedTuple):
     hint: str
     unit: str
     ratio: str
-    #: A ratio below one is told the other way round.
+    #: True if the inverse of the ratio is shown.
     inverse: bool = False
 
 
 class Picture(NamedTuple):
-    """What the picture of an arena shows: its title, what the floors are, its questions."""
+    """The picture of an arena: its title, the legend of floors (bare requests), its questions."""
 
     title: str
     floor: str
@@ -114,7 +114,7 @@ PICTURES = {
 
 
 def svg(arena: str, results: Mapping[str, Result], about: Mapping[str, Any]) -> str:
-    """The picture of these figures; what wasn't measured is left out."""
+    """Return the picture of these figures; a question without a measured panel is left out."""
     shows = PICTURES[arena]
     parts = [(one, results[one.key]) for one in shows.questions if one.key in results]
     tops, height = [], float(_TOP)
@@ -131,7 +131,7 @@ def svg(arena: str, results: Mapping[str, Result], about: Mapping[str, Any]) -> 
 
 
 def framed(title: str, facts: str, height: float, lines: Iterable[str], style: str = "") -> str:
-    """A whole picture: these lines on paper, below a title and a line of facts."""
+    """Return a whole picture: a title, a line of facts, and below them these lines of SVG."""
     whole = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}"',
         f'width="{WIDTH}" height="{height:.0f}" role="img" aria-labelledby="title facts">',
@@ -156,7 +156,7 @@ def _legend(y: float, floor: str) -> Iterator[str]:
 
 
 def _rows(question: Question, result: Result) -> list[tuple[Row, Figure]]:
-    """Those with a figure, the best first."""
+    """Return the rows with a figure above 0, the best one first."""
     found = [
         (row, row.figures[question.column]) for row in result.rows if question.column in row.figures
     ]
@@ -188,7 +188,7 @@ def _drawn(question: Question, result: Result, top: float) -> Iterator[str]:
 def _lane(
     question: Question, result: Result, row: Row, figure: Figure, y: float, ends: tuple[int, int]
 ) -> Iterator[str]:
-    """A contender: its name, its dot, its figure, its ratio."""
+    """Yield the row of a contender: its name, its dot, its figure, its ratio."""
     kind = "us" if row.label.startswith("holdfast") else "floor" if "bare" in row.label else ""
     ours = " ours" if kind == "us" else ""
     base = y + 4.5
@@ -210,7 +210,7 @@ def _lane(
 
 
 def _ratio(question: Question, result: Result, row: Row, figure: Figure) -> str:
-    """How it compares with the reference, in words."""
+    """Return the comparison with the reference, in words."""
     if row.label == result.reference:
         return "the reference"
     if figure.compared is None or not figure.compared.median:
@@ -221,7 +221,7 @@ def _ratio(question: Question, result: Result, row: Row, figure: Figure) -> str:
 
 
 def _who(label: str) -> str:
-    """The first word of a label.
+    """Return the first word of a label.
 
     >>> _who("filelock FileLock"), _who("PUBLISH, bare")
     ('filelock', 'PUBLISH')
@@ -230,7 +230,7 @@ def _who(label: str) -> str:
 
 
 def _short(value: float) -> str:
-    """Two digits that say something.
+    """Return a number with two significant digits.
 
     >>> _short(0.3123), _short(67.2), _short(1.04), _short(0.0171)
     ('0.31', '67', '1.0', '0.017')
@@ -239,7 +239,7 @@ def _short(value: float) -> str:
 
 
 def _told(value: float, unit: str) -> str:
-    """A figure with its unit.
+    """Return a figure with its unit.
 
     >>> _told(20.8, "µs"), _told(32700.0, "µs"), _told(1052.0, "/s")
     ('20.8 µs', '32.7 ms', '1,050/s')
@@ -254,7 +254,7 @@ def _plain(label: str) -> str:
 
 
 def _decades(figures: Sequence[Figure]) -> tuple[int, int]:
-    """The powers of ten around all figures and their quartiles."""
+    """Return the powers of ten below and above all figures and their quartiles."""
     least = min(min(figure.value, figure.rounds.low) for figure in figures)
     most = max(max(figure.value, figure.rounds.high) for figure in figures)
     low = math.floor(math.log10(least))
@@ -262,14 +262,14 @@ def _decades(figures: Sequence[Figure]) -> tuple[int, int]:
 
 
 def _x(value: float, low: int, high: int) -> float:
-    """The place of a value on the scale."""
+    """Return the horizontal position of a value on the scale, in pixels."""
     room = _SCALE_END - _FIGURE - _LEFT - 24
     part = (math.log10(max(value, 10.0**low)) - low) / (high - low)
     return _LEFT + 12 + part * room
 
 
 def _tick(power: int, unit: str) -> str:
-    """A power of ten in words.
+    """Return a power of ten with its unit, as text.
 
     >>> _tick(1, "µs"), _tick(3, "µs"), _tick(6, "µs"), _tick(3, "/s")
     ('10 µs', '1 ms', '1 s', '1,000/s')

@@ -1,8 +1,8 @@
-"""The states that a machine is measured in; every table says in which it was.
+"""Regimes: the states of the machine for a measurement; every table names its regime.
 
-A virtual core that goes idle costs tens of microseconds to wake. So the same work takes other
-times when it is pinned to one core, when it is spread and the cores doze off between, and when
-they are kept awake.
+It takes tens of microseconds to wake an idle virtual core. So the time of the same work differs
+between three regimes: pinned to one core, spread over cores that can go idle, and spread over cores
+that are kept awake.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ WARM = "warm"
 
 @contextlib.contextmanager
 def entered(name: str) -> Generator[str]:
-    """Bring this process, those that it forks, and its companions into a regime; yields it in
-    words."""
+    """Apply a regime to this process, its later children and its companions; yield its text."""
     with _REGIMES[name]() as words:
         yield words
 
@@ -41,7 +40,7 @@ def _pinned() -> Generator[str]:
 
 
 def _bind(cores: set[int]) -> None:
-    """Let us and all threads of our companions run on these cores only."""
+    """Let this process and all threads of its companions run only on these cores."""
     os.sched_setaffinity(0, cores)
     for pid in machine.companions:
         for task in Path(f"/proc/{pid}/task").iterdir():

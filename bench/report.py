@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from .model import Column, Figure, Result, Row, Verdict
 from .stats import Spread
 
-#: Above these a table is marked as noisy: the quartiles of a ratio, the part used by others.
+#: A table is marked as noisy above these limits: the distance of the quartiles of a ratio, as a
+#: part of it; and the part of all cores that other programs used.
 WIDE, FOREIGN = 0.25, 0.10
 
 
 def number(value: float) -> str:
-    """Three digits that say something, and no exponent.
+    """Return a number with three significant digits, without an exponent.
 
     >>> number(0.01234), number(21.36), number(48213.0), number(0.0)
     ('0.0123', '21.4', '48,200', '0')
@@ -27,14 +28,14 @@ def number(value: float) -> str:
 
 
 def between(spread: Spread) -> str:
-    """A median with its quartiles."""
+    """Return a median with its quartiles, as text."""
     if spread.low == spread.high:
         return number(spread.median)
     return f"{number(spread.median)} ({number(spread.low)} to {number(spread.high)})"
 
 
 def table(result: Result) -> Iterator[str]:
-    """The rows of a markdown table, its columns lined up."""
+    """Yield the lines of a Markdown table with aligned columns."""
     heads = ["", *(head for column in result.columns for head in _heads(column, result))]
     lines = [[row.label, *_cells(row, result)] for row in result.rows if not row.error]
     widths = [max(len(line[at]) for line in [heads, *lines]) for at in range(len(heads))]
@@ -79,7 +80,7 @@ def _compared(figure: Figure | None, is_reference: bool, column: Column) -> str:
 
 
 def verdict(one: Verdict, result: Result) -> str:
-    """A target, what was measured, and whether that will do."""
+    """Return a line: the target, the measured figure, and "met" or "MISSED"."""
     target = one.target
     what = {column.key: column.heading for column in result.columns}.get(target.column, "")
     against = target.against or result.reference
@@ -107,7 +108,7 @@ def verdict(one: Verdict, result: Result) -> str:
 
 
 def noise(result: Result) -> list[str]:
-    """What speaks against trusting this table."""
+    """Return the reasons why this table is unreliable."""
     found = []
     if result.foreign is not None and result.foreign > FOREIGN:
         found.append(f"other programs used {result.foreign:.0%} of all cores meanwhile")
@@ -126,7 +127,7 @@ def noise(result: Result) -> list[str]:
 
 
 def conditions(result: Result) -> str:
-    """How it was measured, in one sentence."""
+    """Return the conditions of the measurement: rounds, regime, load of other programs."""
     rounds = "one round" if result.rounds == 1 else f"{result.rounds} rounds"
     text = f"{rounds}, {result.regime}"
     if result.foreign is not None:
@@ -137,7 +138,7 @@ def conditions(result: Result) -> str:
 
 
 def text(result: Result) -> Iterator[str]:
-    """Everything about a result, for the terminal."""
+    """Yield all lines about a result, for the terminal."""
     yield ""
     yield f"## {result.title}"
     yield f"{conditions(result)}; {result.seconds:g} s"

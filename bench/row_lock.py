@@ -1,8 +1,8 @@
-"""What a row lock costs beside one that is written by hand, over the same connection.
+"""Compares the time of a row lock with that of a lock written by hand, over the same connection.
 
-``python -m bench.row_lock URL ...``, with databases that may be written to. Both take turns in
-short stretches, each in a transaction that is committed, so whatever else the machine does, it does
-to both. The one by hand is ``SELECT ... FOR UPDATE`` and ``UPDATE`` of a row that is there.
+``python -m bench.row_lock URL ...`` writes to these databases. The two ways take turns in short
+stretches, so that other load of the machine affects both. Each lock is a transaction that is
+committed. The lock by hand is ``SELECT ... FOR UPDATE`` and ``UPDATE`` of an existing row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RAISE = "UPDATE holdfast_bench_rows SET fence = %s WHERE kind = 'hand:' AND nam
 
 
 def by_hand(connection: Any) -> None:
-    """What everybody writes."""
+    """Lock a row by hand, in the usual way."""
     cursor = connection.cursor()
     cursor.execute(_LOCK, ("x",))
     (fence,) = cursor.fetchone()
@@ -36,13 +36,13 @@ def by_hand(connection: Any) -> None:
 
 
 def ours(connection: Any) -> None:
-    """The same with a row lock."""
+    """Lock a row with `row_lock`."""
     row_lock(connection, "ours:x", timeout=0, table=TABLE)
     connection.commit()
 
 
 def stretch(connection: Any, way: Callable[[Any], None]) -> float:
-    """Microseconds that one takes, in a stretch of them."""
+    """Take `STRETCH` locks in one of the ways; return the mean microseconds of a lock."""
     begun = time.perf_counter()
     for _ in range(STRETCH):
         way(connection)
@@ -50,7 +50,7 @@ def stretch(connection: Any, way: Callable[[Any], None]) -> float:
 
 
 def measure(url: str, stretches: int = STRETCHES) -> float:
-    """Both in turns; says what they take, and gives the ratio."""
+    """Measure both ways in turns; print their times; return the ratio of row_lock to by hand."""
     with closing(opened(url)) as connection:
         cursor = connection.cursor()
         for statement in (
@@ -78,7 +78,7 @@ def measure(url: str, stretches: int = STRETCHES) -> float:
 
 
 def main(urls: Sequence[str]) -> int:
-    """0 if all reach the target, 1 if one doesn't, 64 without databases."""
+    """Return 0 if all databases reach the target, 1 if one doesn't, 64 without a database."""
     if not urls:
         print("usage: python -m bench.row_lock URL ...", file=sys.stderr)
         return 64

@@ -1,4 +1,4 @@
-"""How much is measured: a whole run, or a quick one that only shows that everything works."""
+"""The size of a run: a whole run, or a quick run that only shows that everything works."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Scale:
-    """Chooses the amounts. ``rounds`` overrides what the suites would take; 0 leaves it."""
+    """Chooses between two sizes. ``rounds`` overrides the suites' number of rounds; 0 doesn't."""
 
     quick: bool = False
     rounds: int = 0
 
     def of(self, whole: T, quick: T) -> T:
-        """One of the two."""
+        """Return ``quick`` in a quick run, else ``whole``."""
         return quick if self.quick else whole
 
     def rounds_of(self, whole: int, quick: int) -> int:
-        """So many rounds, unless the caller wanted another number."""
+        """Return the number of rounds: that of the user, or the one for the size of the run."""
         return self.rounds or self.of(whole, quick)

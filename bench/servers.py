@@ -1,8 +1,7 @@
-"""The server of a run: `tests.servers` starts it on a free port of the loopback; it ends with the
-run.
+"""Starts the server of a run with `tests.servers`, on a free port of the loopback.
 
-Readings are taken in other processes, some of them started anew. So its address stands in the
-environment, where all of them find it.
+The server ends with the run. Other processes take the readings, and some of these are new
+interpreters. So they get the server's address by an environment variable.
 """
 
 from __future__ import annotations
@@ -25,24 +24,25 @@ HOST = "127.0.0.1"
 
 
 class Absent(Exception):
-    """The program that an arena needs isn't there."""
+    """The server program that an arena needs can't be started."""
 
 
 def url(_place: Path | None = None) -> str:
-    """The address of the server of this run; all folders share it."""
+    """Return the address of the server of this run; it is the same for all folders."""
     return os.environ[ADDRESS]
 
 
 def port() -> int:
-    """Its port."""
+    """Return the port of the server of this run."""
     return int(url().rpartition(":")[2].partition("/")[0])
 
 
 @contextlib.contextmanager
 def running(module: str, kind: str, *given: object, **options: object) -> Generator[Any]:
-    """Start a server of `tests.servers`, with these arguments; yields it.
+    """Start a server of `tests.servers` with these arguments; yield it.
 
-    What it writes goes to the disk, because the disk is a part of what a durable server costs.
+    It writes its data to the disk, not to memory, because the disk is part of a durable server's
+    cost.
     """
     pytest: Any = importlib.import_module("pytest")
     process = importlib.import_module("tests.servers.process")
@@ -61,16 +61,16 @@ def running(module: str, kind: str, *given: object, **options: object) -> Genera
 
 @contextlib.contextmanager
 def folder() -> Generator[Path]:
-    """A folder for a server that wants one."""
+    """Make a temporary folder for a server."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as place:
         yield Path(place)
 
 
 @contextlib.contextmanager
 def redis_server() -> Generator[str]:
-    """A Redis or Valkey that writes nothing to the disk; yields what it is, in words."""
+    """Start a Redis or Valkey that writes nothing to the disk; yield a text about it."""
     with folder() as place, running("redis_server", "RedisServer", place) as server:
-        with server.client() as one:  # closed again, because connections are counted
+        with server.client() as one:  # closed immediately, because suites count connections
             told = one.info("server")
         kin = "Valkey" if "valkey_version" in told else "Redis"
         version = told.get("valkey_version") or told["redis_version"]
@@ -78,7 +78,7 @@ def redis_server() -> Generator[str]:
 
 
 def command(*words: bytes) -> bytes:
-    r"""A whole command, as it goes over the wire.
+    r"""Return a command as the bytes of a request.
 
     >>> command(b"GET", b"a")
     b'*2\r\n$3\r\nGET\r\n$1\r\na\r\n'
@@ -88,7 +88,7 @@ def command(*words: bytes) -> bytes:
 
 
 class Wire:
-    """A bare connection: commands out, lines in. For what is counted, and for the floors."""
+    """A bare connection for the floors and for counts: it sends commands and reads lines."""
 
     def __init__(self, port: int, within: float = 30.0) -> None:
         self.socket = socket.create_connection((HOST, port), within)
@@ -96,12 +96,12 @@ class Wire:
         self._rest = b""
 
     def ask(self, *words: bytes) -> bytes:
-        """Send one command; the first line of the reply."""
+        """Send one command; return the first line of the reply."""
         self.socket.sendall(command(*words))
         return self.line()
 
     def text(self, *words: bytes) -> str:
-        """Send one command whose reply is a text."""
+        """Send one command whose reply is a text; return the text."""
         head = self.ask(*words)
         assert head.startswith(b"$"), head
         wanted = int(head[1:]) + 2
@@ -111,14 +111,14 @@ class Wire:
         return found.decode()
 
     def line(self) -> bytes:
-        """The next line, without its end."""
+        """Return the next line, without its line end."""
         while b"\r\n" not in self._rest:
             self._more()
         line, _, self._rest = self._rest.partition(b"\r\n")
         return line
 
     def lines(self, count: int) -> Sequence[bytes]:
-        """So many lines."""
+        """Return the next ``count`` lines."""
         return [self.line() for _ in range(count)]
 
     def _more(self) -> None:
@@ -128,7 +128,7 @@ class Wire:
         self._rest += got
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self.socket.close()
 
     def __enter__(self) -> Self:
@@ -139,7 +139,7 @@ class Wire:
 
 
 def connections() -> int:
-    """How many connections the server has, without the one that asks."""
+    """Return the number of the server's connections, without the one of this request."""
     with Wire(port()) as wire:
         said = wire.text(b"INFO", b"clients")
     return int(said.partition("connected_clients:")[2].split()[0]) - 1
@@ -153,7 +153,7 @@ class Monitor:
         self._watch.ask(b"MONITOR")
 
     def seen(self) -> tuple[int, int]:
-        """Since it was asked last: sent by clients; carried out by scripts."""
+        """Return two numbers of commands since the last call: sent by clients, run by scripts."""
         mark = os.urandom(8).hex().encode()
         self._mark.ask(b"ECHO", mark)
         sent = scripted = 0
@@ -162,10 +162,10 @@ class Monitor:
                 scripted += 1
             else:
                 sent += 1
-        self._mark.line()  # the mark itself, which follows the length of the reply
+        self._mark.line()  # the text of the reply; `ask` has returned the line with its length
         return sent, scripted
 
     def close(self) -> None:
-        """End it."""
+        """Close the connections."""
         self._watch.close()
         self._mark.close()

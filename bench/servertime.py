@@ -1,8 +1,8 @@
-"""What the scripts cost a Redis, by its own account, next to a compare-and-delete.
+"""Compares the time that Redis spends on our scripts with that of a compare-and-delete script.
 
-The server counts the time of each EVALSHA (INFO commandstats). All variants take turns within each
-round, pipelined, so that the machine's swings hit them alike: only the ratios count. It works
-under a prefix of its own and takes away what it made.
+The server measures the time of each EVALSHA (INFO commandstats). All scripts take turns within each
+round, in pipelines, so that other load of the machine affects them alike. Only the ratios are
+meaningful. The keys have a separate prefix and are deleted at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.stores.redis.scripts import Call, Requests, ending
 
 PREFIX = "holdfast-bench"
 REFERENCE = "compare and delete"
-#: What a round gives, in its order.
+#: The labels of a round's results, in their order.
 LABELS = (
     REFERENCE,
     "join",
@@ -37,16 +37,16 @@ COMPARE_AND_DELETE = (
     "else return 0 end"
 )
 OWNER = "host-17:12345:MainThread"
-#: Nobody who waits here expires before the round is over.
+#: The waiter TTL in seconds: long enough that no waiter expires during a round.
 PATIENCE_S = 600.0
-#: So many names before it counts.
+#: Number of names in a first round that isn't measured.
 _WARM_UP = 20
 
 Round = Iterator[tuple[str, float, float]]
 
 
 class Server:
-    """One connection, and the server's account of what went over it."""
+    """One connection, and the times that the server reports for its requests."""
 
     def __init__(self, url: str) -> None:
         self.client = redis.Redis.from_url(url)
@@ -56,16 +56,16 @@ class Server:
         self.send([load_command(script) for script in SCRIPTS])
         run_id = str(self.client.info("server")["run_id"]).encode()
         self.ending = ending(run_id)
-        # As the guard against lost data leaves them, on a server that nothing has happened to.
+        # Set the keys of recovery to the values that they have on a server without data loss.
         self.send([packed(b"SET", guard_of(PREFIX, b), run_id) for b in range(BUCKETS)])
 
     def send(self, wires: Sequence[bytes]) -> list[Any]:
-        """All of them in one write, and their replies."""
+        """Send all requests in one write; return their replies."""
         self._wire.send_packed_command([b"".join(wires)])
         return [self._wire.read_response(disable_decoding=True) for _ in wires]
 
     def timed(self, wires: Sequence[bytes]) -> float:
-        """Microseconds of the server for each of these EVALSHAs."""
+        """Send these EVALSHAs; return the server's mean microseconds for one."""
         before = self._spent()
         self.send(wires)
         after = self._spent()
@@ -78,7 +78,7 @@ class Server:
         return spent["calls"], spent["usec"]
 
     def close(self) -> None:
-        """Take away what was made."""
+        """Delete the keys, and close the connection."""
         for key in self.client.scan_iter(PREFIX + ":*", count=1000):
             self.client.delete(key)
         self.client.connection_pool.release(self._wire)
@@ -86,7 +86,7 @@ class Server:
 
 
 def a_round(server: Server, names: Sequence[str]) -> Round:
-    """Each verb once on every name: label, claims in one call, microseconds of a call."""
+    """Call each verb once on every name; yield label, claims per call, microseconds of a call."""
     ask = server.requests
 
     def claims() -> list[Claim]:
@@ -125,7 +125,7 @@ def a_round(server: Server, names: Sequence[str]) -> Round:
 
 
 def measured(url: str, names: int) -> dict[str, float]:
-    """Microseconds of the server for a claim, by label: one round."""
+    """Measure one round; return the server's microseconds for a claim, by label."""
     server = Server(url)
     try:
         for _ in a_round(server, [f"warm-{n}" for n in range(_WARM_UP)]):

@@ -1,7 +1,7 @@
-"""Ways to have a value computed once and read often, in the same clothes, and what is done by them.
+"""Ways to compute a value once and read it often, with the same interface, and their measurement.
 
-A shield is what one process has of one guarded cache. Those for asyncio are opened and used inside
-of an event loop.
+A *shield* is the object by which one process uses one guarded cache. A shield for asyncio is opened
+and used inside an event loop.
 """
 
 from __future__ import annotations
@@ -16,57 +16,60 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-#: What is computed.
+#: The value that the source computes.
 VALUE = "x" * 100
-#: What the source usually takes for it, in seconds.
+#: Seconds that the source usually takes to compute it.
 COST_S = 0.2
 
 
 class Shield(Protocol):
-    """One process's way to guarded values. For asyncio ``get`` and ``close`` are coroutines."""
+    """The object by which one process reads guarded values.
+
+    For asyncio, ``get`` and ``close`` are coroutine functions."""
 
     def get(self, key: str, compute: Callable[[], Any]) -> Any:
-        """The value of the key."""
+        """Return the value of the key; call ``compute`` if there is none."""
         ...
 
     def close(self) -> Any:
-        """End what was opened for it."""
+        """Close the client and its connections."""
         ...
 
 
 @dataclass(frozen=True)
 class Shielder:
-    """A way to guard values. ``open`` gives this process's shield, with a ttl and a stale time."""
+    """A way to guard values. ``open`` returns a shield with a ttl and a stale time, in seconds."""
 
     label: str
     open: Callable[[Path, float, float], Shield]
     face: Literal["threads", "asyncio"] = "threads"
     package: str = ""
-    #: It only reads; nothing is computed by it.
+    #: True if it only reads and never computes.
     reads: bool = False
-    #: It may serve an old value while the next is computed.
+    #: True if it can serve a stale value while the next one is computed.
     stale: bool = False
-    #: It only shows what it takes to wake so many.
+    #: True if it is a lower bound: it shows only the time that wake-ups take.
     floor: bool = False
 
     @property
     def missing(self) -> str:
-        """Why it can't take part; empty if it can."""
+        """The reason why the contender can't take part; empty if it can."""
         if self.package and importlib.util.find_spec(self.package) is None:
             return f"{self.package} is not installed (pip install --group bench)"
         return ""
 
 
 class Woken:
-    """In each process one caller computes, and wakes the others by an event: nothing is shared
-    between processes, so that it is what waking them takes at least."""
+    """A lower bound: in each process one caller computes, and wakes the others by an Event.
+
+    The processes share nothing, so this measures only the minimum time of the wake-ups."""
 
     def __init__(self, _place: Path, _ttl: float, _stale: float) -> None:
         self._events: dict[str, threading.Event] = {}
         self._values: dict[str, Any] = {}
 
     def get(self, key: str, compute: Callable[[], Any]) -> Any:
-        """The value of the key."""
+        """Return the value of the key."""
         event = threading.Event()
         found = self._events.setdefault(key, event)
         if found is event:
@@ -77,14 +80,14 @@ class Woken:
         return self._values[key]
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing: there is nothing to close."""
 
 
 WOKEN = Shielder("an Event, in each process", Woken, floor=True)
 
 
 class Source:
-    """What is guarded: slow, and it writes down when it is asked, in a file of the folder."""
+    """The slow source of the values. It records the time of each call in a file of the folder."""
 
     def __init__(self, place: Path, seconds: float) -> None:
         self._seconds = seconds
@@ -94,26 +97,26 @@ class Source:
         os.write(self._log, f"{time.monotonic():.6f}\n".encode())
 
     def compute(self) -> str:
-        """Asked by a thread."""
+        """Compute the value in a thread."""
         self._note()
         time.sleep(self._seconds)
         return VALUE
 
     async def acompute(self) -> str:
-        """Asked by a task."""
+        """Compute the value in a task."""
         self._note()
         await asyncio.sleep(self._seconds)
         return VALUE
 
 
 def asked(place: Path) -> list[float]:
-    """When the source of this folder was asked."""
+    """Return the times at which the source of this folder was called."""
     log = place / "asked"
     return [float(line) for line in log.read_text().split()] if log.exists() else []
 
 
 def hits(shielder: Shielder, place: Path, count: int) -> list[float]:
-    """Read a fresh value so often, one after the other; microseconds of each."""
+    """Read a fresh value ``count`` times in sequence; return the microseconds of each read."""
     if shielder.face == "asyncio":
         return asyncio.run(_ahits(shielder, place, count))
     shield, source = shielder.open(place, 600.0, 0.0), Source(place, 0.0)
@@ -142,7 +145,7 @@ async def _ahits(shielder: Shielder, place: Path, count: int) -> list[float]:
 
 
 class Call:
-    """One call that is to be made at a moment, for a key; does it count, or only warm up?"""
+    """A planned call: ``when`` is in seconds after the start; ``counts``: it is measured."""
 
     __slots__ = ("counts", "key", "when")
 
@@ -159,8 +162,10 @@ def calls(
     terms: tuple[float, float, float],
     ready: Callable[[], float],
 ) -> list[float]:
-    """Make the calls of each lane in a thread or task of its own, at their moments after the common
-    start; milliseconds of each, from its moment. ``terms``: ttl, stale, cost of the source."""
+    """Make the calls of each list in ``lanes`` in a separate thread or task, at their times.
+
+    Return for each the milliseconds from its planned time to its end. ``terms``: ttl, stale time
+    and cost of the source, in seconds."""
     if shielder.face == "asyncio":
         return asyncio.run(_acalls(shielder, place, lanes, terms, ready))
     shield, source = shielder.open(place, terms[0], terms[1]), Source(place, terms[2])
@@ -219,7 +224,7 @@ async def _acalls(
 
 
 def awaited(made: Any) -> Awaitable[Any]:
-    """It, as something that can be awaited."""
+    """Return an awaitable for a result that can be awaitable already."""
     if isinstance(made, Awaitable):
         return made
 

@@ -1,4 +1,4 @@
-"""The arithmetic: medians, quartiles, tails, and how evenly something was shared."""
+"""Statistics: medians, quartiles, tails, and an index of fairness."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Spread(NamedTuple):
-    """A median, and the quartiles around it: half of the rounds lay between those."""
+    """A median, and the lower and upper quartile: half of the values are between these two."""
 
     median: float
     low: float
@@ -17,25 +17,25 @@ class Spread(NamedTuple):
 
     @property
     def width(self) -> float:
-        """The distance of the quartiles as a part of the median; 0.0 where that is 0."""
+        """The distance of the quartiles as a part of the median; 0.0 if the median is 0."""
         return abs((self.high - self.low) / self.median) if self.median else 0.0
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value."""
+    """Return the median."""
     return float(statistics.median(values))
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean."""
+    """Return the arithmetic mean."""
     return float(statistics.fmean(values))
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """The smallest value seen that at least ``part`` of the values don't exceed.
+    """Return the smallest value that at least ``part`` of the values don't exceed.
 
-    Never interpolated, so that a tail isn't told better than it was: of fewer than a thousand
-    values the 0.999 quantile is the greatest.
+    It is never interpolated, so that a tail isn't reported as too good: the 0.999 quantile of fewer
+    than a thousand values is the greatest one.
 
     >>> quantile([4.0, 1.0, 3.0, 2.0], 0.5)
     2.0
@@ -49,7 +49,7 @@ def quantile(values: Sequence[float], part: float) -> float:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The median with its quartiles; one value is its own."""
+    """Return the median with its quartiles; of a single value, all three are this value."""
     middle = median(values)
     if len(values) == 1:
         return Spread(middle, middle, middle)
@@ -58,7 +58,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def jain(shares: Sequence[float]) -> float:
-    """Jain's index of fairness: 1.0 if all got the same, 1/n if one got everything.
+    """Return Jain's index of fairness: 1.0 if all shares are equal, 1/n if one got everything.
 
     >>> jain([5, 5, 5, 5]), jain([8, 0, 0, 0])
     (1.0, 0.25)

@@ -1,8 +1,8 @@
-"""How many system calls a pair makes, counted by strace where it is installed.
+"""Counts the system calls of a pair (acquire and release) with strace, if strace is installed.
 
-Two runs of the same program, one with more pairs than the other: the difference is what the
-pairs made, so starting and ending fall out. ``python -m bench.syscalls ARENA LABEL PAIRS PLACE``
-is that program.
+The same program runs twice, with two numbers of pairs. The difference of the counts belongs to the
+additional pairs; the calls of start and end cancel out. The program is ``python -m bench.syscalls
+ARENA LABEL PAIRS PLACE``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WITHIN_S = 120.0
 
 
 def reading(arena: str, label: str) -> Reading:
-    """The count, or nothing where strace is missing or may not trace."""
+    """Return the system calls per pair; nothing if strace is missing or may not trace."""
     if shutil.which("strace") is None:
         return {}
     counts = [_count(arena, label, pairs) for pairs in (FEW, MORE)]
@@ -46,7 +46,7 @@ def _count(arena: str, label: str, pairs: int) -> int | None:
 
 
 def total(table: str) -> int | None:
-    """The number of calls in the last line of what ``strace -c`` writes.
+    """Return the number of calls in the last line of the output of ``strace -c``.
 
     >>> total("100.00    0.001052           7       134         2 total")
     134
@@ -57,7 +57,7 @@ def total(table: str) -> int | None:
 
 
 def main(arena: str, label: str, pairs: int, place: Path) -> None:
-    """Do so many pairs, once it has warmed up."""
+    """Do `FEW` pairs to warm up, and then ``pairs`` pairs."""
     from .stores import ARENAS
 
     taker = next(one for one in ARENAS[arena].contenders if one.label == label)

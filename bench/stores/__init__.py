@@ -1,4 +1,4 @@
-"""The arenas, one file each: a store, who competes there, and the targets."""
+"""The arenas, one file each: a store, its contenders, and our targets."""
 
 from __future__ import annotations
 

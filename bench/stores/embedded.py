@@ -1,4 +1,4 @@
-"""The embedded arena: ``sqlite:///path`` against the locks that also need nothing running."""
+"""The embedded arena: ``sqlite:///path``, and other locks that need no server."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _NO_TIMEOUT: frozenset[Part] = ALL - {"timeouts"}
 
 
 def url(place: Path) -> str:
-    """The store in a folder."""
+    """Return the URL of the store in a folder."""
     return f"sqlite://{place}/locks.db"
 
 
 def commands(place: Path) -> Mapping[str, Sequence[str]]:
-    """What is started, to see how long it takes; the first is what the others are compared with."""
+    """Return the commands whose start is measured; the first one is the reference."""
     script = Path(sysconfig.get_path("scripts"), "holdfast")
     holdfast = [str(script)] if script.is_file() else [sys.executable, "-m", "holdfast"]
     take = "from holdfast import lock; lock('x').acquire().release()"
@@ -53,7 +53,8 @@ def commands(place: Path) -> Mapping[str, Sequence[str]]:
 
 
 _GUARDS = shields_ours.targets(SELECT, SELECT_ASYNC)
-#: All have the value so soon after a death: the kernel tells them of it, no lease has to end.
+#: Maximum milliseconds from a process's death to the value in the others. The kernel reports the
+#: death immediately, so no waiter waits for the end of a lease.
 _TOLD_MS = COST_S * 1e3 + 100.0
 _APART = [
     Target(ours, "overlaps", "value", at_most=0.0, safety=True) for ours in (OURS, OURS_ASYNC)

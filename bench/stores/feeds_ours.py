@@ -13,7 +13,7 @@ from ..feeds import BATCH, BODY, GROUPS, Feeder
 
 
 class OneByOne:
-    """Each job in a request of its own."""
+    """One request for each job."""
 
     grouped = False
 
@@ -46,7 +46,7 @@ class OneByOne:
 
 
 class Loop(OneByOne):
-    """Each put by itself, and worked off by a loop: to ask for the next one acks the last."""
+    """One put for each job, and a loop that executes them: its take of a job acks the last one."""
 
     def work(self, jobs: int) -> None:
         for job in self._queue.consume(timeout=30):
@@ -57,19 +57,19 @@ class Loop(OneByOne):
 
 
 class GroupedLoop(Loop):
-    """The same, with jobs of a hundred groups."""
+    """`Loop` with jobs of a hundred groups."""
 
     grouped = True
 
 
 class Grouped(OneByOne):
-    """The same, with jobs of a hundred groups."""
+    """`OneByOne` with jobs of a hundred groups."""
 
     grouped = True
 
 
 class Batches(OneByOne):
-    """A hundred jobs in a request."""
+    """One request for a hundred jobs."""
 
     def put(self, jobs: int) -> None:
         items = [{"payload": BODY, "group": self._group()} for _ in range(jobs)]
@@ -84,13 +84,13 @@ class Batches(OneByOne):
 
 
 class GroupedBatches(Batches):
-    """A hundred jobs in a request, each of another group."""
+    """One request for a hundred jobs, each of another group."""
 
     grouped = True
 
 
 def feeders(url: Callable[[Path], str]) -> tuple[Feeder, ...]:
-    """All of them, on the store of a folder."""
+    """Return all feeders of holdfast, on the store of a folder."""
 
     def of(kind: type[OneByOne]) -> Callable[[Path], OneByOne]:
         return lambda place: kind(url(place), f"bench:{place.name}")

@@ -1,4 +1,4 @@
-"""What else feeds workers by way of PostgreSQL."""
+"""Feeds of another library over PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..servers import url
 
 
 class Procrastinate:
-    """procrastinate with one job at a time, as it comes; its tables are made at first."""
+    """procrastinate with default settings, one job at a time; the first use makes its tables."""
 
     def __init__(self, place: Path) -> None:
         module = peer("procrastinate")
@@ -41,7 +41,7 @@ class Procrastinate:
         self._loop.run_until_complete(defer())
 
     def work(self, jobs: int) -> None:
-        del jobs  # it ends when there is nothing left
+        del jobs  # the worker ends when the queue is empty
         self._loop.run_until_complete(
             self._app.run_worker_async(
                 queues=[self._queue], wait=False, install_signal_handlers=False

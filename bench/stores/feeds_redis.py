@@ -1,4 +1,4 @@
-"""What else feeds workers by way of Redis: commands written by hand, and task queues of others."""
+"""Other feeds over Redis: commands written by hand, and task queues of other projects."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WORK_S = 60.0
 
 
 def nothing(_body: str) -> None:
-    """What a job does."""
+    """Do the work of a job: nothing."""
 
 
 class ByHand:
-    """LPUSH; BLMOVE into a list of what is under way; LREM from there. By redis-py."""
+    """LPUSH; BLMOVE into a list of taken jobs; LREM from that list. Over redis-py."""
 
     def __init__(self, place: Path) -> None:
         self._redis = peer("redis").Redis(HOST, port(), single_connection_client=True)
@@ -43,7 +43,7 @@ class ByHand:
 
 
 class Huey:
-    """huey, whose worker is called by us."""
+    """huey; this process executes the jobs itself, without huey's worker process."""
 
     def __init__(self, place: Path) -> None:
         self._huey: Any = peer("huey").RedisHuey(
@@ -70,7 +70,7 @@ class Huey:
 
 
 class Rq:
-    """rq, with the worker that doesn't fork."""
+    """rq, with its worker that doesn't fork."""
 
     def __init__(self, place: Path) -> None:
         self._rq = peer("rq")
@@ -93,7 +93,7 @@ class Rq:
 
 
 class Dramatiq:
-    """dramatiq with eight threads, as it comes."""
+    """dramatiq with eight threads."""
 
     def __init__(self, place: Path) -> None:
         self._dramatiq = peer("dramatiq")

@@ -1,4 +1,4 @@
-"""What else feeds workers by way of ZooKeeper."""
+"""A feed of another library over ZooKeeper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..servers import url
 
 
 class LockingQueue:
-    """kazoo's LockingQueue: an entry is taken by an ephemeral node, and consumed."""
+    """kazoo's LockingQueue: an ephemeral node marks an entry as taken; then it is consumed."""
 
     def __init__(self, place: Path) -> None:
         from kazoo.client import KazooClient

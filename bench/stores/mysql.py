@@ -1,4 +1,4 @@
-"""The MariaDB arena: one server on the same machine, and the floor: a row that comes and goes."""
+"""The MariaDB arena: one server on the same machine. The floor inserts and deletes a row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DELETE = "DELETE FROM floor WHERE name = %s"
 
 @contextlib.contextmanager
 def around() -> Generator[str]:
-    """The server that tests start, but every commit is on its disk before it is acknowledged."""
+    """Start the server of the tests, but durable: a commit is on the disk before its reply."""
     settings = ("innodb_flush_log_at_trx_commit=1", "innodb_flush_method=O_DIRECT")
     with (
         servers.folder() as place,
@@ -67,7 +67,9 @@ def _connect() -> Any:
 
 
 class Rows:
-    """The floor: a row is inserted and deleted, each committed. No order, no lease, no waiting."""
+    """The floor over PyMySQL: insert a row and delete it, each in a transaction.
+
+    It has no order, no lease and no wait."""
 
     def __init__(self, place: Path) -> None:
         self._name = ours.own_name(place)
@@ -98,7 +100,7 @@ class Rows:
 
 
 class RowsAsyncio:
-    """The same through asyncmy."""
+    """The floor over asyncmy; see `Rows`."""
 
     def __init__(self, place: Path) -> None:
         self._name = ours.own_name(place)
@@ -108,7 +110,7 @@ class RowsAsyncio:
         if self._connection is None:
             asyncmy: Any = importlib.import_module("asyncmy")
             self._connection = await asyncmy.connect(**_place_of())
-            await self._ask("SET sql_notes = 0")  # the driver would print that the table is there
+            await self._ask("SET sql_notes = 0")  # else the driver prints that the table exists
             await self._ask(_TABLE)
         return self._connection
 
@@ -139,7 +141,7 @@ class RowsAsyncio:
 
 
 def commands(_place: Path) -> Mapping[str, Sequence[str]]:
-    """What is started, to see how long it takes; the first is what the others are compared with."""
+    """Return the commands whose start is measured; the first one is the reference."""
     take = "from holdfast import lock; lock('x').acquire().release()"
     return {
         "python -c pass": [sys.executable, "-c", "pass"],

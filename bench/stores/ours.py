@@ -1,4 +1,4 @@
-"""Grips on our own locks, for any store: both faces, and a lock object that is made anew."""
+"""Grips on holdfast's locks, for any store: both faces, with kept and with new lock objects."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 from holdfast import AsyncClient, AsyncHold, Client, Hold, StoreUnavailable
 
 NAME = "bench"
-#: So many names are held together where several are.
+#: Number of names that are held together in the suite ``several``.
 SEVERAL = 10
 
 
 def one_name(_place: Path) -> str:
-    """The name of the lock of a folder with a store of its own."""
+    """Return the name of a folder's lock if each folder has its own store."""
     return NAME
 
 
 def own_name(place: Path) -> str:
-    """The name of the lock of a folder where all folders share one store."""
+    """Return the name of a folder's lock if all folders share one store."""
     return f"bench:{place.name}"
 
 
 def several_of(name: str) -> list[str]:
-    """The names that this one stands for where several are held together."""
+    """Return the names that are held together for this name."""
     return [f"{name}:{number}" for number in range(SEVERAL)]
 
 
 class Kept:
-    """A lock object that is kept; each acquire gives a hold, which is released."""
+    """One lock object for all acquires; each acquire returns a hold, which is released."""
 
     def __init__(self, url: str, name: str = NAME) -> None:
         self._client = Client(url)
@@ -43,7 +43,7 @@ class Kept:
     async def within(self, seconds: float) -> bool:
         try:
             self._hold = self._lock.acquire(timeout=seconds)
-        except StoreUnavailable:  # no answer by then: how much later it says so is measured, too
+        except StoreUnavailable:  # no answer in time; the delay of this error is measured too
             return False
         return self._hold is not None
 
@@ -64,14 +64,14 @@ class Kept:
         return pair
 
     def entered(self) -> Callable[[], object]:
-        """Hold a reentrant lock; what enters it once more, and leaves it as often."""
+        """Acquire a reentrant lock; return a function that enters it again and leaves it."""
         lock = self._client.lock(self._name, reentrant=True)
         self._hold = lock.acquire()
         return lambda: lock.acquire().release()
 
 
 class Anew(Kept):
-    """A lock object per use, in ``with``: how most people write it."""
+    """A new lock object for each use, in ``with``, which is the usual way."""
 
     def pair(self) -> Callable[[], object]:
         client, name = self._client, self._name
@@ -84,7 +84,7 @@ class Anew(Kept):
 
 
 class Asyncio:
-    """The face for asyncio, with a lock object that is kept."""
+    """The face for asyncio, with one lock object for all acquires."""
 
     def __init__(self, url: str, name: str = NAME) -> None:
         self._client = AsyncClient(url)
@@ -120,7 +120,7 @@ class Asyncio:
 
 
 class Threads:
-    """One client for many threads, a lock object per use."""
+    """One client for many threads, and a new lock object for each use."""
 
     def __init__(self, url: str) -> None:
         self._client = Client(url)
@@ -139,7 +139,7 @@ class Threads:
 
 
 class AllOf(Threads):
-    """Ten names with ``all``."""
+    """Ten names that are acquired together with ``all``."""
 
     def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
         client, names = self._client, several_of(name)
@@ -152,7 +152,7 @@ class AllOf(Threads):
 
 
 class Tasks:
-    """One client for many tasks, a lock object per use."""
+    """One client for many tasks, and a new lock object for each use."""
 
     def __init__(self, url: str) -> None:
         self._client = AsyncClient(url)
@@ -171,7 +171,7 @@ class Tasks:
 
 
 class AllOfTasks(Tasks):
-    """Ten names with ``all``."""
+    """Ten names that are acquired together with ``all``."""
 
     def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
         client, names = self._client, several_of(name)
@@ -187,15 +187,15 @@ Named = Callable[[Path], str]
 
 
 def kept(url: Callable[[Path], str], name: Named = one_name) -> Callable[[Path], Kept]:
-    """Opens a grip on the store of a folder."""
+    """Return a function that opens such a grip on the store of a folder."""
     return lambda place: Kept(url(place), name(place))
 
 
 def anew(url: Callable[[Path], str], name: Named = one_name) -> Callable[[Path], Anew]:
-    """Opens a grip on the store of a folder."""
+    """Return a function that opens such a grip on the store of a folder."""
     return lambda place: Anew(url(place), name(place))
 
 
 def on_loop(url: Callable[[Path], str], name: Named = one_name) -> Callable[[Path], Asyncio]:
-    """Opens a grip on the store of a folder."""
+    """Return a function that opens such a grip on the store of a folder."""
     return lambda place: Asyncio(url(place), name(place))

@@ -1,4 +1,4 @@
-"""Grips on the locks of others, each used as its own documentation shows it."""
+"""Grips on the locks of other libraries, each used in the way that its documentation shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ..contenders import peer
 
-#: Peers that insist on a time-out get one that is never reached.
+#: Time-out in seconds for peers that need one; it is never reached.
 LONG_S = 60.0
 
 
@@ -43,7 +43,7 @@ class Flock:
 
 
 class _Peer:
-    """A lock object with ``acquire`` and ``release``."""
+    """A grip on a lock object that has ``acquire`` and ``release``."""
 
     lock: Any
 
@@ -57,7 +57,7 @@ class _Peer:
         return self.lock.release()
 
     async def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: nothing is open."""
 
     def pair(self) -> Callable[[], object]:
         acquire, release = self.lock.acquire, self.lock.release
@@ -70,7 +70,7 @@ class _Peer:
 
 
 class FileLock(_Peer):
-    """filelock's ``FileLock``, which looks every 50 ms."""
+    """filelock's ``FileLock``, which polls every 50 ms."""
 
     def __init__(self, place: Path) -> None:
         filelock = peer("filelock")
@@ -107,7 +107,7 @@ class AsyncFileLock:
         return await self._lock.release()
 
     async def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: nothing is open."""
 
     def pair(self) -> Callable[[], object]:
         lock = self._lock
@@ -120,14 +120,14 @@ class AsyncFileLock:
 
 
 class Fasteners(_Peer):
-    """fasteners' ``InterProcessLock``, whose looks grow apart from 10 to 100 ms."""
+    """fasteners' ``InterProcessLock``, which polls with pauses that grow from 10 to 100 ms."""
 
     def __init__(self, place: Path) -> None:
         self.lock = peer("fasteners").InterProcessLock(str(place / "fasteners"))
 
 
 class DiskCache(_Peer):
-    """diskcache's ``Lock``, a row in SQLite, which looks every millisecond and has no time-out."""
+    """diskcache's ``Lock``, a row in SQLite, which polls every millisecond and has no time-out."""
 
     def __init__(self, place: Path) -> None:
         diskcache = peer("diskcache")
@@ -139,7 +139,7 @@ class DiskCache(_Peer):
 
 
 class PortaLocker(_Peer):
-    """portalocker's ``Lock``, which looks every 250 ms."""
+    """portalocker's ``Lock``, which polls every 250 ms."""
 
     def __init__(self, place: Path) -> None:
         portalocker = peer("portalocker")

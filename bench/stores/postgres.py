@@ -1,4 +1,4 @@
-"""The PostgreSQL arena: one durable server on the same machine, and the least of its driver."""
+"""The PostgreSQL arena: one durable server on the same machine, and bare statements as floors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _URL = servers.url
 _ONCE: frozenset[Part] = frozenset({"uncontended"})
 _WAKES: frozenset[Part] = frozenset({"handoff"})
 _READY_S = 60.0
-#: As PostgreSQL has it by itself: that of the tests is smaller.
+#: PostgreSQL's own defaults; the server of the tests has smaller values.
 _SETTINGS = ("shared_buffers = 128MB", "max_wal_size = 1GB")
 
 
@@ -35,7 +35,7 @@ def _connected() -> Any:
 
 
 class Bare:
-    """No lock: a row is written, and deleted, each durably."""
+    """The floor for a pair, no lock: insert a row and delete it, each durably."""
 
     def __init__(self, place: Path) -> None:
         self._session = _connected()
@@ -64,9 +64,9 @@ class Bare:
 
 
 class Baton:
-    """No lock, but the least that wakes another process by way of PostgreSQL: a bare NOTIFY.
+    """The floor for a hand-off, no lock: one process wakes another by a bare NOTIFY.
 
-    Who comes second waits for that; who came first notifies, and so passes it on.
+    The second process to ``take`` waits for the notification; the first one sends it in ``free``.
     """
 
     def __init__(self, place: Path) -> None:
@@ -89,7 +89,7 @@ class Baton:
         raise RuntimeError("the floor has no time-out")
 
     async def free(self) -> None:
-        if self._served:  # it is the last one
+        if self._served:  # this process was notified, so no other process waits
             self._served = False
             self._session.execute("DELETE FROM bare WHERE name = %s", (self._name,))
         else:
@@ -105,7 +105,7 @@ class Baton:
 
 @contextlib.contextmanager
 def _around() -> Generator[str]:
-    """The server; its tables are made, and a first lock has been taken there."""
+    """Start the server, make the tables, and take a first lock; yield a text about the server."""
     with servers.running("postgres_server", "PostgresServer", *_SETTINGS, fsync=True) as server:
         crew.alone(_first, _READY_S)
         ((version,),) = server.ask("SHOW server_version")

@@ -1,4 +1,4 @@
-"""The Redis arena: one server on the same machine, and the locks that others keep in it."""
+"""The Redis arena: one server on the same machine, and the locks of other libraries in it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _URL = servers.url
 
 @contextlib.contextmanager
 def around() -> Generator[str]:
-    """The server; a first lock has been taken there, so whatever holds that back is over."""
+    """Start the server and take a first lock, so that a start-up delay of the store has passed."""
     with servers.redis_server() as words:
         crew.alone(_first, _READY_S)
         yield words
@@ -51,7 +51,7 @@ def _first() -> None:
 
 
 def commands(_place: Path) -> Mapping[str, Sequence[str]]:
-    """What is started, to see how long it takes; the first is what the others are compared with."""
+    """Return the commands whose start is measured; the first one is the reference."""
     take = "from holdfast import lock; lock('x').acquire().release()"
     theirs = (
         "import os, redis; r = redis.Redis.from_url(os.environ['HOLDFAST_URL']); "

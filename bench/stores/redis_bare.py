@@ -1,8 +1,8 @@
 """The floors: ready bytes on bare connections, and a bare wake-up.
 
-Two of them send the commands of the plainest lock: SET NX PX, and a compare-and-delete by
-EVALSHA. It has no order, no waiting, no renewal and no fence. Two send what holdfast sends, but
-with nothing around it. Everything is packed beforehand, and of a reply only its beginning is read.
+Two floors send the commands of the plainest lock: SET NX PX, and a compare-and-delete by EVALSHA.
+That lock has no order, no wait, no renewal and no fence. Two floors send the requests of holdfast,
+but do nothing else. All requests are packed beforehand, and only the beginning of a reply is read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from .ours import own_name
 _SHA = hashlib.sha1(COMPARE_AND_DELETE.encode(), usedforsecurity=False).hexdigest().encode()
 _TTL_S = 60.0
 _TTL_MS = b"%d" % (1000 * _TTL_S)
-#: More than any of the replies.
+#: Maximum bytes of a reply; more than any reply has.
 _ROOM = 64
 
 
 class Bytes(NamedTuple):
-    """What is sent: once, each with the number of lines that answer it; to take; to free. And how
-    the replies begin if all is well."""
+    """The requests of a floor: ``first`` at the start, ``take``, ``free``; and expected replies.
+
+    Each request of ``first`` has the number of lines of its reply. ``taken`` and ``freed`` are the
+    beginnings of the replies to ``take`` and ``free``."""
 
     first: Sequence[tuple[bytes, int]]
     take: bytes
@@ -42,7 +44,7 @@ class Bytes(NamedTuple):
 
 
 def plainest(name: str) -> Bytes:
-    """The plainest lock."""
+    """Return the requests of the plainest lock."""
     key, token = name.encode(), secrets.token_hex(16).encode()
     return Bytes(
         [(command(b"SCRIPT", b"LOAD", COMPARE_AND_DELETE.encode()), 2)],
@@ -54,7 +56,7 @@ def plainest(name: str) -> Bytes:
 
 
 def same(name: str) -> Bytes:
-    """What holdfast sends."""
+    """Return the requests that holdfast sends."""
     with Wire(port()) as wire:
         said = wire.text(b"INFO", b"server")
     run_id = said.partition("run_id:")[2].split()[0].encode()
@@ -71,11 +73,11 @@ def same(name: str) -> Bytes:
 
 
 class Unlike(Exception):
-    """The server's reply is another one than the floor reckons with."""
+    """The server's reply is not the expected one."""
 
 
 class Bare:
-    """Both commands on a blocking socket."""
+    """Both commands, ``take`` and ``free``, on a blocking socket."""
 
     def __init__(self, place: Path, of: Callable[[str], Bytes] = plainest) -> None:
         self._of = of(own_name(place))
@@ -131,11 +133,11 @@ class BareThreads:
         return Bare(self._place / name).pair()
 
     async def close(self) -> None:
-        """The sockets end with the process."""
+        """Do nothing: the sockets end with the process."""
 
 
 class BareStreams:
-    """Both commands on asyncio's streams."""
+    """Both commands, ``take`` and ``free``, on asyncio's streams."""
 
     def __init__(self, place: Path, of: Callable[[str], Bytes] = plainest) -> None:
         self._of = of(own_name(place))
@@ -188,9 +190,9 @@ class BareStreams:
 
 
 class Baton:
-    """No lock, but the least that wakes another process by way of Redis: a bare PUBLISH.
+    """The floor for a hand-off, no lock: one process wakes another by a bare PUBLISH.
 
-    Who comes second subscribes; who frees it publishes, and so passes it on.
+    The second process to ``take`` subscribes and waits; the first one publishes in ``free``.
     """
 
     def __init__(self, place: Path) -> None:

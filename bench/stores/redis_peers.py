@@ -1,4 +1,4 @@
-"""Grips on the locks that others keep in Redis, each used as its own documentation shows it."""
+"""Grips on the locks of other libraries in Redis, each used as its documentation shows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from ..contenders import peer
 from ..servers import url
 from .ours import own_name, several_of
 
-#: Long enough that nobody's lock expires meanwhile.
+#: The ttl of all locks in seconds: long enough that no lock expires during a measurement.
 TTL_S = 60.0
-#: As many connections as tasks, because redis-py's lock fails where its pool is at its end.
+#: Maximum connections of a pool: more than tasks, because redis-py's lock fails if the pool has no
+#: connection left.
 CONNECTIONS = 2048
 
 
 class _Kept:
-    """A client and a lock object that is kept, with ``acquire`` and ``release``."""
+    """A grip on one lock object, which has ``acquire`` and ``release``, and its client."""
 
     lock: Any
 
@@ -51,7 +52,7 @@ class _Kept:
 
 
 class RedisPy(_Kept):
-    """redis-py's ``Lock``, which looks every 100 ms."""
+    """redis-py's ``Lock``, which polls every 100 ms."""
 
     def __init__(self, place: Path) -> None:
         super().__init__()
@@ -69,16 +70,16 @@ class PythonRedisLock(_Kept):
         self.lock = peer("redis_lock").Lock(self.client, own_name(place), expire=int(TTL_S))
 
     async def within(self, seconds: float) -> bool:
-        # It takes whole seconds only.
+        # This library accepts only whole seconds.
         return bool(self.lock.acquire(timeout=max(1, round(seconds))))
 
 
 class Pottery(_Kept):
-    """pottery's ``Redlock`` with one master, which looks again after at most 200 ms."""
+    """pottery's ``Redlock`` with one master, which polls with pauses of at most 200 ms."""
 
     def __init__(self, place: Path) -> None:
         super().__init__()
-        # It writes to the log for every time that it has to wait.
+        # Without this, pottery logs a line for each wait.
         logging.getLogger("pottery").setLevel(logging.CRITICAL)
         self.lock = peer("pottery").Redlock(
             key=own_name(place), masters={self.client}, auto_release_time=TTL_S
@@ -86,7 +87,7 @@ class Pottery(_Kept):
 
 
 class RedisPyAsyncio:
-    """redis-py's ``Lock`` for asyncio, which looks every 100 ms."""
+    """redis-py's ``Lock`` for asyncio, which polls every 100 ms."""
 
     def __init__(self, place: Path) -> None:
         self._client = redis.asyncio.Redis.from_url(url())
@@ -115,7 +116,7 @@ class RedisPyAsyncio:
 
 
 class RedisPyThreads:
-    """One client of redis-py for many threads, a lock object per use."""
+    """One client of redis-py for many threads, and a new lock object for each use."""
 
     def __init__(self, _place: Path) -> None:
         self._client = redis.Redis.from_url(url(), max_connections=CONNECTIONS)
@@ -134,7 +135,7 @@ class RedisPyThreads:
 
 
 class RedisPyOneByOne(RedisPyThreads):
-    """Ten names, one after the other."""
+    """Ten names that are acquired one after the other."""
 
     def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
         locks = [self._client.lock(one, timeout=TTL_S) for one in several_of(name)]
@@ -150,7 +151,7 @@ class RedisPyOneByOne(RedisPyThreads):
 
 
 class PythonRedisLockThreads(RedisPyThreads):
-    """One client of redis-py for many threads, a lock object of python-redis-lock per use."""
+    """One client of redis-py, and a new lock object of python-redis-lock for each use."""
 
     def use(self, name: str, inside: Callable[[], object] = list) -> Callable[[], Any]:
         client, make = self._client, peer("redis_lock").Lock
@@ -163,7 +164,7 @@ class PythonRedisLockThreads(RedisPyThreads):
 
 
 class RedisPyTasks:
-    """One client of redis-py for many tasks, a lock object per use."""
+    """One client of redis-py for many tasks, and a new lock object for each use."""
 
     def __init__(self, _place: Path) -> None:
         self._client = redis.asyncio.Redis.from_url(url(), max_connections=CONNECTIONS)

@@ -1,4 +1,4 @@
-"""Our own guards, for any store, on both faces."""
+"""holdfast's guards, for any store, on both faces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..shields import WOKEN, Shielder
 
 OURS, OURS_ASYNC, NEAR = "holdfast", "holdfast, asyncio", "holdfast, in the process"
 NAME = "bench"
-#: What a process that dies while it computes costs the others.
+#: The refresh lease in seconds: waiters wait for its end if the computing process dies.
 LEASE_S = 2.0
 
 
@@ -46,13 +46,13 @@ class GuardedTasks:
 
 
 def _terms(ttl: float, stale: float) -> dict[str, Any]:
-    """Where an old value may be served nobody waits for the next one."""
+    """Return the guard's options: with a stale time, a refresh runs in the background."""
     how = "background" if stale else "foreground"
     return {"ttl": ttl, "stale": stale, "refresh": how, "lease": LEASE_S}
 
 
 def shielders(url: Callable[[Path], str]) -> list[Shielder]:
-    """Ours: as it comes on both faces, and with the layer in the process."""
+    """Return holdfast's guards: on both faces, and one with a local cache."""
     return [
         Shielder(
             OURS,
@@ -76,7 +76,7 @@ def shielders(url: Callable[[Path], str]) -> list[Shielder]:
 
 
 def targets(bare: str, bare_async: str) -> dict[str, list[Target]]:
-    """What we want to reach on every store, beside a bare read on the same face."""
+    """Return our targets for every store, compared with a bare read on the same face."""
     both = ((OURS, bare), (OURS_ASYNC, bare_async))
     return {
         "guard-hit": [
@@ -96,7 +96,7 @@ def targets(bare: str, bare_async: str) -> dict[str, list[Target]]:
 
 
 def references(bare: str, by_hand: str = OURS) -> dict[str, str]:
-    """Whom the ratios of each panel refer to: a bare read, or what people write by hand."""
+    """Return the reference of each panel: a bare read, or a guard written by hand."""
     return {
         "guard-hit": bare,
         "guard-miss": by_hand,

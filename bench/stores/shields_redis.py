@@ -1,4 +1,4 @@
-"""What else guards values that lie in Redis: a bare read, a guard by hand, and caches of others."""
+"""Other ways to guard values in Redis: a bare read, a guard by hand, caches of other libraries."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from ..shields import VALUE, Shielder
 
 
 class BareGet:
-    """GET by redis-py, of a value that is there. No two threads share a connection, and none pays
-    for what redis-py's own pool costs."""
+    """GET of an existing value over redis-py.
+
+    Two threads never share a connection, and the time of redis-py's pool isn't included."""
 
     def __init__(self, place: Path, _ttl: float, _stale: float) -> None:
         self._idle = [_single()]
@@ -42,7 +43,7 @@ def _single() -> Any:
 
 
 class BareGetTasks:
-    """The same by redis.asyncio."""
+    """GET of an existing value over redis.asyncio."""
 
     def __init__(self, place: Path, _ttl: float, _stale: float) -> None:
         self._redis = peer("redis.asyncio").Redis(host=HOST, port=port())
@@ -57,7 +58,7 @@ class BareGetTasks:
 
 
 class ByHand:
-    """GET; SET NX of a lock; whoever has it computes, the others look again every 10 ms."""
+    """GET, then SET NX of a lock. The holder of the lock computes; the others poll every 10 ms."""
 
     def __init__(self, place: Path, ttl: float, _stale: float) -> None:
         self._redis = peer("redis").Redis(HOST, port())
@@ -81,7 +82,7 @@ class ByHand:
 
 
 class Dogpile:
-    """dogpile.cache with its lock in Redis, which has an end."""
+    """dogpile.cache with its lock in Redis; the lock has a time-out."""
 
     def __init__(self, place: Path, ttl: float, _stale: float) -> None:
         region = peer("dogpile.cache").make_region(key_mangler=lambda key: f"pile:{place}:{key}")
@@ -106,7 +107,7 @@ class Dogpile:
 
 
 class Django:
-    """Django's cache, get_or_set, which has no guard."""
+    """Django's cache with ``get_or_set``, in which every caller computes a missing value."""
 
     def __init__(self, place: Path, ttl: float, _stale: float) -> None:
         backend = peer("django.core.cache.backends.redis")
@@ -121,7 +122,7 @@ class Django:
 
 
 class Cashews:
-    """cashews: its decorator with a lock."""
+    """cashews, with its decorator and ``lock=True``."""
 
     def __init__(self, place: Path, ttl: float, _stale: float) -> None:
         self._cache = peer("cashews").Cache()
@@ -145,7 +146,7 @@ class Cashews:
 
 
 class Aiocache:
-    """aiocache: cached_stampede."""
+    """aiocache, with its decorator ``cached_stampede``."""
 
     def __init__(self, place: Path, ttl: float, _stale: float) -> None:
         aiocache = peer("aiocache")
@@ -166,7 +167,7 @@ class Aiocache:
 
     async def get(self, key: str, compute: Callable[[], Awaitable[Any]]) -> Any:
         while True:
-            with contextlib.suppress(KeyError):  # its lock, when two leave that at once
+            with contextlib.suppress(KeyError):  # raised if two tasks release its lock together
                 return await self._asks(compute, key)
 
     async def close(self) -> None:

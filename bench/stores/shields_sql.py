@@ -1,8 +1,7 @@
-"""The least that reads a value by way of SQL: a bare SELECT by the primary key, over the drivers
-that holdfast uses.
+"""The floors for reads of a value over SQL: a bare SELECT by primary key, over holdfast's drivers.
 
-Whoever finds no idle connection opens one more, so that no two threads or tasks share one. A
-process has a table of its own, so that no two make the same one at once.
+A thread or task that finds no idle connection opens a new one, so that two of them never share a
+connection. Each process has a separate table, so that two processes never make the same table.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _KEY = ("hot",)
 
 
 def _made(cursor: Any, mark: str) -> str:
-    """Make a table with the value; what selects it. ``mark`` is the driver's sign for a value."""
+    """Make a table with the value; return the SELECT. ``mark``: the driver's placeholder."""
     table = f"bare_{uuid.uuid4().hex}"
     cursor.execute(f"CREATE TABLE {table} (name VARCHAR(200) PRIMARY KEY, data VARCHAR(200))")
     cursor.execute(f"INSERT INTO {table} VALUES ({mark}, {mark})", (*_KEY, VALUE))
@@ -29,7 +28,7 @@ def _made(cursor: Any, mark: str) -> str:
 
 
 class Select:
-    """A SELECT of a value that is there. ``connect`` gives a cursor on a new connection."""
+    """A SELECT of an existing value. ``connect`` returns a cursor on a new connection."""
 
     def __init__(self, connect: Callable[[], Any], mark: str = "%s") -> None:
         first = connect()
@@ -52,7 +51,7 @@ class Select:
 
 
 class SelectInLoop:
-    """One that blocks the loop for as long as it takes, as there is no other driver."""
+    """A SELECT that blocks the event loop, because SQLite has no asynchronous driver here."""
 
     def __init__(self, connect: Callable[[], Any], mark: str) -> None:
         self._select = Select(connect, mark)
@@ -65,7 +64,7 @@ class SelectInLoop:
 
 
 class SelectTasks:
-    """The same for asyncio. ``make`` gives a cursor of the driver for threads."""
+    """A SELECT for asyncio. ``make`` returns a cursor of the driver for threads."""
 
     def __init__(self, make: Callable[[], Any], connect: Callable[[], Awaitable[Any]]) -> None:
         maker = make()
@@ -87,10 +86,10 @@ class SelectTasks:
 
 
 def sqlite() -> list[Shielder]:
-    """By sqlite3, in a file beside the store, with a log as the store has it."""
+    """Return the SELECTs by sqlite3, in a file next to the store, in WAL mode like the store."""
 
     def connect(place: Path) -> Any:
-        # What one thread has given back another one may take
+        # Another thread can reuse a connection, so sqlite3 must not check its thread
         file = place / "bare.db"
         connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -108,7 +107,7 @@ def sqlite() -> list[Shielder]:
 
 
 def postgres(url: Callable[[], str]) -> list[Shielder]:
-    """By psycopg, prepared from the first time on."""
+    """Return the SELECTs by psycopg, as prepared statements from the first execution."""
 
     def connect() -> Any:
         return peer("psycopg").connect(url(), autocommit=True, prepare_threshold=0).cursor()
@@ -123,7 +122,7 @@ def postgres(url: Callable[[], str]) -> list[Shielder]:
 
 
 def mysql(server: Callable[[], Mapping[str, Any]]) -> list[Shielder]:
-    """By PyMySQL, and by asyncmy. ``server``: what both of them are called with."""
+    """Return the SELECTs by PyMySQL and asyncmy. ``server`` returns their connection arguments."""
 
     def connect() -> Any:
         return peer("pymysql").connect(**server()).cursor()

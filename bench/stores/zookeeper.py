@@ -1,4 +1,4 @@
-"""The ZooKeeper arena: one server on the same machine, kazoo's lock in it, and the bare nodes."""
+"""The ZooKeeper arena: one server on the same machine, kazoo's lock, and bare nodes as a floor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _connected() -> Any:
 
 
 class KazooLock:
-    """kazoo's recipe, with a lock object that is kept."""
+    """kazoo's lock, with one lock object for all acquires."""
 
     def __init__(self, place: Path) -> None:
         self._client = _connected()
@@ -70,7 +70,7 @@ class KazooLock:
 
 
 class Bare:
-    """No lock: an ephemeral numbered node is created, and deleted."""
+    """The floor, no lock: create an ephemeral sequential node, and delete it."""
 
     def __init__(self, place: Path) -> None:
         self._client = _connected()
@@ -102,7 +102,7 @@ class Bare:
 
 @contextlib.contextmanager
 def _around() -> Generator[str]:
-    """The server as it usually is: that of the tests is smaller, and waits for no disk."""
+    """Start a durable server with usual settings; the tests' server is smaller and not durable."""
     settings, java = ("tickTime=2000",), ("-Xmx256m", "-XX:TieredStopAtLevel=4", _DURABLE)
     with (
         servers.folder() as place,
@@ -112,7 +112,7 @@ def _around() -> Generator[str]:
 
 
 def _version() -> str:
-    """As it was packed, as Debian's server doesn't say its own."""
+    """Return the version in the jar, because Debian's server doesn't report its version."""
     jar = importlib.import_module("tests.servers.zookeeper").JAR
     with contextlib.suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(jar) as packed:
         if found := re.search(rb"version=([0-9.]+)", packed.read(_PROPERTIES)):

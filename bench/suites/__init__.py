@@ -1,4 +1,4 @@
-"""The questions, one file each. A suite turns an arena into panels."""
+"""The suites, one file each. A suite makes the panels of an arena that answer its question."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from . import (
 
 @dataclass(frozen=True)
 class Suite:
-    """A question, and the tables that answer it."""
+    """A question, and the function that makes its panels."""
 
     asks: str
     panels: Callable[[Arena, Scale], Sequence[Panel]]
-    #: It takes so long that a run measures it only if it is named, or if it is a quick one.
+    #: True if it takes long: a run measures it only if it is named, or if the run is quick.
     long: bool = False
 
 

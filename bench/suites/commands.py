@@ -1,7 +1,8 @@
-"""How many commands go to the server, each of which is a round trip, and what scripts do inside.
+"""Counts the commands that a client sends to the server, and the commands that scripts run in it.
 
-Counted by the server (MONITOR), not timed. A hand-off is what the one who waits sends from the
-call of ``acquire`` until it holds, and what the other one sends to release.
+Each command that a client sends is a round trip. The server counts them (MONITOR); nothing is
+timed. A hand-off includes the commands of the waiter, from the call of ``acquire`` to its return,
+and those of the holder's release.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..servers import Monitor
 from ..stores.ours import Kept
 from . import handoff
 
-#: Pairs before and while it is counted.
+#: Number of pairs (acquire and release) that aren't counted; number of pairs that are.
 WARM_UP, PAIRS = 5, 20
 _WITHIN_S = 60.0
 
@@ -33,7 +34,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table."""
+    """Return one panel."""
     takers, absent = arena.entered("uncontended")
     few, more = scale.of((2, 12), (1, 3))
     return [
@@ -52,7 +53,9 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(taker: Contender, few: int, more: int, place: Path) -> Reading:
-    """Count pairs; then hand-offs, a few and more: the difference is what they make."""
+    """Count the commands of pairs; then those of two runs with ``few`` and ``more`` hand-offs.
+
+    The difference of the two runs belongs to the additional hand-offs."""
     pairs = crew.alone(lambda: taker.drive(_pairs(taker, place)), _WITHIN_S)
     if "handoff" not in taker.parts:
         return pairs
@@ -60,7 +63,7 @@ def read(taker: Contender, few: int, more: int, place: Path) -> Reading:
         (b - a) / (more - few)
         for a, b in zip(_handoffs(taker, few, place), _handoffs(taker, more, place), strict=True)
     )
-    # In addition to the hand-off, the one acquires and the other one releases without contention.
+    # With each hand-off, `handoff.read` also does an acquire and a release without contention.
     return {
         **pairs,
         "handoff": [round(sent - pairs["acquire"][0] - pairs["release"][0], 1)],
@@ -69,7 +72,7 @@ def read(taker: Contender, few: int, more: int, place: Path) -> Reading:
 
 
 async def _pairs(taker: Contender, place: Path) -> Reading:
-    """The same pair again and again."""
+    """Count the commands of one pair, repeated `PAIRS` times."""
     grip = taker.open(place)
     monitor = Monitor()
     counts = {"acquire": 0, "release": 0}
@@ -103,7 +106,7 @@ def _counted(monitor: Monitor, work: Callable[[], object]) -> float:
 
 
 def _handoffs(taker: Contender, times: int, place: Path) -> tuple[int, int]:
-    """What all of these hand-offs came to, with their beginning and end."""
+    """Return the number of commands of ``times`` hand-offs, including start and end of the run."""
     monitor = Monitor()
     try:
         handoff.read(taker, times, place)

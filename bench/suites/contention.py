@@ -1,10 +1,11 @@
-"""Many processes, one name, a tight loop: who gets it, how often it changes hands, how evenly.
+"""Many processes take one name in tight loops: the rate, changes of the owner, and fairness.
 
-Acquisitions alone say little: a lock that one process takes again and again makes many. What a
-second worker is there for shows in the changes of owner.
+The number of acquisitions alone means little, because one process can take a lock many times in a
+row. The number of changes of the owner shows how well processes share the lock.
 
-Every process marks its stay in one shared file. Two marks at once are an overlap, and so is a
-count there that comes to less than the counts of all processes.
+Every process writes its number into one shared file while it holds the lock. If it finds another
+number there, two processes held the lock at the same time: an overlap. It is also an overlap if the
+counter in the file is less than the sum of the processes' counters.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ..scale import Scale
 from ..stats import jain
 
 _AFTER_S = 90.0
-#: The shared file: who is inside (0: nobody), how often somebody was, who was last.
+#: Fields of the shared file: the number of the holder (0: none), the number of acquisitions, the
+#: last holder. Then the size of the file in bytes.
 _INSIDE, _COUNT, _LAST, _SIZE = 0, 1, 2, 24
 
 METRICS = (
@@ -36,7 +38,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """A table for each number of processes."""
+    """Return a panel for each number of processes."""
     takers, absent = arena.entered("contention")
     return [
         Panel(
@@ -58,7 +60,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(taker: Contender, count: int, seconds: float, place: Path) -> Reading:
-    """So many processes for so many seconds."""
+    """Let ``count`` processes contend for ``seconds`` seconds."""
     (place / "marks").write_bytes(bytes(_SIZE))
     told = crew.together(
         [lambda seat: taker.drive(_contend(taker, place, seconds, seat))] * count,
@@ -88,7 +90,7 @@ async def _contend(taker: Contender, place: Path, seconds: float, seat: Seat) ->
 
 
 async def _loop(grip: Grip, marks: memoryview, me: int, end: float, told: dict[str, float]) -> None:
-    """Take, mark, free, until the time is over."""
+    """Take the lock, write the marks, release it, in a loop until ``end``."""
     clock = time.monotonic
     while (asked := clock()) < end:
         await grip.take()
@@ -108,6 +110,6 @@ async def _loop(grip: Grip, marks: memoryview, me: int, end: float, told: dict[s
 
 
 def _marks(place: Path) -> memoryview:
-    """The shared file, as numbers."""
+    """Return the fields of the shared file as integers in shared memory."""
     with (place / "marks").open("r+b") as file:
         return memoryview(mmap.mmap(file.fileno(), _SIZE)).cast("q")

@@ -1,6 +1,6 @@
-"""Many threads or tasks of one process, each with a name of its own: locks per second.
+"""Many threads or tasks of one process, each with a different name: locks per second.
 
-One client for all, a lock object per use, in ``with``: as a web server would do it.
+All share one client. Each use makes a new lock object, in ``with``, as in a web server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """A table for each number of threads and of tasks."""
+    """Return a panel for each number of threads, and for each number of tasks."""
     kinds: tuple[tuple[Face, int], ...] = (
         ("asyncio", 100),
         ("asyncio", 1000),
@@ -59,7 +59,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(taker: Contender, count: int, seconds: float, place: Path) -> Reading:
-    """So many of them for so many seconds, in a process of their own."""
+    """Let ``count`` threads or tasks of a new process take locks for ``seconds`` seconds."""
     assert taker.shared is not None
     make = taker.shared
 
@@ -72,13 +72,13 @@ def read(taker: Contender, count: int, seconds: float, place: Path) -> Reading:
 
 
 class Clock:
-    """From the start of all to the end of the last."""
+    """Measures the time and the processor's time from its creation to the call of `reading`."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def reading(self, locks: int) -> Reading:
-        """What so many locks came to."""
+        """Return the rate and the processor's time per lock, for this number of locks."""
         cpu = time.process_time() - self._cpu
         return {
             "rate": [locks / (time.perf_counter() - self._wall)],

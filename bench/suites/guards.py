@@ -1,4 +1,4 @@
-"""What a guarded value costs to read, and how often it is computed under load."""
+"""The time to read a guarded value, and the number of times that it is computed under load."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..shields import COST_S, Call, Shielder, asked, calls, hits
 from ..stats import median, quantile
 
 _WITHIN_S = 180.0
-#: What a query takes, in seconds, where there is much traffic.
+#: Seconds that the source takes in the panel ``guard-traffic``.
 QUERY_S = 0.02
-#: So long after a first value that many want comes the one that counts.
+#: Seconds between a first call, which isn't measured, and the measured call.
 APART_S = 6.0
 P99 = functools.partial(quantile, part=0.99)
 
@@ -38,7 +38,7 @@ CALLS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """Reads; a missing value that many want; one that expires; a process that dies; traffic."""
+    """Return five panels: a fresh value, a missing value, expiry, a killed process, traffic."""
     panel = functools.partial(_panel, arena, scale)
     here = [one for one in arena.shielders if not one.missing and not one.floor]
     floors = [one for one in arena.shielders if one.floor]
@@ -124,7 +124,7 @@ def _panel(
 
 
 def hit(shielder: Shielder, reads: int, place: Path) -> Reading:
-    """So many reads of a fresh value, in a process of its own."""
+    """Read a fresh value ``reads`` times, in a new process."""
     return {"us": crew.alone(lambda: hits(shielder, place, reads), _WITHIN_S)}
 
 
@@ -142,8 +142,9 @@ def _together(
 
 
 def miss(shielder: Shielder, processes: int, callers: int, apart_s: float, place: Path) -> Reading:
-    """All want one value at once that isn't there; another one was wanted before, so that what
-    starting up costs doesn't count."""
+    """Read one missing value by all callers at the same time.
+
+    Before that, they read another value, so that the time to start up isn't measured."""
     lane = [Call(0.0, "before", counts=False), Call(apart_s, "cold")]
     plans = [[lane for _ in range(callers)] for _ in range(processes)]
     found = _together(shielder, place, plans, (60.0, 0.0, COST_S))
@@ -152,7 +153,7 @@ def miss(shielder: Shielder, processes: int, callers: int, apart_s: float, place
 
 
 def expiry(shielder: Shielder, seconds: float, place: Path) -> Reading:
-    """Two processes read one value all the time; it expires again and again."""
+    """Let two processes read one value all the time, which expires every 2 seconds."""
     seed, lanes = random.Random(7), 10
     plans = [
         [
@@ -165,7 +166,7 @@ def expiry(shielder: Shielder, seconds: float, place: Path) -> Reading:
 
 
 def traffic(shielder: Shielder, seconds: float, lanes: int, place: Path) -> Reading:
-    """Two processes, each with half of the reads, at moments that don't depend on the answers."""
+    """Let two processes do half of the reads each, at random times that are fixed in advance."""
     seed = random.Random(11)
     total = int(2000 * seconds / 2)
     plans = []
@@ -179,7 +180,7 @@ def traffic(shielder: Shielder, seconds: float, lanes: int, place: Path) -> Read
 
 
 def death(shielder: Shielder, place: Path) -> Reading:
-    """One computes and is killed in the middle of it, three others wait."""
+    """Kill a process while it computes a value for which three others wait; measure their wait."""
     terms = (60.0, 0.0, COST_S)
 
     def victim(seat: Seat) -> list[float]:

@@ -1,4 +1,4 @@
-"""From the call of ``release`` in one process to the return of ``acquire`` in another."""
+"""The time from the call of ``release`` in one process to the return of ``acquire`` in another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..model import Case, Column, Metric, Panel, Reading
 from ..scale import Scale
 from ..stats import median, quantile
 
-#: The other one has called ``acquire`` for at least so long when the name becomes free.
+#: Minimum seconds for which the other process has waited in ``acquire`` before the release.
 SETTLE_S = 0.02
 _HEAR_S = 30.0
 _WITHIN_S = 90.0
@@ -29,7 +29,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table for cores that doze off between hand-offs, one for cores that don't."""
+    """Return a panel for cores that go idle between hand-offs, and one for cores kept awake."""
     takers, absent = arena.entered("handoff")
     times = scale.of(10, 3)
     return [
@@ -55,7 +55,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(taker: Contender, times: int, place: Path) -> Reading:
-    """So many hand-offs from one process to another."""
+    """Measure ``times`` hand-offs from one process to another."""
     near, far = Pipe()
     with near, far:
         given, got = crew.together(
@@ -71,7 +71,7 @@ def read(taker: Contender, times: int, place: Path) -> Reading:
 async def _give(
     taker: Contender, place: Path, times: int, wire: Connection, seat: Seat
 ) -> list[int]:
-    """Hold, let the other one wait, release; when each release was called."""
+    """Hold, let the other process wait, release; return the time of the call of each release."""
     grip = taker.open(place)
     seat.ready()
     given = []
@@ -88,7 +88,7 @@ async def _give(
 
 
 def _phases(times: int) -> list[float]:
-    """Moments within a period of polling, evenly spread, so that none of its phases is favoured."""
+    """Return parts of a polling period (0 to 1), evenly spread, so that no phase is favoured."""
     phases = [(number + random.random()) / times for number in range(times)]
     random.shuffle(phases)
     return phases
@@ -97,7 +97,7 @@ def _phases(times: int) -> list[float]:
 async def _get(
     taker: Contender, place: Path, times: int, wire: Connection, seat: Seat
 ) -> list[int]:
-    """Wait for it each time; when each acquire returned."""
+    """Wait for the lock each time; return the time of the return of each acquire."""
     grip = taker.open(place)
     seat.ready()
     got = []

@@ -1,8 +1,8 @@
-"""How late a ticker of one millisecond comes in an event loop that takes locks beside it.
+"""The delay of a 1 ms ticker in an event loop that also takes locks.
 
-The other processes contend for the same name all the while, so the lateness is also that of a
-busy machine. What of it is ours shows in the rows beside: the same ticker with the same
-neighbours in a loop that takes no lock, and alone.
+Other processes (neighbours) contend for the same name all the time, so a part of the delay is due
+to the busy machine. Two more rows show that part: the same ticker and neighbours without a lock in
+the loop, and the ticker alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..scale import Scale
 from ..stats import median, quantile
 
 TICK_S = 0.001
-#: How many processes contend, with that of the event loop.
+#: Number of processes that contend, including that of the event loop.
 PROCESSES = 8
 _AFTER_S = 90.0
 NO_LOCK, ALONE = "no lock in the loop, same neighbours", "no lock in the loop, no neighbours"
@@ -39,7 +39,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table: our face for asyncio, a peer's, and no lock at all."""
+    """Return one panel: each contender for asyncio, and two rows without a lock in the loop."""
     takers, absent = arena.entered("uncontended")
     neighbour = next(one for one in takers if one.face == "threads")
     seconds = scale.of(3.0, 0.3)
@@ -66,7 +66,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def _beside(taker: Contender, takers: list[Contender]) -> Contender:
-    """The blocking contender of the same make, for the other processes."""
+    """Return the blocking contender of the same package, for the neighbours."""
     return next(one for one in takers if one.face == "threads" and one.package == taker.package)
 
 
@@ -76,7 +76,7 @@ Told = tuple[list[float], int]
 def read(
     taker: Contender | None, neighbour: Contender | None, seconds: float, place: Path
 ) -> Reading:
-    """One loop with a ticker, and its neighbours."""
+    """Measure one loop with a ticker while its neighbours contend."""
     others = 0 if neighbour is None else PROCESSES - 1
     told = crew.together(
         [lambda seat: asyncio.run(_tick(taker, place, seconds, seat))]
@@ -88,7 +88,7 @@ def read(
 
 
 async def _tick(taker: Contender | None, place: Path, seconds: float, seat: Seat) -> Told:
-    """Tick, and take locks in the same loop."""
+    """Tick and take locks in the same loop; return the delays in ms, and the number of locks."""
     counter = [0]
     grip = taker.open(place) if taker is not None else None
     if grip is not None:
@@ -121,7 +121,7 @@ async def _take(
 
 
 def _neighbour(neighbour: Contender | None, place: Path, seconds: float, seat: Seat) -> Told:
-    """Contend, in a tight loop."""
+    """Contend for the name in a tight loop."""
     assert neighbour is not None
     counter = [0]
 

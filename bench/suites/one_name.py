@@ -1,4 +1,4 @@
-"""A thousand tasks of one process want one name, again and again: does everybody get it?"""
+"""A thousand tasks of one process take one name in loops: the rate, and the fairness."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..scale import Scale
 from ..stats import jain
 
 _AFTER_S = 60.0
-#: Who is cancelled at the end gives back what it has within so long.
+#: Maximum seconds for cancelled tasks to release their locks at the end.
 _LEAVE_S = 20.0
 
 METRICS = (
@@ -27,7 +27,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table."""
+    """Return one panel."""
     of = [one for one in arena.contenders if one.shared is not None and one.face == "asyncio"]
     count, seconds = scale.of((1000, 2.0), (50, 0.5))
     return [
@@ -50,7 +50,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(taker: Contender, count: int, seconds: float, place: Path) -> Reading:
-    """In a process of their own."""
+    """Let ``count`` tasks contend for ``seconds`` seconds, in a new process."""
     work = functools.partial(_contend, taker, count, seconds, place)
     return crew.alone(lambda: asyncio.run(work()), seconds + _AFTER_S)
 

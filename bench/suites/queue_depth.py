@@ -1,4 +1,4 @@
-"""What a job costs in a queue that is deep, beside one that is not."""
+"""The time of a job in a deep queue, compared with that in a shallow queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..stats import median
 
 PLAIN, GROUPED = "holdfast", "holdfast, grouped"
 SHALLOW = 1000
-#: Jobs that are put, taken and acknowledged in one queue before the other has its turn.
+#: Number of jobs that are put, taken and acknowledged in one queue before the other queue's turn.
 TURN = 10
 _BATCH = 1000
 _WITHIN_S = 3600.0
@@ -35,7 +35,7 @@ COSTS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table. Each reading fills a queue of its own, so one is taken unless more are wanted."""
+    """Return one panel. It has one round by default, because each reading fills a new queue."""
     deep, turns = scale.of((1_000_000, 100), (2000, 3))
     kinds = ((PLAIN, 0), (GROUPED, 10))
     return [
@@ -56,8 +56,9 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(url: Callable[[Path], str], deep: int, each: int, turns: int, place: Path) -> Reading:
-    """Fill two queues, with so many jobs for each group (0: without groups), and let them take
-    turns."""
+    """Fill two queues, and measure jobs in them in turns.
+
+    ``deep``: the jobs in the deep queue. ``each``: the jobs of each group; 0: ungrouped jobs."""
     return crew.alone(lambda: _read(url(place), place.name, deep, each, turns), _WITHIN_S)
 
 
@@ -103,7 +104,7 @@ def _fill(queue: Queue, depth: int, each: int) -> None:
 
 
 def _timed(queue: Queue, group: str | None) -> tuple[float, float, float]:
-    """The seconds of a put, a take and an ack; so the depth stays."""
+    """Return the seconds of a put, a take and an ack. Together they don't change the depth."""
     begun = time.perf_counter()
     queue.put(BODY, group=group)
     put = time.perf_counter()

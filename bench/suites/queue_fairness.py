@@ -1,4 +1,4 @@
-"""A hot group beside quiet ones: how long their jobs wait, and how long they do without it."""
+"""The wait of jobs of quiet groups, with and without a hot group that has many jobs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ..stats import mean, quantile
 
 WITHOUT = "holdfast, quiet groups alone"
 BESIDE = "holdfast, next to a hot group"
-#: Quiet groups, processes that work, and the seconds that a job takes.
+#: Number of quiet groups; number of worker processes; seconds that a job takes.
 QUIET, WORKERS, BODY_S = 100, 4, 0.002
-#: While workers have time to spare, a quiet job comes so often.
+#: Seconds between two puts of quiet jobs in the panel in which workers have time to spare.
 EVERY_S = 0.01
 _BATCH = 1000
 _LOOK_S = 0.2
@@ -42,8 +42,9 @@ TARGETS = (Target(BESIDE, "mean", "ratio", at_most=1.5),)
 
 
 class Load(NamedTuple):
-    """How many jobs the quiet groups and the hot one have. ``full``: all are there when the workers
-    begin."""
+    """The number of jobs of the quiet groups together, and of the hot group.
+
+    ``full``: all jobs are put before the workers begin."""
 
     url: Callable[[Path], str]
     full: bool
@@ -52,7 +53,7 @@ class Load(NamedTuple):
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table with workers that have more than they can do, one with workers that wait."""
+    """Return a panel with a backlog, and one with workers that have time to spare."""
     quiet, hot = scale.of((500, 50_000), (30, 500))
     kinds = (
         (True, "queue-fairness-full", "A backlog: from the start of the workers to that of a job"),
@@ -77,7 +78,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(load: Load, place: Path) -> Reading:
-    """One run: how long each quiet job has waited, and how many hot ones were done meanwhile."""
+    """Measure the wait of each quiet job, and the number of hot jobs done in the same time."""
     name = f"bench:{place.name}"
     crew.alone(lambda: _fill(load, place, name), _WITHIN_S)
     left = _FORK.Value("i", load.quiet)
@@ -102,7 +103,7 @@ def read(load: Load, place: Path) -> Reading:
 
 
 def _fill(load: Load, place: Path, name: str) -> None:
-    """The hot group's jobs first, and where all are there at once, those of the quiet ones."""
+    """Put the jobs of the hot group; after them those of the quiet groups, if ``load.full``."""
     jobs = [{"payload": -1, "group": "hot"}] * load.hot
     if load.full:
         jobs += [{"payload": 0, "group": f"quiet:{n % QUIET}"} for n in range(load.quiet)]
@@ -114,7 +115,9 @@ def _fill(load: Load, place: Path, name: str) -> None:
 
 
 def _work(queue: Queue, left: Synchronized[int], start: float) -> tuple[list[float], int]:
-    """Work until no quiet job is left; what a quiet job carries is when it was put, 0: before."""
+    """Work until no quiet job is left; return the waits of quiet jobs, and the hot jobs done.
+
+    The payload of a quiet job is the time of its put; 0: it was put before the start."""
     waits, hot = [], 0
     while left.value > 0:
         job = queue.take(_LOOK_S)

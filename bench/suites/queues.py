@@ -1,4 +1,4 @@
-"""What a job costs in a queue, and how soon an idle worker begins with it."""
+"""The time of a job in a queue, and the time until an idle worker begins it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..model import Case, Column, Metric, Panel, Reading
 from ..scale import Scale
 from ..stats import median, quantile
 
-#: A worker has waited for so long when the job is put.
+#: Seconds for which the worker has waited when the job is put.
 SETTLE_S = 0.03
 _WITHIN_S = 120.0
 _HEAR_S = 30.0
@@ -35,7 +35,9 @@ WAKES = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table for what a job costs, one for how soon it is begun."""
+    """Return a panel for the time of a job, and one for the time until it begins.
+
+    In some arenas there is a third panel, for a queue with many waiting jobs."""
     absent = {one.label: one.missing for one in arena.feeders if one.missing}
     here = [one for one in arena.feeders if not one.missing]
     jobs, times = scale.of((3000, 10), (200, 2))
@@ -86,12 +88,12 @@ def _deep(arena: Arena, here: list[Feeder], absent: dict[str, str], scale: Scale
 
 
 def deep(feeder: Feeder, behind: int, jobs: int, place: Path) -> Reading:
-    """Work off so many of them, in a process of its own; others stay behind."""
+    """Execute ``jobs`` jobs in a new process, while ``behind`` other jobs wait in the queue."""
 
     def timed() -> Reading:
         feed = feeder.open(place)
         feed.put(behind + 2 * jobs)
-        feed.work(jobs)  # the server has to get warm
+        feed.work(jobs)  # to warm up the server
         begun = time.perf_counter()
         feed.work(jobs)
         end = time.perf_counter()
@@ -102,7 +104,7 @@ def deep(feeder: Feeder, behind: int, jobs: int, place: Path) -> Reading:
 
 
 def cost(feeder: Feeder, jobs: int, place: Path) -> Reading:
-    """Put so many and work them off, in a process of its own."""
+    """Put and execute ``jobs`` jobs, fewer if the feeder is slow, in a new process."""
     return crew.alone(lambda: _timed(feeder, max(jobs // feeder.slow, 100), place), _WITHIN_S)
 
 
@@ -124,7 +126,7 @@ def _timed(feeder: Feeder, jobs: int, place: Path) -> Reading:
 
 
 def wake(feeder: Feeder, times: int, place: Path) -> Reading:
-    """So many jobs from one process to another that waits for each."""
+    """Put ``times`` jobs in one process while another process waits for each of them."""
     near, far = Pipe()
     with near, far:
         put, begun = crew.together(

@@ -1,4 +1,4 @@
-"""Many holds in one process, all renewed: threads, losses, and the processor's time."""
+"""Many holds in one process, all of them renewed: threads, lost holds, and the processor's time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from ..model import Case, Column, Metric, Panel, Reading
 from ..scale import Scale
 
 _AFTER_S = 120.0
-#: A third of the ttl after the last was acquired all have been renewed; and a little for lateness.
+#: The part of the ttl after which all holds have been renewed once: a third, and some more for late
+#: renewals.
 _ONCE = 0.36
 
 METRICS = (
@@ -34,7 +35,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table, ours alone: the peers have no leases to renew."""
+    """Return one panel, only with holdfast: the peers don't renew leases."""
     holds, ttl, seconds = scale.of((10_000, 10.0, 10.0), (500, 4.0, 1.2))
     return [
         Panel(
@@ -75,9 +76,9 @@ def _read(
 
 
 class Watch:
-    """What a process used, from the time when all is held.
+    """Measures what a process uses for its holds: memory, time, threads and connections.
 
-    What a first renewal prepares is kept for all that follow, so it counts by itself.
+    The first renewal of a hold also prepares data for the later ones, so it is counted separately.
     """
 
     def __init__(self, threads: int, counted: Counted) -> None:
@@ -87,21 +88,21 @@ class Watch:
         self._begun = time.perf_counter()
 
     def held(self) -> None:
-        """Everything is held now."""
+        """Note that all holds are acquired now."""
         self._acquired = time.perf_counter()
         self._first = time.process_time()
 
     def renewed(self) -> None:
-        """Everything was renewed once; from here on it is as it will be."""
+        """Note that all holds were renewed once; the steady state begins."""
         self._begun_steady = time.perf_counter()
         self._cpu = time.process_time()
 
     def over(self) -> None:
-        """It was watched for long enough; what is looked at now doesn't count."""
+        """Note the end of the measured time; later work doesn't count."""
         self._ended, self._spent = time.perf_counter(), time.process_time() - self._cpu
 
     def reading(self, holds: int, lost: int) -> Reading:
-        """What it came to."""
+        """Return the reading for this number of holds and of lost holds."""
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self._memory
         return {
             "held": [holds],
@@ -116,7 +117,7 @@ class Watch:
 
 
 def in_threads(url: str, holds: int, ttl: float, seconds: float, counted: Counted) -> Reading:
-    """Take them, wait, look at each, give them back."""
+    """Acquire the holds, wait, check each, and release them, in threads."""
     watch = Watch(threading.active_count(), counted)
     with Client(url, ttl=ttl) as client:
         held = [client.lock(f"bench:{number}").acquire() for number in range(holds)]
@@ -132,7 +133,7 @@ def in_threads(url: str, holds: int, ttl: float, seconds: float, counted: Counte
 
 
 def in_loop(url: str, holds: int, ttl: float, seconds: float, counted: Counted) -> Reading:
-    """The same under asyncio."""
+    """Do the same as `in_threads` under asyncio."""
 
     async def work() -> Reading:
         watch = Watch(threading.active_count(), counted)

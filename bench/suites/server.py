@@ -1,4 +1,4 @@
-"""What each verb costs the server, by its own account, next to a compare-and-delete."""
+"""The time that the server reports for each verb, compared with a compare-and-delete script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METRICS = (Metric(Column("us", "µs", "ratio"), "us"),)
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table; each row is a verb."""
+    """Return one panel with a row for each verb."""
     rounds = Rounds(arena, scale.of(500, 100))
     return [
         Panel(
@@ -35,14 +35,14 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 class Rounds:
-    """Measures all verbs together, as often as one of them is wanted again."""
+    """Measures all verbs together, once in each round, and keeps the results for their rows."""
 
     def __init__(self, arena: Arena, names: int) -> None:
         self._arena, self._names = arena, names
         self._left: dict[str, float] = {}
 
     def read(self, label: str, place: Path) -> Reading:
-        """Microseconds of the server for one claim."""
+        """Return the server's microseconds for one claim."""
         if label not in self._left:
             url = self._arena.url(place)
             self._left = crew.alone(lambda: servertime.measured(url, self._names), _WITHIN_S)

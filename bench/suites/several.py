@@ -1,4 +1,4 @@
-"""Ten names that are held together, next to ten locks that are taken one by one."""
+"""The time to acquire ten names together, compared with ten locks that are taken one by one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table."""
+    """Return one panel."""
     of = [one for one in arena.contenders if one.several is not None]
     return [
         Panel(
@@ -46,7 +46,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(taker: Contender, times: int, place: Path) -> Reading:
-    """So many times, in a process of their own."""
+    """Take and release the names ``times`` times, in a new process."""
     return crew.alone(lambda: _driven(taker, times, place), _WITHIN_S)
 
 

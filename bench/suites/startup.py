@@ -1,4 +1,4 @@
-"""What it costs to start: the import over a bare interpreter, the command over a bare command."""
+"""The time of a start: imports compared with a bare interpreter, commands with a bare command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METRICS = (Metric(Column("wall", "ms", "over"), "ms"),)
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table; each row is a command."""
+    """Return one panel with a row for each command."""
     labels = list(arena.commands(Path()))
     absent = {
         label: f"{label.split()[1]} is not installed (pip install --group bench)"
@@ -57,7 +57,7 @@ def _there(package: str) -> bool:
 
 
 def read(arena: Arena, label: str, times: int, place: Path) -> Reading:
-    """Start it so many times; the first time, which may write byte code, doesn't count."""
+    """Start the command ``times`` times, after a first start that can write byte code."""
     command = arena.commands(place)[label]
     source = str(Path(holdfast.__file__).parents[1])
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
@@ -69,7 +69,7 @@ def read(arena: Arena, label: str, times: int, place: Path) -> Reading:
 def _run(command: Sequence[str], around: dict[str, str]) -> float:
     begun = time.perf_counter()
     with subprocess.Popen(command, env=around, stdin=subprocess.DEVNULL) as running:
-        # Not `wait(timeout)`, which looks for the end in steps of up to 50 ms.
+        # `wait(timeout)` isn't used, because it polls with pauses of up to 50 ms.
         late = threading.Timer(_WITHIN_S, running.kill)
         late.start()
         code = running.wait()

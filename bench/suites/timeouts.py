@@ -1,4 +1,4 @@
-"""How long after its time-out ``acquire`` comes back, while others contend."""
+"""The time from the end of the time-out to the return of ``acquire``, while processes contend."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..model import Case, Column, Metric, Panel, Reading
 from ..scale import Scale
 from ..stats import median, quantile
 
-#: The time-outs that are tried, and how long a holder keeps it, seconds.
+#: Minimum and maximum of the random time-outs, and of the random times of a hold, in seconds.
 TIMEOUT_S, HOLD_S = (0.002, 0.04), (0.0, 0.02)
 _AFTER_S = 60.0
 
@@ -31,7 +31,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table."""
+    """Return one panel."""
     takers, absent = arena.entered("timeouts")
     processes = scale.of(8, 4)
     low, high = (1e3 * seconds for seconds in TIMEOUT_S)
@@ -57,7 +57,7 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(taker: Contender, processes: int, seconds: float, place: Path) -> Reading:
-    """So many processes for so many seconds."""
+    """Let this number of processes contend for ``seconds`` seconds."""
     told = crew.together(
         [lambda seat: taker.drive(_contend(taker, place, seconds, seat))] * processes,
         seconds + _AFTER_S,
@@ -71,9 +71,11 @@ def read(taker: Contender, processes: int, seconds: float, place: Path) -> Readi
 async def _contend(
     taker: Contender, place: Path, seconds: float, seat: Seat
 ) -> tuple[list[float], int]:
-    """Try, hold for a while, try again. Every call that came back after its time counts."""
+    """Try and hold in a loop; return the delay of each call that timed out or returned late.
+
+    Also return the number of acquisitions."""
     grip = taker.open(place)
-    await grip.take()  # to open the store takes longer than it may take here
+    await grip.take()  # the first call opens the store, which takes too long to be measured
     await grip.free()
     chance = random.Random()
     end = seat.ready() + seconds

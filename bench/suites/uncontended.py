@@ -1,4 +1,4 @@
-"""Take and free, without contention: microseconds, processor time, system calls."""
+"""Acquire and release without contention: microseconds, processor's time, system calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METRICS = (
 
 
 def panels(arena: Arena, scale: Scale) -> list[Panel]:
-    """One table; with a server, which works on another core while we wait, one more for that."""
+    """Return one panel, on one core; in an arena with a server, also one on all cores."""
     takers, absent = arena.entered("uncontended")
     pairs = scale.of(200, 40)
     kinds = [("uncontended", regimes.ALONE, "no contention")]
@@ -59,12 +59,12 @@ def panels(arena: Arena, scale: Scale) -> list[Panel]:
 
 
 def read(taker: Contender, pairs: int, place: Path) -> Reading:
-    """So many pairs, one after the other, in a process of their own."""
+    """Measure ``pairs`` pairs, one after the other, in a new process."""
     return crew.alone(lambda: taker.drive(_timed(taker.open, place, pairs)), _WITHIN_S)
 
 
 def count(arena: Arena, taker: Contender, _place: Path) -> Reading:
-    """The system calls of a pair, where they can be counted."""
+    """Return the number of system calls of a pair, if they can be counted."""
     return syscalls.reading(arena.name, taker.label)
 
 

@@ -1,20 +1,21 @@
-"""Refunds: accepted at once, paid later, in order, once. `python -m refunds` plays it through.
+"""Refunds: accepted immediately, paid later, in order, once. `python -m refunds` runs the example.
 
-The application, which is what to copy from:
+The application; copy from these modules:
 
-    node       the HTTP service: takes a refund, answers 200, 202 or 409
-    worker     takes refunds from the serial queue and has the bank pay them
-    ledger     what became of each refund, in a database, guarded by fences
-    refund     what a refund is
-    settings   where everything is, from the environment
-    web        a few lines of HTTP and JSON, from the standard library
+    node       the HTTP service: accepts a refund, replies with 200, 202 or 409
+    worker     takes refunds from the serial queue, and requests the payments from the bank
+    notice     sends notices to customers, in no order
+    ledger     a database with the result of each refund; it refuses older fences
+    refund     the data of a refund
+    settings   addresses and numbers, from the environment
+    web        a small HTTP server and client, from the standard library
 
-What shows that it works:
+The modules that show that the application works:
 
-    bank       slow, and strict: notices who pays twice, too soon, or two at once
-    load       customers, who send and send again
-    crew       the processes; kills some of them
-    play       all of it together, until every refund is paid
-    check      what was promised beside what the bank saw
-    picture    the same as a timeline in the terminal
+    bank       slow and strict: records payments that are repeated, too early, or at the same time
+    load       customers that send refunds, and repeat requests without a reply
+    crew       starts the processes, and kills some of them
+    play       runs everything together until every refund is paid
+    check      compares the promises with the bank's record and the ledger
+    picture    draws a timeline in the terminal
 """

@@ -1,4 +1,4 @@
-"""``python -m refunds``: play it through on a new embedded store, or on another one."""
+"""``python -m refunds``: run the example on a new embedded store, or on that of ``--store``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .settings import Settings
 
 
 def main() -> int:
-    """The command: 0 if every promise was kept, 1 if one was broken."""
+    """Run the example; return 0 if every promise was kept, 1 if one was broken."""
     usual = Scale()
     parser = argparse.ArgumentParser(
         prog="refunds", description="Refunds in order, once, whoever is killed: watch it work."

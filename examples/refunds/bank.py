@@ -1,12 +1,13 @@
-"""The bank: slow on purpose, and so strict that it notices whatever a queue may do wrong.
+"""The bank: slow on purpose, and so strict that it notices every error of a queue.
 
 ``python -m refunds.bank 8300``
 
-    POST /pay     pays a refund, once for each id; it refuses a worker whose fence is older than one
-                  that it has seen for this merchant
-    POST /asked   was this refund paid? A receipt; or 202, it is being paid; or 404
-    GET /calls    who had what paid, when, and what was wrong: two payments at once for one
-                  merchant, one too soon after the last, an order paid back by two refunds
+    POST /pay     pay a refund, once for each id; a fence is refused if the bank has seen a greater
+                  one for the merchant
+    POST /asked   return the receipt of a refund; 202: the payment runs; 404: no request came
+    GET /calls    return all requests for payments with their times, and the errors: two payments
+                  of one merchant at the same time, a payment too early after the last one, an order
+                  that two refunds paid back
 """
 
 from __future__ import annotations
@@ -21,37 +22,38 @@ from .refund import parse
 from .settings import settings
 from .web import serve
 
-#: How long a payment takes, seconds: from, to.
+#: Minimum and maximum seconds of a payment.
 SLOW_S = (0.02, 0.06)
-#: Two clocks may differ by so much within an interval, seconds.
+#: Allowed difference in seconds between the store's and the bank's measure of an interval.
 CLOCKS_S = 0.001
 
 
 class Account:
-    """What the bank knows of one merchant."""
+    """The bank's data of one merchant."""
 
     def __init__(self) -> None:
         self.fence = 0
-        #: The calls that are being answered just now.
+        #: Number of payments that run now.
         self.busy = 0
+        #: The end of the last payment.
         self.ended = -1e9
 
 
 class Bank:
-    """Pays, and keeps a record of every call."""
+    """Pays refunds, and records every call and every error."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
         self._one = threading.Lock()
         self._accounts: dict[str, Account] = {}
-        #: Order -> the refund by which it was paid back; refund -> its receipt.
+        #: Order -> the refund that paid it back; refund -> its receipt.
         self._orders: dict[str, str] = {}
         self._receipts: dict[str, str] = {}
         self._calls: list[dict[str, Any]] = []
         self._wrongs: list[str] = []
 
     def answer(self, path: str, sent: Any) -> tuple[int, Any]:
-        """What is answered to a request."""
+        """Return the status and the body of the reply to a request."""
         if path == "/pay" and sent is not None:
             return self._pay(sent)
         with self._one:
@@ -90,7 +92,7 @@ class Bank:
             return 200, {"receipt": receipt}
 
     def _look(self, account: Account, call: dict[str, Any]) -> None:
-        """Is this call allowed now?"""
+        """Record an error if this payment isn't allowed now."""
         pause = call["begun"] - account.ended
         if account.busy:
             self._wrongs.append(f"{call['merchant']}: {call['id']} while another is being paid")

@@ -1,4 +1,4 @@
-"""What was promised, beside what the bank saw and what the ledger says."""
+"""Compares the promises with the bank's record and the ledger."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .load import Asked
 from .notice import notice_of
 from .play import Seen
 
-#: The clocks of the store and of the bank may differ by so much within an interval, seconds.
+#: Allowed difference in seconds between the store's and the bank's measure of an interval.
 CLOCKS_S = 0.001
 
 
 def check(seen: Seen) -> list[str]:
-    """Every promise that was broken, in words; none if all is well."""
+    """Return a text for every broken promise."""
     return [
         *seen.wrongs,
         *([f"left in the queue: {seen.left}"] if seen.left else []),
@@ -28,7 +28,7 @@ def check(seen: Seen) -> list[str]:
 
 
 def _lost(seen: Seen) -> Iterator[str]:
-    """Each refund that was accepted is in the ledger, and each order of one was paid back."""
+    """Yield accepted refunds that are not in the ledger, or whose order was not paid back."""
     entered = {entry.refund for entry in seen.entries}
     paid = {entry.order for entry in seen.entries if entry.receipt}
     for one in seen.asked:
@@ -41,7 +41,7 @@ def _lost(seen: Seen) -> Iterator[str]:
 
 
 def _not_once(seen: Seen) -> Iterator[str]:
-    """The ledger and the bank agree: one refund per order was paid, and no other was tried."""
+    """Yield orders that were paid back twice, and refunds that only bank or ledger has as paid."""
     paid = Counter(entry.order for entry in seen.entries if entry.receipt)
     yield from (
         f"{order} was paid back {times} times" for order, times in paid.items() if times > 1
@@ -53,9 +53,10 @@ def _not_once(seen: Seen) -> Iterator[str]:
 
 
 def _out_of_order(seen: Seen) -> Iterator[str]:
-    """Whoever was accepted before another was asked for is entered before it.
+    """Yield refunds that were entered before an earlier one of the same merchant.
 
-    For those that were asked for at the same time no order was promised.
+    Earlier means that its reply came before the later one was sent. No order is promised for
+    refunds that were sent at the same time.
     """
     place = {entry.refund: number for number, entry in enumerate(seen.entries)}
     merchants: dict[str, list[Asked]] = defaultdict(list)
@@ -70,7 +71,7 @@ def _out_of_order(seen: Seen) -> Iterator[str]:
 
 
 def _too_soon(seen: Seen) -> Iterator[str]:
-    """Between two calls for one merchant the bank had its pause."""
+    """Yield payments that began too early after the last payment of the same merchant."""
     merchants = defaultdict(list)
     for call in seen.calls:
         merchants[call["merchant"]].append(call)
@@ -83,7 +84,7 @@ def _too_soon(seen: Seen) -> Iterator[str]:
 
 
 def _not_told(seen: Seen) -> Iterator[str]:
-    """Each settled refund has its notice, with the truth in it, and no other refund has one."""
+    """Yield refunds whose notice is missing or wrong, and notices of refunds without an entry."""
     true = dict(notice_of(entry) for entry in seen.entries)
     for refund in sorted(true.keys() | seen.told.keys()):
         if seen.told.get(refund) != true.get(refund):
@@ -91,7 +92,7 @@ def _not_told(seen: Seen) -> Iterator[str]:
 
 
 def figures(seen: Seen) -> str:
-    """The play in numbers."""
+    """Return a summary of the run in numbers."""
     status = Counter(one.status for one in seen.asked)
     turned_down = sum(entry.receipt is None for entry in seen.entries)
     killed = Counter(strike.who.partition("-")[0] for strike in seen.strikes)

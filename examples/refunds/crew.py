@@ -1,4 +1,4 @@
-"""The processes of a play: bank, nodes and workers, started, killed and replaced."""
+"""Starts, kills and replaces the processes of a run: the bank, nodes and workers."""
 
 from __future__ import annotations
 
@@ -13,36 +13,38 @@ from typing import NamedTuple, Self
 
 from .settings import Settings
 
-#: Modules are found there as they are here.
+#: PYTHONPATH for the processes, so that they find the same modules as this process.
 _PATH = os.pathsep.join(place or str(Path.cwd()) for place in sys.path)
 
 
 class Strike(NamedTuple):
-    """Somebody was killed."""
+    """The kill of a process (or of the store's server), and its time."""
 
     who: str
     when: float
 
 
 class Crew:
-    """A context manager that leaves no process behind. Call it from one thread that stays: where
-    the kernel can be asked to, it ends the processes with the thread that started them."""
+    """The running processes. A context manager; its end ends all of them.
+
+    Call it from one thread that lives as long as the run: on Linux, the kernel kills the processes
+    when the thread that started them ends."""
 
     def __init__(self, known: Settings, log: Path) -> None:
         self.known = known
-        #: What they write to standard error.
+        #: The file for the processes' stderr.
         self.log = log
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._ports: dict[str, str] = {}
         self.strikes: list[Strike] = []
-        #: Who was started, and hasn't said yet that it is ready.
+        #: The names of started processes that have not reported yet that they are ready.
         self._new: list[str] = []
         self._start("bank", "bank")
         self.ready()
         self.known = known._replace(bank=f"http://127.0.0.1:{self._ports.pop('bank')}")
 
     def node(self, name: str) -> None:
-        """Start a node; one of the same name comes back to its port."""
+        """Start a node. A node that replaces a killed one gets the same name and port."""
         self._start(name, "node", self._ports.get(name, "0"))
 
     def worker(self, name: str) -> None:
@@ -65,7 +67,7 @@ class Crew:
         self._new.append(name)
 
     def ready(self) -> None:
-        """Wait until all that were started have said so; those that listen say where."""
+        """Wait until each started process has printed a line; it contains the port, if any."""
         while self._new:
             name = self._new.pop()
             process = self._running[name]
@@ -76,11 +78,11 @@ class Crew:
                 self._ports[name] = line
 
     def nodes(self) -> list[str]:
-        """Where the nodes listen, those too that are dead just now."""
+        """Return the URLs of all nodes, including nodes that are dead now."""
         return [f"http://127.0.0.1:{port}" for port in [*self._ports.values()]]
 
     def kill(self, name: str) -> None:
-        """End it by SIGKILL, in the middle of whatever it does."""
+        """Kill a process with SIGKILL, at any point of its work."""
         self.strikes.append(Strike(name, time.monotonic()))
         self._end(self._running.pop(name))
         self._new = [one for one in self._new if one != name]

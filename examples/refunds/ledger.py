@@ -1,4 +1,4 @@
-"""What became of each refund: a table that all nodes read and all workers write."""
+"""The ledger: a table with the result of each refund. All nodes read it; all workers write it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _TABLE = """CREATE TABLE IF NOT EXISTS ledger (
   cents INTEGER NOT NULL,
   receipt TEXT UNIQUE
 )"""
-#: An order is paid back once. The database knows it as well.
+#: An order is paid back only once. The database enforces that too.
 _ONCE = "CREATE UNIQUE INDEX IF NOT EXISTS once ON ledger (order_id) WHERE receipt IS NOT NULL"
-#: What customers were told, by the refund that it is about.
+#: The notices that were sent to customers, one for each refund.
 _OUTBOX = "CREATE TABLE IF NOT EXISTS outbox (refund TEXT PRIMARY KEY, text TEXT NOT NULL)"
 _COLUMNS = "refund, merchant, order_id, cents, receipt"
 
 
 class Entry(NamedTuple):
-    """A refund that is settled. ``receipt`` is the bank's, None if it was turned down."""
+    """A settled refund. ``receipt`` is the bank's; None if the refund was turned down."""
 
     refund: str
     merchant: str
@@ -53,7 +53,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _open(self) -> Generator[sqlite3.Connection]:
-        """A transaction."""
+        """Open a connection for one transaction."""
         database = sqlite3.connect(self._path, timeout=10.0)
         try:
             with database:
@@ -62,10 +62,10 @@ class Ledger:
             database.close()
 
     def write(self, job: Delivery, refund: Refund, receipt: str | None) -> None:
-        """Enter what became of a refund, by whoever has its delivery.
+        """Enter the result of a refund, under the fence of its delivery.
 
-        ``FenceRejected`` if the delivery was lost and another worker has written for this merchant
-        since; then nothing is written. To enter it a second time changes nothing.
+        Raise ``FenceRejected`` and write nothing if the delivery was lost and another worker has
+        written for this merchant since. A second entry of the same refund changes nothing.
         """
         with self._open() as database:
             self._guard.advance(database, f"merchant:{refund.merchant}", job)
@@ -74,11 +74,11 @@ class Ledger:
             database.execute(f"{sql} ON CONFLICT (refund) DO NOTHING", row)
 
     def entry(self, refund: str) -> Entry | None:
-        """What became of this refund; None as long as it isn't settled."""
+        """Return the entry of this refund; None if it isn't settled yet."""
         return self._one("refund = ?", refund)
 
     def payment(self, order: str) -> Entry | None:
-        """The refund by which this order was paid back, if it was."""
+        """Return the entry of the refund that paid this order back; None if there is none."""
         return self._one("order_id = ? AND receipt IS NOT NULL", order)
 
     def _one(self, where: str, value: str) -> Entry | None:
@@ -88,25 +88,25 @@ class Ledger:
         return None if row is None else Entry(*row)
 
     def wait(self, refund: str, seconds: float) -> Entry | None:
-        """What became of it; None if it isn't settled within ``seconds``."""
+        """Wait for the entry of a refund; return None if it isn't settled within ``seconds``."""
         end = time.monotonic() + seconds
         while (found := self.entry(refund)) is None and time.monotonic() < end:
             time.sleep(0.02)
         return found
 
     def sent(self, refund: str, text: str) -> None:
-        """Enter that the customer was told of a refund; a second time changes nothing."""
+        """Enter a notice that was sent; a second entry for the same refund changes nothing."""
         with self._open() as database:
             sql = "INSERT INTO outbox VALUES (?, ?) ON CONFLICT (refund) DO NOTHING"
             database.execute(sql, (refund, text))
 
     def outbox(self) -> dict[str, str]:
-        """What customers were told, by refund."""
+        """Return the texts of all notices, by refund."""
         with self._open() as database:
             return dict(database.execute("SELECT refund, text FROM outbox").fetchall())
 
     def entries(self) -> list[Entry]:
-        """All of it, in the order in which it was written."""
+        """Return all entries in the order in which they were written."""
         with self._open() as database:
             rows = database.execute(f"SELECT {_COLUMNS} FROM ledger ORDER BY entry").fetchall()
         return [Entry(*row) for row in rows]

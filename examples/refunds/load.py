@@ -1,4 +1,4 @@
-"""Customers: they ask for refunds, click twice, and send again what nobody answered."""
+"""Customers: they request refunds, sometimes twice, and repeat requests that get no reply."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from .refund import Refund
 from .web import NoAnswer, ask
 
-#: After no answer, or 503, a customer tries another node in so many seconds.
+#: Seconds after a missing reply, or status 503, until a customer tries another node.
 AGAIN_S = 0.1
-#: A customer who is not answered for so many seconds gives up, and the play with it.
+#: Seconds without a reply after which a customer gives up; then the check fails.
 PATIENCE_S = 60.0
 
 
 class Asked(NamedTuple):
-    """A refund that was asked for: from when, when it was answered, and how."""
+    """A requested refund: the times of the first request and of the reply, and its status."""
 
     refund: Refund
     sent: float
@@ -29,18 +29,18 @@ class Asked(NamedTuple):
 
     @property
     def accepted(self) -> bool:
-        """Was it promised to be paid?"""
+        """True if the reply promised the payment."""
         return self.status in (200, 202)
 
 
 class Customers:
-    """One thread for each merchant, which sends one refund after the other."""
+    """Customers of all merchants: one thread for each merchant sends refunds one by one."""
 
     def __init__(self, nodes: Callable[[], list[str]], merchants: int, refunds: int) -> None:
         self._nodes = nodes
         self.merchants = [f"merchant-{number}" for number in range(1, merchants + 1)]
         self._refunds = refunds
-        #: So that no id was ever used before, whatever was played on this store.
+        #: A part of each id, so that ids differ from those of earlier runs on the same store.
         self._run = secrets.token_hex(4)
         self.asked: list[Asked] = []
         self._threads = [
@@ -49,13 +49,13 @@ class Customers:
         ]
 
     def start(self) -> None:
-        """Let them begin."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     @property
     def busy(self) -> bool:
-        """Is anybody still asking?"""
+        """True while a customer still sends requests."""
         return any(thread.is_alive() for thread in self._threads)
 
     def _shop(self, merchant: str) -> None:
@@ -70,13 +70,13 @@ class Customers:
             time.sleep(dice.random() * 0.05)
 
     def _clicks(self, merchant: str, order: str, count: int) -> Iterator[threading.Thread]:
-        """Two clicks on one button: two refunds of one order, at the same time."""
+        """Yield a thread for each click on one button: each requests a refund of the same order."""
         for click in range(1, count + 1):
             refund = Refund(f"{order}/refund-{click}/{self._run}", merchant, order, 100)
             yield threading.Thread(target=self._send, args=(refund,), daemon=True)
 
     def _send(self, refund: Refund) -> None:
-        """Send it until it is answered, always with the same id."""
+        """Send a refund until there is a reply, always with the same id."""
         sent = time.monotonic()
         while time.monotonic() < sent + PATIENCE_S:
             try:

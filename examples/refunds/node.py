@@ -1,11 +1,12 @@
-"""The HTTP service. Run as many as you like: ``python -m refunds.node 8080``.
+"""The HTTP service. Any number of nodes can run: ``python -m refunds.node 8080``.
 
-``POST /refunds`` with ``{"id", "merchant", "order", "cents"}`` is answered by
+The reply to ``POST /refunds`` with ``{"id", "merchant", "order", "cents"}`` has one of these
+statuses:
 
-    200   it is paid; here is the receipt
-    202   it is accepted, and will be paid, whatever dies meanwhile
-    409   the order was paid back before, by another refund
-    503   the store doesn't answer: send it again, with the same id
+    200   the refund is paid; the reply contains the receipt
+    202   the refund is accepted and will be paid, even if processes die before that
+    409   another refund has paid the order back
+    503   the store doesn't answer: send the request again, with the same id
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from .refund import Refund, parse
 from .settings import Settings, refunds_of, settings
 from .web import serve
 
-#: A customer waits so many seconds for the bank; after that "accepted" has to do.
+#: Maximum seconds to wait for the payment; after that the reply is 202.
 PATIENCE_S = 0.3
 
 Reply = tuple[int, dict[str, Any]]
 
 
 class Node:
-    """Takes refunds."""
+    """Accepts refunds over HTTP."""
 
     def __init__(self, known: Settings) -> None:
         self._client = Client(known.store, label="node")
@@ -35,7 +36,7 @@ class Node:
         self._ledger = Ledger(known.ledger)
 
     def answer(self, path: str, sent: Any) -> Reply:
-        """What is answered to a request."""
+        """Return the status and the body of the reply to a request."""
         if path != "/refunds" or sent is None:
             return 404, {"error": "POST /refunds"}
         try:
@@ -46,9 +47,9 @@ class Node:
             return 503, {"error": str(wrong)}
 
     def _take(self, refund: Refund) -> Reply:
-        """Try the lock of the order, without waiting for it."""
+        """Accept a refund; try the lock of its order first, without waiting for it."""
         hold = self._client.lock(f"order:{refund.order}").acquire(blocking=False)
-        if hold is None:  # busy: somebody is at this very order. The worker will sort it out
+        if hold is None:  # another request has the lock of this order; the worker decides later
             self._accept(refund)
             return 202, {"accepted": refund.id}
         with hold:
@@ -56,17 +57,17 @@ class Node:
             if before is None:
                 self._accept(refund)
                 before = self._ledger.wait(refund.id, PATIENCE_S)
-        if before is None:  # slow
+        if before is None:  # the payment takes longer than the wait
             return 202, {"accepted": refund.id}
         return told(refund, before)
 
     def _accept(self, refund: Refund) -> None:
-        """From here on it is safe. A second one with this id is dropped."""
+        """Put the refund into the queue: then it can't be lost. The queue drops a repeated id."""
         self._refunds.put(refund._asdict(), group=refund.merchant, id=refund.id)
 
 
 def told(refund: Refund, entry: Entry) -> Reply:
-    """What the ledger says to this refund, as an answer."""
+    """Return the reply to a refund whose order has this entry in the ledger."""
     if entry.refund != refund.id or entry.receipt is None:
         return 409, {"error": f"order {refund.order} was paid back before"}
     return 200, {"paid": refund.id, "receipt": entry.receipt}

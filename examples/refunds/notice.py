@@ -1,7 +1,7 @@
-"""Telling customers what became of their refunds: work that is done later, in no order.
+"""Notices to customers about the results of refunds: they are sent later, in no order.
 
-A notice goes into the plain lane of the queue: it is put without a group, so it waits for nothing
-but a free worker, and any number of them are sent at the same time. The same workers do both.
+A notice is an ungrouped job, so it waits only for a free worker. Any number of notices can be sent
+at the same time. The same workers execute refunds and notices.
 """
 
 from __future__ import annotations
@@ -14,32 +14,34 @@ from holdfast.sync import Delivery, Queue
 
 from .ledger import Entry, Ledger
 
-#: Seconds that the mail server takes, which a pause stands for here: from, to.
+#: Minimum and maximum seconds of a pause, which replaces the work of a mail server.
 SLOW_S = (0.02, 0.08)
 
 
 class Notice(NamedTuple):
-    """What the customer who asked for a refund is told."""
+    """A message to the customer that requested a refund."""
 
     refund: str
     text: str
 
 
 def notice_of(entry: Entry) -> Notice:
-    """The words for what the ledger says."""
+    """Return the notice for an entry of the ledger."""
     if entry.receipt is None:
         return Notice(entry.refund, f"{entry.order} was paid back before")
     return Notice(entry.refund, f"{entry.cents} cents for {entry.order}: {entry.receipt}")
 
 
 def announce(queue: Queue, refund: str) -> None:
-    """Have a notice of this refund sent later. Asked for twice, it is put once."""
+    """Put a job that sends the notice of this refund. A second call for a refund has no effect."""
     queue.put({"notice": refund}, id=f"notice:{refund}")
 
 
 def send(job: Delivery, ledger: Ledger) -> None:
-    """Send the notice of a delivery. A worker may die amid this, and another one does it again: by
-    its id the outbox takes a notice once, as a mail server does by the id of a message."""
+    """Send the notice of a delivery.
+
+    If a worker dies during this, another worker does it again. The outbox accepts a notice of a
+    refund only once, like a mail server that recognises the id of a message."""
     entry = ledger.entry(job.payload["notice"])
     if entry is None:
         raise LookupError(f"refund {job.payload['notice']} isn't settled")

@@ -1,4 +1,4 @@
-"""A play as a timeline in the terminal: a row for each merchant, time from left to right."""
+"""Draws a run as a timeline in the terminal: a row for each merchant, time from left to right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEGEND = "1-9 the bank pays, asked by this worker   . accepted, waits for its tu
 
 
 def draw(seen: Seen, width: int = 100) -> str:
-    """The picture."""
+    """Return the timeline as text; ``width``: maximum columns."""
     start = min(one.sent for one in seen.asked)
     moments = [one.answered for one in seen.asked] + [call["ended"] for call in seen.calls]
     end = max(moments + [strike.when for strike in seen.strikes]) + 0.01
@@ -43,7 +43,7 @@ def draw(seen: Seen, width: int = 100) -> str:
 
 
 def _axis(seconds: float, cells: int) -> str:
-    """Whole seconds, as many as there is room for."""
+    """Return a line with marks at whole seconds, as many as fit."""
     line = [" "] * (cells + 6)
     step = max(1, math.ceil(seconds / (cells / 8)))
     for second in range(0, int(seconds) + 1, step):

@@ -1,4 +1,4 @@
-"""All of it together: customers, nodes, workers, the bank, and somebody who kills them."""
+"""Runs customers, nodes, workers and the bank together, and kills some of the processes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .load import Asked, Customers
 from .settings import Settings, refunds_of
 from .web import ask
 
-#: Nothing is waited for longer than so many seconds.
+#: Maximum seconds of each wait.
 END_S = 60.0
 
 
 class Scale(NamedTuple):
-    """How big a play is. ``strikes``: so many processes are killed while it goes on."""
+    """The size of a run. ``strikes``: number of processes that are killed during the run."""
 
     nodes: int = 3
     workers: int = 3
@@ -34,9 +34,9 @@ class Scale(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was seen of a play, for the check and the picture. All times are of one clock.
+    """The results of a run, for the check and the picture. All times are of one clock.
 
-    ``left``: what stands in the queue at the end. ``told``: what customers were told, by refund.
+    ``left``: a text about jobs that are left in the queue. ``told``: the notices, by refund.
     """
 
     interval: float
@@ -57,10 +57,10 @@ def play(
     store_dies: Callable[[], object] | None = None,
     tell: Callable[[str], object] = lambda _: None,
 ) -> Seen:
-    """Play it through in this folder, and see what came of it.
+    """Run the example with its files in ``folder``; return the results.
 
-    ``known`` says where the store is; bank and ledger are the play's own. ``store_dies``: kills the
-    store's server and starts it again; once, in the middle.
+    ``known`` contains the store's URL; the run makes its own bank and ledger. ``store_dies`` kills
+    the store's server and starts it again; it is called once, during the run.
     """
     known = known._replace(ledger=str(folder / "ledger.db"))
     ledger = Ledger(known.ledger)
@@ -95,7 +95,7 @@ def _strike(
     store_dies: Callable[[], object] | None,
     tell: Callable[[str], object],
 ) -> None:
-    """As refunds are settled: kill a worker, then a node, then a worker..."""
+    """Kill workers and nodes in turns, each after some more refunds are settled."""
     dice = random.Random(scale.seed)
     for number in range(scale.strikes):
         part = (number + 1) / (scale.strikes + 1)
@@ -117,19 +117,19 @@ def _strike(
 
 
 def _has(ledger: Ledger, count: float) -> bool:
-    """Has the ledger so many entries?"""
+    """Return True if the ledger has at least ``count`` entries."""
     return len(ledger.entries()) >= count
 
 
 def _until(true: Callable[[], bool]) -> None:
-    """Wait until it is true, but not for ever: what is wrong is for the check to say."""
+    """Wait until ``true`` returns True, for at most ``END_S`` seconds; `check` reports failures."""
     end = time.monotonic() + END_S
     while not true() and time.monotonic() < end:
         time.sleep(0.02)
 
 
 def _waiting(queue: Queue) -> int:
-    """How many jobs aren't done; 1 if the store doesn't say."""
+    """Return the number of jobs that aren't done; 1 if the store doesn't answer."""
     try:
         stands = queue.stats()
     except StoreUnavailable:
@@ -138,7 +138,7 @@ def _waiting(queue: Queue) -> int:
 
 
 def _left(queue: Queue) -> str:
-    """What is left in the queue, in words."""
+    """Return a text about the jobs that are left in the queue; empty if there are none."""
     stands = queue.stats()
     if stands.waiting or stands.taken or stands.dead:
         return f"{stands.waiting} waiting, {stands.taken} taken, {stands.dead} dead letters"

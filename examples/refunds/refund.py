@@ -1,4 +1,4 @@
-"""What a refund is."""
+"""The data of a refund."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ _PARTS = {"id": str, "merchant": str, "order": str, "cents": int}
 
 
 class Refund(NamedTuple):
-    """A wish to give the money of an order back, once. ``id`` is chosen by the customer's program,
-    so that a wish that is sent twice, because no answer came, is one wish."""
+    """A request to pay the money of an order back, once.
+
+    The customer's program chooses ``id``. If it sends a request again because no reply came, it
+    uses the same id, so both count as one request."""
 
     id: str
     merchant: str
@@ -19,7 +21,7 @@ class Refund(NamedTuple):
 
 
 def parse(given: Any) -> Refund:
-    """The refund that somebody sent; ``ValueError`` says what is wrong with it."""
+    """Return the refund in a request; raise ``ValueError`` if it is invalid."""
     for part, kind in _PARTS.items():
         if not isinstance(given, dict) or type(given.get(part)) is not kind or not given[part]:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Where everything is, and the numbers of the business: from the environment, as in any service."""
+"""The settings of all processes, from environment variables."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ if TYPE_CHECKING:
 
 
 class Settings(NamedTuple):
-    """What all processes of the application are told.
+    """The settings of all processes of the application.
 
-    ``store``: the URL of the locks and of the queue. ``ledger``: the path of the database.
-    ``bank``: where the bank listens. ``interval``: seconds that the bank wants between two payments
-    for one merchant. ``ttl``: seconds after which the work of a worker that died goes to another.
+    ``store``: the URL of the store with the locks and the queue. ``ledger``: the path of the
+    database. ``bank``: the URL of the bank. ``interval``: minimum seconds between two payments for
+    one merchant, which the bank requires. ``ttl``: seconds after which the job of a dead worker is
+    delivered to another worker.
     """
 
     store: str = "sqlite:///var/lib/refunds/holdfast.db"
@@ -24,12 +25,12 @@ class Settings(NamedTuple):
     ttl: float = 30.0
 
     def environment(self) -> dict[str, str]:
-        """The variables that say so to a process."""
+        """Return the environment variables that contain these settings."""
         return {f"REFUNDS_{name.upper()}": str(value) for name, value in self._asdict().items()}
 
 
 def settings() -> Settings:
-    """What the environment says; ``REFUNDS_STORE`` and so on."""
+    """Return the settings from the environment: ``REFUNDS_STORE`` and so on."""
     given = {}
     for name, usual in Settings()._asdict().items():
         if (text := os.environ.get(f"REFUNDS_{name.upper()}")) is not None:
@@ -38,10 +39,10 @@ def settings() -> Settings:
 
 
 def refunds_of(client: Client, known: Settings) -> Queue:
-    """The serial queue of refunds; a merchant is a group.
+    """Return the serial queue of refunds; each merchant is a group.
 
-    Nodes and workers make it alike: the interval and the lease go with whoever takes. A refund
-    must never be given up, so there is no last attempt.
+    Nodes and workers use the same options; only those of a worker that takes jobs have an effect. A
+    refund must never become a dead letter, so the number of attempts is practically unlimited.
     """
     return client.queue(
         "refunds",

@@ -1,4 +1,4 @@
-"""HTTP and JSON in a few lines: a server that asks a function, and a client."""
+"""HTTP and JSON in a few lines: a server that calls a function for each request, and a client."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-#: A path and what was sent there (None for GET) -> a status and an answer.
+#: Path of a request, and its data (None for GET) -> status and data of the reply.
 Answer = Callable[[str, Any], tuple[int, Any]]
 
 
 class NoAnswer(Exception):
-    """Nobody there, or nobody any more: it isn't known whether the request was carried out."""
+    """There was no reply: it is unknown whether the request was carried out. Send it again."""
 
 
 class Server(ThreadingHTTPServer):
-    """A thread for each request. Those that are being answered are finished before it ends."""
+    """A server with a thread for each request. Before it ends, it completes running requests."""
 
     daemon_threads = False
     request_queue_size = 128
 
 
 def serve(answer: Answer, port: int = 0) -> None:
-    """Listen on the loopback until SIGTERM comes; the port is printed first, as a line."""
+    """Print the port as a line, and serve on the loopback until SIGTERM arrives."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 10.0
@@ -48,7 +48,7 @@ def serve(answer: Answer, port: int = 0) -> None:
 
         def _reply(self, status: int, body: Any) -> None:
             raw = json.dumps(body).encode()
-            with contextlib.suppress(ConnectionError):  # whoever asked is gone, maybe killed
+            with contextlib.suppress(ConnectionError):  # the client has ended; a run kills some
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(raw)))
@@ -56,10 +56,10 @@ def serve(answer: Answer, port: int = 0) -> None:
                 self.wfile.write(raw)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 # its name there
-            """Say nothing: there are many requests."""
+            """Log nothing, because there are many requests."""
 
     with Server(("127.0.0.1", port), Handler) as server:
-        # From another thread, because it waits for the loop that the signal interrupts.
+        # In another thread, because shutdown() waits for the loop, which this thread runs.
         signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
         sys.stdout.write(f"{server.server_address[1]}\n")
         sys.stdout.flush()
@@ -67,7 +67,8 @@ def serve(answer: Answer, port: int = 0) -> None:
 
 
 def ask(url: str, sent: Any = None, timeout: float = 10.0) -> tuple[int, Any]:
-    """What is answered there: a POST if something is sent, else a GET. ``NoAnswer`` if nothing."""
+    """Send a POST with data, or a GET without; return status and data of the reply, or raise
+    ``NoAnswer``."""
     parts = urlsplit(url)
     connection = HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
     try:

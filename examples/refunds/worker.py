@@ -1,9 +1,9 @@
-"""A worker: takes refunds from the queue, one at a time per merchant, and has the bank pay them.
-Beside them it sends the notices of those that are settled, in whatever order they come.
+"""A worker: takes refunds, one at a time per merchant, and requests the payments from the bank.
 
-Run as many as you like: ``python -m refunds.worker``. SIGTERM lets it finish what it is at; after
-``kill -9`` another one does the same refund again, when its lease is over. So each step may happen
-twice, and is made so that the second time changes nothing.
+It also sends the notices of settled refunds, in any order. Any number of workers can run:
+``python -m refunds.worker``. After SIGTERM a worker completes its jobs. After ``kill -9`` its lease
+ends, and another worker gets the same refund. So each step can happen twice, and is written so
+that the second time changes nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .refund import Refund, parse
 from .settings import Settings, refunds_of, settings
 from .web import ask
 
-#: At most this number of merchants and notices at the same time.
+#: Maximum number of jobs (refunds of different merchants, and notices) at the same time.
 CONCURRENCY = 4
 
 
 class Cashier:
-    """Has the bank pay refunds, enters them into the ledger, and tells the customers."""
+    """Requests payments from the bank, enters the results, and puts and sends notices."""
 
     def __init__(self, known: Settings, name: str, queue: Queue) -> None:
         self._known = known
@@ -34,9 +34,10 @@ class Cashier:
         self._ledger = Ledger(known.ledger)
 
     def work(self, job: Delivery) -> None:
-        """Do one job: a refund, which has the group of its merchant, or a notice, which has none.
+        """Do one job: a refund, whose group is its merchant, or a notice, which is ungrouped.
 
-        What it raises has the job tried again; a refund before the next of its merchant.
+        After an exception the job is retried; a refund is retried before the next one of its
+        merchant.
         """
         if job.group is None:
             send(job, self._ledger)
@@ -44,35 +45,37 @@ class Cashier:
             self.pay(job)
 
     def pay(self, job: Delivery) -> None:
-        """Have one refund paid, and the customer told later."""
+        """Pay one refund, and put the job of its notice."""
         refund = parse(job.payload)
         before = self._ledger.payment(refund.order)
         if before is None:
             self._ledger.write(job, refund, self._receipt(refund, job))
         elif before.refund != refund.id:
             self._ledger.write(job, refund, None)
-        # Else a worker died after it had entered it, and before it could say so to the queue: here,
-        # or when it acknowledged the job. So the notice is asked for in any case.
+        # Otherwise a worker died after it had entered this refund: before it put the notice, or
+        # before it acknowledged the job. So the notice is put in any case.
         announce(self._queue, refund.id)
 
     def _receipt(self, refund: Refund, job: Delivery) -> str:
-        """The bank's receipt. It knows the refund by its id, so it pays once, however often it is
-        asked; and by the fence it knows a worker whose job another one has by now."""
+        """Request the payment; return the bank's receipt.
+
+        By the id, the bank recognises a repeated request and pays only once. By the fence, it
+        refuses a worker whose job was delivered to another worker."""
         if job.attempt > 1 and (receipt := self._earlier(refund)):
             return receipt
         order = {**refund._asdict(), "fence": job.fence, "worker": self._name}
         job.check()
-        # Not longer than the lease, lest the next worker asks while the bank is still at this.
+        # Shorter than the lease, because a longer call could overlap with that of the next worker.
         status, answer = ask(f"{self._known.bank}/pay", order, self._known.ttl / 2)
         if status != 200:
             raise RuntimeError(f"the bank refused {refund.id}: {answer}")
         return str(answer["receipt"])
 
     def _earlier(self, refund: Refund) -> str | None:
-        """What came of an attempt before this one, if the bank heard of it.
+        """Return the receipt of an earlier attempt; None if the bank got no request for it.
 
-        A worker may have died while the bank was still paying; the queue knows that the worker is
-        gone, but not that the bank is still busy for it. So this waits until it isn't.
+        The worker of that attempt can have died during the payment. Then the payment can still run,
+        which the queue can't know. So this waits for the end of the payment.
         """
         while True:
             status, answer = ask(f"{self._known.bank}/asked", {"id": refund.id})
@@ -82,7 +85,7 @@ class Cashier:
 
 
 def main(name: str) -> None:
-    """Work until told to stop."""
+    """Run the worker until SIGTERM arrives."""
     known = settings()
     with Client(known.store, label=name) as client:
         queue = refunds_of(client, known)

@@ -1,7 +1,7 @@
 """The ``holdfast`` command: locks around commands, jobs in queues, and views of a store.
 
-``main`` turns every error into one line on stderr and an exit status of ``codes``. Each command
-lives in a separate module, which is imported when it is called.
+``main`` prints every error as one line on stderr and returns an exit status of ``codes``. Each
+command has a separate module, which is imported only when the command is called.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["main", "parser"]
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status.
 
-    The garbage collector is off: a command makes little garbage, and collections cost 4 ms of the
-    start-up. Commands that run for a long time turn it on again.
+    The garbage collector is off, because collections take 4 ms of the start-up and most commands
+    make little garbage. Commands that run for a long time turn it on again.
     """
     gc.disable()
     # The commands print their own messages; the library's warnings would only repeat them.
     logging.getLogger("holdfast").addHandler(logging.NullHandler())
-    alone = words is None  # the process is the command; otherwise a caller shares its memory
+    alone = words is None  # True: this process runs only the command; else other code called main
     if alone:
         _stand_in()
     for stream in (sys.stdout, sys.stderr):
@@ -47,10 +47,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return codes.SIGNALLED + getattr(end, "number", 2)
     except Exception as failure:
         if isinstance(failure, OSError) and not isinstance(failure, HoldfastError):
-            # Buffered output can't be written; else the interpreter would try at exit, and complain
+            # The rest of the output can't be written. Without this line the interpreter would try
+            # to write it at exit, and print an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(failure, BrokenPipeError):
-            return codes.SIGNALLED + 13  # SIGPIPE: the reader of our output has closed it
+            return codes.SIGNALLED + 13  # SIGPIPE: the reader of our output has ended
         return codes.explain(failure)
 
 
@@ -90,18 +91,19 @@ def _main(words: list[str], alone: bool) -> int:
 def _stand_in() -> None:
     """Open a substitute for each standard stream that was closed when the process started.
 
-    Using the substitute raises the system's error. No file that we open later gets its number.
+    A read or write of a substitute raises the system's error. The substitute occupies the number of
+    the descriptor, so that no file opened later gets this number.
     """
     ways = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
     for name, way in ways:
-        if getattr(sys, name) is None:  # open() takes its number; children don't inherit it
+        if getattr(sys, name) is None:  # open() uses the free number; children don't inherit it
             fd = os.open(os.devnull, way)
             kind = "r" if name == "stdin" else "w"
             setattr(sys, name, os.fdopen(fd, kind, encoding="utf-8", closefd=False))
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Refuse the commands that start processes, which needs POSIX."""
+    """Refuse the commands that start processes: these need a POSIX system."""
     words = f"{options.command} {options.verb}" if options.command == "queue" else options.command
     if words in ("run", "demo", "queue work"):
         raise ConfigError(
@@ -111,7 +113,7 @@ def _refuse(options: argparse.Namespace) -> None:
 
 
 def _call(options: argparse.Namespace) -> int:
-    """Import the command, and no other, and call it."""
+    """Import the module of the command, and call the command."""
     if not hasattr(os, "fork") or not hasattr(os, "waitid"):
         _refuse(options)
     if options.command == "demo":

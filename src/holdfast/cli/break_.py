@@ -16,7 +16,7 @@ NOT_BROKEN = 1
 
 
 def break_(options: argparse.Namespace) -> int:
-    """Break one claim of a name by its fence; return 0 if it was broken, 1 if not."""
+    """Break one claim of a name; return 0 if it was broken, 1 if not."""
     with Client(options.url) as client:
         origin.tell(options, client.url)
         claim = _choose(client, options)
@@ -39,7 +39,9 @@ def break_(options: argparse.Namespace) -> int:
 
 
 def _choose(client: Client, options: argparse.Namespace) -> ClaimRecord | None:
-    """Return the claim to break: the claim with this fence, or else the only holder."""
+    """Return the claim with the fence of ``--fence``, or the only holder if no fence is given.
+
+    If there is no such claim, print the reason and return None."""
     name = visible(options.name)
     lines = client.inspect(options.name, exact=True)
     claims = lines[0].claims if lines else ()
@@ -81,7 +83,7 @@ def _agreed(name: str, claim: ClaimRecord) -> bool:
 
 
 def _done(client: Client, name: str, claim: ClaimRecord) -> str:
-    """Return the result in words: the broken claim, and the present holder."""
+    """Return a text about the broken claim, and the holder now."""
     owner = visible(claim.who)
     text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} is no longer valid"
     if claim.kept:

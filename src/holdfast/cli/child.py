@@ -1,8 +1,8 @@
-"""The guarded command as a child process: its group, its start, its terminal.
+"""The user's command as a child process: its process group, its start, its terminal.
 
-The command gets a separate process group, so that one signal reaches all of it. It starts only
-after ``go``: the process that must be able to end it has its process id before that. If we die
-before ``go``, the command never starts.
+The command gets a separate process group, so that one signal reaches all its processes. It starts
+only after the call of ``go``. Before that, its process id is sent to the process that must be able
+to end it. If this process dies before ``go``, the command never starts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from . import codes
 
-#: The lowest number of a descriptor for the command, because scripts open 3 to 9.
+#: The lowest number of a descriptor that the command inherits, because shell scripts use 3 to 9.
 HIGH_FD = 1000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 TTOU_AS_GIVEN = signal.getsignal(signal.SIGTTOU)
@@ -26,11 +26,11 @@ Prctl = Callable[[int, int, int, int, int], int]
 
 
 class Terminal:
-    """The controlling terminal, if there is one, and which process group is in its foreground.
+    """The controlling terminal, if there is one, and the process group in its foreground.
 
-    The command is in the foreground while it runs, as if it had been started alone. In a pipeline
-    it gets there only when it needs the terminal (it is stopped for reading or writing), because
-    other commands of the pipeline, for example a pager, are in our group and can need it.
+    The command is in the foreground while it runs, as if the shell had started it. In a pipeline it
+    is put there only when it was stopped because it used the terminal: other commands of the
+    pipeline, for example a pager, are in our process group and can need the terminal.
     """
 
     def __init__(self) -> None:
@@ -50,10 +50,12 @@ class Terminal:
         try:
             return os.tcgetpgrp(self.fd) if self.fd >= 0 else 0
         except OSError:
-            return 0  # it was hung up
+            return 0  # the terminal was closed
 
     def give(self, group: int) -> bool:
-        """Put the command in the foreground, if we are there; return True if it is there now."""
+        """Put the command's group in the foreground if our group is there.
+
+        Return True if the command's group is in the foreground now."""
         holder = self.foreground()
         if holder == self.ours and self._set(group):
             self.given = group
@@ -61,7 +63,7 @@ class Terminal:
         return bool(holder) and holder == group
 
     def take(self, crashed: bool = False) -> None:
-        """Take the foreground from the command; restore the terminal modes if it crashed."""
+        """Put our group in the foreground; restore the terminal modes if the command crashed."""
         if self.given:
             self._set(self.ours)
             if crashed and self._modes is not None:
@@ -72,7 +74,7 @@ class Terminal:
         self.given = 0
 
     def remember(self) -> None:
-        """Save the modes, in case a command is killed while it uses the full screen."""
+        """Save the terminal modes: a full-screen command that is killed doesn't restore them."""
         if self.fd >= 0:
             import termios
 
@@ -99,17 +101,17 @@ class Plan(NamedTuple):
 
     argv: list[str]
     env: Mapping[str, str]
-    #: Descriptors that the command inherits in addition to our own ones.
+    #: Descriptors that the command inherits in addition to stdin, stdout and stderr.
     keep: list[int]
-    #: The signals that were blocked when we were started.
+    #: The signals that were blocked when holdfast was started; the command starts with them.
     mask: set[int | signal.Signals]
     prctl: Prctl | None
-    #: The command's stdin, if that isn't ours.
+    #: The descriptor of the command's stdin; -1: it has holdfast's stdin.
     stdin: int = -1
 
 
 class Child:
-    """A command that is about to run, runs, or has run. Its group has the number of its process."""
+    """The command before, during and after its run. Its process id is also the id of its group."""
 
     def __init__(self, plan: Plan) -> None:
         self.crashed = False
@@ -143,15 +145,15 @@ class Child:
         os.close(self._go)
 
     def failure(self) -> int:
-        """Wait for the result of the execution; return its errno, or 0 after success."""
+        """Wait until the command was executed; return 0, or the errno if that failed."""
         text = os.read(self._failure, 16)
         os.close(self._failure)
         return int(text) if text else 0
 
     def look(self) -> int:
-        """Return 0 if it runs, N>0 if it was stopped by signal N, -1 if it has ended.
+        """Return 0 if the command runs, N>0 if signal N has stopped it, -1 if it has ended.
 
-        An ended command isn't reaped yet, so that no other process can get its process id.
+        An ended command isn't reaped here, so that no other process can get its process id.
         """
         flags = os.WNOHANG | os.WNOWAIT
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | flags)
@@ -161,15 +163,15 @@ class Child:
         try:
             stopped = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)
         except ChildProcessError:
-            return self.look()  # it has ended in the meantime
+            return self.look()  # the command has ended after the first check
         return stopped.si_status if stopped is not None else 0
 
     def reap(self) -> int:
-        """Return its exit status as a shell reports it, once it has ended."""
+        """Wait for the command's end; return its exit status as a shell reports it."""
         return reap(self.pid)
 
     def signal(self, number: int) -> None:
-        """Send a signal to its whole group."""
+        """Send a signal to the command's whole process group."""
         signal_group(self.pid, number)
 
 
@@ -186,7 +188,7 @@ def signal_group(group: int, number: int) -> None:
 
 
 def living(group: int) -> bool:
-    """Return True if a process group has a member that runs; zombies don't count."""
+    """Return True if a process group has a member that is no zombie."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -198,7 +200,7 @@ def living(group: int) -> bool:
 
 
 def bury(*own: int) -> bool:
-    """Reap ended children until one of ``own`` is met; return False if there is no child left."""
+    """Reap ended children, but stop at one in ``own``; return False if no child is left."""
     with contextlib.suppress(ChildProcessError):
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if ended.si_pid in own:
@@ -209,7 +211,7 @@ def bury(*own: int) -> bool:
 
 
 def _states(group: int) -> Iterator[str]:
-    """Yield the states of the members of a process group, as far as the kernel shows them."""
+    """Yield the states of the members of a process group; nothing without a readable /proc."""
     try:
         pids = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -222,10 +224,10 @@ def _states(group: int) -> Iterator[str]:
 
 
 def _become(plan: Plan, go: int) -> None:
-    """In the child: wait for ``go``, then execute the command. It ends only by raising.
+    """Wait in the child for ``go``, then execute the command; return never, raise if that fails.
 
     Signals get their default actions again, except signals that were ignored when our parent
-    started. SIGPIPE and SIGXFSZ get them too, because Python ignores these from its start.
+    started. SIGPIPE and SIGXFSZ always get the default action, because Python ignores them.
     """
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
@@ -236,7 +238,7 @@ def _become(plan: Plan, go: int) -> None:
     if plan.prctl is not None:
         plan.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if not os.read(go, 1):
-        os._exit(codes.NOT_FOUND)  # our parent is dead: no process would end us
+        os._exit(codes.NOT_FOUND)  # the parent is dead, so no process could end the command
     if plan.stdin >= 0:
         os.dup2(plan.stdin, 0)
     for fd in plan.keep:
@@ -246,7 +248,7 @@ def _become(plan: Plan, go: int) -> None:
 
 
 def execute(argv: list[str], env: Mapping[str, str]) -> None:
-    """Execute as a shell does: search the PATH, and run a script without ``#!`` with /bin/sh."""
+    """Execute a command like a shell: search PATH; use /bin/sh for a script without ``#!``."""
     name = argv[0]
     folders = os.get_exec_path(env) if name else []
     paths = [name] if "/" in name else [f"{folder or '.'}/{name}" for folder in folders]
@@ -263,7 +265,7 @@ def execute(argv: list[str], env: Mapping[str, str]) -> None:
 
 
 def find_prctl() -> Prctl | None:
-    """Return the call with which a child asks the kernel to die with its parent, or None."""
+    """Return ``prctl``, by which a child asks to be killed when its parent dies; None elsewhere."""
     if sys.platform != "linux":
         return None
     import ctypes
@@ -272,12 +274,12 @@ def find_prctl() -> Prctl | None:
 
 
 def move_up(fd: int) -> int:
-    """Move the descriptor to a high number, closed on exec, and return the number."""
+    """Move a descriptor to a high number, with close-on-exec; return the new number."""
     from fcntl import F_DUPFD_CLOEXEC, fcntl
 
     try:
         high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD)
-    except OSError:  # the limit of the process is lower
+    except OSError:  # the process's limit for descriptors is lower
         return fd
     os.close(fd)
     return high

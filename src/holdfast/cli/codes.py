@@ -1,4 +1,4 @@
-"""Exit statuses, after sysexits.h. They are part of the interface."""
+"""Exit statuses, mostly those of sysexits.h. Scripts depend on them, so they don't change."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ UNREACHABLE = 69
 SOFTWARE = 70
 #: The output can't be written.
 IO_ERROR = 74
-#: Another client holds the lock, and the time to wait has ended.
+#: Another client holds the lock, and the time-out has expired.
 BUSY = 75
-#: The lock was lost, and its command was stopped; or the hold of a token has ended.
+#: The lock was lost and the command was stopped, or the hold that a token names has ended.
 LOST = 76
 #: A URL, a file or an option of the store can't be used.
 CONFIG = 78
-#: The command can't be executed, or does not exist.
+#: The command that ``run`` starts can't be executed, or doesn't exist.
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
-#: Plus the number of the signal that ended the command.
+#: A signal ended the command; the number of the signal is added.
 SIGNALLED = 128
 
 
 def explain(failure: Exception) -> int:
-    """Print an error in one line; return the exit status for it."""
+    """Print an error in one line; return the exit status of its type."""
     if os.environ.get("HOLDFAST_TRACEBACK"):
         import traceback
 

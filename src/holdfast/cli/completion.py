@@ -1,7 +1,7 @@
-"""Completion: a stub per shell, and ``holdfast _complete``, which the stubs call.
+"""Completion: a script (stub) for each shell, and ``holdfast _complete``, which the stubs call.
 
-``_complete`` walks the tree of options, so a new option needs no change here. The names of locks,
-queues and guards come from ``ls --names``.
+``_complete`` reads the tree of options, so a new option needs no change here. It gets the names of
+locks, queues and guards from ``ls --names``.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def completion(options: argparse.Namespace) -> int:
 
 
 def complete(words: Sequence[str]) -> int:
-    """Print the candidates for the last word: a kind on the first line, then words.
+    """Print the candidates for the last word: a kind on the first line, then one word on each line.
 
-    Each word has its meaning after a tab. The kinds are ``words``; ``files``; and ``command N``, if
-    word N and the words after it are the command to run. The shell completes that command.
+    A tab and the meaning can follow a word. The kinds are ``words``, ``files`` and ``command N``.
+    The last one means that word N begins the command to run, which the shell completes.
     """
     *before, last = words or [""]
     of, at = parser(before[0] if before and before[0] in COMMANDS else ""), 0
@@ -118,10 +118,10 @@ def complete(words: Sequence[str]) -> int:
 def _due(
     words: Sequence[str], at: int, of: argparse.ArgumentParser
 ) -> tuple[argparse.Action | None, int, Sequence[str]]:
-    """Return the argument that follows these words, of which the first ``at`` are read already.
+    """Return the argument that is expected after ``words``; the first ``at`` words are commands.
 
-    Also return the index at which a command begins, if the argument is one, and the words that
-    name the store.
+    Also return the index at which the command to run begins, if that is the argument, and the
+    words of ``--url``.
     """
     takes, dashes, url = value_flags(of), False, words[:0]
     wanted = [action for action in of._actions if not action.option_strings]

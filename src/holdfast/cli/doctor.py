@@ -1,4 +1,4 @@
-"""``holdfast doctor``: the faults of a store, and their remedies."""
+"""``holdfast doctor``: check a store, and print its faults with their remedies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..sync import Client, Hold
 from ..url import ENV, StoreURL, default_url, find
 from .text import Paint, count, visible
 
-#: The abilities that a store can lack, in words.
+#: A field of `Capabilities` -> the ability that a store without it lacks, in words.
 LACKING = {
     "fair": "grant in the order of arrival",
     "semaphore": "keep semaphores",
@@ -39,10 +39,10 @@ LACKING = {
     "durable_fences": "keep fences rising after a crash of the machine",
     "own_expiry": "end the claim of a dead process with its ttl (it ends with the session)",
 }
-#: A store that lacks more abilities than this is another kind of store: that is one warning.
+#: If a store lacks more abilities than this, they are combined in one warning.
 MANY = 4
 COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
-#: A hand-off to the next waiter that takes longer than this gets a warning, seconds.
+#: Maximum seconds of a hand-off to the next waiter; a longer one is a warning.
 SLOW_S = 0.25
 #: The remedy for a server that gives no answer.
 AWAY = f"is it running? Start it, or correct the host and the port in --url or ${ENV}"
@@ -81,9 +81,9 @@ def _verdict(findings: list[Finding]) -> str:
 
 
 def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
-    """Yield the findings of every check in turn, after the repair if ``mending``.
+    """Yield the findings of all checks; repair the store first if ``mending``.
 
-    A raised error becomes the last finding.
+    If a check raises an error, the error is the last finding.
     """
     subject, url = "store", None
     try:
@@ -98,7 +98,7 @@ def _examine(given: str | None, mending: bool) -> Iterator[Finding]:
                 yield from _mended(module, url)
         subject = "store"
         look: Callable[[StoreURL], Found] = getattr(module, "examine", lambda _: None)
-        # If the examination fails, a trial would only fail for the same reason, and slowly.
+        # `run` skips these checks if the examination fails: they would fail for the same reason.
         tried: Table[StoreURL] = {
             "test lock": lambda _: _trial(source),
             "in use": lambda _: _use(source),
@@ -142,7 +142,7 @@ def _trial(source: str) -> Iterator[Finding]:
         def take() -> None:
             one.lock(name, timeout=5).acquire().release()
 
-        take()  # the first one opens the store
+        take()  # not measured, because it opens the store
         yield ok(latency(boottime, take, "", "acquire and release take").text)
         with one.lock(name, timeout=5) as hold:
             if two.lock(name).acquire(blocking=False) is not None:
@@ -172,7 +172,7 @@ def _hand_over(release: Callable[[], object], acquire: Callable[[], Hold]) -> tu
 
     waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
-    time.sleep(0.1)  # so that it waits; if it starts later, the result is only slower
+    time.sleep(0.1)  # so that it waits already; if it starts later, the measured time is longer
     begun = boottime()
     release()
     waiter.join(5.0)
@@ -195,7 +195,7 @@ def _use(source: str) -> Finding:
 
 
 def _abilities(can: Capabilities) -> Iterator[Finding]:
-    """Yield when the store notices a crash, and a warning for each missing ability."""
+    """Yield how the store notices a crash, and a warning for each missing ability."""
     yield ok(f"the end of a holder is noticed: {can.crash_noticed}", "crashes")
     implied = set() if can.fences else {"durable_fences"}
     lacking = [LACKING[one] for one in LACKING if not getattr(can, one) and one not in implied]

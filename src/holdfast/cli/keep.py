@@ -1,8 +1,8 @@
 """The holder process of ``holdfast run``: acquires, renews, and ends the command in time.
 
-It has a separate process group, so that no signal of the terminal reaches it: the lock is renewed
-also while the command is stopped with Ctrl-Z. Other clients see its process id in the owner;
-signals that are sent to this id are forwarded to the front.
+It has a separate process group, so that no signal of the terminal reaches it. So it renews the lock
+even while the command is stopped with Ctrl-Z. Other clients see its process id in the owner. It
+forwards signals that are sent to this id to the front (see ``run``).
 """
 
 from __future__ import annotations
@@ -26,26 +26,29 @@ from .child import living, signal_group
 from .text import say, span, visible
 from .waiting import Waiting
 
-#: The command gets TERM this many seconds before its lease expires, or a third of the ttl before
-#: that if this is less.
+#: If the lock can't be renewed, the command gets TERM this number of seconds before the lease
+#: expires, but at most a third of the ttl before that.
 EARLY_S = 10.0
-#: ...and KILL when this part of that time is left: the kernel needs some milliseconds for it.
+#: The command gets KILL when this part of the time from TERM to the end of the lease is left: the
+#: kernel needs some milliseconds to end the processes.
 LAST_PART = 0.1
 #: Maximum seconds between TERM and KILL when the lock is already lost.
 LOST_GRACE_S = 1.0
-#: Maximum seconds until a broken lock is noticed, also with a long lease.
+#: Maximum seconds until a broken lock is noticed, even with a long lease.
 LOOK_S = 5.0
 #: Seconds from a KILL to the first check that the processes have ended.
 FIRST_LOOK_S = 0.002
-#: A new deadline is sent to the front only if it is later by this, seconds.
+#: A new deadline is sent to the front only if it is later by more than this number of seconds.
 TOLD_S = 0.02
+#: Signals that the holder process forwards to the front.
 PASSED_ON = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 
 
 def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
     """Acquire, notify the front, and hold until it reports the end of the command; return a status.
 
-    0: held until the end, and released. 76: lost, and the command ended. Others: never held.
+    0: the lock was held until the end, and released. 76: the lock was lost. Other statuses: the
+    lock was never held.
     """
     _leave_the_terminal()
     default = visible(os.path.basename(options.argv[0])) if options.argv else "sh"
@@ -59,7 +62,7 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
             if not options.quiet:
                 say(waiting.busy())
             return int(options.busy)
-        gc.enable()  # it can run for days
+        gc.enable()  # this process can run for days
         guard = Guard(holds[0], line, options)
         guard.pass_signals(front)
         _tell(guard, client)
@@ -81,47 +84,51 @@ def _leave_the_terminal() -> None:
 
 
 def _tell(guard: Guard, client: Client) -> None:
-    """Send the front the grant, with the descriptors that the command must have open."""
+    """Send the front the grant, and the descriptors that the command must inherit."""
     hold = guard.hold
     session = getattr(client._ctx.store, "session_fd", None)
     fds = [guard.tree] if session is None else [guard.tree, session()]
     deadline = min(boottime() + hold.remaining(), guard.end)
     fence = hold.fence if client.supports("fences") else ""
-    # A label can have spaces and line ends
+    # Encoded, because a label can contain spaces and line ends
     owner = hold.owner.encode("utf-8", "surrogateescape").hex()
     socket.send_fds(guard.line, [f"{fence},{owner},{deadline:.3f}\n".encode()], fds)
     os.close(guard.tree)
 
 
 class Guard:
-    """Watches the lock while it is held; the client renews it."""
+    """Watches the lock while it is held, and ends the command in time. The client renews the lock.
+
+    It isn't a refresh guard."""
 
     def __init__(self, hold: Hold, line: socket.socket, options: argparse.Namespace) -> None:
         self.hold = hold
         self.line = line
         self.options = options
         self.end = boottime() + options.max_hold if options.max_hold else float("inf")
-        #: The command's process group, once it is about to start.
+        #: The command's process group; 0 until the front has sent it.
         self.group = 0
-        #: Why the command must end.
+        #: The reason why the command must end; empty if it needn't.
         self.reason = ""
         self.kill_at = float("inf")
         self.warned = False
         self.early = min(EARLY_S, hold.ttl / 3)
-        #: Both ends of a pipe: the command and all its children inherit the writing one.
+        #: A pipe. The command and its children inherit the writing end, ``tree``; ``leaves``
+        #: reports a hang-up when the last of them has ended.
         self.leaves, self.tree = os.pipe()
+        #: The reading end of a pipe; a byte arrives when the lock is lost.
         self.bell, ring = os.pipe()
         hold.on_lost(lambda *_: os.write(ring, b"!"))
         self.over = False
         #: The deadline that was sent to the front.
         self.told = 0.0
-        #: Held by the thread that sends a request about the hold.
+        #: Serializes requests of two threads about the hold: an early renewal, and the release.
         self.talking = threading.Lock()
         if hold.ttl / 3 > 2 * LOOK_S:
             threading.Thread(target=self._look, daemon=True).start()
 
     def pass_signals(self, front: int) -> None:
-        """Forward the signals that we get to the front, after the command has started."""
+        """Forward signals that this process gets to the front, once the command has started."""
 
         def handler(number: int, frame: object) -> None:
             if self.group and os.getppid() == front:
@@ -131,7 +138,7 @@ class Guard:
             signal.signal(getattr(signal, "SIG" + name), handler)
 
     def _look(self) -> None:
-        """In a thread: renew a long lease more often, to notice early if it was broken."""
+        """Renew a long lease more often, to notice early if it was broken; runs in a thread."""
         while not self.over:
             time.sleep(LOOK_S)
             with self.talking, contextlib.suppress(HoldfastError):
@@ -139,7 +146,7 @@ class Guard:
                     self.hold.extend()
 
     def serve(self) -> int:
-        """Serve until the front reports the command's end, or dies; return the exit status."""
+        """Hold the lock until the front reports the command's end, or dies; return the status."""
         poller = select.poll()
         poller.register(self.line, select.POLLIN)
         poller.register(self.bell, select.POLLIN)
@@ -168,7 +175,9 @@ class Guard:
     # -- in time -----------------------------------------------------------------------------
 
     def _step(self) -> float:
-        """Do what is due, send the front a new deadline; return the seconds to the next step."""
+        """Send the front a new deadline; stop the command if that is due.
+
+        Return the maximum seconds until the next call."""
         now = boottime()
         until = now + self.hold.remaining()
         if until > self.told + TOLD_S and not self.reason and self.hold.lost is None:
@@ -194,13 +203,15 @@ class Guard:
         return 0.0
 
     def _tell_front(self, early: float) -> None:
-        with contextlib.suppress(OSError):  # it has ended, which `serve` notices at once
-            # A front that is stopped doesn't read, and must not block the renewals
+        with contextlib.suppress(OSError):  # the front has ended; `serve` notices that
+            # A stopped front doesn't read; it must not block this process
             words = f"until {self.told:.3f} {early:.3f}\n"
             self.line.send(words.encode(), socket.MSG_DONTWAIT)
 
     def _overdue(self) -> float:
-        """Return the seconds until a renewal is late enough for a warning; it is printed once."""
+        """Print a warning, once, if less than half of the lease is left.
+
+        Return the seconds until the next check."""
         overdue = self.hold.remaining() - self.hold.ttl / 2
         if overdue > 0 or self.warned:
             return overdue if overdue > 0 else LOOK_S
@@ -210,9 +221,9 @@ class Guard:
         return LOOK_S
 
     def _stop(self, reason: str, left: float) -> None:
-        """Send TERM now; KILL after the grace, and always before another client can acquire."""
+        """Send TERM now, and set the time of KILL: before another client can acquire the lock."""
         self.reason = reason
-        self._tell_front(self.early * LAST_PART)  # it acts only if our KILL doesn't come
+        self._tell_front(self.early * LAST_PART)  # so that the front acts only if no KILL comes
         last = 0.0 if self.hold.lost is not None else self.early * LAST_PART
         grace = max(0.0, min(self.options.kill_after, left - last))
         self.kill_at = boottime() + grace
@@ -224,14 +235,14 @@ class Guard:
     # -- over --------------------------------------------------------------------------------
 
     def _over(self) -> int:
-        """The command has ended: release the lock.
+        """Release the lock after the end of the command; return the exit status.
 
-        If it was held until here, the command's status stays, even if the store doesn't answer, or
-        if the lease ends during the release.
+        If the lock was held until here, the status is 0, even if the store doesn't answer, or if
+        the lease ends during the release.
         """
         held = self.hold.lost is None
         if self.reason and self.group:
-            signal_group(self.group, signal.SIGKILL)  # its children hold no lock either
+            signal_group(self.group, signal.SIGKILL)  # the command's children have no lock either
         try:
             kept = self._release()
         except StoreUnavailable as failure:
@@ -244,15 +255,15 @@ class Guard:
         return codes.LOST
 
     def _deserted(self) -> int:
-        """The front was killed: kill the command, and hold the lock until all of it has ended.
+        """Kill the command after the front was killed; hold the lock until all of it has ended.
 
-        Processes that have left the command's group aren't killed. The lock is held until they have
-        ended too, if they have kept the descriptor that the command inherited for that.
+        Processes that have left the command's group aren't killed. The lock stays held until they
+        have ended too, unless they have closed the descriptor of the pipe ``tree``.
         """
         if self.group:
             say(f"holdfast run was killed; killing the command that held {self.options.name!r}")
         poller = select.poll()
-        poller.register(self.leaves, 0)  # it hangs up when no process has the other end
+        poller.register(self.leaves, 0)  # only a hang-up: no process has the other end
         pause = FIRST_LOOK_S
         while self.group and self.hold.lost is None:
             signal_group(self.group, signal.SIGKILL)

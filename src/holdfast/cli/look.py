@@ -1,4 +1,6 @@
-"""``holdfast ls`` and ``show``: the holders and waiters of names; a line on guards and queues."""
+"""``holdfast ls`` and ``show``: print the holders and waiters of names.
+
+Below these, one line counts the refresh guards and one the serial queues, if there are any."""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ..sync import Client
 from . import origin
 from .text import Paint, ago, count, due, lapses, span, table, until, visible
 
-#: Move the cursor to the top of the screen; clear what is below.
+#: Escape sequences: move the cursor to the top of the screen; clear the screen below the cursor.
 HOME, CLEAR = "\033[H", "\033[J"
 
 
@@ -68,7 +70,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def record(line: LineRecord) -> dict[str, Any]:
-    """Return a line as plain data for JSON: times in seconds and in local time, not rounded."""
+    """Return the line of a name as data for JSON; ``since`` is local time, other times seconds."""
     now = datetime.now().astimezone()
     claims = []
     for claim in line.claims:
@@ -85,10 +87,10 @@ def record(line: LineRecord) -> dict[str, Any]:
 
 
 def _guards(client: Client, prefix: str) -> list[str]:
-    """Return a line with the number of refresh guards with this prefix, and the command for them.
+    """Return a line with the number of refresh guards with this prefix, and a command to list them.
 
-    Empty if there are none, or if they can't be read: a user can have the right to read locks
-    without the right to read guards.
+    The list is empty if there are none, or if they can't be read: a user can have the right to read
+    locks without the right to read guards.
     """
     found = []
     if client.supports("guards"):
@@ -101,7 +103,7 @@ def _guards(client: Client, prefix: str) -> list[str]:
 def _queues(client: Client, prefix: str) -> list[str]:
     """Return a line with the number of serial queues with this prefix, and of their jobs.
 
-    Empty in the same cases as ``_guards``.
+    The list is empty if there are none, or if they can't be read; see `_guards`.
     """
     found = []
     if client.supports("queues"):
@@ -114,9 +116,9 @@ def _queues(client: Client, prefix: str) -> list[str]:
 
 
 def _queue(client: Client, name: str) -> list[str]:
-    """Return the number of jobs in each state of the queue of this name, below a blank line.
+    """Return a blank line, and a line with the number of jobs in each state of this queue.
 
-    Empty in the same cases as ``_guards``.
+    The list is empty if there are no jobs, or if they can't be read; see `_guards`.
     """
     if client.supports("queues"):
         from .queue.look import summary  # because few programs have queues
@@ -128,7 +130,7 @@ def _queue(client: Client, name: str) -> list[str]:
 
 
 def _guard(client: Client, name: str) -> list[str]:
-    """Return the counts of the refresh guard of this name; empty in the cases of ``_guards``."""
+    """Return a blank line and the counts of this refresh guard; nothing if they can't be read."""
     if client.supports("guards"):
         from .guard.look import rows  # because few programs have guards
 
@@ -159,7 +161,7 @@ _EVERY = ("NAME", "KIND", "PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE")
 
 
 def _each(line: LineRecord) -> tuple[str, ...]:
-    """Return one row for a name."""
+    """Return the row of a name for ``ls``: its first holder, and the numbers of others."""
     holders = line.holders
     if not holders:
         return line.name, _kind(line), "none yet", "", "", str(len(line.waiters))
@@ -173,7 +175,7 @@ def _each(line: LineRecord) -> tuple[str, ...]:
 
 
 def _every(line: LineRecord) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each claim of a name."""
+    """Yield a row for each claim of a name, for ``ls --all``."""
     for claim in line.claims:
         yield line.name, _kind(line), *_claim(claim)
 
@@ -189,7 +191,7 @@ def _claim(claim: ClaimRecord) -> tuple[str, ...]:
 
 
 def _kind(line: LineRecord) -> str:
-    """Return the kind of a name, and its units in use."""
+    """Return the kind of a name; for a semaphore or rwlock also the permits or readers in use."""
     used = sum(claim.weight for claim in line.holders)
     if line.kind == "semaphore":
         return f"semaphore {used}/{line.capacity}"
@@ -201,7 +203,7 @@ def _kind(line: LineRecord) -> str:
 
 
 def _draw(text: list[str], watch: float | None) -> None:
-    """Print. When watching at a terminal, replace the last output, and cut to the terminal."""
+    """Print the text; with ``--watch`` at a terminal, clear the screen first and cut the text."""
     if watch is None or not sys.stdout.isatty():
         print("\n".join(text) + ("\n" if watch is not None else ""))
         return
@@ -213,7 +215,7 @@ def _draw(text: list[str], watch: float | None) -> None:
 
 
 def _size() -> tuple[int, int]:
-    """Return the columns and rows of the terminal that is stdout."""
+    """Return the columns and rows of the terminal to which stdout is connected."""
     try:
         columns, rows = os.get_terminal_size(sys.stdout.fileno())
     except OSError:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and checks with messages that help."""
+"""Options that several commands share, and checks of their values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def url(group: Any) -> None:
 
 
 def waiting(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the wait, the same for all commands that wait for a name."""
+    """Add the options ``-n`` and ``-w``, which all commands that wait for a name have."""
     wait = parser.add_argument_group("waiting").add_mutually_exclusive_group()
     wait.add_argument(
         "-n", "--nb", "--nonblock", dest="nonblock", action="store_true", help="don't wait if busy"
@@ -45,7 +45,7 @@ def waiting(parser: argparse.ArgumentParser) -> None:
 
 
 def kinds(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the kind of hold."""
+    """Add the options for the kind of hold: shared, exclusive or a permit."""
     kind = parser.add_argument_group("what to hold").add_mutually_exclusive_group()
     kind.add_argument(
         "-s", "--shared", "--read", action="store_true", help="share it with others that use -s"
@@ -61,7 +61,7 @@ def kinds(parser: argparse.ArgumentParser) -> None:
 
 
 def busy(group: Any) -> None:
-    """Add the options for a name that stays busy: the exit status, and no messages."""
+    """Add the options for a name that stays busy: ``-E`` sets the exit status, ``-q`` is silent."""
     group.add_argument(
         "-E", "--conflict-exit-code", dest="busy", metavar="N", type=checked(byte),
         default=codes.BUSY, help="exit status when busy (default 75)",
@@ -72,7 +72,7 @@ def busy(group: Any) -> None:
 
 
 def required(group: Any) -> None:
-    """Add the option that refuses a local file."""
+    """Add ``--require-url``, which refuses the default store (a local file)."""
     group.add_argument(
         "--require-url",
         action="store_true",
@@ -81,7 +81,7 @@ def required(group: Any) -> None:
 
 
 def checked(check: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return an argument type: text that this check of the library accepts."""
+    """Return an argument type for argparse: text that the function ``check`` accepts."""
 
     def read(text: str) -> Any:
         try:
@@ -93,7 +93,7 @@ def checked(check: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def duration(least: float, most: float) -> Callable[[str], float]:
-    """Return an argument type: a duration within limits, in seconds."""
+    """Return an argument type for argparse: a duration of ``least`` to ``most`` seconds."""
 
     def read(text: str) -> float:
         try:
@@ -110,14 +110,14 @@ def duration(least: float, most: float) -> Callable[[str], float]:
 
 
 def whole(text: str) -> int:
-    """Return a whole number from 1."""
+    """Convert text to a whole number from 1."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError(f"{text!r} is not a whole number from 1")
     return int(text)
 
 
 def number(text: str) -> float:
-    """Return a number; the library checks which ones are allowed."""
+    """Convert text to a number; the library checks the range later."""
     try:
         return float(text)
     except ValueError:
@@ -125,7 +125,7 @@ def number(text: str) -> float:
 
 
 def byte(text: str) -> int:
-    """Return an exit status."""
+    """Convert text to an exit status, from 0 to 255."""
     if not (text.isascii() and text.isdigit() and int(text) < 256):
         raise ValueError(f"{text!r} is not an exit status from 0 to 255")
     return int(text)

@@ -1,4 +1,4 @@
-"""The store of a command: warnings about it, and the URL that a started command gets."""
+"""Warnings about the store that a command uses, and the environment of a started command."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ..errors import ConfigError
 from ..url import BUILTIN, ENV, PASS, WITHHELD
 from .text import say
 
-#: A user name alone is not a password.
+#: Matches a user name with a password in a URL, but no user name alone.
 _LOGIN = re.compile(r"://[^/?#:]*:\S+@")
 _OPTION = re.compile(r"(?:^|[?&;\s])\w*(?:pass(?:word|wd)?|pwd)\s*=", re.IGNORECASE)
-#: Commands that start another one.
+#: Commands of holdfast that start the user's command.
 _STARTING = ("run", "work")
 
 
 def tell(options: argparse.Namespace, shown: str) -> None:
-    """Warn of a local file, or of a password that others can read: it can be a mistake.
+    """Warn if the store is a local file, or if other users can read a password.
 
-    Each command that excludes or changes something calls this. Commands that only read name the
-    file when they find nothing in it (``beside``), because a line for each call would be noise.
+    Commands that acquire or change something call this. Commands that only read don't: they name
+    the local file only when they find nothing in it (see `beside`).
     """
     if options.url and secret(options.url):
         say("--url has a password, which `ps` shows to every user of this machine: use $" + ENV)
@@ -44,12 +44,12 @@ def unnamed(options: argparse.Namespace) -> bool:
 
 
 def beside(options: argparse.Namespace, shown: str) -> str:
-    """Return the words for the local file, if no store was named, to follow "there is nothing"."""
+    """Return words to append to "nothing found": they name the local file if that is the store."""
     return f" in this user's local file, {shown}" if unnamed(options) else ""
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a command: ours, without a store's password."""
+    """Return the environment for a started command: ours, without a URL that has a password."""
     found = dict(os.environ)
     if _withheld():
         del found[ENV]
@@ -70,7 +70,7 @@ def secret(text: str) -> bool:
     (False, True)
     """
     place, mark, query = text.partition("?")
-    if "%" in query:  # the names of options can be escaped
+    if "%" in query:  # the name of the option, such as password=, can be percent-encoded
         from urllib.parse import unquote
 
         query = unquote(query)
@@ -78,7 +78,7 @@ def secret(text: str) -> bool:
 
 
 def no_name(options: argparse.Namespace) -> None:
-    """Refuse the URL of a store in place of a name: it would be shown and stored unchanged."""
+    """Refuse a name that is the URL of a store with a password: names are shown to others."""
     given = [(what, getattr(options, what, None) or "") for what in ("name", "prefix")]
     for what, text in given + [("name", one) for one in getattr(options, "several", None) or ()]:
         scheme, sep, _ = text.partition("://")
@@ -90,7 +90,7 @@ def no_name(options: argparse.Namespace) -> None:
 
 
 def required(options: argparse.Namespace) -> None:
-    """Refuse the local file if ``--require-url`` is given."""
+    """Raise ``ConfigError`` if ``--require-url`` is given and no store is named."""
     if getattr(options, "require_url", False) and unnamed(options):
         raise ConfigError(
             f"no store is named (--url, ${ENV}), and --require-url forbids this user's local file, "
@@ -98,12 +98,12 @@ def required(options: argparse.Namespace) -> None:
         )
 
 
-#: Commands whose effect other clients must see.
+#: Commands that have no use unless other processes use the same store.
 _TAKING = ("run", "acquire", "pick", "mcp", "put", "work")
 
 
 def shared(options: argparse.Namespace) -> None:
-    """Refuse a store in memory for these commands, because the store ends with the command."""
+    """Refuse ``memory://`` for the commands in `_TAKING`: that store ends with this process."""
     url = getattr(options, "url", None) or os.environ.get(ENV) or ""
     verb = getattr(options, "verb", None) or options.command
     if url.lower().startswith("memory://") and verb in _TAKING:

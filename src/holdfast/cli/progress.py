@@ -6,13 +6,13 @@ import sys
 
 from ..runtime.blocking import boottime
 
-#: Nothing is printed in the first ``AFTER_S`` seconds, then at most one line every ``EVERY_S``.
+#: Seconds until the first output, and minimum seconds between two outputs.
 AFTER_S = 1.0
 EVERY_S = 0.2
 
 
 class Progress:
-    """A line that is overwritten, at a terminal only."""
+    """A line on stderr that is overwritten; it is printed only if stderr is a terminal."""
 
     def __init__(self, words: str) -> None:
         #: The text, with ``{}`` for the number.
@@ -22,7 +22,7 @@ class Progress:
         self.shown = False
 
     def tell(self, done: int) -> None:
-        """Show the number that is done."""
+        """Show the number of things that are done so far."""
         now = boottime()
         if self.on and now >= self.next:
             self.next, self.shown = now + EVERY_S, True

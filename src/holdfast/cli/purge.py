@@ -31,7 +31,7 @@ def purge(options: argparse.Namespace) -> int:
 
 
 def _tell(gone: int) -> None:
-    """Show the progress to a user at a terminal."""
+    """Show the number of removed rows so far, if stderr is a terminal."""
     if sys.stderr.isatty():
         print(
             f"\r\033[Kholdfast: {count(gone, 'row')} removed", end="", file=sys.stderr, flush=True

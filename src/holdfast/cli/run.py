@@ -2,24 +2,24 @@
 
 Two processes serve one command, and each watches the other::
 
-    shell ── front ─┬─ command            the front is the process of the shell's job: it starts
-                    │                     the command, forwards signals, lends it the terminal,
-                    └─ holder process     stops with it at Ctrl-Z, and returns its status. The
-                                          holder process acquires and renews; no terminal and no
-                                          Ctrl-Z ever stops it.
+    shell ── front ─┬─ command            the shell started the front: it starts the command,
+                    │                     forwards signals, gives the command the terminal, stops
+                    └─ holder process     with it at Ctrl-Z, and returns its status. The holder
+                                          process acquires and renews; neither the terminal nor
+                                          Ctrl-Z stops it.
 
-* The lock is lost, or can't be renewed: the holder process ends the command, before another client
+* If the lock is lost or can't be renewed, the holder process ends the command before another client
   can get the lock.
-* The front dies (``kill -9``): the holder process sees the end of their connection, kills the
-  command, and renews until all processes that it started have ended. They have inherited one end
-  of a pipe, and the holder process watches the other end.
-* The holder process dies: the front sees that and ends the command. The holder process is stopped
-  (SIGSTOP) or hangs: the front knows the deadline of the lock, and ends the command before that.
-* Both die at once: the kernel kills the command (PR_SET_PDEATHSIG).
+* If the front dies (``kill -9``), the holder process notices the end of their connection. It kills
+  the command, and renews until all processes of the command have ended. These have inherited one
+  end of a pipe; the holder process watches the other end.
+* If the holder process dies, the front notices that and ends the command. If the holder process is
+  stopped (SIGSTOP) or hangs, the front ends the command before the lock's deadline.
+* If both die at the same time, the kernel kills the command (PR_SET_PDEATHSIG).
 
-All three processes, and the children of the command, have the descriptor of the lock's session. So
-with the embedded store the kernel reports the holder as alive until the last of them has ended: in
-all these cases the lock passes on only after the command's end.
+All three processes and the children of the command have the descriptor of the lock's session. With
+the embedded store, the lock is held until the last of these processes has ended. So in all these
+cases the next client gets the lock only after the command's end.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ from .text import say
 FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CONT")
 #: Signals that end the wait for the lock.
 QUITTING = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
-#: Between TERM and KILL when no process renews the lock, seconds.
+#: Maximum seconds between TERM and KILL when no process renews the lock.
 ORPHAN_GRACE_S = 1.0
-#: The front ends the command, by TERM and then KILL, when these parts are left of the time in which
-#: the holder process would have done so.
+#: The holder process should end the command ``early`` seconds before the deadline. If it doesn't,
+#: the front sends TERM when the first of these parts of ``early`` is left, and KILL at the second.
 SILENT_PART, LAST_PART = 0.5, 0.1
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command under its lock, and exit with its status, or with one of ``codes``."""
-    # Standard descriptors that were closed at start stay closed for the command, but no other
-    # descriptor may get their numbers.
+    """Run the command while its lock is held; exit with its status or with one of ``codes``."""
+    # Standard descriptors that were closed at start stay closed for the command. Here they are
+    # opened, so that no other descriptor gets their numbers.
     while (spare := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
         pass
     os.close(spare)
-    # A parent that is not a shell can have changed these, and we depend on them.
+    # Signals must not be blocked, and SIGCHLD not be ignored; a parent can have set that.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     line, far = socket.socketpair()
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> NoReturn:
-    """Run the holder process."""
+    """Run the holder process, and exit with its status."""
     code = codes.SOFTWARE
     try:
         from .keep import keep
@@ -97,7 +97,7 @@ def _keep(options: argparse.Namespace, line: socket.socket, front: int) -> NoRet
 
 
 class Front:
-    """The process of the shell's job."""
+    """The front: the process that the shell started; see the head of this file."""
 
     def __init__(
         self,
@@ -115,13 +115,14 @@ class Front:
         self.child: Child | None = None
         #: The signal that ended the wait for the lock.
         self.quit = 0
-        #: When a command without a holder process gets its KILL.
+        #: The time of the KILL, if the front must end the command itself; else infinite.
         self.kill_at = float("inf")
         #: The deadline of the lock; the seconds before it at which the holder process ends the
-        #: command; and the unread rest of a line.
+        #: command; and the bytes of an incomplete line from the holder process.
         self.until, self.early, self.rest = float("inf"), 0.0, b""
-        #: The descriptors that the command must have open, see the head of this file.
+        #: The descriptors that the command must inherit; see the head of this file.
         self.inherited: list[int] = []
+        #: The reading end of a pipe; the number of each signal arrives there.
         self.bell, ring = os.pipe()
         os.set_blocking(self.bell, False)
         os.set_blocking(ring, False)
@@ -131,15 +132,15 @@ class Front:
             # Signals that were ignored at our start (nohup, a shell's background) stay ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _noted)
-        #: Looked up now, because there is time while the holder process acquires.
+        #: The call is looked up now, because there is time while the holder process acquires.
         self.prctl = find_prctl()
-        #: We become the parent of the command's orphans, so that we notice them.
+        #: True if the front becomes the parent of the command's orphans, to notice them.
         self.adopts = childless and self.prctl is not None
         if self.prctl is not None and childless:
             self.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def run(self) -> int:
-        """Serve until the command, or the wait for its lock, has ended; return the exit status."""
+        """Handle events until the command or the wait for its lock has ended; return the status."""
         poller = select.poll()
         poller.register(self.bell, select.POLLIN)
         poller.register(self.line, select.POLLIN)
@@ -159,10 +160,10 @@ class Front:
     # -- waiting -----------------------------------------------------------------------------
 
     def _hear(self) -> bool:
-        """Read what the holder process sends: the grant, then deadlines; False: it has ended."""
+        """Read the grant and later deadlines from the holder process; return False at its end."""
         try:
             data, fds, _, _ = socket.recv_fds(self.line, 65536, 2)
-        except ConnectionError:  # it was killed before it had read everything
+        except ConnectionError:  # the holder process was killed before it had read everything
             return False
         if not data:
             return False
@@ -180,13 +181,13 @@ class Front:
         return True
 
     def _heard(self, data: bytes) -> None:
-        """Store the new deadline: the holder process has renewed the lock."""
+        """Store the newest deadline that the holder process has sent."""
         *lines, self.rest = (self.rest + data).split(b"\n")
         for words in (line.split() for line in lines):
             self.until, self.early = float(words[1]), float(words[2])
 
     def _start(self, fence: str, owner: str, deadline: str) -> None:
-        """Start the command, after its process id was sent to the holder process."""
+        """Start the command; send its process id to the holder process before it runs."""
         options = self.options
         env = {
             **environment(),
@@ -195,7 +196,7 @@ class Front:
             "HOLDFAST_OWNER": owner,
             "HOLDFAST_DEADLINE": deadline,
         }
-        if not fence:  # this store gives none, and an inherited one would be wrong
+        if not fence:  # this store has no fences, and an inherited fence would be wrong
             del env["HOLDFAST_FENCE"]
         argv = options.argv
         if options.script:
@@ -210,7 +211,9 @@ class Front:
         os.close(self.inherited[0])
 
     def _never_ran(self, code: int) -> int:
-        """The holder process ended before the lock was held, and printed the reason if it could."""
+        """Return the status if the holder process ended before the lock was held.
+
+        The holder process has printed the reason, unless it was killed."""
         if self.quit:
             return codes.SIGNALLED + self.quit
         if code > codes.SIGNALLED:
@@ -221,7 +224,7 @@ class Front:
         try:
             self.line.sendall(words.encode() + b"\n")
         except OSError:
-            return  # it has ended, which `_hear` notices
+            return  # the holder process has ended; `_hear` notices that
 
     # -- signals -----------------------------------------------------------------------------
 
@@ -242,18 +245,18 @@ class Front:
             if number == signal.SIGTSTP:
                 self._stop(lambda: os.kill(os.getpid(), signal.SIGTSTP))
             elif number in {getattr(signal, "SIG" + name) for name in QUITTING}:
-                # The second one kills the holder process: then the kernel withdraws its request.
+                # The second signal kills the holder process: then the store ends its claim.
                 os.kill(self.keeper, signal.SIGKILL if self.quit else signal.SIGINT)
                 self.quit = number
         elif number == signal.SIGCONT:
             self._resume(child)
         elif number in (signal.SIGUSR1, signal.SIGUSR2):
-            os.kill(child.pid, number)  # its children may not expect them
+            os.kill(child.pid, number)  # not to the group: these signals would end some children
         else:
             child.signal(number)
 
     def _over(self, child: Child) -> bool:
-        """End the command if that is due; return whether it has ended."""
+        """End the command if that is due, and stop with it; return True if it has ended."""
         if boottime() >= self.kill_at:
             child.signal(signal.SIGKILL)
             self.kill_at = boottime() + ORPHAN_GRACE_S
@@ -265,7 +268,9 @@ class Front:
         return happened < 0
 
     def _stopped(self, child: Child, number: int) -> None:
-        """Stop with a command that was stopped, so that the shell sees the whole job stopped."""
+        """Stop this process after the command was stopped, so that the shell sees a stopped job.
+
+        If the command was stopped because it needs the terminal, give it the terminal instead."""
         wants_terminal = number in (signal.SIGTTIN, signal.SIGTTOU)
         if wants_terminal and self.terminal.give(child.pid):
             child.signal(signal.SIGCONT)
@@ -277,14 +282,14 @@ class Front:
     def _stop(self, stop: Callable[[], None]) -> None:
         """Stop by the default action of SIGTSTP.
 
-        Where no shell can continue us, the kernel ignores the signal, and we continue immediately.
+        If no shell could continue this process, the kernel ignores the signal: it isn't stopped.
         """
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         stop()
         signal.signal(signal.SIGTSTP, handler)
 
     def _resume(self, child: Child) -> None:
-        """Continue the command; in the foreground, if we are there."""
+        """Continue the command. Put it in the foreground first if our group is there."""
         if self.terminal.alone:
             self.terminal.give(child.pid)
         child.signal(signal.SIGCONT)
@@ -299,11 +304,11 @@ class Front:
         return max(0.0, (self._patience() - boottime()) * 1000) + 1
 
     def _patience(self) -> float:
-        """Return when we end the command ourselves: the holder process would have begun earlier."""
+        """Return the time at which the front ends the command if the holder process doesn't."""
         return self.until - self.early * SILENT_PART if self.kill_at == float("inf") else self.until
 
     def _news(self) -> bool:
-        """Return whether the lock was renewed while we were stopped and didn't read."""
+        """Read unread deadlines; return True if one shows that the lock was renewed in time."""
         try:
             self._heard(self.line.recv(1 << 18, socket.MSG_DONTWAIT))
         except OSError:
@@ -311,24 +316,24 @@ class Front:
         return boottime() < self._patience()
 
     def _silent(self, child: Child) -> None:
-        """The holder process is stopped or hangs: end the command while the lock is held."""
+        """End the command while the lock is held: the holder process is stopped or hangs."""
         if self.kill_at == float("inf"):
             say(f"the holder process of {self.options.name!r} hangs: stopping the command")
             child.signal(signal.SIGTERM)
             child.signal(signal.SIGCONT)
             left = self.until - self.early * LAST_PART - boottime()
             self.kill_at = boottime() + max(0.0, min(self.options.kill_after, left))
-            os.kill(self.keeper, signal.SIGCONT)  # or no process would release the lock
+            os.kill(self.keeper, signal.SIGCONT)  # so that it can release the lock
 
     def _alone(self, child: Child) -> None:
-        """The holder process died, nothing renews the lock: end the command while it is held."""
+        """End the command while the lock is held: the holder process died, so nothing renews it."""
         say(f"the holder process of {self.options.name!r} was killed: stopping the command")
         child.signal(signal.SIGTERM)
         child.signal(signal.SIGCONT)
         self.kill_at = boottime() + min(self.options.kill_after, ORPHAN_GRACE_S)
 
     def _end(self, child: Child) -> int:
-        """The command has ended: have the lock released, and only then reap the command."""
+        """Have the holder process release the lock, then reap the command; return the status."""
         self.terminal.take(child.crashed)
         orphaned = self.kill_at < float("inf")
         if orphaned:
@@ -357,4 +362,4 @@ class Front:
 
 
 def _noted(number: int, frame: object) -> None:
-    """Note a signal; the loop is woken by ``bell``."""
+    """Do nothing: the signal wakes the loop through ``bell``."""

@@ -1,4 +1,4 @@
-"""``holdfast schema``: the tables of a store that keeps its lines in a database."""
+"""``holdfast schema``: print or create the tables of a store in a database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .text import say
 
 
 def schema(options: argparse.Namespace) -> int:
-    """Print the script for the schema, or apply it; return 0 if that was done."""
+    """Print the statements that create the tables, or execute them; return 0 after success."""
     source = options.url or (f"{_scheme(options.what)}://" if options.what else default_url())
     found, url = find(source)
     module: Any = found

@@ -1,8 +1,8 @@
 """Human-readable text: durations, tables, colours, and text that is safe to show.
 
-Names, owners and metadata can be any text. Characters that can control a terminal, or make one line
-look like another, are printed as their numbers: control bytes, escape sequences, and characters
-that change the direction of writing.
+Names, owners and metadata can be any text. Some characters can control a terminal or make one line
+look like another: control bytes, escape sequences, and characters that change the direction of
+writing. These are printed as their numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def seconds(text: str) -> float:
 
 
 def span(length: float) -> str:
-    """Return seconds as readable text, in at most two units.
+    """Return a number of seconds as readable text, in at most two units.
 
     >>> [span(s) for s in (0.0004, 0.25, 4.26, 61, 7322, 200000, float("inf"))]
     ['0 ms', '250 ms', '4.3 s', '1 m 1 s', '2 h 2 m', '2 d 7 h', 'ever']
@@ -63,7 +63,7 @@ def span(length: float) -> str:
 
 
 def ago(age: float) -> str:
-    """Return an age as text; a negative age is unknown.
+    """Return an age in seconds as text; a negative age means unknown.
 
     >>> ago(4.26), ago(-1.0)
     ('4.3 s ago', 'unknown')
@@ -81,7 +81,9 @@ def due(left: float) -> str:
 
 
 def lapses(left: float) -> str:
-    """Return the end of a lease as text; without "unless renewed" it would look free soon.
+    """Return the end of a lease as text.
+
+    The words "unless renewed" show that the name isn't necessarily free after this time.
 
     >>> lapses(30.0), lapses(float("inf"))
     ('in 30 s unless renewed', 'never')
@@ -90,7 +92,7 @@ def lapses(left: float) -> str:
 
 
 def until(left: float) -> str:
-    """Return the time of day after ``left`` seconds, for less than a day."""
+    """Return the time of day ``left`` seconds from now, as text; ``left`` is less than a day."""
     from datetime import datetime, timedelta  # because most commands print no time of day
 
     return f"until {datetime.now().astimezone() + timedelta(seconds=left):%H:%M:%S}"
@@ -114,15 +116,15 @@ class Paint:
         self.on = not os.environ.get("NO_COLOR") and not dumb and stream.isatty()
 
     def __call__(self, text: str, colour: str) -> str:
-        """Return the text in this colour, where there are colours."""
+        """Return the text in this colour, or unchanged if the stream has no colours."""
         return f"\033[{_COLOURS[colour]}m{text}\033[0m" if self.on else text
 
 
 def table(rows: Sequence[Sequence[str]], paint: Paint, widest: int = 0) -> Iterable[str]:
     """Yield lines with aligned columns; the first row is the heading.
 
-    Every cell is made safe here, and colour is added only here. ``widest`` is the maximum length
-    of a line.
+    The caller passes plain cells: `visible` and colours are applied here. ``widest`` is the maximum
+    number of columns of a line; 0 means no limit.
     """
     safe = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(columns, cells)) for cells in zip(*safe, strict=True)]
@@ -151,7 +153,7 @@ def columns(text: str) -> int:
 
 
 def say(message: str) -> None:
-    """Print one line for the user on stderr, and ignore the errors of stderr."""
+    """Print one line for the user on stderr; ignore an error of stderr."""
     if sys.stderr is None:
         return
     with contextlib.suppress(OSError, ValueError):

@@ -50,9 +50,9 @@ class Usage(Exception):
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """The usual layout, in the width of the terminal.
+    """argparse's usual layout of help, in the width of the terminal.
 
-    argparse makes one for every argument that is added, and would import ``shutil`` for that.
+    argparse makes a formatter for each argument. Without a width it would import ``shutil``.
     """
 
     def __init__(self, prog: str, **options: Any) -> None:
@@ -61,7 +61,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _width() -> int:
-    """Return the columns for help: those of the terminal, within a readable range."""
+    """Return the number of columns for help: that of the terminal, but 38 to 98."""
     try:
         columns = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
     except (OSError, ValueError):
@@ -70,13 +70,13 @@ def _width() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse without abbreviations, whose errors are one line and one exit code."""
+    """A parser without abbreviated options; an error raises `Usage` with a message of one line."""
 
     def __init__(self, **options: Any) -> None:
         plain = {"formatter_class": Formatter, "allow_abbrev": False}
         super().__init__(**{**plain, **options})
-        # `-5s` after an option is its value, as `-5` is, and not an option. So the check of the
-        # value prints its own error.
+        # After an option, argparse takes `-5` as its value. With this pattern it also takes `-5s`
+        # as a value, so that the check of the value prints the error.
         self._negative_number_matcher = re.compile(r"-[0-9.]+[a-z]*$")
 
     def _print_message(self, message: str, file: Any = None) -> None:
@@ -85,12 +85,12 @@ class Parser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of exiting."""
+        """Raise `Usage`; argparse's own method exits."""
         raise Usage(scrubbed(message), self.prog)
 
 
 def parser(only: str = "") -> argparse.ArgumentParser:
-    """Return the whole tree, or, to save time, the tree with ``only`` this command."""
+    """Return the parser of all commands, or, to save time, of the command ``only``."""
     from .. import __version__
 
     top = Parser(
@@ -275,7 +275,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Return the options of a command line; ``Usage`` explains what is wrong with it."""
+    """Return the options of a command line; raise ``Usage`` if the command line is invalid."""
     first = words[0] if words else ""
     if first and not first.startswith("-") and first not in COMMANDS:
         hint = did_you_mean(first, COMMANDS)
@@ -300,7 +300,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     options, unknown = top.parse_known_args(words)
     if unknown[:1] == ["refunds"] and first == "demo":
         raise Usage("`refunds` is in a clone of the project: ./dev demo refunds", of.prog)
-    # A lock may have any name, but a name that is an option is a mistake.
+    # A lock may have any name. But a name that equals an option is probably a mistake.
     unknown += [one for one in getattr(options, "several", ()) if one in of._option_string_actions]
     if unknown:
         raise Usage(_unknown(unknown[0], of), of.prog)
@@ -321,7 +321,7 @@ def _check_run(options: argparse.Namespace, path: str) -> None:
 
 
 def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Return the commands of the tree."""
+    """Return the subcommands of a parser, by name."""
     for action in top._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
@@ -329,10 +329,10 @@ def children(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]
 
 
 def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
-    """Return the words for holdfast, and the command to run with its arguments.
+    """Split a command line into the words for holdfast, and the command to run with its arguments.
 
-    The command begins after ``--``, or with the first word after the name that is no option;
-    its own options are never read.
+    The command begins after ``--``, or at the first word after the name that isn't an option.
+    holdfast doesn't read the options of the command.
 
     >>> split("run -nw 5 x -q ls -l -- y".split(), children(parser())["run"])
     (['run', '-nw', '5', 'x', '-q'], ['ls', '-l', '--', 'y'])
@@ -341,7 +341,7 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
     named, at = False, 1
     while at < len(words):
         word = words[at]
-        if word == "--" and not named:  # it only shows that the name is no option
+        if word == "--" and not named:  # this -- allows a name that begins with -
             if not words[at + 1 : at + 2] or not words[at + 1].startswith("-"):
                 raise Usage("give a name before --", run.prog)
             return words[: at + 2], _after_dashes(words[at + 2 :])
@@ -355,7 +355,7 @@ def split(words: list[str], run: argparse.ArgumentParser) -> tuple[list[str], li
 
 
 def _options_first(words: list[str], of: argparse.ArgumentParser) -> list[str]:
-    """Return the words with the options first: argparse can match ``*`` with no words otherwise."""
+    """Return the words, options first: else argparse can match an argument ``*`` to no words."""
     takes, at = value_flags(of), 0
     front: list[str] = []
     rest: list[str] = []
@@ -367,12 +367,12 @@ def _options_first(words: list[str], of: argparse.ArgumentParser) -> list[str]:
 
 
 def value_flags(of: argparse.ArgumentParser) -> set[str]:
-    """Return the options that take a value."""
+    """Return the options of a parser that take a value."""
     return {flag for action in of._actions if action.nargs != 0 for flag in action.option_strings}
 
 
 def words_of(word: str, takes: set[str]) -> int:
-    """Return the number of words of an option: two if its value is the next word."""
+    """Return the number of words that an option takes: 2 if its value is the next word, else 1."""
     if word.startswith("--"):
         return 2 if word in takes else 1
     for place, letter in enumerate(word[1:], 1):

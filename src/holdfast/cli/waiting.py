@@ -1,4 +1,4 @@
-"""The wait for a lock in ``holdfast run`` and ``acquire``: the place in line, the messages."""
+"""The wait for locks in ``holdfast run`` and ``acquire``, and its messages."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from ..runtime.polling.blocking import READ, poller
 from ..sync import Client, Hold, Lock
 from .text import count, say, span, until, visible
 
-#: A message names the holder after this many seconds of waiting.
+#: Seconds of waiting after which a message names the holder.
 SAY_AFTER_S = 1.0
-#: Maximum attempts. The kind of a line changes only while it is empty, so this limit is rarely met.
+#: Maximum attempts. An attempt is repeated if the line has another kind, or the hold was lost. The
+#: kind of a line changes only while the line is empty, so this limit is rarely reached.
 TRIES = 20
 
 
 class Waiting:
-    """The wait until one lock is held, or all of several locks."""
+    """The wait for one lock, or for several locks together."""
 
     def __init__(
         self,
@@ -40,19 +41,19 @@ class Waiting:
         self.names = names
         #: The name that was busy.
         self.name = names[0]
-        #: The connection to the front, if that is another process.
+        #: The connection to the front, in the holder process of ``run``; else None.
         self.line = line
-        #: The terms of the request.
+        #: The arguments of each lock: ttl and others.
         self.terms = {"ttl": options.ttl, **terms}
         self.over = False
 
     def acquire(self) -> list[Hold]:
-        """Return a hold on each name, or none if one stays busy until the time-out.
+        """Return a hold on each name; an empty list if a name stays busy until the time-out.
 
-        A name that others share with ``-s`` at this moment is a read-write lock: then ``run``
-        without ``-s`` acquires it as a writer. A name that is in use as a plain lock is acquired
-        as a plain lock: then ``-s`` holds it alone. So all these commands exclude each other as
-        with flock(1), in one line.
+        If others share a name with ``-s`` now, its line is that of a read-write lock. Then ``run``
+        without ``-s`` acquires the name as a writer. If the line is that of a plain lock, ``-s``
+        acquires the plain lock, and holds it alone. So these commands exclude each other in one
+        line, as with flock(1).
         """
         options = self.options
         ways = {name: self._ways(name) for name in self.names}
@@ -68,16 +69,16 @@ class Waiting:
                     way = ways[other.name]
                     if len(way) == 1 or other.kind not in ("lock", "rwlock"):
                         raise
-                    way.reverse()  # to the other kind
+                    way.reverse()  # so that the next attempt uses the other kind
                 except LockLost:
-                    continue  # it was lost before its use: start again
+                    continue  # the hold was lost before the first use
         finally:
             self.over = True
         which = ", ".join(map(repr, self.names))
         raise StoreUnavailable(f"{which} could not be acquired in {TRIES} attempts; try again")
 
     def _all(self, ways: dict[str, list[Lock]], wait: float | None) -> list[Hold]:
-        """Return a hold on each name, by the first of its locks, in the order of the names."""
+        """Acquire the first lock in ``ways`` of each name; return the holds in order of names."""
         locks = self.client.all(*(ways[name][0] for name in self.names))
         found, busy, _ = run_sync(locks._try(wait))
         if found is None:
@@ -87,7 +88,7 @@ class Waiting:
         return [holds[name] for name in self.names]
 
     def _ways(self, name: str) -> list[Lock]:
-        """Return the locks to try: as requested, then the same on a line of another kind."""
+        """Return the locks to try for a name: the requested kind, then one of the other kind."""
         options, client, terms = self.options, self.client, self.terms
         if options.semaphore:
             return [client.semaphore(name, options.semaphore, **terms)]
@@ -100,7 +101,9 @@ class Waiting:
         return [both.write, lock] if options.exclusive else [lock, both.write]
 
     def _attend(self) -> None:
-        """In a thread: print the holder after ``SAY_AFTER_S``; end the wait if the front dies."""
+        """Print the holder after ``SAY_AFTER_S``; end the wait if the front dies.
+
+        This runs in a thread."""
         polling = poller()
         if self.line is not None:
             polling.register(self.line, READ)
@@ -110,7 +113,7 @@ class Waiting:
             if self.line is not None:
                 polling.poll()
         if self.line is not None and not self.over:
-            # The front sends nothing before the lock is held, so it has died.
+            # The front sends nothing before the lock is held, so this event means that it has died.
             os.kill(os.getpid(), signal.SIGINT)
 
     def tell(self) -> None:
@@ -118,7 +121,7 @@ class Waiting:
         try:
             text = self._story()
         except HoldfastError:
-            return  # the wait itself meets this error too
+            return  # the wait reports this error
         if text and not self.over:
             say(text)
 
@@ -126,7 +129,9 @@ class Waiting:
         return next(filter(None, map(self._about, self.names)), "")
 
     def _about(self, name: str) -> str:
-        """Return a text about the holder; for several names, only where this process is in line."""
+        """Return a text about the holder of a name, and this client's position.
+
+        With several names, return "" for a name in whose line this client doesn't wait."""
         lines = self.client.inspect(name, exact=True)
         if not lines or not lines[0].holders:
             return ""
@@ -142,7 +147,7 @@ class Waiting:
         return text
 
     def busy(self) -> str:
-        """Return the text for a busy name, with its holder."""
+        """Return the message that the name is busy, with its holder."""
         text = f"{self.name!r} is busy"
         try:
             lines = self.client.inspect(self.name, exact=True)
@@ -159,8 +164,8 @@ class Waiting:
 def _whole(hold: Hold) -> Hold:
     """Return the hold, renewed if less than half of its lease is left.
 
-    A hold that began with a hand-off has only the rest of the waiter TTL, and would look as if its
-    renewals fail.
+    A hold that began with a hand-off has only the rest of the waiter TTL. Without this renewal, a
+    warning about failed renewals would be printed.
     """
     if hold.remaining() < hold.ttl / 2:
         try:

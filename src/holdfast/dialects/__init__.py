@@ -1,7 +1,7 @@
 """Locks in the formats of other libraries, on the keys that services use already.
 
-A dialect is a store with the same verbs and fewer capabilities: it has no line, so waiters are not
-served in order and can't be inspected. It refuses requests that it can't carry out.
+A dialect is a store with the same verbs and fewer capabilities. Most dialects have no line: waiters
+are not served in order and can't be inspected. A dialect refuses requests that it can't carry out.
 
     plain/       a key with a token and a ttl: redis-py's Lock, redlock, and most others
     timestamp/   a key with the time at which it expires: services without scripts
@@ -11,6 +11,6 @@ served in order and can't be inspected. It refuses requests that it can't carry 
     opening      from a dialect's URL to the settings of a connection
     port         the connection of a dialect; for threads in blocking, for a loop in aio
 
-Requests use the connections of ``stores/redis``: these have time limits, notice a fork, and never
-let an undo overtake the request that it undoes.
+Dialects use the connections of ``stores/redis``. These connections have time limits and notice a
+fork. They never send the undo of a request before the request itself.
 """

@@ -1,6 +1,6 @@
 """The port of dialects for one event loop: one connection for all requests.
 
-On it the server also sends notifications of changed keys, for the waiters (client tracking,
+On this connection the server also reports changed keys, to wake waiters (client tracking,
 RESP3)."""
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Sleeper:
 class WatchingWire(Wire):
     """A connection that passes notifications of changed keys to the port."""
 
-    #: Whether the server sends notifications here; None: it was not asked yet, or has refused.
+    #: True if the server sends notifications here; False with RESP2; None if the server wasn't
+    #: asked yet, or has refused.
     tracks: bool | None = None
     port: WatchingLoopPort
 
@@ -102,7 +103,7 @@ class WatchingLoopPort(LoopPort):
         if sleeper is None:
             sleeper = self._sleepers[claim_id] = Sleeper(key)
         sleeper.heard = False
-        if wire.tracks:  # sent together, because it applies to the next request only
+        if wire.tracks:  # sent directly before the call: it applies only to the next request
             cached = wire.command(b"CLIENT", b"CACHING", b"YES", within=within)
             cached.add_done_callback(unheeded)
         return await wire.send(call, within)
@@ -134,7 +135,7 @@ class WatchingLoopPort(LoopPort):
         return sleeper.heard
 
     def changed(self, keys: Iterable[bytes] | None) -> list[Answer]:
-        """Note that these keys (None: all) have changed; return the sleeps that end."""
+        """Note that these keys (None: all) have changed; return the sleeps that must end now."""
         found = None if keys is None else set(keys)
         ended = []
         for sleeper in self._sleepers.values():
@@ -150,7 +151,7 @@ class WatchingLoopPort(LoopPort):
 
     def _ended(self, wire: Wire) -> None:
         super()._ended(wire)
-        for waiter in self.changed(None):  # so that they send a request, which connects again
+        for waiter in self.changed(None):  # so that the waiters send requests, which connect again
             wake(waiter)
 
     def wall(self) -> float:
@@ -163,6 +164,6 @@ class WatchingLoopPort(LoopPort):
 
 
 def _tell(heard: Heard, answer: asyncio.Future[Any]) -> None:
-    """Pass on the answer to a request, if it was answered."""
+    """Call ``heard`` with the answer to a request, if there is one."""
     if not answer.cancelled() and answer.exception() is None:
         heard(answer.result())

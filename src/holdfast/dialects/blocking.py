@@ -1,6 +1,6 @@
 """The port of dialects for threads: each waiter has a separate connection.
 
-On it the server sends notifications of changes of the waiter's key (client tracking, RESP3)."""
+On this connection the server reports changes of the waiter's key (client tracking, RESP3)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class WatchingLink(Link):
 
     def __init__(self, driver: Any) -> None:
         super().__init__(driver)
-        #: Whether the server sends notifications here; None: it was not asked yet, or has refused.
+        #: True if the server sends notifications here; False with RESP2; None if the server wasn't
+        #: asked yet, or has refused.
         self.tracks: bool | None = None
+        #: The key of the waiter.
         self.watched = b""
 
     def ask_watching(self, wire: bytes, key: bytes, until: float, telling: Telling) -> Any:
@@ -55,7 +57,7 @@ class WatchingLink(Link):
 
 
 class Seat:
-    """The connection of a waiter."""
+    """The place of one waiter in the port, with its connection, if it has one now."""
 
     __slots__ = ("link",)
 
@@ -64,9 +66,9 @@ class Seat:
 
 
 class SeatedThreadPort(ThreadPort):
-    """A port with a connection for each waiter.
+    """A port with a separate connection for each waiter.
 
-    So the number of connections has no limit; renewals and releases have reserved ones."""
+    So it doesn't limit the number of connections. Renewals and releases have reserved ones."""
 
     _few = _most = math.inf
 

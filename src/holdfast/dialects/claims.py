@@ -1,20 +1,20 @@
 """Numbers for claims without a fence, and digests of tokens for display.
 
-A token proves which claim holds the lock, so it is never shown. Output contains a digest of it. The
-number that names a claim (to break it, for example) is a digest of it too.
+A token proves which claim holds the lock, so no output contains a token, only its digest. The
+number that names a claim, for example in a break, is also a digest of the token.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
 
-#: Bytes of a digest in a number, which then fits in the same fields as a fence.
+#: Bytes of the digest in a number. A number of this size fits in the same fields as a fence.
 _NUMBER_BYTES = 6
 _SHOWN = 10
 
 
 def number_of(token: bytes) -> int:
-    """The number that names the claim with this token; never 0, and no fence.
+    """Return the number that names the claim with this token; it is never 0, and it is no fence.
 
     >>> number_of(b"x") == number_of(b"x") > 0
     True

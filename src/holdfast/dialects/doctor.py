@@ -1,7 +1,7 @@
 """Examines a server for a dialect, for ``holdfast doctor``: findings, each with a remedy.
 
-The server is examined as for ``redis://``. The rights of the user are tested by using them, on a
-key that no other client uses and that is deleted again.
+The checks of ``redis://`` run first. The rights of the user are tested by use: the commands run on
+a key that no other client uses, and that is deleted afterwards.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def examine(
 ) -> Iterator[Finding]:
     """Examine the server of a dialect's URL.
 
-    ``needed`` are the required commands; ``spare`` the optional ones, each with the effect of its
-    absence. ``tracks``: whether the dialect uses the server's notifications of changes.
+    ``needed``: the required commands. ``spare``: the optional commands, each with the effect of its
+    absence. ``tracks``: True if the dialect uses the server's notifications of changes.
     """
     prefix = str(url.options.get("prefix", ""))
     checks: Table[Visit] = {

@@ -1,7 +1,7 @@
 """The families of lock formats that can occur on one Redis, and the refusal to mix them.
 
-A lock is safe only if all its users agree on the format of its key. So a dialect that finds another
-family at a key raises an error that names the family, and doesn't change the key.
+A lock is safe only if all its users agree on the format of its key. So a dialect that finds the
+format of another family at a key doesn't change the key. It raises an error that names the family.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class Family(NamedTuple):
     use: str
 
 
-#: By the word that ``lua/family.lua`` returns. It also returns types of Redis that are no lock.
+#: The word that ``lua/family.lua`` returns for a key -> the family. The script also returns the
+#: types of Redis that no lock has; these are not listed here.
 FAMILIES = {
     "plain": Family("a plain lock (a token as a string)", "redis+plain://"),
     "timestamp": Family(
@@ -34,7 +35,7 @@ FAMILIES = {
 
 
 def refusal(name: str, found: str, mine: str, label: str) -> ConfigError:
-    """The error for a name whose key is of the family ``found`` instead of ``mine``."""
+    """Return the error for a name whose key has the format ``found`` instead of ``mine``."""
     ours = FAMILIES[mine].words
     theirs = FAMILIES.get(found)
     if theirs is None:

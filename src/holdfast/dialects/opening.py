@@ -1,6 +1,7 @@
-"""Connection settings from the URL of a dialect: as for ``redis://``, with its own options.
+"""Connection settings from the URL of a dialect: those of ``redis://``, and the dialect's options.
 
-``redis+plain://host:6379/15`` by TCP, ``rediss+plain://`` by TLS, and so for every dialect.
+Each dialect has two schemes, for example ``redis+plain://host:6379/15`` for TCP and
+``rediss+plain://`` for TLS.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _NOT_HERE = ("prefix", "recovery", "grace", "replicas")
 
 
 def prefix(text: str) -> str:
-    """Read the option with the beginning of every key; it may be empty."""
+    """Check the option ``prefix=``, the beginning of every key; it may be empty."""
     if len(text.encode()) > PREFIX_MAX:
         raise ValueError(f"at most {PREFIX_MAX} bytes")
     return text

@@ -1,4 +1,4 @@
-"""The port of a dialect to its server; for threads it is in ``blocking``, for a loop in ``aio``."""
+"""The protocol of a dialect's port; ``blocking`` implements it for threads, ``aio`` for a loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..stores.redis.scripts import Call
 
 Reply = Any
 T = TypeVar("T")
-#: Called with the answer to a request, even if its sender has been cancelled.
+#: Called with the answer to a request, even if the task that sent it has been cancelled.
 Heard = Callable[[Reply], None]
 
 
@@ -20,9 +20,9 @@ class Port(Protocol):
     """Sends requests to the server, and notifies a waiter that a key has changed.
 
     Each method ends within ``within`` seconds, or raises ``StoreUnavailable``. The server's answer
-    is a ``Reply``; an error reply is the value ``ServerSaid``, not raised. A script that the server
-    doesn't know is loaded and called again, without the caller's notice. The reply of an
-    interrupted request is never read as that of another one, and its undo can't overtake it.
+    is a ``Reply``; an error reply is returned as a ``ServerSaid``, not raised. If the server lacks
+    a script, the port loads the script and calls it again. The reply to an interrupted request is
+    never taken for the reply to another request, and the undo of a request can't overtake it.
     """
 
     #: The store's name in messages, never with a password.
@@ -39,38 +39,40 @@ class Port(Protocol):
     async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Reply:
         """Send one command without a script.
 
-        ``heard`` gets the answer before any later request is answered. It is not called if no
-        answer comes before the time-out.
+        ``heard`` is called with the answer before any later request is answered. It is not called
+        if the time-out expires first.
         """
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Complete work that a cancellation must not interrupt; then the task is cancelled.
+        """Complete ``work`` even if the task is cancelled; the cancellation takes effect after it.
 
-        The requests in it have time limits, so this has one too. In a thread Ctrl-C interrupts it.
+        The requests in ``work`` have time limits. In a thread, Ctrl-C interrupts the work.
         """
         ...
 
     async def watch(self, claim_id: str, key: bytes, call: Call, within: float) -> Reply:
-        """Send a waiter's call, which reads this key, with a request to notify of its next change.
+        """Send a waiter's call, and ask for a notification of the next change of ``key``.
 
-        If the server sends no notifications, the call is sent anyway (see ``hears``).
+        The call must read this key. If the server sends no notifications, the call is sent anyway
+        (see ``hears``).
         """
         ...
 
     def hears(self, claim_id: str) -> bool:
-        """True if a change of the claim's watched key will notify it, or has done so already."""
+        """Return True if the next change of the watched key wakes the claim, or has woken it."""
         ...
 
     def hopes(self, claim_id: str) -> bool:
-        """True if the server's support of notifications is unknown, and ``watch`` will ask.
+        """Return True if the next ``watch`` will ask the server for notifications.
 
-        A server can refuse for a moment, or until an administrator gives the right.
+        This is so while the connection has no answer, and again some time after a refusal: an
+        administrator can have granted the right since.
         """
         ...
 
     async def await_change(self, claim_id: str, seconds: float) -> bool:
-        """Sleep until the watched key has changed (True), or ``seconds`` have passed."""
+        """Sleep until the watched key has changed (return True), or ``seconds`` have passed."""
         ...
 
     def unlisten(self, claim_id: str) -> None:
@@ -94,15 +96,15 @@ class Port(Protocol):
         ...
 
     def forked(self) -> None:
-        """Forget the parent's connections, in the child of a fork, and start lazily."""
+        """Forget the parent's connections in the child of a fork; the next request opens one."""
         ...
 
 
 def call_of(script: Script, keys: Sequence[bytes], *args: bytes) -> Call:
-    """Make the call of a script, which gets two more arguments after its own.
+    """Return the call of a script. Its arguments are ``args`` and two more.
 
-    They are an empty one, and the tag that its reply must carry, ``{tag, reply}``, unless that is
-    empty."""
+    The first of the two is empty. The second one is a tag, which the connection sets. If the tag
+    isn't empty, the script returns ``{tag, reply}``."""
     head = b"*%d\r\n$7\r\nEVALSHA\r\n" % (3 + len(keys) + len(args) + 2)
     parts = [head, tail(script.sha), tail(b"%d" % len(keys)), *map(tail, keys), *map(tail, args)]
     return Call(script, 0, b"".join(parts))

@@ -1,6 +1,6 @@
-"""Notifications of changed keys: the log line when the server refuses, and the next request's time.
+"""Remembers whether a server allows notifications of changed keys, and when to ask again.
 
-Both ports have one object of this module, for all of their connections."""
+The server's first refusal is logged. A port has one `Telling` for all of its connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..stores.redis.complaints import ServerSaid, complaint
 
 log = logging.getLogger("holdfast")
 
-#: Seconds from a refusal to the next request: an administrator can have given the right since.
+#: Seconds from a refusal to the next request: an administrator can grant the right in this time.
 DEAF_S = 30.0
 UNTOLD = (
     "%s refuses notifications of changed keys (%s): waiters ask about once a second; tried again "
@@ -31,15 +31,15 @@ class Telling:
         self._said = False
 
     def due(self, now: float) -> bool:
-        """True if a connection without an answer may ask the server now."""
+        """Return True if a connection that has no answer yet may ask the server now."""
         return now >= self._not_before
 
     def answered(self, said: object, now: float) -> bool | None:
-        """Record an answer: True if it allows notifications; None: ask again when that is due."""
+        """Record an answer; return True if it allows notifications, None if a new try is needed."""
         if not isinstance(said, ServerSaid):
             self._said = False
             return True
-        if not isinstance(complaint(said, self._label), StoreUnavailable):  # that one is temporary
+        if not isinstance(complaint(said, self._label), StoreUnavailable):  # not a temporary error
             self._not_before = now + DEAF_S
             if not self._said:
                 self._said = True

@@ -1,48 +1,48 @@
-"""The time of the next try of a waiter without a line.
+"""Computes when a waiter of a dialect without a line tries again.
 
-A waiter with notifications tries immediately after a change; otherwise it tries at intervals, so
-that a lost message costs little. A waiter without notifications tries again after a pause that
-doubles, up to a limit. No waiter pauses beyond the time at which the key expires.
+A waiter that receives notifications tries immediately after a change. It also tries at fixed
+intervals, so that a lost message costs little. A waiter without notifications pauses between two
+tries; the pause doubles each time, up to a limit. No pause ends later than the key expires.
 """
 
 from __future__ import annotations
 
-#: Seconds after which a waiter with notifications tries again without one.
+#: Maximum seconds between two tries of a waiter with notifications, if none arrives.
 SURE_S = 1.5
-#: The first pause, in seconds, of a waiter without notifications; it doubles each time...
+#: The first pause, in seconds, of a waiter without notifications. It doubles with each try.
 FIRST_S = 0.1
-#: ...up to this maximum.
+#: The maximum pause, in seconds, of a waiter without notifications.
 LONGEST_S = 1.35
 #: Seconds after the expected expiry of a key until it is certainly gone.
 EXPIRED_S = 0.002
 
 
 class Wait:
-    """One waiter. It has no clock: the caller reports the time that has passed."""
+    """The state of one waiter. It has no clock: the caller reports the time that has passed."""
 
     __slots__ = ("_chance", "_expires", "_turns", "armed", "heard", "left")
 
     def __init__(self, claim_id: str) -> None:
         #: Seconds until its next try.
         self.left = 0.0
-        #: Whether a notification of the next change was requested, and whether it arrived.
+        #: ``armed``: a notification of the next change is requested. ``heard``: it has arrived.
         self.armed = self.heard = False
         #: Seconds until the key expires, from the last read of the key.
         self._expires = 0.0
         self._turns = 0
-        #: From 0 to 1, different for each claim, so that they don't try at the same moments.
+        #: A number from 0 to 1 for each claim, so that claims don't try at the same moments.
         self._chance = int(claim_id[:4], 16) / 0xFFFF
 
     @property
     def knows(self) -> bool:
-        """True if the known expiry is still valid, so that the key needs no new read."""
+        """True if the last known expiry is still valid, so that the key needs no new read."""
         return self._expires > 0 and not self.heard
 
     def again(self, taken: float | None, armed: bool) -> float:
-        """Note a try without success; return the seconds until the next one.
+        """Note a try without success; return the seconds until the next try.
 
-        ``taken``: seconds until the key expires (None: it wasn't read). ``armed``: a notification
-        of the next change is requested."""
+        ``taken``: seconds until the key expires; None if this try didn't read them. ``armed``: a
+        notification of the next change is requested."""
         self.armed, self.heard = armed, False
         if armed:
             pause = SURE_S

@@ -1,8 +1,8 @@
-"""A lock inside your own transaction: the lock and the guarded write end together.
+"""A lock inside your own transaction: the lock and the protected write end together.
 
-Work that is one transaction of PostgreSQL, MySQL or MariaDB needs no lease. `row_lock` locks the
-row of the name in that same transaction, so the lock ends when the work is committed, rolled back
-or cut off, and never before::
+Work in one transaction of PostgreSQL, MySQL or MariaDB needs no lease. `row_lock` locks the row of
+the name in the same transaction. So the lock ends when the transaction ends, never before: by a
+commit, a rollback or a lost connection::
 
     with psycopg.connect(...) as connection:
         row_lock(connection, "trans_id:4711", timeout=0)
@@ -10,7 +10,8 @@ or cut off, and never before::
     # COMMIT: the refund and the end of the lock are one
 
 * `row_lock` for threads, `async_row_lock` for asyncio; both return a `RowLock`.
-* `create_sql` returns the statement that creates the table, if you don't leave that to them.
+* `create_sql` returns the statement that creates the table, for your own migrations. If the table
+  is missing, the first lock creates it.
 * `purge` removes the rows of names that weren't used for a long time.
 """
 

@@ -1,6 +1,6 @@
-"""Facts about drivers and their wrappers: which database, and how to open another connection.
+"""Facts about drivers and their wrappers: the database, and how to open another connection.
 
-No driver is imported here: the driver of a given connection is loaded already.
+This module imports no driver: the driver of the caller's connection is loaded already.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from .model import Dialect
 from .table import DIALECTS
 
-#: Package of a driver -> its database.
+#: The package of a driver -> the database that it connects to.
 DRIVERS = {
     "psycopg": "postgresql",
     "psycopg2": "postgresql",
@@ -30,7 +30,7 @@ DRIVERS = {
     "asyncmy": "mysql",
     "aiomysql": "mysql",
 }
-#: The attributes with the socket of a connection, by driver.
+#: The methods that return the descriptor of a connection's socket; each driver has one of them.
 _SOCKETS = tuple(
     map(attrgetter, ("fileno", "_sock.fileno", "_usock.fileno", "_socket.sock.fileno"))
 )
@@ -41,14 +41,14 @@ _IN_TRANSACTION = 1  # a flag in the status that MySQL sends with every answer
 class Twin(NamedTuple):
     """The way to open another connection to the same database as the same user."""
 
-    #: Equal for connections that have the same twin.
+    #: Connections to the same database as the same user have equal keys.
     key: Hashable
     open: Callable[[], Any]
 
 
 def packages(given: object) -> tuple[str, ...]:
     """Return the packages of an object's class and its bases, the nearest first."""
-    kind: Any = type(given)  # hashable, although its type annotation doesn't show it
+    kind: Any = type(given)  # as Any, because type checkers don't see that it is hashable
     return _packages(kind)
 
 
@@ -87,12 +87,12 @@ def style(given: object) -> str:
 
 
 def outside(raw: Any) -> bool:
-    """True if certainly no transaction is open, and none begins with the next statement."""
+    """Return True if certainly no transaction is open and the next statement begins none."""
     auto = getattr(raw, "get_autocommit", None) or getattr(raw, "autocommit", None)
     if callable(auto):
         try:
             auto = auto()
-        except TypeError:  # it is only a setter
+        except TypeError:  # this driver's autocommit() only sets the value
             return False
     if not auto:
         return False
@@ -117,7 +117,7 @@ def descriptor(raw: Any) -> int | None:
 
 
 def twin(raw: Any) -> Twin:
-    """Return how to open another connection like this one; ``ConfigError`` if that is unknown."""
+    """Return a way to open another connection like this one; ``ConfigError`` if none is known."""
     known: dict[str, Callable[[Any], Twin]] = {
         "psycopg": _of_psycopg,
         "pymysql": _of_pymysql,

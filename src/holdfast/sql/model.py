@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
-#: Maximum number of separate connections that are kept open to one database.
+#: Maximum number of idle side connections that are kept open to one database.
 KEPT = 2
 
 
 class Late(Exception):
-    """The separate connection had no answer within its time."""
+    """The side connection got no answer within its time limit."""
 
     def __init__(self, waited: float) -> None:
         super().__init__(f"no answer for {waited:.3g} s")
@@ -25,7 +25,7 @@ class Late(Exception):
 
 
 class Ended(Exception):
-    """The server ended a wait: the time has expired, or the wait was cancelled."""
+    """The server ended a wait: the time-out has expired, or the wait was cancelled."""
 
     def __init__(self, by: Exception) -> None:
         super().__init__(str(by))
@@ -56,24 +56,24 @@ class Row(NamedTuple):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The parameters that select it."""
+        """The parameters of a statement that selects the row."""
         return {"kind": self.kind, "key": self.key}
 
 
 class Answer(NamedTuple):
-    """The result of a statement: its first row, if it returns rows, and the changed rows."""
+    """The result of a statement: its first row (None: no row), and the number of changed rows."""
 
     row: Sequence[Any] | None
     changed: int
 
     @property
     def number(self) -> int | None:
-        """The first column as a whole number."""
+        """The first column of the row as a whole number; None if row or value is missing."""
         return None if self.row is None or self.row[0] is None else int(self.row[0])
 
 
 class Teller(Protocol):
-    """The executor: carries out one statement after the other over one connection."""
+    """The executor: runs statements, one after the other, over one connection."""
 
     async def ask(self, text: str, values: Mapping[str, Any]) -> Answer:
         """Carry out a statement whose parameters are written ``<name>``."""
@@ -85,31 +85,31 @@ class Teller(Protocol):
 
 
 class SeenRows(Protocol):
-    """Remembers rows that existed not long ago."""
+    """Remembers the rows that existed a short time ago, to save a check of each."""
 
     def has(self, row: Row, now: float) -> bool:
-        """True if the row existed not long ago."""
+        """Return True if the row existed a short time ago."""
         ...
 
     def note(self, row: Row, now: float) -> None:
-        """Note that the row exists now."""
+        """Record that the row exists now."""
         ...
 
     def forget(self, row: Row) -> None:
-        """Forget the row, which can be gone."""
+        """Forget the row, because it can have been removed."""
         ...
 
 
 class Beside(Protocol):
-    """Side connections: separate ones to the same database, in autocommit."""
+    """Side connections to the caller's database: separate connections, in autocommit."""
 
     @property
     def seen(self) -> SeenRows:
-        """The rows that existed when these connections looked."""
+        """The rows that existed a short time ago."""
         ...
 
     async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
-        """Do work over one connection; twice if a kept one was broken.
+        """Do work over one connection; do it again over another if a kept connection fails.
 
         ``limit``: maximum seconds; after that the connection is cut and `Late` is raised.
         """
@@ -123,7 +123,8 @@ class Dialect(Protocol):
     label: str
     #: The statement that creates the table, with a placeholder for its name.
     create: str
-    #: Error codes: there is no table; another client has just created it; a right is missing.
+    #: Error codes for three cases: the table doesn't exist; another client has just created the
+    #: table; the user lacks a right.
     no_table: frozenset[str | int]
     made_meanwhile: frozenset[str | int]
     no_right: frozenset[str | int]
@@ -133,34 +134,35 @@ class Dialect(Protocol):
         ...
 
     async def ensure(self, teller: Teller, row: Row) -> bool | None:
-        """Create a missing row over a side connection; return whether it was created just now.
+        """Create a missing row over a side connection; return True if this call created it.
 
-        None: another transaction blocks its place. Until a holder has committed, its fence is
-        negative.
+        None: another transaction blocks the row's place in the index. The fence of a new row is
+        negative until the first holder commits.
         """
         ...
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row and raise its fence; return it. None: the row is locked, or missing."""
+        """Lock the row, and raise and return its fence; None: the row is locked, or missing."""
         ...
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: return whether the row existed. If not, it can exist now.
+        """Return True if the row existed during a `take` that returned None.
 
-        ``limit`` is for the work over a side connection.
+        A missing row can be created by this call. ``limit``: maximum seconds for the side
+        connection.
         """
         ...
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
-        """Like `take`, but wait for the holder. None: the row was removed. Raises `Ended`."""
+        """Do `take`, but wait for the holder; None: the row was removed. Can raise `Ended`."""
         ...
 
     async def purge(self, teller: Teller, batch: Batch) -> tuple[int, tuple[str, str] | None]:
-        """Remove one batch; return how many, and the start of the next one (None: no more)."""
+        """Remove one batch of rows; return their number and the last row (None: all done)."""
         ...
 
     async def cutoff(self, teller: Teller, age: float) -> str:
-        """Return the server's time ``age`` seconds ago, as text for `Batch`."""
+        """Return the time ``age`` seconds ago by the server's clock, as text for `Batch`."""
         ...
 
 
@@ -168,22 +170,24 @@ class Batch(NamedTuple):
     """The rows that may be removed in one short transaction."""
 
     table: str
-    #: Only rows that weren't used since this time.
+    #: Only rows that were last used at this time or earlier.
     cutoff: str
     #: Only rows of this kind; None: of any kind.
     kind: str | None
-    #: Only rows after this one.
+    #: Only rows behind this kind and name, in order of the primary key.
     after: tuple[str, str]
+    #: Maximum number of rows.
     most: int
 
 
 def plain(row: Any) -> Sequence[Any]:
-    """Return a row as a sequence, also if the connection returns rows as dictionaries."""
+    """Return a row as a sequence, even if the connection returns rows as dictionaries."""
     return tuple(row.values()) if isinstance(row, Mapping) else row
 
 
 def code(failure: BaseException) -> str | int | None:
-    """Return the number or SQLSTATE of a driver's error, also if a wrapper raised it."""
+    """Return the number or SQLSTATE of a driver's error, even if a wrapper such as SQLAlchemy
+    raised it."""
     seen: BaseException | None = failure
     while seen is not None:
         if isinstance(number := getattr(seen, "errno", None), int):

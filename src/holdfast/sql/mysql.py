@@ -1,4 +1,4 @@
-"""The row lock on MySQL, from 8.0.1 on, and MariaDB, from 10.6 on."""
+"""The statements of the row lock for MySQL 8.0.1 and MariaDB 10.6, and later versions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 _THERE = "SELECT 1 FROM {table} WHERE kind = <kind> AND name = <key>"
 _MAKE = """INSERT INTO {table} (kind, name, fence, used)
 VALUES (<kind>, <key>, -{clock}, UTC_TIMESTAMP())"""
-# The fence of the locked row, and the fence in a plain read: a subquery without FOR UPDATE. The
-# subquery uses the locked row's key, so it is read later.
+# This reads the fence twice: in the locked row, and in the transaction's snapshot, by a subquery
+# without FOR UPDATE. The subquery uses the key of the locked row, so it runs after the lock.
 _LOCK = """SELECT r.fence AS held,
 (SELECT p.fence FROM {table} AS p WHERE p.kind = r.kind AND p.name = r.name) AS plain
 FROM {table} AS r WHERE r.kind = <kind> AND r.name = <key> FOR UPDATE"""
-# Not SKIP LOCKED: under REPEATABLE READ that continues with the next row, and locks the gap before
-# that row.
+# SKIP LOCKED isn't used: under REPEATABLE READ it continues with the next row, and locks the gap
+# before that row.
 _TRY = f"{_LOCK} NOWAIT"
 _RAISE = """UPDATE {table} SET fence = <fence>, used = UTC_TIMESTAMP()
 WHERE kind = <kind> AND name = <key>"""
@@ -38,8 +38,8 @@ _OLD = """SELECT kind, name FROM {table}
 WHERE used <= <cutoff>{only} AND (kind > <kind> OR (kind = <kind> AND name > <key>))
 ORDER BY kind, name LIMIT <most>"""
 _OF_KIND = " AND kind = <only>"
-# One look-up by primary key per name: the names come first, as a separate table. Otherwise the
-# optimizer reads all rows of the kind, and waits for each row in use.
+# The names are joined first, as a separate table, so that each name is one look-up by primary key.
+# Otherwise the optimizer reads all rows of the kind, and waits for each locked row.
 _KEYS = "({only}) AS k STRAIGHT_JOIN {table} AS r FORCE INDEX (PRIMARY)"
 _KEY = "SELECT CONVERT(<key{at}> USING ascii) COLLATE ascii_bin AS name"
 _ON = "r.kind = CONVERT(<kind> USING ascii) COLLATE ascii_bin AND r.name = k.name"
@@ -49,19 +49,19 @@ _LOCK_OLD = (
 _REMOVE = f"DELETE r FROM {_KEYS} ON {_ON}"
 
 _DUPLICATE, _LOCK_TIMEOUT, _DEADLOCK, _SYNTAX = 1062, 1205, 1213, 1064
-#: The row is locked by another transaction: on MariaDB, on MySQL.
+#: Errors for a row that another transaction has locked: of MariaDB, of MySQL.
 _BUSY = (_LOCK_TIMEOUT, 3572)
-#: The row or its table has changed since the snapshot.
+#: Errors for a row or a table that has changed since the snapshot.
 _CHANGED = (1020, 1412)
-#: Seconds between two tries, if waiting in the server isn't possible.
+#: First and maximum seconds between two tries, for waits that are too short for the server's own.
 _POLL_S_MIN, _POLL_S_MAX = 0.005, 0.05
 _TRIES = 3
-#: Maximum seconds of waiting in one statement; then it is sent again.
+#: Maximum seconds for which one statement waits; after that, the statement is sent again.
 _WAIT_S_MAX = 3600
 
 
 class MySql:
-    """The statements for MySQL and MariaDB, and the meaning of their answers."""
+    """The statements for MySQL and MariaDB, and the meaning of answers; see `model.Dialect`."""
 
     label = "MySQL"
     no_table: frozenset[str | int] = frozenset({1146})
@@ -76,7 +76,7 @@ class MySql:
 ) ENGINE=InnoDB"""
 
     async def settle(self, teller: Teller) -> None:
-        """Limit lock waits of the side connection to 1 s, and check a setting of the server."""
+        """Limit lock waits of the side connection to 1 s; refuse innodb_rollback_on_timeout."""
         await teller.ask(_LIMIT, {"limit": 1})
         if (await teller.ask(_DRASTIC, {})).number:
             raise NotSupported(
@@ -85,10 +85,10 @@ class MySql:
             )
 
     async def ensure(self, teller: Teller, row: Row) -> bool | None:
-        """Create a missing row over a side connection; return whether it was created just now.
+        """Create a missing row over a side connection; return True if this call created it.
 
-        None: another transaction blocks its place. A SELECT comes first, because an INSERT waits
-        for the transaction that has locked an existing row.
+        None: another transaction blocks the row's place in the index. A SELECT comes first, because
+        an INSERT waits if the row exists and is locked.
         """
         barred = False
         for _ in range(_TRIES):
@@ -106,18 +106,18 @@ class MySql:
         return None
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row and raise its fence; return it. None: the row is locked, or missing."""
+        """Lock the row, and raise and return its fence; None: the row is locked, or missing."""
         return await self._locked(teller, row, _TRY)
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: return whether the row existed. If not, it does now."""
+        """Return True if the row existed during a `take` that returned None; else create it."""
         made = await beside.do(lambda other: self.ensure(other, row), limit)
-        if made is None:  # our own query has locked the place where it was
+        if made is None:  # the caller's own query has locked the place of the removed row
             raise StaleSnapshot(stale(row.shown, REMOVED))
         return not made
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
-        """Like `take`, but wait: whole seconds in the server, less than one second by polling."""
+        """Do `take`, but wait: whole seconds in the server, less than one second by polling."""
         if seconds is not None and seconds < 1:
             return await self._polled(teller, row, seconds)
         before = (await teller.ask(_BEFORE, {})).number
@@ -133,7 +133,7 @@ class MySql:
         return fence
 
     async def _polled(self, teller: Teller, row: Row, left: float) -> int | None:
-        """Poll until the time has expired; the server sleeps between two tries."""
+        """Poll for ``left`` seconds; between two tries the server sleeps (``SLEEP``)."""
         pause = _POLL_S_MIN
         while left > 0:
             await teller.ask(_SLEEP, {"seconds": min(pause, left)})
@@ -145,7 +145,7 @@ class MySql:
         return None
 
     async def _locked(self, teller: Teller, row: Row, how: str) -> int | None:
-        """Lock the row, compare its fence with that of a plain read, and raise it."""
+        """Lock the row, compare its fence with that in the snapshot, and raise the fence."""
         try:
             found = (await teller.ask(_sql(how, row.table), row.values)).row
             if found is None:
@@ -165,13 +165,13 @@ class MySql:
         return fence
 
     async def cutoff(self, teller: Teller, age: float) -> str:
-        """Return the server's time ``age`` seconds ago."""
+        """Return the time ``age`` seconds ago by the server's clock."""
         answer = await teller.ask(_CUTOFF, {"age": round(age)})
         assert answer.row is not None
         return _text(answer.row[0])
 
     async def purge(self, teller: Teller, batch: Batch) -> tuple[int, tuple[str, str] | None]:
-        """Remove one batch; return how many, and the start of the next one (None: no more)."""
+        """Remove one batch of rows; return their number and the last row (None: all done)."""
         kind, key = batch.after
         values: dict[str, Any] = {"cutoff": batch.cutoff, "kind": kind, "key": key}
         values |= {"most": batch.most, "only": batch.kind}
@@ -192,7 +192,7 @@ class MySql:
                 await teller.ask("ROLLBACK", {})
             if code(wrong) not in (_LOCK_TIMEOUT, _DEADLOCK):
                 raise
-            # Another lock blocks one of the rows: that one stays, the others are removed.
+            # Another lock blocks one of the rows. That row stays; the other rows are removed.
             return await self._one_by_one(teller, batch, old), after
         await teller.ask("COMMIT", {})
         return count, after
@@ -200,7 +200,7 @@ class MySql:
     async def _one_by_one(
         self, teller: Teller, batch: Batch, old: Sequence[tuple[str, str]]
     ) -> int:
-        """Remove the rows of a batch that need no wait; return how many."""
+        """Remove the rows of a batch, one per transaction, except blocked rows; return how many."""
         count = 0
         for kind, key in old:
             await teller.ask("START TRANSACTION", {})
@@ -215,7 +215,7 @@ class MySql:
         return count
 
     async def _removed(self, teller: Teller, batch: Batch, kind: str, keys: list[str]) -> int:
-        """Remove the rows of one kind that are still old and not locked; return how many."""
+        """Remove the rows of one kind that are still old and not locked; return their number."""
         lock = _sql(_LOCK_OLD, batch.table, _listed(keys))
         values = {"kind": kind, "cutoff": batch.cutoff, **_numbered(keys)}
         free = [key for _, key in _pairs(await teller.rows(lock, values))]
@@ -231,12 +231,12 @@ def _sql(template: str, table: str, only: str = "") -> str:
 
 
 def _listed(keys: Sequence[str]) -> str:
-    """Return a table with a row for each key, as parameters."""
+    """Return a SELECT that makes a table of keys, with one parameter for each key."""
     return " UNION ALL ".join(_KEY.format(at=at) for at in range(len(keys)))
 
 
 def _numbered(keys: Sequence[str]) -> dict[str, Any]:
-    """Return the values of these parameters."""
+    """Return the values of the parameters in `_listed`."""
     return {f"key{at}": key for at, key in enumerate(keys)}
 
 
@@ -249,7 +249,7 @@ def _text(value: Any) -> str:
 
 
 def _meant(wrong: Exception, row: Row) -> Exception:
-    """Translate an error for the caller that wants the row."""
+    """Translate a driver's error to an error of `row_lock`; return other errors unchanged."""
     found = code(wrong)
     if found in _CHANGED:
         return StaleSnapshot(stale(row.shown, "the row has changed since your snapshot"))

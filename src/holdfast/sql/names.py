@@ -1,4 +1,6 @@
-"""Checks and encodes names, kinds and table names for the rows of the table."""
+"""Checks and encodes lock names, their kinds, and the name of the table.
+
+A *kind* is the beginning of a lock name, up to and including its first colon."""
 
 from __future__ import annotations
 
@@ -12,15 +14,16 @@ from .model import Row
 
 TABLE = "holdfast_rows"
 KEY_CHARS = 255
-#: Limits of a purge's age in seconds: at least an hour, because no snapshot without the name may be
-#: older than its removal; at most a hundred years. And the maximum number of rows in one batch.
+#: Minimum age (an hour) and maximum age (a hundred years) of purged rows in seconds; maximum number
+#: of rows in one batch. The minimum protects open transactions: if one is older than the age of a
+#: purged row, it can miss a change by the row's last holder.
 AGE_S_MIN, AGE_S_MAX, BATCH_MAX = 3600.0, 100 * 365 * 86_400.0, 10_000
 _PLAIN = re.compile(rf"[A-Za-z0-9._~:/@-]{{0,{KEY_CHARS}}}")
 _TABLE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]{0,47}\.)?[A-Za-z_][A-Za-z0-9_]{0,47}")
 
 
 def row(name: object, of: str) -> Row:
-    """Return the row for a name; its kind is the text up to and with its first colon."""
+    """Return the row of a name in the table ``of``."""
     return _row(checks.name(name), table(of))
 
 
@@ -33,7 +36,7 @@ def _row(plain: str, of: str) -> Row:
 
 
 def kind(given: object) -> str:
-    """Return a kind of names in its stored form; ``bank`` and ``bank:`` are the same."""
+    """Return a kind in its stored form; ``bank`` and ``bank:`` mean the same kind."""
     plain = checks.name(given)
     head, _, rest = plain.partition(":")
     if rest:
@@ -52,7 +55,7 @@ def table(given: object) -> str:
 
 
 def stored(text: str) -> str:
-    """Encode a text in letters of every database and encoding, at most as long as the column.
+    """Encode a text in plain ASCII characters, at most `KEY_CHARS` of them, as in the column.
 
     >>> stored("4711"), stored("Straße 1")
     ('4711', 'Stra%c3%9fe%201')
@@ -64,4 +67,4 @@ def stored(text: str) -> str:
     if len(safe) <= KEY_CHARS:
         return safe
     digest = hashlib.sha256(plain).hexdigest()
-    return f"{safe[: KEY_CHARS - 1 - len(digest)]}#{digest}"  # no other text has a # in it
+    return f"{safe[: KEY_CHARS - 1 - len(digest)]}#{digest}"  # no other encoded text contains #

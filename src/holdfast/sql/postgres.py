@@ -1,4 +1,4 @@
-"""The row lock on PostgreSQL, from 12 on."""
+"""The statements of the row lock for PostgreSQL 12 and later."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ENSURE = """INSERT INTO {table} (kind, name, fence, used)
 SELECT CAST(<kind> AS text), CAST(<key> AS text), -{clock}, clock_timestamp()
 WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE kind = <kind> AND name = <key>)
 ON CONFLICT DO NOTHING"""
-# One round trip. It locks the newest version of the row, and PostgreSQL reads that version again
-# before the change, so it never raises an old fence.
+# This takes one round trip. It locks the newest version of the row. PostgreSQL reads that version
+# again before the change, so it never raises the fence of an older version.
 _TAKE = """WITH mine AS (
 SELECT kind, name FROM {table} WHERE kind = <kind> AND name = <key> FOR UPDATE SKIP LOCKED)
 UPDATE {table} AS r SET fence = ABS(r.fence) + 1, used = clock_timestamp()
@@ -39,8 +39,8 @@ _TRIES = 3
 _CUTOFF = """SELECT CAST(clock_timestamp() - CAST(<age> AS double precision) * INTERVAL '1 second'
 AS text)"""
 _OF_KIND = " AND kind = <only>"
-# Under READ COMMITTED a row is checked again once it is locked, so a row that was used since the
-# start of the statement stays.
+# Under READ COMMITTED, PostgreSQL checks the condition again after it has locked a row. So a row
+# that was used after the start of the statement stays.
 _PURGE = """WITH old AS (
 SELECT kind, name FROM {table}
 WHERE used <= CAST(<cutoff> AS timestamptz){only} AND (kind, name) > (<kind>, <key>)
@@ -52,7 +52,7 @@ _SERIALIZATION, _DEADLOCK, _CANCELLED, _LOCK_TIMEOUT = "40001", "40P01", "57014"
 
 
 class Postgres:
-    """The statements for PostgreSQL, and the meaning of their answers."""
+    """The statements for PostgreSQL, and the meaning of their answers; see `model.Dialect`."""
 
     label = "PostgreSQL"
     no_table: frozenset[str | int] = frozenset({"42P01"})
@@ -67,10 +67,10 @@ class Postgres:
 ) WITH (fillfactor = 70)"""
 
     async def settle(self, teller: Teller) -> None:
-        """Do nothing: behind PgBouncer other clients would get a session with changed settings."""
+        """Do nothing: behind PgBouncer, other clients would get a session with our settings."""
 
     async def ensure(self, teller: Teller, row: Row) -> bool | None:
-        """Create a missing row; return whether it was created just now. Never None here."""
+        """Create a missing row; return True if this call created it. Never return None."""
         for _ in range(_TRIES):
             try:
                 return (await teller.ask(_sql(_ENSURE, row.table), row.values)).changed > 0
@@ -80,14 +80,14 @@ class Postgres:
         return False
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row and raise its fence; return it. None: the row is locked, or missing."""
+        """Lock the row, and raise and return its fence; None: the row is locked, or missing."""
         try:
             return (await teller.ask(_sql(_TAKE, row.table), row.values)).number
         except Exception as wrong:
             raise _meant(wrong, row) from wrong
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
-        """After a `take` without success: return whether the row exists."""
+        """Return True if the row exists, after a `take` that returned None."""
         seen = await teller.ask(_sql(_SEEN, row.table), row.values)
         assert seen.row is not None
         there, isolation = seen.row
@@ -96,9 +96,9 @@ class Postgres:
         return there is not None
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
-        """Like `take`, but wait.
+        """Do `take`, but wait for the holder.
 
-        This uses a savepoint: without one a failed statement ends the transaction here."""
+        PostgreSQL aborts a transaction when a statement fails. So the wait is in a savepoint."""
         await teller.ask(f"SAVEPOINT {_SAVEPOINT}", {})
         try:
             fence = await self._waited(teller, row, seconds)
@@ -113,7 +113,9 @@ class Postgres:
         return fence
 
     async def _waited(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
-        """The wait itself. Not ``lock_timeout``, which begins again with each holder."""
+        """Wait for the row, limited by ``statement_timeout``.
+
+        The time of ``lock_timeout`` isn't used, because it begins again with each holder."""
         statement = _sql(_WAIT, row.table)
         if seconds is None:
             return (await teller.ask(statement, row.values)).number
@@ -125,13 +127,13 @@ class Postgres:
         return fence
 
     async def cutoff(self, teller: Teller, age: float) -> str:
-        """Return the server's time ``age`` seconds ago."""
+        """Return the time ``age`` seconds ago by the server's clock."""
         answer = await teller.ask(_CUTOFF, {"age": age})
         assert answer.row is not None
         return str(answer.row[0])
 
     async def purge(self, teller: Teller, batch: Batch) -> tuple[int, tuple[str, str] | None]:
-        """Remove one batch; return how many, and the start of the next one (None: no more)."""
+        """Remove one batch of rows; return their number and the last row (None: all done)."""
         kind, key = batch.after
         values: Mapping[str, Any] = {
             "cutoff": batch.cutoff, "kind": kind, "key": key, "most": batch.most,
@@ -159,7 +161,7 @@ def _sql(template: str, table: str, only: str = "") -> str:
 
 
 def _meant(wrong: Exception, row: Row) -> Exception:
-    """Translate an error for the caller that wants the row."""
+    """Translate a driver's error to an error of `row_lock`; return other errors unchanged."""
     found = code(wrong)
     if found == _SERIALIZATION:
         return StaleSnapshot(stale(row.shown, "another holder committed after your snapshot"))

@@ -1,4 +1,6 @@
-"""The side connections of a process or an event loop, by database, and the rows they have seen."""
+"""Stores side connections by database, and remembers which rows exist.
+
+There is one `Spares` for the threads of a process, and one for each event loop."""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from .model import Row
 S = TypeVar("S")
 #: Maximum number of databases with open side connections.
 DATABASES = 32
-#: Maximum number of remembered rows, and the seconds for which one is expected to exist.
+#: Maximum number of remembered rows, and the seconds for which a row is remembered.
 SEEN, SEEN_S = 10_000, 600.0
 
 
 class Spares(Generic[S]):
-    """One object for each key; a new one replaces the one that was unused for the longest time."""
+    """At most `DATABASES` objects by key; beyond that, the least recently used one is dropped."""
 
     def __init__(self, drop: Callable[[S], object]) -> None:
         self._drop = drop
@@ -26,7 +28,7 @@ class Spares(Generic[S]):
     def of(self, key: Hashable, make: Callable[[], S]) -> S:
         """Return the object of a key; make one if there is none.
 
-        Threads can call it at the same time: then an extra object is made, and used once."""
+        If two threads call this at the same time, each can make an object. Only one is stored."""
         found = self._known.pop(key, None)
         if found is None:
             found = make()
@@ -37,28 +39,28 @@ class Spares(Generic[S]):
         return found
 
     def clear(self) -> None:
-        """Drop all of them."""
+        """Drop all objects."""
         while self._known:
             _, one = self._known.popitem()
             self._drop(one)
 
 
 class Seen:
-    """Rows that existed not long ago, so that no side connection has to check them again.
+    """Rows that existed a short time ago, so that no side connection has to check them again.
 
-    This only saves a round trip. A caller that finds the row gone creates it again, or gets an
-    error and must start a new transaction.
+    This only saves a round trip. If a row has been removed since, `take` creates it again, or
+    raises an error after which the caller must start a new transaction.
     """
 
     def __init__(self) -> None:
         self._until: OrderedDict[Row, float] = OrderedDict()
 
     def has(self, row: Row, now: float) -> bool:
-        """True if the row existed not long ago."""
+        """Return True if the row existed a short time ago."""
         return self._until.get(row, 0.0) > now
 
     def note(self, row: Row, now: float) -> None:
-        """Note that the row exists now."""
+        """Record that the row exists now."""
         self._until.pop(row, None)
         self._until[row] = now + SEEN_S
         while len(self._until) > SEEN:
@@ -66,5 +68,5 @@ class Seen:
                 self._until.popitem(last=False)
 
     def forget(self, row: Row) -> None:
-        """Forget the row, which can be gone."""
+        """Forget the row, because it can have been removed."""
         self._until.pop(row, None)

@@ -1,4 +1,4 @@
-"""Creates the table of names when it is missing; `create_sql` is for administrators."""
+"""Creates the table of names if it is missing; `create_sql` returns the statement for that."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .model import Dialect, Row, Teller, code
 from .mysql import MySql
 from .postgres import Postgres
 
-#: The word for a database -> its dialect.
+#: The name of a database -> its dialect (the SQL of that database).
 DIALECTS: dict[str, Dialect] = {"postgresql": Postgres(), "mysql": MySql()}
 _WORDS = {"postgres": "postgresql", "mariadb": "mysql"}
 
 
 def dialect(word: str) -> Dialect:
-    """Return the dialect of a database, by a word for it."""
+    """Return the dialect of a database, by the database's name."""
     found = DIALECTS.get(_WORDS.get(word, word))
     if found is None:
         raise ConfigError(f"no row lock on {word!r:.80}; there is one on {', '.join(DIALECTS)}")
@@ -30,7 +30,7 @@ def create_sql(database: str, table: str = names.TABLE) -> str:
 
 
 async def ensure(of: Dialect, teller: Teller, row: Row) -> bool | None:
-    """Create the row, and the table, if they are missing; see `Dialect.ensure`."""
+    """Create the row if it is missing, and the table too; see `Dialect.ensure`."""
     try:
         return await of.ensure(teller, row)
     except Exception as wrong:
@@ -45,7 +45,7 @@ async def ensure(of: Dialect, teller: Teller, row: Row) -> bool | None:
 
 
 def _refused(of: Dialect, wrong: Exception, row: Row) -> Exception:
-    """Return the error; for missing rights, one with the remedy."""
+    """Return the error; if a right is missing, return an error that names the remedy."""
     if code(wrong) not in of.no_right:
         return wrong
     return ConfigError(

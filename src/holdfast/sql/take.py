@@ -1,4 +1,4 @@
-"""Takes a lock on a row, and removes rows that are no longer used."""
+"""The logic of `row_lock`, the same for threads and asyncio, and of `purge`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from .model import Batch, Beside, Dialect, Ended, Late, Row, RowLock, Teller, co
 from .table import ensure
 from .words import REMOVED, busy, elsewhere, no_answer, no_right_to_purge, stale
 
-#: Maximum consecutive tries that find the row removed just before the lock; more can't be chance.
+#: Maximum consecutive tries that find no row. More can't be due to a purge: then the caller's
+#: connection and the side connection use different tables.
 ROUNDS = 5
-#: Seconds for the side connection: the minimum, and the value if the caller has no time limit.
-#: Behind a pooler it can be waiting for a session that the caller's own transaction has.
+#: Maximum seconds for the side connection: at least the first number, and the second number if the
+#: caller has no time limit. Behind a pooler the side connection can need the session of the caller.
 BESIDE_S_MIN, BESIDE_S = 2.0, 10.0
 
 
@@ -25,7 +26,7 @@ async def take(
     timeout: float | None,
     now: Callable[[], float],
 ) -> RowLock:
-    """Lock the row in the caller's transaction; ``NotAcquired`` when the time has expired."""
+    """Lock the row in the caller's transaction; raise ``NotAcquired`` after ``timeout`` seconds."""
     begun = now()
     try:
         return await _take(dialect, teller, beside, row, timeout, now)
@@ -44,12 +45,12 @@ async def _take(
     timeout: float | None,
     now: Callable[[], float],
 ) -> RowLock:
-    """`take`, but `Late` if the side connection has no answer.
+    """Do `take`, but raise `Late` if the side connection got no answer.
 
-    The row exists before the transaction touches it: a side connection creates and commits it, so
-    that no transaction waits for the end of the one that created it, and so that MySQL locks no
-    gap. If the row was seen not long ago, this step is skipped. If the row is locked, this waits.
-    If a purge has removed it, it is created again, unless our own query has locked its place.
+    A side connection first creates a missing row and commits it. So no transaction waits for the
+    end of the transaction that created the row, and MySQL locks no gap in the index. This step is
+    skipped if the row existed a short time ago. If the row is locked, this waits. If a purge has
+    removed the row, it is created again, unless the caller's query has locked its place.
     """
     begun = now()
     end = None if timeout is None else begun + max(timeout, 0.0)
@@ -93,7 +94,7 @@ def _limit(end: float | None, now: Callable[[], float]) -> float:
 async def _taken(
     dialect: Dialect, teller: Teller, beside: Beside, row: Row, now: Callable[[], float]
 ) -> int | None:
-    """Take the row if it is free; only then remember that it exists."""
+    """Take the row if it is free, and record in that case that it exists."""
     beside.seen.forget(row)
     fence = await dialect.take(teller, row)
     if fence is not None:
@@ -108,7 +109,7 @@ async def purge(
     age: float,
     progress: Callable[[int], object],
 ) -> int:
-    """Remove the rows that weren't used for ``age`` seconds and aren't in use; return how many."""
+    """Remove unlocked rows that weren't used for ``age`` seconds; return their number."""
     try:
         cutoff = await beside.do(lambda other: dialect.cutoff(other, age))
         batch = batch._replace(cutoff=cutoff)

@@ -14,7 +14,7 @@ REMOVED = "its row was just removed"
 
 
 def stale(name: str, why: str) -> str:
-    """The message for a snapshot that is older than a change of another transaction."""
+    """Return the message for a snapshot that is older than a change of another transaction."""
     return (
         f"{name!r:.80}: this transaction reads data from before the lock ({why}), so the lock "
         "would not protect that data. Roll back and start a new transaction: take the row lock "
@@ -23,7 +23,7 @@ def stale(name: str, why: str) -> str:
 
 
 def deadlock(name: str) -> str:
-    """The message when the database refused our transaction to end a deadlock."""
+    """Return the message for a deadlock that the database ended at the cost of this transaction."""
     return (
         f"{name!r:.80}: your transaction and another one waited for each other, and the database "
         "refused yours. It can't continue (MySQL has rolled back all of it): roll back and start a "
@@ -32,7 +32,7 @@ def deadlock(name: str) -> str:
 
 
 def busy(name: str, waited: float) -> str:
-    """The message when another transaction holds the lock."""
+    """Return the message for a lock that another transaction holds."""
     long = f"was not free within {waited:.3g} s" if 0 < waited < TIMEOUT_S_MAX else "is not free"
     return (
         f"the row lock {name!r:.80} {long}: another transaction holds it until it commits or rolls "
@@ -42,7 +42,7 @@ def busy(name: str, waited: float) -> str:
 
 
 def elsewhere(name: str, table: str, label: str) -> str:
-    """The message when the row that a side connection created is not visible."""
+    """Return the message for a row that a side connection created but the caller can't see."""
     return (
         f"{name!r:.80}: your connection can't see the row that was made in {table!r} over a "
         f"separate connection. Both must lead to the same {label} database and schema: write the "
@@ -51,14 +51,14 @@ def elsewhere(name: str, table: str, label: str) -> str:
 
 
 def not_opened(wrong: Exception) -> StoreUnavailable:
-    """The error when no side connection can be opened."""
+    """Return the error for a side connection that can't be opened."""
     return StoreUnavailable(
         f"row_lock couldn't open its separate connection to your database: {wrong}"
     )
 
 
 def no_answer(name: str, waited: float) -> StoreUnavailable:
-    """The error when the side connection got no answer in time."""
+    """Return the error for a side connection that got no answer in time."""
     return StoreUnavailable(
         f"{name!r:.80}: row_lock got no answer over its separate connection for {waited:.3g} s. It "
         "makes the row of a new name there, and needs a second session of the server for that. "
@@ -69,7 +69,7 @@ def no_answer(name: str, waited: float) -> StoreUnavailable:
 
 
 def no_right_to_purge(table: str, wrong: Exception) -> str:
-    """The message when the user may use row locks but may not remove their rows."""
+    """Return the message for a user that may take row locks but may not remove rows."""
     return (
         f"the rows of {table!r} can't be removed ({wrong}): purge needs SELECT, UPDATE and DELETE "
         "on it. Purging is optional: without it the table keeps a row for every name"

@@ -1,7 +1,7 @@
 """A hold across several commands: one command takes it, others renew, inspect and release it.
 
-They need its token. No process of holdfast runs between the commands, so the hold ends with its
-ttl.
+The other commands need the token that the first one printed. No process of holdfast runs between
+the commands, so the hold ends with its ttl unless a command renews it.
 """
 
 from __future__ import annotations

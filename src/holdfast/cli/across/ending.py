@@ -6,7 +6,7 @@ import contextlib
 import signal
 from collections.abc import Generator
 
-#: Signals that end the command like Ctrl-C, so that it withdraws its request.
+#: Signals that end the command like Ctrl-C: it withdraws its claim first.
 QUITTING = ("INT", "TERM", "HUP", "QUIT")
 
 
@@ -17,11 +17,11 @@ class Ended(KeyboardInterrupt):
 
 
 class Ending:
-    """Ends the command when a signal arrives: immediately in line, later between two steps.
+    """Ends the command when a signal arrives: immediately in the wait, later between two steps.
 
-    From the first token on, a signal is only noted, and ``look`` raises it between two steps,
-    because a step that stops midway leaves a hold that no client can release. A command that has
-    completed its hold must not end with the status of a signal.
+    A step that stops midway would leave a hold that no client can release. So once the command
+    makes tokens, a signal is only noted, and ``look`` raises `Ended` between two steps. A command
+    that has completed all steps must not end with the status of a signal.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Ending:
             self.look()
 
     def note(self) -> None:
-        """Only note signals after this call."""
+        """Make later signals wait for ``look``."""
         self._noting = self._once = True
 
     def look(self) -> None:
-        """Raise ``Ended`` if a signal came."""
+        """Raise ``Ended`` if a signal has arrived."""
         if self._number:
             ended = Ended()
             ended.number = self._number
@@ -52,9 +52,9 @@ class Ending:
 
     @contextlib.contextmanager
     def at_once(self) -> Generator[None]:
-        """Run a step that can block without a time limit.
+        """Run a step that can block without a time limit, so that a signal interrupts it.
 
-        One signal ends the step; another one doesn't interrupt the steps that follow.
+        Only the first signal does so. Later signals don't interrupt the clean-up that follows.
         """
         self._noting = False
         try:

@@ -26,7 +26,7 @@ def held(options: argparse.Namespace) -> int:
             say(str(wrong))
             return codes.DATA
         failed, lost, said = 0, 0, []
-        for one in passed:  # even if another one fails
+        for one in passed:  # an error for one token doesn't stop the others
             try:
                 said.append(act(client, options, one))
             except NotHeld as over:
@@ -37,7 +37,7 @@ def held(options: argparse.Namespace) -> int:
                 failed = codes.explain(failure)
         if options.command == "release" and not failed:
             tokens.remove(options)
-    print("".join(said), end="")  # last, because printing can fail
+    print("".join(said), end="")  # after all operations, because printing can fail
     return failed or lost
 
 
@@ -45,11 +45,11 @@ def _renew(client: Client, options: argparse.Namespace, passed: token.Passed) ->
     ctx = client._ctx
     ttl = across.length(ctx.store, options.ttl or passed.claim.spec.ttl)
     run_sync(across.renew(ctx, passed, ttl, ctx.now() + REQUEST_S))
-    return _check(client, options, passed)  # the time left can be longer than `ttl`
+    return _check(client, options, passed)  # a hold that lasts longer than `ttl` isn't shortened
 
 
 def _check(client: Client, options: argparse.Namespace, passed: token.Passed) -> str:
-    """Return the output for a held lock: the time left, by the store's clock."""
+    """Return the output for a held lock: the time left, by the clock of the store."""
     left = run_sync(across.find(client._ctx, passed)).expires_in
     name, fence = passed.claim.spec.name, passed.fence
     if options.json:

@@ -1,8 +1,8 @@
 """``holdfast acquire`` and ``pick``: take a lock, leave it held, and print its token.
 
-Between the grant and the output of the token, no other process can release the lock. So the lock is
-acquired with a short ttl, and gets the wanted ttl after the output. An `acquire` that is killed
-before that delays other clients for the short ttl at most.
+Before the token is printed, no other process can release the lock. So the lock is acquired with a
+short ttl, and gets the requested ttl after the output. If `acquire` is killed before that, other
+clients wait for at most the short ttl.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .wait import pauses
 if TYPE_CHECKING:
     from ...core.context import Context
 
-#: The lease until the token is printed, seconds.
+#: Maximum ttl in seconds until the token is printed.
 UNTOLD_S = 6.0
 
 
 def take(options: argparse.Namespace) -> int:
-    """Acquire, output the tokens, extend the leases; return the exit status."""
+    """Acquire, print or write the tokens, extend the leases; return the exit status."""
     if options.command == "acquire" and (wrong := _wrong(options)):
         say(f"{wrong} (see holdfast acquire --help)")
         return codes.USAGE
@@ -46,7 +46,7 @@ def take(options: argparse.Namespace) -> int:
     try:
         return _take(options, ending)
     finally:
-        ending.note()  # the result is final, so the exit status must report it
+        ending.note()  # the exit status must report the result, not a signal that comes now
 
 
 def _take(options: argparse.Namespace, ending: Ending) -> int:
@@ -66,7 +66,7 @@ def _take(options: argparse.Namespace, ending: Ending) -> int:
 
 
 def _wrong(options: argparse.Namespace) -> str:
-    """Return why these names can't be acquired together; empty if they can."""
+    """Return the reason why these names can't be acquired together; "" if they can."""
     names = options.several
     if len(names) > 1 and not options.all:
         return (
@@ -78,7 +78,7 @@ def _wrong(options: argparse.Namespace) -> str:
 
 
 def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Hold]:
-    """Return the holds; none, after a message, if a name stays busy until the time-out."""
+    """Return the holds; print a message and return none if a name stays busy."""
     terms: dict[str, Any] = {"ttl": ttl}
     if options.command == "pick":
         return _first_free(client, options, terms)
@@ -92,7 +92,7 @@ def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Ho
 def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> list[Hold]:
     """Acquire the first of several names that is free.
 
-    It polls all of them: a place in each line could acquire more than one.
+    This polls all names. It doesn't wait in their lines, because then several could be granted.
     """
     which = ", ".join(map(repr, options.several))
     words = f"waiting for one of {which}: all are busy"
@@ -116,7 +116,7 @@ def _hand_out(
     file: File | None,
     ending: Ending,
 ) -> None:
-    """Detach the holds, print their tokens, and only then extend them to the wanted ttl."""
+    """Detach the holds, print their tokens, then extend the leases to the requested ttl."""
     ctx = client._ctx
     detached: list[token.Passed] = []
     ending.note()
@@ -142,7 +142,7 @@ def _hand_out(
 
 
 def _give_back(ctx: Context, detached: list[token.Passed]) -> None:
-    """Release the holds; stop if the store is unreachable, as each release would time out."""
+    """Release the holds; stop at the first error, because each further release could time out."""
     for passed in detached:
         try:
             run_sync(across.release(ctx, passed))
@@ -153,7 +153,7 @@ def _give_back(ctx: Context, detached: list[token.Passed]) -> None:
 
 
 def _line(options: argparse.Namespace, owner: str, passed: token.Passed, shown: bool) -> str:
-    """Return the output for a hold, with its token if ``shown``."""
+    """Return the output for a hold; it contains the token if ``shown``."""
     spec = passed.claim.spec
     text = token.write(passed) if shown else ""
     if options.json:
@@ -172,10 +172,10 @@ def _line(options: argparse.Namespace, owner: str, passed: token.Passed, shown: 
 
 
 def _caller() -> str:
-    """Return the default owner: user, host, and process and command of the calling shell."""
+    """Return the default owner: user, host, and the process id and command of the parent."""
     try:
         user = getpass.getuser()
-    except (ImportError, KeyError, OSError):  # this user has no name
+    except (ImportError, KeyError, OSError):  # the user id has no name
         user = "somebody"
     parent = os.getppid()
     words: list[str] = []

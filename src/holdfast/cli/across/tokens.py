@@ -1,7 +1,7 @@
-"""Sources and targets of tokens: stdout, stdin, the environment, or a file; one token per line.
+"""Reads tokens from stdin, the environment or a file, and writes token files; one token per line.
 
-A token is enough to use its hold. So a token file is created for its owner alone, and never through
-a link. A token file that others may read is refused.
+A token is enough to use its hold. So only the owner may read a new token file, and it is never
+created through a link. A token file that other users may read is refused.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from ...errors import ConfigError
 from ..text import say
 
 ENV = "HOLDFAST_TOKEN"
-#: Maximum characters of the tokens of one command. `acquire` writes fewer.
+#: Maximum characters of the tokens of one command; more than `acquire` writes.
 LENGTH_MAX = 1 << 24
-#: Where the system has these flags: no link, no inheritance, no wait for the writer of a pipe.
+#: Flags of open(), where they exist: refuse a link, and don't let children inherit the descriptor;
+#: below, don't wait for the writer of a named pipe.
 _CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 
@@ -29,7 +30,7 @@ class NoToken(Exception):
 
 
 def read(options: argparse.Namespace) -> list[token.Passed]:
-    """Return the hold of each token that the command was given."""
+    """Return the hold of each token in the options, stdin or environment of the command."""
     text = _text(options)
     try:
         return _each(text)
@@ -38,11 +39,11 @@ def read(options: argparse.Namespace) -> list[token.Passed]:
 
 
 def _each(text: str) -> list[token.Passed]:
-    """Return the hold of each token of a text; ``ConfigError`` if a word isn't a token."""
+    """Return the hold of each token in a text; ``ConfigError`` if a word isn't a token."""
     if len(text) > LENGTH_MAX:
         raise ConfigError("this text is too long for tokens; give what `holdfast acquire` wrote")
     words = text.split() or [""]
-    found: dict[str, token.Passed] = {}  # once each: a second release would fail
+    found: dict[str, token.Passed] = {}  # each token once, because a second release would fail
     for number, word in enumerate(words, 1):
         try:
             found[word] = token.read(word)
@@ -102,21 +103,23 @@ def _why(wrong: Exception) -> str:
 
 
 def remove(options: argparse.Namespace) -> None:
-    """Remove the token file: all its holds have ended."""
+    """Remove the token file after all its holds have ended."""
     if options.token_file not in (None, "-"):
         with contextlib.suppress(OSError):
             os.unlink(options.token_file)
 
 
 class File:
-    """A token file that this command creates, for its owner alone."""
+    """A token file that this command creates; only its owner may read it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.made = False
 
     def require_absent(self) -> None:
-        """Refuse a path that exists, or whose folder doesn't, before anything is acquired."""
+        """Raise ``ConfigError`` if the file exists, or if its folder doesn't.
+
+        This is called before anything is acquired."""
         if not os.path.isdir(os.path.dirname(self.path) or "."):
             raise self._unmade("its folder doesn't exist")
         if not os.path.lexists(self.path):
@@ -134,7 +137,7 @@ class File:
         )
 
     def write(self, text: str) -> None:
-        """Create the file, with the tokens in it."""
+        """Create the file with this text."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL
         try:
             fd = os.open(self.path, flags, 0o600)
@@ -146,7 +149,7 @@ class File:
         self.made = True
         try:
             if sys.platform != "win32":
-                os.fchmod(fd, 0o600)  # whatever the umask is
+                os.fchmod(fd, 0o600)  # because a umask can have removed rights
             rest = memoryview(text.encode())
             while rest:
                 rest = rest[os.write(fd, rest) :]

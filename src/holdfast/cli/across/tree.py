@@ -1,4 +1,4 @@
-"""The commands for a hold that outlives its command, and their options."""
+"""The commands for a hold that outlives the command that acquired it, and their options."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ...core import checks
 from ...core.model import TTL_S_MAX
 from ..options import busy, checked, duration, kinds, name, owner, required, url, waiting
 
-#: The default ttl of a hold, seconds.
+#: The default ttl of a hold in seconds.
 TTL_S = 600.0
-#: A shorter ttl ends before the next command has started.
+#: The minimum ttl in seconds. A shorter ttl could end before the next command has started.
 TTL_S_MIN = 1.0
 TOKENS = (
     "The token comes from --token-file, from $HOLDFAST_TOKEN, or from stdin (-). Several tokens "
@@ -61,7 +61,7 @@ example:
 
 
 def line(value: str) -> str:
-    """Return a name that can be printed on a separate line."""
+    """Check a name that is printed as one line: it must contain no control characters."""
     if not value.isprintable():
         raise ValueError(f"{value!r} can't be printed on one line; use a printable name")
     return checks.name(value)
@@ -101,7 +101,7 @@ def _lasting(taking: argparse.ArgumentParser) -> None:
 
 
 def _file(value: str) -> str:
-    """Return a file to write; refuse ``-``, which would make a file of that name."""
+    """Return the path of a token file; refuse ``-``, which a user could take for stdout."""
     if value == "-":
         raise ValueError(
             "'-' is not a file; without --token-file the token goes to stdout (a file of this name "

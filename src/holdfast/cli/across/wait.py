@@ -12,12 +12,12 @@ from .. import origin
 from ..text import say
 from ..waiting import SAY_AFTER_S, Waiting
 
-#: The first and the longest pause between two polls, seconds. Each pause doubles the last one.
+#: The first and the maximum pause between two polls, in seconds. The pause doubles each time.
 PAUSE_S, PAUSE_S_MAX = 0.02, 0.5
 
 
 def wait(options: argparse.Namespace) -> int:
-    """Inspect the name until it is free; return the exit status."""
+    """Poll the name until it is free; return the exit status."""
     with Client(options.url) as client:
         origin.tell(options, client.url)
         waiting = Waiting(client, options, [options.name])
@@ -32,9 +32,9 @@ def wait(options: argparse.Namespace) -> int:
 
 
 def pauses(options: argparse.Namespace, tell: Callable[[], None]) -> Iterator[float]:
-    """Yield the pause after each poll, until the time-out; the last one is 0.
+    """Yield the seconds to sleep after each poll, until the time-out; the last value is 0.
 
-    After ``SAY_AFTER_S`` seconds of waiting, ``tell`` is called once.
+    After ``SAY_AFTER_S`` seconds, ``tell`` is called once, unless the option ``quiet`` is set.
     """
     begun, pause, told = boottime(), PAUSE_S, options.quiet
     most = 0.0 if options.nonblock else options.wait

@@ -1,11 +1,12 @@
-"""``holdfast demo``: nine processes, one lock, one ledger; shown, checked and drawn.
+"""``holdfast demo``: a story in three acts with nine processes, one lock and one ledger.
 
-Nothing is simulated: the processes, the files, the signals and the times are real.
+The demo prints the story, checks the ledger, and draws the hand-offs. The processes, the files, the
+signals and the times are real.
 
-    stage     the folder, the verdict, the end        worker    the work of each process
-    story     the three acts, with their messages     ledger    the entries, and their audit
-    crew      processes, pipes, kill, stop, wake      history   the measured events, the spans
-    voice     the terminal: width, colours, signs     timeline  the hand-offs, drawn
+    stage     runs the story, prints the verdict      worker    the work of each process
+    story     the three acts and their messages       ledger    the entries, and their audit
+    crew      starts, kills and stops the workers     history   the measured events
+    voice     output: width, colours, signs           timeline  draws the hand-offs
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Run the demo; return 0 if every promise was kept, 1 if not. It leaves no process."""
+    """Run the demo; return 0 if every promise was kept, 1 if not. No process is left behind."""
     from .stage import play  # because the tree of options imports this package
 
     return play(options.keep)

@@ -1,7 +1,7 @@
 """The crew: worker processes, the pipes to them, and the signals that kill or stop them.
 
-The processes are forked, not spawned: this needs no import and takes only milliseconds. They are
-forked before this process has a lock, a thread or a client.
+The processes are forked, not spawned, because a fork needs no import and takes only milliseconds.
+They are forked before this process has a lock, a thread or a client.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import worker
 from .history import Event, What
 from .worker import Order
 
-#: Maximum seconds of a step of the story; a longer step is a failure.
+#: Maximum seconds for each step of the story; after that the demo fails.
 PATIENCE_S = 20.0
 #: Maximum seconds for the exit of an idle worker, which takes only milliseconds.
 DISMISS_S = 2.0
@@ -40,14 +40,15 @@ class Member(NamedTuple):
 
 
 class Crew:
-    """Worker processes ``w1`` to ``wN``; a context manager that leaves none behind."""
+    """Worker processes ``w1`` to ``wN``. A context manager; its end ends all workers."""
 
     def __init__(self, size: int, store: Path, path: Path) -> None:
         self.events: list[Event] = []
         self.members: dict[str, Member] = {}
         self._unheard: deque[Event] = deque()
         fork = multiprocessing.get_context("fork")
-        signal.pthread_sigmask(signal.SIG_BLOCK, worker.SIGNALS)  # or workers would handle them
+        # Blocked until `worker.main` has set the workers' own actions for these signals.
+        signal.pthread_sigmask(signal.SIG_BLOCK, worker.SIGNALS)
         for name in [f"w{seat}" for seat in range(1, size + 1)]:
             ours, theirs = fork.Pipe()
             others = [*(member.pipe for member in self.members.values()), ours]
@@ -66,20 +67,21 @@ class Crew:
         return self.members[name].process.pid or 0
 
     def send(self, name: str, order: Order | None = None) -> None:
-        """Send a worker an order; without one, make it continue at its ``gate``, or exit."""
-        with contextlib.suppress(BrokenPipeError):  # it has ended, which `listen` reports
+        """Send a worker an order, or None: the worker then continues at its ``gate``, or exits."""
+        with contextlib.suppress(BrokenPipeError):  # the worker has ended; `listen` reports that
             self.members[name].pipe.send(order)
 
     def note(self, what: What, name: str = "", at: float | None = None, text: str = "") -> Event:
-        """Add an act of this process to the history."""
+        """Add an event that this process caused to the history."""
         event = Event(boottime() if at is None else at, name, what, text=text)
         self.events.append(event)
         return event
 
     def listen(self, doing: str) -> Iterator[Event]:
-        """Yield events as they come, until the caller leaves the loop.
+        """Yield events as they arrive, until the caller leaves the loop.
 
-        ``StoryError`` if a worker fails or ends unexpectedly, or without events for ``PATIENCE_S``.
+        Raise ``StoryError`` if a worker fails or ends unexpectedly, or if no event arrives for
+        ``PATIENCE_S``.
         """
         while True:
             while self._unheard:
@@ -97,7 +99,7 @@ class Crew:
             self._unheard += fresh
 
     def wait(self, what: What, names: list[str], doing: str) -> None:
-        """Wait for one such event from each of these workers."""
+        """Wait until each worker in ``names`` has sent an event of the kind ``what``."""
         missing = set(names)
         for event in self.listen(doing):
             if event.what is what:
@@ -106,7 +108,7 @@ class Crew:
                     return
 
     def _heard(self, name: str) -> Iterator[Event]:
-        """Yield the events that a worker has sent, without waiting."""
+        """Yield the events of a worker that have arrived; don't wait for more."""
         pid, pipe = self.pid(name), self.members[name].pipe
         try:
             while pipe.poll():
@@ -117,14 +119,16 @@ class Crew:
             pipe.close()
 
     def kill(self, name: str) -> Event:
-        """Kill a worker with -9, and wait for its end; the event's time is before the signal."""
+        """Kill a worker with SIGKILL, and wait for its end; return the event.
+
+        The time of the event is that before the signal."""
         event = self.note(What.KILLED, name)
         self.members[name].process.kill()
         self.members[name].process.join()
         return event
 
     def stop(self, name: str) -> None:
-        """Freeze a worker with SIGSTOP, and wait until it has stopped."""
+        """Stop ("freeze") a worker with SIGSTOP, and wait until it has stopped."""
         self.note(What.STOPPED, name)
         os.kill(self.pid(name), signal.SIGSTOP)
         os.waitpid(self.pid(name), os.WUNTRACED)

@@ -1,7 +1,7 @@
-"""The measured events, and the waits and holds that follow from them.
+"""The measured events, and the waits and holds that are computed from them.
 
-Each process reads the time of its events from the machine's monotonic clock, which all processes of
-the machine share. All results and drawings come from these events.
+Each process reads the time of an event from the monotonic clock, which is the same for all
+processes of the machine. All results and drawings are computed from these events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .ledger import Entry
 
 
 class What(enum.StrEnum):
-    """The kinds of events. The story notes ``KILLED`` to ``SCENE``, workers send the others."""
+    """The kinds of events. The story records ``KILLED`` to ``SCENE``; workers send the others."""
 
     READY = "ready"
     ASKED = "asked"
@@ -35,7 +35,7 @@ class What(enum.StrEnum):
 
 
 class Event(NamedTuple):
-    """One event of a worker. ``at`` and ``took`` are in seconds."""
+    """One event. ``at``: its time in seconds. ``took``: for ``HELD``, the seconds of the wait."""
 
     at: float
     worker: str
@@ -46,7 +46,8 @@ class Event(NamedTuple):
     entry: Entry | None = None
 
 
-#: The events that begin a span of time, with its state; below, the events that end one.
+#: An event that begins a span of time -> the worker's state in it. Each of these events, and each
+#: of `_ENDS`, ends the worker's last span.
 STATES = {
     What.HELD: "holds",
     What.ASKED: "waits",
@@ -54,7 +55,7 @@ STATES = {
     What.EXPIRED: "frozen, its lease has expired",
 }
 _ENDS = (What.LEAVING, What.KILLED, What.CONTINUED)
-#: The single moments that get a mark.
+#: The events that get a mark in the timeline, with its meaning.
 MARKS = {What.KILLED: "killed", What.REJECTED: "write refused"}
 
 
@@ -78,9 +79,9 @@ class Scene(NamedTuple):
     marks: list[Event]
 
     def holds(self) -> list[Span]:
-        """Return the time of each hold: one span for each, in order of time.
+        """Return one span for each hold, in order of time.
 
-        A frozen holder still excludes the others until its lease has expired.
+        It includes the time in which the holder is frozen and its lease has not expired.
         """
         whole: dict[int, Span] = {}
         for span in self.spans:
@@ -89,13 +90,13 @@ class Scene(NamedTuple):
         return sorted(whole.values(), key=lambda s: s.start)
 
     def hand_offs(self) -> list[float]:
-        """Return the seconds from a hold's end to the start of the next, if that waited."""
+        """Return the seconds between a hold and the next, for holders that waited at its end."""
         asked = {s.fence: s.start for s in self.spans if s.state is What.ASKED}
         pairs = pairwise(self.holds())
         return [b.start - a.end for a, b in pairs if asked.get(b.fence, math.inf) < a.end]
 
     def overlaps(self) -> list[str]:
-        """Return the times at which two workers held the lock, in words; there must be none."""
+        """Return a text for each time at which two workers held the lock; there must be none."""
         return [
             f"{b.worker} got the lock {(a.end - b.start) * 1000:.1f} ms before {a.worker} lost it"
             for a, b in pairwise(self.holds())
@@ -104,7 +105,7 @@ class Scene(NamedTuple):
 
 
 def scenes(events: Iterable[Event]) -> list[Scene]:
-    """Return the scenes of the story; a scene begins with the first event of a worker."""
+    """Return the scenes of the story; the time of a scene begins with its first span."""
     parts: list[tuple[str, list[Event]]] = []
     for event in sorted(events, key=lambda e: e.at):
         if event.what is What.SCENE:

@@ -1,10 +1,10 @@
-"""The ledger: one line per entry, each balance built on the last one; and its audit.
+"""The ledger and its audit. It has one line per entry; a balance depends on the line before.
 
     number amount balance worker fence memo
          1     40      40     w4 1763737731000013 deposit
 
-A writer must read the balance first. So two holders at the same time, a lost line, or a line from
-an earlier holder leave a gap that a reader can find by adding up.
+A writer must read the last balance first. So three faults leave a wrong balance, which the audit
+finds: two holders at the same time, a lost line, and a late line from an earlier holder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 def read(line: bytes) -> Entry:
-    """Return the entry on a line; ``ValueError`` if it isn't an entry."""
+    """Return the entry on a line; ``ValueError`` if the line isn't an entry."""
     number, amount, balance, worker, fence, memo = line.decode("ascii").split(maxsplit=5)
     if not memo.endswith("\n"):
         raise ValueError("the line has no end")
@@ -48,11 +48,10 @@ def follow(data: bytes, worker: str, fence: int, coins: int, memo: str = "") -> 
 
 
 def audit(data: bytes, promised: Iterable[Entry], pardoned: Iterable[int] = ()) -> list[str]:
-    """Return the errors in these contents, in words.
+    """Return a text for each error in the contents ``data`` of the ledger.
 
-    ``promised`` are the entries that workers report as written: the ledger must contain each of
-    them once, and nothing else. An entry under a ``pardoned`` fence can be missing, because its
-    writer was killed.
+    ``promised``: the entries that workers report as written. The ledger must contain each of them
+    once, and no other. ``pardoned``: fences of killed writers; their entries can be there or not.
     """
     wrong = []
     found: list[Entry] = []

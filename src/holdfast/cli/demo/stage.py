@@ -1,4 +1,4 @@
-"""The frame of the story: a private folder, the crew, the verdict, the timeline, the end."""
+"""Runs the demo: makes a folder and the crew, runs the story, prints the verdict, cleans up."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .voice import Voice
 
 
 def play(keep: bool) -> int:
-    """Run, check and draw the story; return the exit status. After a failure the folder stays."""
-    Ending()  # SIGTERM and SIGHUP end it like Ctrl-C
+    """Run, check and draw the story; return the exit status. After a failure, keep the folder."""
+    Ending()  # so that SIGTERM and SIGHUP end the demo like Ctrl-C
     try:
         folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-")).resolve()
     except OSError as wrong:
@@ -77,7 +77,7 @@ def tell(voice: Voice, folder: Path) -> tuple[list[Event], bool]:
 
 
 def _verdict(events: list[Event], data: bytes, story: Story) -> Iterator[tuple[str, list[str]]]:
-    """Yield every promise, with its violations."""
+    """Yield the text of every promise, with a list of its violations."""
     faults = ledger.audit(data, [e.entry for e in events if e.entry], story.pardoned)
     whole = "each balance follows from the last one, fences rise, and no line is torn, missing"
     entries = len(data.splitlines())

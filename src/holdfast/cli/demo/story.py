@@ -1,4 +1,4 @@
-"""The three acts of the demo: a line, a killed holder, a frozen holder; printed as they happen."""
+"""The three acts of the demo: workers in line, a killed holder, a stopped ("frozen") holder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .worker import NAME, Order
 
 SIZE = 9
 ROUNDS = 2
-#: The time of the work on an entry, seconds: long enough to be visible in the timeline.
+#: Seconds of work on an entry: long enough to be visible in the timeline.
 WORK_S = 0.07
-#: The lease of the frozen worker, seconds: the others must wait for its end.
+#: The lease of the frozen worker in seconds. It is short, because the others wait for its end.
 SHORT_TTL_S = 1.0
-#: The length of an entry whose write is slow enough to kill its writer in it.
+#: The length of an entry whose write takes long enough that its writer can be killed meanwhile.
 LONG_BYTES = 16 << 20
-#: The number of entries of other workers before the frozen worker continues.
+#: The number of entries that other workers write before the frozen worker continues.
 WAKE_AFTER = 3
 _LOOK_S = 0.002
 
@@ -36,9 +36,10 @@ class Story:
         self._client = client
         self._path = path
         self._voice = voice
-        #: The violations of the promises, in words.
+        #: A text for each violation of a promise.
         self.wrong: list[str] = []
-        #: The fences of killed writers: they got no reply, so their entry can be there or not.
+        #: The fences of killed writers. The audit accepts their entries, and accepts that they are
+        #: missing.
         self.pardoned: list[int] = []
 
     def tell(self) -> None:
@@ -140,7 +141,7 @@ class Story:
     # -- the parts ---------------------------------------------------------------------------------
 
     def _line_up(self, title: str, first: Order) -> list[str]:
-        """Begin a scene: one worker holds the lock, the others wait; return the line in order."""
+        """Begin a scene: one worker takes the lock, the others wait; return the line in order."""
         crew = self._crew
         names = crew.alive()
         random.shuffle(names)
@@ -160,7 +161,7 @@ class Story:
         return line
 
     def _entries(self, orders: int) -> Iterator[Event]:
-        """Yield and print the result of each entry, until ``orders`` are done."""
+        """Print and yield the result of each write, until ``orders`` orders are done."""
         waited = {e.worker: e.took for e in self._crew.events if e.what is What.HELD}
         self._voice.columns()
         for event in self._crew.listen("the workers write their entries"):

@@ -1,7 +1,7 @@
 """The timeline of hand-offs in the terminal: a row for each worker, time from left to right.
 
-A character shows the state in the middle of its interval. So two workers are drawn as holders of
-one interval only if both were holders.
+Each character is an interval of time, and shows the state in the middle of that interval.
+So two workers appear as holders in one column only if both were holders at the same moment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def draw(scene: Scene, names: list[str], voice: Voice) -> Iterator[str]:
             if span.worker == name:
                 ends = (span.start, span.end)
                 first, last = (math.ceil((at - scene.start) / per - 0.5) for at in ends)
-                if span.state is What.HELD and first == last:  # show also a very short hold
+                if span.state is What.HELD and first == last:  # so that a short hold is visible
                     last += 1
                 row[first:last] = _SIGNS[span.state] * (last - first)
         for mark in scene.marks:

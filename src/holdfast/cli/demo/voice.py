@@ -1,4 +1,4 @@
-"""Output of the story: wrapped and coloured at a terminal, plain text elsewhere."""
+"""Prints the story: wrapped, in colours at a terminal, without colours elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import textwrap
 from ..text import Paint
 from .history import Event
 
-#: The signs in ASCII and in Unicode: good, hit by a signal, holds, waits, frozen, lease expired.
+#: The signs in ASCII, and the same signs in Unicode: success, a signal was sent, holds, waits,
+#: frozen, lease expired.
 _PLAIN, _BLOCKS = "+x#.=~", "\u2713\u2717\u2588\u2591\u2592\u254c"
 _COLOURS = {"+": "green", "x": "red", "#": "green", "=": "yellow", "~": "yellow", "!": "red"}
 
@@ -33,12 +34,12 @@ class Voice:
         print(f"\n{self._paint(text, 'bold')}", flush=True)
 
     def say(self, text: str, sign: str = " ") -> None:
-        """Print a paragraph, wrapped, with a sign before it."""
+        """Print a wrapped paragraph with a sign before it."""
         lines = textwrap.wrap(text, self.width - 6, break_on_hyphens=False)
         print(f"   {self.signs(sign)} " + "\n     ".join(lines), flush=True)
 
     def signs(self, text: str) -> str:
-        """Return these signs as the terminal can show them."""
+        """Return these signs in Unicode and in colours, if the terminal can show these."""
 
         def shown(run: re.Match[str]) -> str:
             text = run[0].translate(self._blocks)
@@ -51,7 +52,7 @@ class Voice:
         print(f"  entry  by   {'waited':>8}  {'fence':>16}  amount  balance", flush=True)
 
     def entry(self, event: Event, waited: float) -> None:
-        """Print an entry that was just written, and how long its writer had waited."""
+        """Print the row of a written entry; ``waited``: the seconds that its writer had waited."""
         if event.entry:
             number, amount, balance, who, fence, _ = event.entry
             row = f"{number:>7}  {who:<3}  {ms(waited):>8}  {fence:>16}  {amount:>+6}  {balance:>7}"

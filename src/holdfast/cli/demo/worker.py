@@ -1,6 +1,6 @@
 """A worker: a separate process that carries out orders and reports its events.
 
-It also exits when its pipe ends, because then the story has ended.
+It exits when its pipe is closed, because then the story has ended.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 class Order(NamedTuple):
     """An order for a worker. ``ttl`` and ``pause`` are seconds.
 
-    ``rounds``: the number of entries to write, one hold each. ``pause``: the time that the work on
-    an entry takes. ``gate``: with the lock, wait for a message before the write. ``blind``: write
-    with the fence alone, without another check of the hold. ``bytes``: the length of the memo, for
-    a long write; after it, the worker keeps the lock until a message arrives.
+    ``rounds``: the number of entries to write, with a new hold for each. ``pause``: the time of the
+    work on an entry. ``gate``: wait for a message between the grant and the write. ``blind``: don't
+    check the hold immediately before the write. ``bytes``: the length of the memo, for a long
+    write; after it, the worker keeps the lock until a message arrives.
     """
 
     rounds: int = 1
@@ -55,8 +55,8 @@ class Worker:
         self._client = Client(store, label=name)
 
     def serve(self) -> None:
-        """Carry out orders until there are no more."""
-        # Open the files before the story begins, so that its times are those of the lock.
+        """Carry out orders until None arrives."""
+        # Open the files before the story begins, so that the measured times don't include it.
         self._client.inspect(NAME, exact=True)
         self.tell(What.READY)
         while order := self._pipe.recv():
@@ -74,13 +74,13 @@ class Worker:
                 refused = not self._write(order, hold)
                 self.tell(What.LEAVING, hold.fence)
         except LockLost:
-            if not refused:  # a worker that was refused has reported it already
+            if not refused:  # after a refused write, the loss is expected
                 raise
 
     def _write(self, order: Order, hold: Hold) -> bool:
         """Read the balance, work, and write the next entry under the fence of this hold.
 
-        False if the ledger refused it.
+        Return False if the ledger refused the entry.
         """
         coins = self._random.randint(1, 9) * self._random.choice((-5, 5, 10))
         memo = "x" * order.bytes
@@ -101,7 +101,7 @@ class Worker:
         return True
 
     def tell(self, what: What, fence: int = 0, text: str = "", **more: Any) -> float:
-        """Report an event of this moment; return its time."""
+        """Report an event that happens now; return its time."""
         at = boottime()
         self._pipe.send(Event(at, self._name, what, fence, text, **more))
         return at
@@ -113,10 +113,10 @@ def main(
     """Run a worker process; it starts with ``SIGNALS`` blocked."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    # The story handles Ctrl-C, which reaches the whole process group: one message is enough.
+    # Ctrl-C reaches the whole process group. Only the story's process handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    for other in others:  # else other workers wouldn't notice that the story has ended
+    for other in others:  # while a copy is open here, that worker doesn't notice the story's end
         other.close()
     worker = Worker(name, store, path, pipe)
     with contextlib.suppress(EOFError, BrokenPipeError):

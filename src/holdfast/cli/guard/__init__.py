@@ -1,4 +1,4 @@
-"""``holdfast guard``: refresh guards from the shell. Each verb is imported when it is called."""
+"""``holdfast guard``: refresh guards from the shell. A verb's module is imported at its call."""
 
 from __future__ import annotations
 

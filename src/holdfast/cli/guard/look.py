@@ -1,4 +1,4 @@
-"""``holdfast guard ls`` and ``show``: the counts, and the state of a value."""
+"""``holdfast guard ls`` and ``show``: print the counts of guards, and the state of a value."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def ls(options: argparse.Namespace) -> int:
 
 
 def rows(client: Client, name: str) -> list[str]:
-    """Return the table for ``holdfast show``: the guard of this name, below a head.
+    """Return a table for ``holdfast show``: a head, and the row of the guard of this name.
 
-    Empty if there is none, or if it has no counts.
+    The list is empty if the guard doesn't exist or has no counts.
     """
     guards = guards_of(client._ctx.store)
     found = run_sync(guards.survey(name, REQUEST_S, exact=True))
@@ -73,7 +73,7 @@ def _row(one: GuardRecord) -> tuple[str, ...]:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show one guard, and one of its values."""
+    """Show the counts of one guard, and the state of one of its values."""
     entry = Entry(options.name, checks.text("key", options.key, KEY_BYTES_MAX, 0))
     with Client(options.url) as client:
         guards = guards_of(client._ctx.store)
@@ -96,7 +96,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def _told(name: str, tally: GuardCounts, stands: EntryRecord, elsewhere: bool) -> dict[str, Any]:
-    """Return all fields for JSON; a field that is unknown or missing is null."""
+    """Return all fields for JSON; an unknown field is null."""
     value = {**stands._asdict(), "key": stands.entry.key, "elsewhere": elsewhere}
     del value["entry"]
     gone = ["fresh_in", "stale_in", "cost", "version"]

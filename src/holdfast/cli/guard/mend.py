@@ -15,12 +15,12 @@ from ...sync import Client
 from .. import origin
 from ..text import count, visible
 
-#: There was no value.
+#: The exit status if there was no value.
 NOT_DONE = 1
 
 
 def invalidate(options: argparse.Namespace) -> int:
-    """Invalidate values; return 0 if there were any, else 1."""
+    """Invalidate values; return 0 if there was at least one, else 1."""
     keys = [checks.text("key", key, KEY_BYTES_MAX, 0) for key in options.keys or [""]]
     entries = [Entry(options.name, key) for key in keys]
     done = 0

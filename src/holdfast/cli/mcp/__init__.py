@@ -17,5 +17,5 @@ def mcp(options: argparse.Namespace) -> int:
         os.read(0, 0)
     except OSError:
         return 0  # stdin is closed: there is no session
-    gc.enable()  # it runs for a long time
+    gc.enable()  # the server runs for a long time
     return serve(options)

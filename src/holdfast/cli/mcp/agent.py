@@ -1,7 +1,7 @@
 """The holds of one agent, and the replies to it: short texts that a model can act on.
 
-A hold is renewed in short leases while the session's process lives, so a killed process excludes
-others only for a short time. It is released after the time that the agent requested.
+The lease of a hold is short, and is renewed while this process lives. So after this process is
+killed, the name becomes free soon. The hold is released after the time that the agent requested.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ...errors import HoldfastError
 from ...runtime.blocking import boottime
 from ..text import count, lapses, seconds, span, until, visible
 
-#: The lease, seconds: the maximum time that a name stays taken after the process is killed.
+#: The lease of a hold in seconds: for this time a name stays taken after the process is killed.
 TTL_S = 20.0
 #: Seconds between two messages to a waiting agent, and between two polls of a name.
 TELL_S, LOOK_S = 3.0, 0.5
-#: Maximum seconds of the wait of a call: clients give up on calls that take minutes.
+#: Maximum seconds for which a call can wait, because MCP clients cancel calls that take minutes.
 WAIT_S_MAX = 600.0
 
-#: Sends the client the seconds waited, the seconds allowed, and a text with the place in line.
+#: Sends the MCP client a message: the seconds waited, the maximum, and a text with the position.
 Progress = Callable[[float, float, str], Awaitable[None]]
 
 
 class Refused(Exception):
-    """The request is refused; the text contains the reason and the remedy."""
+    """The agent's request is refused; the text contains the reason and the remedy."""
 
 
 class Taken:
@@ -40,12 +40,12 @@ class Taken:
         self.last(lasts)
 
     def last(self, seconds: float) -> None:
-        """End the hold after these seconds."""
+        """Set the timer that ends the hold after ``seconds``."""
         self.timer = asyncio.get_running_loop().call_later(seconds, self._end)
 
     @property
     def left(self) -> float:
-        """The seconds that are left."""
+        """The seconds until the hold is ended."""
         return max(0.0, self.timer.when() - asyncio.get_running_loop().time())
 
 
@@ -59,11 +59,11 @@ class Agent:
         self.lasts, self.longest = min(lasts, longest), longest
         self.prefixes = prefixes
         self.taken: dict[str, Taken] = {}
-        #: Why a hold has ended, by name.
+        #: A name -> the reason why the last hold of it has ended.
         self.over: dict[str, str] = {}
-        #: Releases under way, which no call waits for.
+        #: Releases that run in the background.
         self._ending: set[asyncio.Future[None]] = set()
-        #: The names that a call waits for.
+        #: The names that calls are waiting for now.
         self.wanted: set[str] = set()
 
     async def look(self, prefix: str) -> str:
@@ -76,7 +76,7 @@ class Agent:
     async def acquire(
         self, name: str, permits: int | None, lasts: str, wait: str, progress: Progress
     ) -> str:
-        """Acquire a lock, or one of several permits."""
+        """Acquire a lock, or one of ``permits`` permits; return the result in words."""
         self._allow(name)
         length, longest = self._length(lasts), _seconds("wait", wait, 0.0, WAIT_S_MAX)
         if name in self.taken:
@@ -103,7 +103,7 @@ class Agent:
         )
 
     async def renew(self, name: str, lasts: str) -> str:
-        """Extend a hold."""
+        """Extend a hold; return the result in words."""
         length = self._length(lasts)
         taken = self._of(name)
         await taken.hold.extend()
@@ -112,7 +112,7 @@ class Agent:
         return self._mine(name)
 
     async def check(self, name: str) -> str:
-        """Return in words if this agent still holds a name."""
+        """Return a text: this agent's hold on a name, or the reason of its end and the holder."""
         self._allow(name)
         taken = self.taken.get(name)
         if taken is not None:
@@ -122,7 +122,7 @@ class Agent:
         return f"You don't hold {name!r}{f': {over}' if over else ''}. {await self._who(name)}"
 
     async def release(self, name: str) -> str:
-        """Release a hold."""
+        """Release a hold; return the result in words."""
         taken = self._of(name)
         there = await taken.hold.release()
         self._drop(name, taken.hold, "you have released it")
@@ -131,7 +131,7 @@ class Agent:
         return f"{name!r} was lost before the release: another holder can have worked since then."
 
     async def wait(self, name: str, wait: str, progress: Progress) -> str:
-        """Wait until no client holds a name."""
+        """Wait until no client holds a name; return the result in words."""
         self._allow(name)
         longest = _seconds("wait", wait, 0.0, WAIT_S_MAX)
         if name in self.taken:
@@ -148,7 +148,7 @@ class Agent:
         return f"{name!r} is free now. That can change immediately: acquire it to be sure."
 
     async def break_(self, name: str, fence: int) -> str:
-        """End the hold of another owner."""
+        """End the hold of another owner; return the result in words."""
         self._allow(name)
         if await self.client.break_(name, fence):
             return (
@@ -181,7 +181,7 @@ class Agent:
             task.cancel()
             with contextlib.suppress(BaseException):
                 hold = await task
-                if hold is not None:  # it was granted at the same moment
+                if hold is not None:  # it was granted just before the cancellation
                     await hold.release()
             raise
 
@@ -252,12 +252,12 @@ class Agent:
 
 
 async def _released(hold: AsyncHold) -> None:
-    with contextlib.suppress(HoldfastError):  # after an error, it ends with its lease
+    with contextlib.suppress(HoldfastError):  # after an error, the hold ends with its lease
         await hold.release()
 
 
 def _held(holders: tuple[ClaimRecord, ...]) -> str:
-    """Return the first holder, the time that it has held, its end, and the number of others."""
+    """Return a text: the first holder, its time, fence and end, and the number of others."""
     first = holders[0]
     text = f"{visible(first.owner)} for {span(max(0.0, first.age))} (fence {first.fence}; ends "
     text += f"{lapses(first.expires_in)})"
@@ -273,7 +273,7 @@ def _no_more_in_line(longest: float) -> str:
 
 
 def _seconds(what: str, text: str, least: float, most: float) -> float:
-    """Return the seconds of a duration that a model has written; refuse it outside the limits."""
+    """Return the seconds of a duration that a model has written; refuse other texts and values."""
     try:
         found = seconds(text)
     except ValueError as wrong:

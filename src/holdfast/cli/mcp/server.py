@@ -1,4 +1,6 @@
-"""The tools, in the form that the protocol's SDK needs. ``agent`` does the work."""
+"""The server of ``holdfast mcp``, and its tools in the form that the SDK of MCP needs.
+
+The tools call the methods of ``agent``. Their docstrings are sent to the model."""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from .. import codes, origin
 from ..text import span
 from .agent import Agent, Progress, Refused
 
-#: Signals that end the server; it releases all holds before it ends.
+#: Signals that end the server; it first releases all holds.
 ENDING = ("TERM", "HUP", "INT")
 INSTRUCTIONS = """\
 Locks that all agents, scripts and people on this store respect. Before you use something that
@@ -37,9 +39,9 @@ Tool = Callable[..., Awaitable[str]]
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Serve on stdin and stdout until stdin ends or a signal comes; return the exit status."""
-    logging.getLogger("mcp").setLevel(logging.ERROR)  # or each refused call prints a line
-    # A normal exit would wait for a thread of the SDK that reads stdin.
+    """Serve on stdin and stdout until stdin ends or a signal arrives; exit with the status."""
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # else the SDK logs each refused call
+    # A normal exit would wait for the SDK's thread that reads stdin.
     os._exit(asyncio.run(_serve(options)))
 
 
@@ -73,7 +75,7 @@ async def _serve(options: argparse.Namespace) -> int:
 
 
 def build(agent: Agent, *, allow_break: bool = False) -> MCPServer[Any]:
-    """Return a server with the tools of this agent."""
+    """Return a server whose tools act for this agent."""
     server = MCPServer(
         "holdfast",
         version=__version__,
@@ -93,7 +95,7 @@ def build(agent: Agent, *, allow_break: bool = False) -> MCPServer[Any]:
 
 
 def _told(tool: Tool) -> Tool:
-    """Return the same tool, with errors as texts for the model."""
+    """Return the tool, so wrapped that the model gets the text of an error."""
 
     @functools.wraps(tool)
     async def call(*args: Any, **named: Any) -> str:

@@ -8,12 +8,12 @@ from ...core import checks
 from ...core.model import TTL_S_MAX
 from ..options import checked, duration, owner, required, url
 
-#: The default time of a hold, and the default maximum, in seconds.
+#: Seconds for which a hold lasts if the agent requests none; default maximum of a request.
 LASTS_S, LONGEST_S = 600.0, 3600.0
 
 
 def command(mcp: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Add the options of ``mcp``."""
     mcp.description = (
         "Serve an MCP client, such as a coding agent, on stdin and stdout. Its tools are list, "
         "acquire, renew, check, release and wait. Its holds are released when its session ends."

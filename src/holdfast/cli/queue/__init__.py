@@ -1,4 +1,4 @@
-"""``holdfast queue``: serial queues from the shell. Each verb is imported when it is called."""
+"""``holdfast queue``: serial queues from the shell. A verb's module is imported at its call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``holdfast queue ls``, ``show`` and ``dead``: the number of jobs in each state, and the jobs."""
+"""``holdfast queue ls``, ``show`` and ``dead``: list queues, jobs and dead letters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ls(options: argparse.Namespace) -> int:
 def _rates(
     before: Sequence[QueueRecord], after: Sequence[QueueRecord], passed: float
 ) -> dict[str, dict[str, float]]:
-    """Return the jobs per second that were put and done, for each queue."""
+    """Return for each queue the number of jobs put and done per second, in ``passed`` seconds."""
     was = {one.name: one for one in before}
     rates = {}
     for one in after:
@@ -163,7 +163,7 @@ def _content(packed: bytes) -> Any:
     try:
         return payloads.unpack(packed)
     except (ConfigError, ValueError):
-        return packed  # not put by holdfast
+        return packed  # another program than holdfast has put it
 
 
 def _cut(text: str) -> str:
@@ -171,7 +171,7 @@ def _cut(text: str) -> str:
 
 
 def plain(one: JobRecord) -> dict[str, Any]:
-    """Return a job as plain data, for JSON; bytes as base64, under a name that shows it."""
+    """Return a job as data for JSON; a payload of bytes becomes base64, in ``payload_base64``."""
     content = _content(one.payload)
     told = one._asdict()
     del told["payload"]

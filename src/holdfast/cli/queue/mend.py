@@ -16,9 +16,9 @@ from .. import codes, origin
 from ..progress import Progress
 from ..text import count, say, visible
 
-#: The exit status if nothing was changed: there was no such job, or the user answered no.
+#: The exit status if nothing was changed: no job matched, or the user answered no.
 NOT_DONE = 1
-#: Maximum number of jobs that are read to report the states of ids that are no dead letters.
+#: Maximum number of jobs that are read for a message about ids that are no dead letters.
 LOOK_MAX = 1000
 
 
@@ -41,7 +41,7 @@ def retry(options: argparse.Namespace) -> int:
 
 
 def _none(client: Client, options: argparse.Namespace) -> str:
-    """Return the message with the reason why no dead letter is retried."""
+    """Return the message for a command that found no dead letter to retry."""
     name = visible(options.name)
     if not options.ids:
         return f"{name!r} has no dead letters"

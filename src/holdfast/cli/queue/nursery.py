@@ -1,12 +1,12 @@
 """The supervisor of ``holdfast queue work``: starts the commands, and ends them in time.
 
-It is a separate process with one thread, so it doesn't stop or die with the worker. The worker
-sends it the new deadline of a delivery after each renewal of the lease. Without a later deadline
-it ends the command: TERM when a third of the lease is left (at most 10 s), KILL before another
-worker can get the job. When the worker dies, it kills all commands.
+It is a separate process with one thread, so it doesn't stop or die with the worker. While the
+worker renews the lease of a delivery, it sends the supervisor new deadlines. If none comes, the
+supervisor ends the command: TERM when a third of the lease is left (at most 10 s), KILL before
+another worker can get the job. When the worker dies, the supervisor kills all commands.
 
-Both sides write lines of JSON. The worker: ``start``, ``until``, ``stop``. The supervisor: ``pid``,
-``over``.
+Both sides write lines of JSON. The worker sends ``start`` (a command), ``until`` (a new deadline)
+and ``stop``. The supervisor sends ``pid`` (the command runs) and ``over`` (it has ended).
 """
 
 from __future__ import annotations
@@ -31,26 +31,28 @@ from ..child import Child, Plan, find_prctl, living
 from ..origin import environment
 from ..text import say
 
-#: The command gets TERM this many seconds before its lease expires, or a third of the ttl before
-#: that if this is less.
+#: If the lease isn't renewed, the command gets TERM this number of seconds before the lease
+#: expires, but at most a third of the ttl before that.
 EARLY_S = 10.0
-#: ...and KILL when this part of that time is left: the kernel needs some milliseconds for it.
+#: The command gets KILL when this part of the time from TERM to the end of the lease is left: the
+#: kernel needs some milliseconds to end the processes.
 LAST_PART = 0.1
-#: A KILL is sent again after this time, seconds.
+#: Seconds after which a KILL is repeated.
 AGAIN_S = 1.0
-#: Signals that a worker's terminal and its service manager send to all its processes.
+#: Signals that a terminal or a service manager sends to all processes of a worker. They must not
+#: end the supervisor.
 IGNORED = ("INT", "TERM", "HUP", "QUIT", "TSTP", "USR1", "USR2")
 
 
 @dataclass(slots=True)
 class Ward:
-    """A command that runs."""
+    """A command that runs. It gets TERM ``early`` seconds before ``deadline``."""
 
     child: Child
     early: float
     deadline: float
     kill_at: float = float("inf")
-    #: TERM was sent to it.
+    #: True if TERM was sent.
     stopped: bool = False
 
 
@@ -68,7 +70,7 @@ def nurse(line: socket.socket, options: argparse.Namespace) -> NoReturn:
 
 
 class Nursery:
-    """The commands that run, by the numbers that the worker gave them."""
+    """The supervisor, with the commands that run, by the numbers that the worker gave them."""
 
     def __init__(self, line: socket.socket, options: argparse.Namespace) -> None:
         self.line = line
@@ -84,10 +86,10 @@ class Nursery:
         for name in IGNORED:
             number = getattr(signal, "SIG" + name)
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _noted)  # so that a command gets its default again
+                signal.signal(number, _noted)  # a handler, because commands inherit SIG_IGN
 
     def serve(self) -> None:
-        """Serve until the worker has ended, then end its commands."""
+        """Start and end commands until the worker has ended; then kill all commands."""
         poller = select.poll()
         poller.register(self.line, select.POLLIN)
         poller.register(self.bell, select.POLLIN)
@@ -122,10 +124,10 @@ class Nursery:
                 self._stop(ward, order["grace"])
 
     def _start(self, number: int, order: dict[str, Any]) -> None:
-        """Start a command, with its payload as the file on its stdin."""
+        """Start a command; its stdin is a file with the payload."""
         try:
             child = self._child(order)
-        except OSError as wrong:  # no space, descriptor or process: only this one fails
+        except OSError as wrong:  # no space, descriptor or process: only this command fails
             failure = wrong.errno or errno.EIO
             self._say(number, "over", status=0, failure=failure, left=False)
             return
@@ -152,7 +154,7 @@ class Nursery:
     # -- in time -----------------------------------------------------------------------------
 
     def _step(self) -> float | None:
-        """Do what is due; return the milliseconds until the next step."""
+        """Send each TERM and KILL that is due; return the milliseconds until the next one."""
         now, soonest = boottime(), float("inf")
         for ward in self.wards.values():
             if not ward.stopped and ward.deadline - ward.early <= now:
@@ -166,7 +168,7 @@ class Nursery:
         return None if soonest == float("inf") else max(0.0, soonest - boottime()) * 1000 + 1
 
     def _stop(self, ward: Ward, grace: float) -> None:
-        """Send TERM now, once; KILL after the grace, or earlier if that was planned."""
+        """Send TERM, unless it was sent before; set the time of KILL to at most ``grace`` s."""
         if not ward.stopped:
             ward.stopped = True
             ward.child.signal(signal.SIGTERM)
@@ -177,7 +179,7 @@ class Nursery:
     # -- over --------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Report the commands that have ended. A command that needs the terminal is ended."""
+        """Report the commands that have ended; stop a command that waits for the terminal."""
         for number, ward in list(self.wards.items()):
             happened = ward.child.look()
             if happened in (signal.SIGTTIN, signal.SIGTTOU):
@@ -185,14 +187,14 @@ class Nursery:
             if happened >= 0:
                 continue
             if ward.stopped:
-                ward.child.signal(signal.SIGKILL)  # its children end with it
+                ward.child.signal(signal.SIGKILL)  # for the children of the ended command
             del self.wards[number]
             status = ward.child.reap()
             left = not ward.stopped and living(ward.child.pid)
             self._say(number, "over", status=status, failure=0, left=left)
 
     def _deserted(self) -> None:
-        """The worker has ended: kill its commands, until all have ended."""
+        """Kill the commands of a worker that has ended, and wait for their end."""
         for ward in self.wards.values():
             ward.child.signal(signal.SIGKILL)
         while self.wards:
@@ -207,11 +209,11 @@ class Nursery:
         try:
             self.line.sendall(json.dumps({"number": number, "what": what, **more}).encode() + b"\n")
         except OSError:
-            return  # it has ended, which `serve` notices
+            return  # the worker has ended; `serve` notices that
 
 
 def _file() -> IO[bytes]:
-    """Return a file for a payload, in memory where the system can: a full disk stops no work."""
+    """Return a file for a payload, in memory if possible, so that a full disk doesn't matter."""
     in_memory = getattr(os, "memfd_create", None)
     if in_memory is not None:
         with contextlib.suppress(OSError):  # a sandbox can forbid it
@@ -226,4 +228,4 @@ def _filled(file: IO[bytes], payload: str) -> int:
 
 
 def _noted(number: int, frame: object) -> None:
-    """Note a signal; the loop is woken by ``bell``."""
+    """Do nothing: the signal wakes the loop through ``bell``."""

@@ -1,4 +1,4 @@
-"""``holdfast queue put``: jobs from the command line, or from lines of stdin as they arrive."""
+"""``holdfast queue put``: put jobs from the command line, or from lines of stdin as they arrive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINE_MAX = 6 * PAYLOAD_BYTES_MAX + 4096
 
 
 class Unreadable(ConfigError):
-    """The input can't be read: the data are invalid, not an option."""
+    """The input can't be read, or a job in it is invalid."""
 
 
 class Misused(ConfigError):
@@ -62,7 +62,7 @@ def put(options: argparse.Namespace) -> int:
 
 
 class Putting:
-    """The jobs that have been put."""
+    """Puts jobs into a queue, and counts them."""
 
     def __init__(self, queue: Queue, options: argparse.Namespace) -> None:
         self.queue = queue
@@ -78,7 +78,7 @@ class Putting:
         jobs = []
         for line in lines:
             self.line += 1
-            if line or not first:  # an empty line isn't a job, but an empty argument is
+            if line or not first:  # an empty line isn't a job; an empty argument is one
                 jobs.append(self._job(line))
         if self.options.id is not None and self.done + len(jobs) > 1:
             raise Misused("--id is for one job; with --jobs each job can have an id")
@@ -115,7 +115,7 @@ class Putting:
         return f"{'payload' if self.options.payloads else 'line'} {self.line}"
 
     def story(self) -> str:
-        """Return the result, in words."""
+        """Return a text with the numbers of accepted jobs and duplicates."""
         accepted = self.done - self.duplicates
         text = f"{visible(self.queue.name)}: accepted {count(accepted, 'job')}"
         dropped = f", dropped {count(self.duplicates, 'duplicate')}" if self.duplicates else ""
@@ -123,7 +123,7 @@ class Putting:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; refuse a repeated key, because its first value would be lost."""
+    """Return a JSON object; refuse a key that occurs twice, because one value would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
@@ -147,7 +147,7 @@ def _read(fd: int) -> bytes:
 
 
 def _lines(fd: int) -> Iterator[list[bytes]]:
-    """Yield the complete lines that have arrived, until the end of the input."""
+    """Yield lists of complete lines, as they arrive, until the end of the input."""
     rest = b""
     while data := _read(fd):
         *lines, rest = (rest + data).split(b"\n")

@@ -1,14 +1,14 @@
 """``holdfast queue work``: a command for each job of a queue.
 
-Two processes, each of which watches the other, as with ``holdfast run``::
+Two processes watch each other, as with ``holdfast run``::
 
-    shell ── worker ── supervisor ─┬─ command     the worker takes, renews and settles, with a
-                                   └─ command     thread for each job; the supervisor starts the
-                                                  commands, and ends one before another worker can
-                                                  get its job
+    shell ── worker ── supervisor ─┬─ command     The worker takes, renews and settles jobs, with a
+                                   └─ command     thread for each job. The supervisor starts the
+                                                  commands. It ends a command before another worker
+                                                  can get the job.
 
-* The worker is killed or stopped: the supervisor ends the commands in time.
-* The supervisor is killed: the kernel kills the commands, and the worker ends.
+* If the worker is killed or stopped, the supervisor ends the commands in time.
+* If the supervisor is killed, the kernel kills the commands, and the worker ends.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .nursery import AGAIN_S, nurse
 
 #: Seconds between two checks of a delivery by the thread of its job.
 LOOK_S = 0.2
-#: The thread sends the supervisor a new deadline when ``ttl / TOLD_PART`` has passed.
+#: The thread of a job sends the supervisor a new deadline every ``ttl / TOLD_PART`` seconds.
 TOLD_PART = 12
-#: The options of a queue that the command line has.
+#: The options of the command line that are settings of the queue.
 PACE = (
     "min_interval", "interval_from", "rate", "ttl", "max_attempts", "retry_delay",
     "retry_delay_max", "on_dead",
@@ -60,7 +60,7 @@ def work(options: argparse.Namespace) -> int:
             try:
                 return Working(queue, options, commands).serve()
             finally:
-                commands.end()  # before the client releases their jobs
+                commands.end()  # before the client releases the jobs of the commands
     finally:
         commands.end()
 
@@ -71,16 +71,16 @@ class Run:
     def __init__(self) -> None:
         self.over = threading.Event()
         self.pid = 0
-        #: Its exit status as a shell reports it; None: unknown.
+        #: The exit status as a shell reports it; None until it is known.
         self.status: int | None = None
-        #: The errno of a failed execution.
+        #: The errno if the command couldn't be executed, else 0.
         self.failure = 0
-        #: Whether it has left processes behind.
+        #: True if processes of the command still run after its end.
         self.left = False
 
 
 class Commands:
-    """The supervisor, and our end of the connection to it, which a thread reads."""
+    """The worker's connection to the supervisor. A thread reads it."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.line, far = socket.socketpair()
@@ -97,14 +97,14 @@ class Commands:
         self.listener = threading.Thread(target=self._listen, name="holdfast-nursery", daemon=True)
 
     def listen(self) -> None:
-        """Start the thread that reads."""
+        """Start the thread that reads the supervisor's messages."""
         self.listener.start()
 
     def end(self) -> None:
         """End the supervisor, which ends the commands that run."""
         if not self.ended:
             self.ended = True
-            with contextlib.suppress(OSError):  # it is gone already
+            with contextlib.suppress(OSError):  # the supervisor has ended already
                 self.line.shutdown(socket.SHUT_RDWR)
             reap(self.nursery)
             if self.listener.ident:
@@ -112,7 +112,7 @@ class Commands:
             self.line.close()
 
     def start(self, job: Delivery, ttl: float) -> tuple[int, Run]:
-        """Start the command for this job."""
+        """Start the command for this job; return its number and its record."""
         run = Run()
         with self.book:
             self.numbers += 1
@@ -131,7 +131,7 @@ class Commands:
             with self.talking:
                 self.line.sendall(order)
         except OSError:
-            return  # it has ended, which the listener notices
+            return  # the supervisor has ended; the listener notices that
 
     def _listen(self) -> None:
         heard = b""
@@ -174,7 +174,8 @@ class Working:
             self._handle, concurrency=options.concurrency, drain=options.drain
         )
         self.worker._silence.tell = _tell_silence
-        #: The signals that arrived. The first ends the taking; the second releases running jobs.
+        #: The signals that have arrived. After the first one the worker takes no more jobs; after
+        #: the second one it releases the running jobs.
         self.signals: list[int] = []
         self.code = 0
         #: Protects the counts, which all threads increase.
@@ -182,14 +183,14 @@ class Working:
         self.done = self.failed = 0
 
     def serve(self) -> int:
-        """Serve until all threads have ended; return the exit status."""
+        """Run the worker until all its threads have ended; return the exit status."""
         for name in ("INT", "TERM", "HUP", "QUIT"):
             number = getattr(signal, "SIG" + name)
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._signalled)
-        # A stopped worker would renew nothing, and lose all its deliveries.
+        # A stopped worker renews no lease, so it would lose all its deliveries.
         signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-        gc.enable()  # it can run for days
+        gc.enable()  # the worker can run for days
         self.commands.listen()
         self.worker.run()
         if not self.options.quiet:
@@ -200,9 +201,9 @@ class Working:
         return codes.SIGNALLED + self.signals[1] if len(self.signals) > 1 else 0
 
     def _left(self) -> str:
-        """Return the jobs that a drain leaves, in words: jobs that are not due yet.
+        """Return a text about the jobs that a drain leaves, because they are not due yet.
 
-        These are all jobs if the store grants nothing yet; then the text gives the reason.
+        If the store grants nothing now (for example during recovery), the text gives the reason.
         """
         if not self.options.drain or self.signals or self.code:
             return ""
@@ -225,7 +226,7 @@ class Working:
     def _handle(self, job: Delivery) -> None:
         """Run the command for one job, and settle the job by the result."""
         if self.code:
-            job.release()  # it can't be run, or no process would watch it
+            job.release()  # commands can't be executed, or the supervisor has ended
             return
         ttl = job._lease.ttl
         number, run = self.commands.start(job, ttl)
@@ -276,7 +277,7 @@ class Working:
             say(f"{_what(job)} failed in attempt {job.attempt} ({why}); {then}")
 
     def _not_executed(self, job: Delivery, failure: int) -> None:
-        """Release the job: no command can be executed, so this costs the job no attempt."""
+        """Release the job, so that the attempt doesn't count: the command can't be executed."""
         self._insist(job, "release")
         if not self.code:
             missing = failure in (errno.ENOENT, errno.ENOTDIR)
@@ -286,7 +287,7 @@ class Working:
         self.worker.stop()
 
     def _insist(self, job: Delivery, how: str, *args: Any) -> bool:
-        """Retry to settle the job until the delivery ends; return True if it was in time."""
+        """Try to settle the job until that succeeds or the delivery is lost; True if settled."""
         kept: bool | None = None
         while kept is None:
             try:
@@ -299,7 +300,9 @@ class Working:
 
 
 def _tell_silence(failure: StoreUnavailable | None) -> None:
-    """Print this even with ``--quiet``, because the worker does nothing until the store answers."""
+    """Print that the store doesn't answer, or answers again (None), even with ``--quiet``.
+
+    Until the store answers, the worker does nothing."""
     say("the store answers again" if failure is None else f"{failure}; waiting")
 
 
@@ -312,12 +315,12 @@ def _deadline(job: Delivery) -> float:
 
 
 def _bytes(job: Delivery) -> bytes:
-    """Return the payload for the command: without the byte that marks its type."""
+    """Return the payload without its first byte, which marks the type."""
     return job._lease.job.payload[1:]
 
 
 def _env(job: Delivery) -> dict[str, str | None]:
-    """Return the environment variables of the command; None: not set."""
+    """Return the environment variables of the command; a value None removes the variable."""
     return {
         "HOLDFAST_QUEUE": _safe(job.queue),
         "HOLDFAST_GROUP": None if job.group is None else _safe(job.group),

@@ -1,9 +1,9 @@
-"""Plain locks: a key with a token and a ttl, as most clients of Redis keep them.
+"""Plain locks: a key with a token and a ttl, the format of most lock libraries for Redis.
 
-``redis+plain://host:6379/0``, by TLS ``rediss+plain://``. ``layout=`` names the client whose locks
-are shared: ``redis-py`` (the default), ``node-redlock``, ``redsync``, ``pottery``,
-``python-redis-lock``. ``prefix=``, ``token=``, ``unit=`` and ``signal=`` set the details; see
-``docs/stores/dialects.md``.
+The URL is ``redis+plain://host:6379/0``, or ``rediss+plain://`` for TLS. ``layout=`` names the
+library whose locks are shared: ``redis-py`` (the default), ``node-redlock``, ``redsync``,
+``pottery``, ``python-redis-lock``. ``prefix=``, ``token=``, ``unit=`` and ``signal=`` set the
+details; see ``docs/stores/dialects.md``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .store import CAPABILITIES, PlainStore
 
 __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
-#: The commands that it uses, which a server may lack; see `holdfast.dialects.doctor`.
+#: The commands that this dialect needs; `holdfast.dialects.doctor` tests the right to each.
 _NEEDED = (
     "evalsha",
     "script|load",
@@ -39,14 +39,14 @@ _SPARE = {"scan": "holdfast ls can't find names"}
 
 
 def open_blocking(url: StoreURL) -> Store:
-    """A store for threads. It connects with the first verb."""
+    """Return a store for threads. It connects with the first verb."""
     from ..blocking import WatchingThreadPort
 
     return PlainStore(WatchingThreadPort(reach(url), SCRIPTS), layout(url))
 
 
 def open_aio(url: StoreURL) -> Store:
-    """A store for one asyncio event loop. It connects with the first verb."""
+    """Return a store for one asyncio event loop. It connects with the first verb."""
     from ..aio import WatchingLoopPort
 
     return PlainStore(WatchingLoopPort(reach(url), SCRIPTS), layout(url))

@@ -1,4 +1,4 @@
-"""The layouts of the clients of this family: the keys of their locks, and their token formats."""
+"""The layouts of lock libraries with plain locks: the keys of locks, and the format of tokens."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Layout(NamedTuple):
     signal: str = "none"
 
     def key(self, name: str) -> bytes:
-        """The key of a name."""
+        """Return the key of a name."""
         return (self.prefix + name).encode()
 
 
-#: By the client whose locks are shared. Other options of the URL override these values.
+#: The lock library (the option ``layout=``) -> its layout. Other options override these values.
 LAYOUTS = {
     "redis-py": Layout(),
     "redsync": Layout(shape="base64"),

@@ -18,7 +18,7 @@ _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _NAMES = ("join", "probe", "keep", "leave", "look")
 SCRIPTS = tuple(script_of(name, assembled(name, _FOLDER)) for name in _NAMES)
 _JOIN, _PROBE, _KEEP, _LEAVE, _LOOK = SCRIPTS
-#: The text before the mark of a claim in the key of its tombstone.
+#: The text in the key of a tombstone; the mark of the claim follows it.
 GONE = b":holdfast-gone:"
 _SIGNALS = "lock-signal:"
 _NO = b"0"
@@ -34,7 +34,7 @@ class Requests:
         self._set, self._expire = (b"EX", b"EXPIRE") if self._seconds else (b"PX", b"PEXPIRE")
 
     def mark(self, claim_id: str) -> bytes:
-        """Return the mark of a claim: the fixed part of its token at the server."""
+        """Return the mark of a claim: the part of its token that contains no time."""
         try:
             secret = bytes.fromhex(claim_id)
         except ValueError:
@@ -44,29 +44,31 @@ class Requests:
         return self.shape.mark(secret)
 
     def join(self, claim: Claim, now: float) -> Call:
-        """Take the key if it is free; ``now``: the time of day."""
+        """Return the call that takes the key if it is free; ``now``: the time of day."""
         key, mark = self.layout.key(claim.spec.name), self.mark(claim.id)
         life = self._life(claim.spec.ttl)
         args = self.shape.token(mark, now), mark, self._set, life
         return call_of(_JOIN, (key, _tomb_of(key, mark)), *args)
 
     def probe(self, claim: Claim, now: float) -> Call:
-        """The same at less cost, for a client with notifications of changes."""
+        """Return a cheaper `join`, which doesn't read the ttl of a taken key.
+
+        It is for a waiter that is notified of changes and has read the ttl already."""
         key, mark = self.layout.key(claim.spec.name), self.mark(claim.id)
         args = self.shape.token(mark, now), self._set, self._life(claim.spec.ttl)
         return call_of(_PROBE, (key, _tomb_of(key, mark)), *args)
 
     def keep(self, claim: Claim, ttl: float) -> Call:
-        """Set the time to live of the key to ``ttl`` seconds from now."""
+        """Return the call that sets the time to live of the key to ``ttl`` seconds from now."""
         key = self.layout.key(claim.spec.name)
         return call_of(_KEEP, (key,), self.mark(claim.id), self._expire, self._life(ttl))
 
     def leave(self, leave: Leave, suspect: bool) -> Call:
-        """Free the key; ``suspect``: a copy of its join can still arrive."""
+        """Return the call that frees the key; ``suspect``: a copy of its join can still arrive."""
         return self._leave(leave.name, self.mark(leave.id), leave.ttl if suspect else None)
 
     def take_away(self, name: str, token: bytes) -> Call:
-        """Free a key that is held with this token."""
+        """Return the call that frees a key which is held with this token."""
         return self._leave(name, token, 0.0)
 
     def _leave(self, name: str, mark: bytes, ttl: float | None) -> Call:
@@ -78,7 +80,7 @@ class Requests:
         return call_of(_LEAVE, keys, mark, bury)
 
     def look(self, key: bytes) -> Call:
-        """Ask for the holder of this key."""
+        """Return the call that reads the holder of this key."""
         return call_of(_LOOK, (key,))
 
     def _life(self, ttl: float) -> bytes:
@@ -86,7 +88,9 @@ class Requests:
 
 
 def _tomb_of(key: bytes, mark: bytes) -> bytes:
-    """The key of the tombstone that refuses a late join of this claim; in the same slot.
+    """Return the key of the tombstone that refuses a late join of this claim.
+
+    The key is in the same slot of a cluster as the lock's key.
 
     >>> _tomb_of(b"x", b"m")
     b'{x}:holdfast-gone:m'

@@ -1,8 +1,8 @@
 """The verbs on plain keys: the request of each verb, and the meaning of its answer.
 
-There is no line, so a waiter has ticket 0 and leaves nothing at the server: it tries again after a
+There is no line, so a waiter has ticket 0 and writes nothing to the server. It tries again after a
 notification that the key has changed, and at intervals. Only a holder has a ticket above 0, and
-only with such a ticket a claim renews; so a renewal never takes a lost lock again.
+only a claim with such a ticket renews. So a renewal never takes a lost lock again.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ CAPABILITIES = Capabilities(
     wakeup_grants=False,
     durable_fences=False,
 )
-#: Maximum seconds for a new waiter to set its watch; otherwise it does so at its next try.
+#: Maximum seconds for a new waiter to set its watch. If they expire, it sets one at its next try.
 ARM_S = 0.2
-#: Maximum number of keys looked at in one round trip.
+#: Maximum number of keys that `inspect` reads in one round trip.
 _LOOK_MAX = 100
 _FAMILY = "plain"
 
@@ -77,9 +77,9 @@ class PlainStore:
         self._start()
 
     def _start(self) -> None:
-        #: The waiters.
+        #: The id of a waiting claim -> the time of its next try.
         self._waits: dict[str, Wait] = {}
-        #: Claims with a request that can still arrive although its caller has given up.
+        #: The ids of claims with a request that got no reply and can still arrive at the server.
         self._suspect: set[str] = set()
 
     # -- acquiring -------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class PlainStore:
             return Waiting(0, 0, found.again(None, False))
 
     async def _try_again(self, claim: Claim, wait: Wait, within: float) -> Standing:
-        """A waiter tries to take the key; if it can't, it asks for a notification of a change."""
+        """Try to take the key for a waiter; if it is taken, ask to be notified of its change."""
         port, requests = self._port, self._requests
         sure = claim.id not in self._suspect
         try:
@@ -119,7 +119,9 @@ class PlainStore:
         return Waiting(0, 0, wait.again(answer, port.hears(claim.id)))
 
     def _joined(self, reply: Reply, claim: Claim) -> Held | Gone | float | None:
-        """Read the answer to a join; if the key is taken, return its seconds to live, if known."""
+        """Read the answer to a join. If the key is taken, return its seconds to live.
+
+        The result is None if the key is taken and the answer contains no seconds."""
         ticket = number_of(self._requests.mark(claim.id))
         match reply:
             case 1:
@@ -160,7 +162,7 @@ class PlainStore:
     def _kept(self, keep: Keep, reply: Any) -> Standing | Exception:
         if reply == 1:
             return Held(keep.ticket, keep.ttl)
-        if reply == 0:  # the caller knows whether its lease has expired
+        if reply == 0:  # if the lease has expired, the caller reports that instead
             return Gone(Loss.BROKEN)
         return self._wrong(reply)
 
@@ -187,7 +189,7 @@ class PlainStore:
         return found
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
-        """Free the key if its holder has this number; see the contract."""
+        """Free the key if ``ticket`` is the number of its holder; see the contract."""
         requests = self._requests
         seen = await self._port.ask(requests.look(requests.layout.key(name)), within / 2)
         match seen:
@@ -248,7 +250,7 @@ class PlainStore:
         return lines
 
     def _name(self, key: bytes) -> str | None:
-        """Return the name of a key; None if it isn't the key of a name."""
+        """Return the name that belongs to a key; None for a tombstone or any other key."""
         if GONE in key:
             return None
         try:
@@ -286,6 +288,6 @@ class PlainStore:
         await self._port.close()
 
     def forked(self) -> None:
-        """Start afresh in the child of a fork; see the contract."""
+        """Forget all waiters and connections in the child of a fork; see the contract."""
         self._start()
         self._port.forked()

@@ -1,8 +1,8 @@
-"""Tokens: the values of keys, made from the secret id of a claim, in the formats of other clients.
+"""Tokens: the values of keys, made from the secret id of a claim, in the formats of lock libraries.
 
-Every client of this family compares whole tokens and interprets none, so any unique token works.
-The *mark*, which is the token without a time at its end, follows from the id. So a claim is
-recognised by its id alone, and a request can be sent twice.
+These libraries compare whole tokens and don't interpret them, so any unique token works. In one
+format the time follows at the end. The *mark* is the token without that time; it is computed from
+the id. So the id is enough to recognise a claim, and a request can be sent twice.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
 
-#: A UUID as text.
+#: The length of a UUID as text, in bytes.
 _UUID_BYTES = 36
 
 
 class Shape(NamedTuple):
     """A format of tokens."""
 
-    #: The mark, from the 16 bytes of an id.
+    #: Converts the 16 bytes of an id to the mark.
     mark: Callable[[bytes], bytes]
-    #: Whether the time of the take follows the mark.
+    #: True if the time at which the key was taken follows the mark.
     timed: bool = False
 
     def mark_in(self, token: bytes) -> bytes:
-        """Return the mark of a token in this format; for another format the whole token."""
+        """Return the mark of a token; the whole token if it isn't in this format."""
         if not self.timed or token[_UUID_BYTES : _UUID_BYTES + 1] != b"_":
             return token
         return token[:_UUID_BYTES]

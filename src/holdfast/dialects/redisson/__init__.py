@@ -1,16 +1,17 @@
 """Redisson's locks, on the keys that services in Java use already.
 
-``redis+redisson://host:6379/0``, by TLS ``rediss+redisson://``. ``lock()`` is RLock, ``rwlock()``
-the read-write lock, ``semaphore()`` the semaphore whose permits have leases. Options:
+The URL is ``redis+redisson://host:6379/0``, or ``rediss+redisson://`` for TLS. ``lock()`` is
+Redisson's RLock, ``rwlock()`` its RReadWriteLock, ``semaphore()`` its RPermitExpirableSemaphore
+(each permit has a lease). Options:
 
-    client=current   the peers' version: ``current``, or ``3.8.1``
+    client=current   the version of the Redisson clients: ``current``, or ``3.8.1``
     fair=true        ``lock()`` is FairLock: waiters are served in order
-    fair_wait=5      seconds that a dead waiter of ours delays the waiters behind it in FairLock
+    fair_wait=5      seconds for which a dead holdfast waiter in FairLock delays those behind it
     fenced=true      ``lock()`` is FencedLock: ``hold.fence`` is its token
-    permits=counted  ``semaphore()`` is the semaphore whose permits have no owners and no leases
+    permits=counted  ``semaphore()`` is RSemaphore, whose permits have no owners and no leases
     prefix=          the beginning of every name at the server
 
-and the options of redis-py, as for ``redis://``.
+The options of the connection are those of ``redis://``.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _new_uuid() -> str:
     return str(uuid4())
 
 
-#: The commands of its scripts, which a server may lack; see `holdfast.dialects.doctor`.
+#: The commands that the scripts need; `holdfast.dialects.doctor` tests the right to each.
 _NEEDED = (
     "evalsha script|load get getrange set del exists type pttl pexpire incrby decrby hget hset "
     "hdel hlen hkeys hgetall hexists hincrby zadd zrem zscore zcard zrange zrangebyscore "
@@ -95,7 +96,7 @@ _SPARE = {"scan": "holdfast ls can't find names"}
 
 
 def open_blocking(url: StoreURL) -> Store:
-    """A store for threads. It connects with the first verb."""
+    """Return a store for threads. It connects with the first verb."""
     options = _options(url)
     port: Port
     from .blocking import ChannelThreadPort
@@ -105,7 +106,7 @@ def open_blocking(url: StoreURL) -> Store:
 
 
 def open_aio(url: StoreURL) -> Store:
-    """A store for one asyncio event loop. It connects with the first verb."""
+    """Return a store for one asyncio event loop. It connects with the first verb."""
     options = _options(url)
     port: Port
     from .aio import ChannelLoopPort

@@ -20,14 +20,14 @@ from ...stores.redis.config import Settings
 from ...stores.redis.library import Script
 from ...stores.redis.scripts import Call
 
-#: Time limit in seconds for the end of a subscription; its answer is ignored.
+#: Maximum seconds for an UNSUBSCRIBE, whose answer is ignored.
 _PART_S = 5.0
-#: A message on such a channel wakes one waiter; a message on another channel wakes all of them.
+#: A message on a channel with this prefix wakes one waiter; on other channels it wakes all waiters.
 _FOR_ONE = b"redisson_lock__channel:"
 
 
 class Sleeper:
-    """A waiter: its channel, whether a message came since its last request, and its sleep."""
+    """A waiter. ``told``: a message has arrived since the waiter's last request."""
 
     __slots__ = ("channel", "told", "waiter")
 
@@ -71,7 +71,7 @@ class ChannelLoopPort(LoopPort):
         super()._start()
         #: The waiters, in order of arrival.
         self._sleepers: dict[str, Sleeper] = {}
-        #: Subscribed channels, the number of waiters for each, and subscriptions in progress.
+        #: The subscribed channels; channel -> number of waiters; the subscriptions in progress.
         self._heard_of: set[bytes] = set()
         self._wanted: dict[bytes, int] = {}
         self._subscribing: dict[bytes, Shared[None]] = {}
@@ -131,8 +131,8 @@ class ChannelLoopPort(LoopPort):
     def published(self, channel: bytes) -> list[Answer]:
         """Note a message on this channel; return the sleeps that it ends.
 
-        The end of a lock wakes only the first waiter; a waiter that gives up after that wakes the
-        next one.
+        The end of a lock wakes only the first waiter. If that waiter gives up after the wake-up,
+        `unlisten` wakes the next waiter.
         """
         ended: list[Answer] = []
         for sleeper in self._sleepers.values():
@@ -167,7 +167,7 @@ class ChannelLoopPort(LoopPort):
         return undertaking
 
     async def _listen(self) -> None:
-        """Have a connection for subscriptions: the existing one, or a new separate one."""
+        """Set the connection for subscriptions: the one for requests, or with RESP2 a new one."""
         limit = self._attempt_s()
         ear, _ = await self._reach(limit)
         if self._settings.protocol == 2:
@@ -208,7 +208,7 @@ class ChannelLoopPort(LoopPort):
                 parted.add_done_callback(unheeded)
 
     def _ended(self, wire: Wire) -> None:
-        """A connection is lost: wake the waiters, whose requests make a new connection."""
+        """Wake all waiters after the connection was lost: their next requests connect again."""
         if wire is self._ear:
             self._heard_of.clear()
             for sleeper in self._sleepers.values():

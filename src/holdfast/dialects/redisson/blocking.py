@@ -12,7 +12,7 @@ from ...stores.redis.library import packed
 from ...stores.redis.scripts import Call
 from ..blocking import SeatedThreadPort
 
-#: The mail entry for a published message, whose content doesn't matter.
+#: The entry in ``Link.mail`` (arrived messages) for a message, whose content doesn't matter.
 _HEARD = b"0"
 
 
@@ -38,7 +38,7 @@ class ChannelLink(Link):
         return refusal
 
     def leave_channel(self) -> None:
-        """End the subscription, without waiting: the answer is read later."""
+        """End the subscription. Don't wait for the answer, which is read later."""
         if self.channel:
             self._send(packed(b"UNSUBSCRIBE", self.channel))
             self.channel, self.subscribed = b"", False
@@ -78,7 +78,7 @@ class ChannelThreadPort(SeatedThreadPort):
         return reply
 
     def _ear_of(self, link: Link, until: float) -> ChannelLink:
-        """Return the connection that receives the messages for this one."""
+        """Return the connection that receives messages for ``link``: with RESP2 a second one."""
         ear: Link = link
         if self._dialler.protocol == 2:
             if link.ear is None or link.ear.dead:
@@ -117,7 +117,7 @@ class ChannelThreadPort(SeatedThreadPort):
                 self._give(link, None)
 
     def _part(self, link: Link) -> bool:
-        """Make the connection ready for other claims; False if it has failed."""
+        """Make the connection ready for other claims; return False if it has failed."""
         ear = link.ear or link
         try:
             if isinstance(ear, ChannelLink):

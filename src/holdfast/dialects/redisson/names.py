@@ -1,23 +1,25 @@
 """Redisson's keys, channels and owners for a name.
 
-The key of the lock ``N`` is ``N`` itself. The name of every helper begins or ends with ``N`` in
-braces, so that a cluster keeps all of them in one slot. A name with braces gets no others.
+The key of the lock ``N`` is ``N`` itself. A lock has more keys, its helpers. Their names contain
+``N`` in braces, so that a cluster keeps all keys of the lock in one slot. If ``N`` contains a brace
+already, no braces are added.
 
-    redisson_lock__channel:{N}                  the end of a lock is published here
-    redisson_rwlock:{N}                         ... of a read-write lock
-    redisson_sc:{N}                             ... of permits
+    redisson_lock__channel:{N}                  channel: the lock was released
+    redisson_rwlock:{N}                         channel: a read-write lock was released
+    redisson_sc:{N}                             channel: permits were released
     redisson_lock_queue:{N}                     a fair lock's queue
     redisson_lock_timeout:{N}                   the time-outs of the waiters in that queue
     redisson_lock_token:{N}                     the last token of a fenced lock
-    redisson_unlock_latch:{N}:<request>         the answer to a release, for a repeated one
+    redisson_unlock_latch:{N}:<request>         the answer to a release, in case it is repeated
     {N}:<owner>:rwlock_timeout:1                the lease of one reader
     {N}:timeout                                 the leases of permits
     holdfast_tombstone:{N}:<digest>             only ours: the tombstone of an ended claim
     holdfast_permits:{N}                        only ours: the leases of permits that are counted
     holdfast_former:{N}                         only ours: the former number of permits
 
-Owners are ``<uuid>:<number>``. The uuid is the client's. The number is a digest of the secret id of
-one claim, so that a claim always has the same field, and the field doesn't reveal the id.
+Owners are ``<uuid>:<number>``; the owner of a claim is its field in the hash of the lock. The uuid
+is the client's. The number is a digest of the claim's secret id. So a claim always has the same
+field, and the field doesn't reveal the id.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
-#: Our number takes the place of Java's thread id, a number of 63 bits.
+#: Our number replaces Java's thread id, which has 63 bits.
 _NUMBER_MASK = (1 << 63) - 1
 _STEM_BYTES = 14
 
 
 def prefixed(prefix: str, name: str) -> str:
-    """Return the name of a helper with its word before the lock's name.
+    """Return the name of a helper whose word stands before the lock's name.
 
     >>> prefixed("redisson_lock_queue", "a"), prefixed("redisson_lock_queue", "a{b}")
     ('redisson_lock_queue:{a}', 'redisson_lock_queue:a{b}')
@@ -40,7 +42,7 @@ def prefixed(prefix: str, name: str) -> str:
 
 
 def suffixed(name: str, suffix: str) -> str:
-    """Return the name of a helper with its word after the lock's name.
+    """Return the name of a helper whose word stands after the lock's name.
 
     >>> suffixed("a", "timeout"), suffixed("a{b}", "timeout")
     ('{a}:timeout', 'a{b}:timeout')
@@ -75,8 +77,7 @@ def owner_of(uuid: str, claim_id: str) -> str:
 def stem_of(claim_id: str) -> bytes:
     """Return the common beginning of the ids of a claim's permits.
 
-    The ids have 16 bytes each, like those of Redisson; the last two bytes are the number of the
-    permit in its claim."""
+    Each id has 16 bytes, as in Redisson. The last two bytes number the permits of the claim."""
     return bytes.fromhex(digest("permits", claim_id))[:_STEM_BYTES]
 
 
@@ -96,20 +97,20 @@ class Names(NamedTuple):
     former: str
 
     def latch(self, claim_id: str) -> str:
-        """The key that keeps the answer to the release of this claim for a time."""
+        """Return the key that contains the answer to this claim's release for some seconds."""
         return f"{prefixed('redisson_unlock_latch', self.lock)}:{digest('latch', claim_id)}"
 
     def tombstone(self, claim_id: str) -> str:
-        """The key of the tombstone that a late join of an ended claim finds."""
+        """Return the key of the tombstone that refuses a late join of an ended claim."""
         return f"{prefixed('holdfast_tombstone', self.lock)}:{digest('tombstone', claim_id)}"
 
     def lease(self, owner: str) -> str:
-        """The key of the lease of the first read of this owner."""
+        """Return the key of this owner's first lease as a reader."""
         return f"{self.leases}:{owner}:rwlock_timeout:1"
 
 
 def names_of(lock: str) -> Names:
-    """Return the keys and channels of a name, which includes the prefix.
+    """Return the keys and channels of a lock; its name begins with the option ``prefix=``.
 
     >>> names_of("a").channel, names_of("a{b}").permits
     ('redisson_lock__channel:{a}', 'a{b}:timeout')

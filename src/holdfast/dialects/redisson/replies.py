@@ -43,17 +43,17 @@ class Row(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The number that names it, if there is no token."""
+        """The number that names the hold or waiter, if there is no token."""
         return number(self.field)
 
 
 def number(field: bytes) -> int:
-    """Return the number that names a hold, if there is no token; a downgrade doesn't change it."""
+    """Return the number for a hold without a token. A downgrade to a reader doesn't change it."""
     return number_of(field.removesuffix(_WRITER))
 
 
 def joined(reply: Reply, claim: Claim, field: bytes, fenced: bool, label: str) -> Joined:
-    """Read the answer to a join of a claim that may not wait, or doesn't have to."""
+    """Read the answer to a join that doesn't leave the claim waiting; see `waits`."""
     match reply:
         case [0]:
             return Gone(Loss.EXPIRED)
@@ -79,8 +79,8 @@ def waits(reply: Reply) -> Waiting | None:
 def again_in(left_ms: int) -> float:
     """Return the seconds until the next request, if no message arrives before.
 
-    That is when the blocking lease has expired, and never later than a second, because its holder
-    can end without a message."""
+    The waiter asks when the holder's lease has expired, but after a second at the latest, because a
+    hold can end without a message."""
     return min(ASK_AGAIN_S_MAX, (left_ms + 1) / 1000) if left_ms >= 0 else ASK_AGAIN_S_MAX
 
 
@@ -115,7 +115,7 @@ def resized(reply: Reply, name: str, label: str) -> int | None:
 
 
 def done(reply: Reply, label: str) -> bool:
-    """Read an answer that is 1 for yes."""
+    """Read an answer that is 1 for yes and 0 for no."""
     if type(reply) is not int:
         raise _strange(reply, label)
     return reply == 1
@@ -161,7 +161,9 @@ def looked(
 
 
 def _together(found: list[Row]) -> list[tuple[Row, int]]:
-    """Join the permits of one claim: only the last two bytes of their ids differ, and count up."""
+    """Combine the permits of each claim to one row; return it with the number of permits.
+
+    The ids of a claim's permits differ only in the last two bytes, which count up from 0."""
     by_id = {row.field: row for row in found}
     firsts = []
     for row in found:
@@ -176,7 +178,7 @@ def _together(found: list[Row]) -> list[tuple[Row, int]]:
 
 
 def shown(field: bytes) -> str:
-    """Return the text for a holder: Redisson's owner unchanged, or a permit's id in digits.
+    """Return the text for a holder: Redisson's owner, or a permit's id in hexadecimal digits.
 
     >>> shown(b"6cbd1b9c-6d1e-4c2c-9d3c-1d4f6f3a9e01:41:write")
     '6cbd1b9c-6d1e-4c2c-9d3c-1d4f6f3a9e01:41'

@@ -17,27 +17,27 @@ from ..port import call_of
 from . import library
 from .names import Names, names_of, owner_of, stem_of
 
-#: Seconds after which a claim of ours at the front of a fair lock's queue is passed over, if its
-#: client doesn't ask again. An option of the URL overrides it.
+#: Seconds for which a holdfast claim may stay first in a fair lock's queue while its client doesn't
+#: ask. After that, the next claim is served. The option ``fair_wait=`` overrides this value.
 FAIR_WAIT_S = 5.0
-#: Seconds for which the answer to a release is kept, for a client that repeats the release. No
-#: request has a longer time limit.
+#: Seconds for which the server keeps the answer to a release, in case the client repeats the
+#: release. No request has a longer time limit.
 LATCH_S = 10.0
-#: Seconds after a change in which a claim with the former number of permits is still granted.
+#: Seconds after a resize in which a claim with the former number of permits is still granted.
 FORMER_S = 86_400.0
-#: Maximum weight: the number of a permit in its claim is two bytes of its id.
+#: Maximum weight of a claim: two bytes in the id of each permit number the permits of the claim.
 WEIGHT_MAX = 1 << 16
 
 
 class Options(NamedTuple):
-    """The options of the URL about the peers."""
+    """The options of the URL that depend on the Redisson clients (the peers)."""
 
     prefix: str = ""
-    #: True if the peers run 3.8.1; else they run a current version.
+    #: True if the peers run Redisson 3.8.1, False if they run a current version.
     old: bool = False
     fair: bool = False
     fenced: bool = False
-    #: True if permits are only counted; else each has a lease.
+    #: True if permits are only counted, False if each has a lease.
     counted: bool = False
     fair_wait: float = FAIR_WAIT_S
 
@@ -52,36 +52,38 @@ def ms(seconds: float) -> int:
 
 
 class Requests:
-    """Builds the calls of one client: its uuid is the first half of every owner."""
+    """Builds the calls of one client; its uuid is the first half of the owner in each call."""
 
     def __init__(self, options: Options, uuid: str) -> None:
         self.options = options
         self.uuid = uuid
         self._share = ms(options.fair_wait)
-        #: The message when a writer ends, after which all readers can continue.
+        #: The content of the message at the end of a writer. All waiting readers can then continue.
         self._wakes_all = "0" if options.old else "1"
 
     def names(self, name: str) -> Names:
-        """The keys and channels of a name."""
+        """Return the keys and channels of a name."""
         return names_of(self.options.prefix + name)
 
     def _leases(self, names: Names) -> str:
-        """The key with the leases of permits: those of the peers and ours, or only ours."""
+        """Return the key with the leases of permits; counted permits of the peers have none."""
         return names.counted if self.options.counted else names.permits
 
     def owner(self, claim_id: str) -> str:
-        """The owner of a claim in Redisson's terms."""
+        """Return the owner of a claim in Redisson's terms."""
         return owner_of(self.uuid, claim_id)
 
     def field(self, claim: Claim) -> bytes:
-        """The text that identifies a claim in a join: its owner, or the id of its first permit."""
+        """Return the text that identifies a claim in a join.
+
+        It is the claim's owner, or for a semaphore the id of the claim's first permit."""
         if claim.spec.kind is Kind.SEMAPHORE:
             return stem_of(claim.id) + b"\0\0"
         writes = claim.spec.kind is Kind.RWLOCK and claim.spec.weight > 1
         return (self.owner(claim.id) + (":write" if writes else "")).encode()
 
     def channel(self, claim: Claim) -> bytes:
-        """The channel whose messages make a waiter ask again."""
+        """Return the channel whose messages make a waiter ask again."""
         names = self.names(claim.spec.name)
         if claim.spec.kind is Kind.SEMAPHORE:
             return names.permit_channel.encode()
@@ -92,7 +94,7 @@ class Requests:
         return names.channel.encode()
 
     def join(self, claim: Claim, wait: bool) -> Call:
-        """Take the lock if it is available. Answer: `replies.joined`."""
+        """Return the call that takes the lock if it is available. `replies.joined` reads it."""
         spec, names = claim.spec, self.names(claim.spec.name)
         lease, field, tombstone = ms(spec.ttl), self.field(claim), names.tombstone(claim.id)
         if spec.kind is Kind.SEMAPHORE:
@@ -114,7 +116,7 @@ class Requests:
         return _call(library.JOIN, keys, lease, field, int(self.options.fenced))
 
     def keep(self, keeps: Sequence[Keep]) -> Call:
-        """Renew holds. Answer: `replies.kept`."""
+        """Return the call that renews holds. `replies.kept` reads its answer."""
         keys: list[str] = []
         args: list[str | bytes | int] = []
         for keep in keeps:
@@ -133,20 +135,23 @@ class Requests:
         return _call(library.KEEP, keys, *args)
 
     def downgrade(self, keep: Keep) -> Call:
-        """Make a writer a reader. Answer: 1 if it is one now."""
+        """Return the call that makes a writer a reader. The answer is 1 if it is a reader now."""
         names, owner = self.names(keep.claim.spec.name), self.owner(keep.claim.id)
         keys = [names.lock, names.lease(owner)]
         said = (names.rw_channel, self._wakes_all)
         return _call(library.DOWNGRADE, keys, ms(keep.ttl), owner, *said)
 
     def leave(self, leave: Leave, latches: Sequence[str] = ()) -> Call:
-        """Withdraw or release. Answer: 1 if it was held.
+        """Return the call that withdraws or releases a claim. The answer is 1 if it was held.
 
-        ``latches``: those of earlier releases whose answers have arrived, to delete them."""
+        ``latches``: keys of answers to earlier releases. The answers have arrived, so the call
+        deletes the keys."""
         return self._end(library.LEAVE, leave, self.owner(leave.id), latches)
 
     def breaks(self, name: str, field: bytes) -> Call:
-        """End the hold of this owner, also one of another client. Answer: 1 if there was one."""
+        """Return the call that ends the hold of an owner, also of another client.
+
+        The answer is 1 if there was a hold."""
         return self._end(library.BREAK, Leave(name, "", 0), field)
 
     def _end(
@@ -165,13 +170,15 @@ class Requests:
         return _call(script, keys, owner, *lives, int(options.fair), self._share, *said, *rest)
 
     def inspect(self, name: str, exact: bool = True) -> Call:
-        """Read the holders and waiters; ``exact``: of this name itself. See `replies.looked`."""
+        """Return the call that reads the holders and waiters. `replies.looked` reads its answer.
+
+        ``exact``: the caller asked for this name itself, not for names with a prefix."""
         names = self.names(name)
         keys = [names.lock, names.tokens, names.queue, names.times, self._leases(names)]
         return _call(library.INSPECT, keys, names.leases, int(exact and self.options.counted))
 
     def resize(self, name: str, capacity: int) -> Call:
-        """Change the number of permits. Answer: `replies.resized`."""
+        """Return the call that sets the number of permits. `replies.resized` reads its answer."""
         names = self.names(name)
         keys = [names.lock, names.permits, names.former]
         return _call(library.RESIZE, keys, capacity, names.permit_channel, ms(FORMER_S))

@@ -1,9 +1,9 @@
 """The six verbs on Redisson's keys: the request of each verb, and the meaning of its answer.
 
-There is no line, except the queue of a fair lock. A waiter leaves nothing at the server: it
+Only a fair lock has a line (Redisson's queue). Otherwise a waiter writes nothing to the server. It
 subscribes to the channel on which Redisson publishes the end of a hold. It asks again after a
-message, or when the blocking lease has expired, and after a second at the latest. Its ticket is 0
-until it is held.
+message, or when the holder's lease has expired, and after a second at the latest. The ticket of a
+claim is 0 until the claim is held.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from .requests import WEIGHT_MAX, Options, Requests
 Reply = Any
 #: Maximum number of renewals in one request, as with Redisson itself.
 KEEP_MAX = 100
-#: Maximum number of names looked at in one round trip.
+#: Maximum number of names that `inspect` reads in one round trip.
 _LOOK_MAX = 50
-#: Maximum number of answers to releases that are forgotten in one request.
+#: Maximum number of answers to earlier releases that one release deletes at the server.
 _LATCHES_MAX = 100
 
 
 class Port(Protocol):
-    """Sends requests to the server, and wakes a waiter that should ask again.
+    """Sends requests to the server, and wakes waiters that should ask again.
 
-    Each verb ends within ``within`` seconds, or raises ``StoreUnavailable``; an error reply is
-    the value ``ServerSaid``. See :class:`holdfast.dialects.port.Port`.
+    Each method ends within ``within`` seconds, or raises ``StoreUnavailable``. An error reply is
+    returned as a ``ServerSaid``. See :class:`holdfast.dialects.port.Port`.
     """
 
     #: The store's name in messages, never with a password.
@@ -68,8 +68,8 @@ class Port(Protocol):
     async def listen(self, claim_id: str, channel: bytes, call: Call, within: float) -> Reply:
         """Subscribe to this channel, then send the call of a waiter.
 
-        So every message after the call arrives. If the server refuses the subscription, the call
-        is sent anyway."""
+        In this order no message after the call is lost. If the server refuses the subscription, the
+        call is sent anyway."""
         ...
 
     async def sleep(self, claim_id: str, seconds: float) -> None:
@@ -83,7 +83,7 @@ class Port(Protocol):
         ...
 
     def now(self) -> float:
-        """A clock that never jumps: to divide a verb's time among its requests."""
+        """Seconds of a clock that never jumps: to divide a verb's time among its requests."""
         ...
 
     async def scan(self, pattern: bytes, within: float) -> list[bytes]:
@@ -104,7 +104,7 @@ class RedissonStore:
 
     keep_batch = KEEP_MAX
     patience = PATIENCE_S
-    #: There is no recovery after a server lost its data: the peers wouldn't take part in it.
+    #: There is no recovery after a server lost its data, because the peers don't take part in it.
     watch_every = lease_max = math.inf
 
     def __init__(
@@ -113,8 +113,8 @@ class RedissonStore:
         self._port = port
         self._options = options
         self._new_uuid = new_uuid
-        # Only FairLock has an order and only FencedLock has tokens: other primitives have neither.
-        # And the total number of permits is unknown if they are counted.
+        # Only FairLock has an order, and only FencedLock has tokens. So with one of these options
+        # the store has no other primitives. The total number of counted permits is unknown.
         alone = options.fair or options.fenced
         self.capabilities = can._replace(
             fair=options.fair,
@@ -129,9 +129,10 @@ class RedissonStore:
 
     def _start(self) -> None:
         self._requests = Requests(self._options, self._new_uuid())
-        #: The keys of answers to releases, for answers that have arrived here.
+        #: The keys of answers to releases that this client has received; a later release deletes
+        #: the keys.
         self._latches: deque[str] = deque(maxlen=_LATCHES_MAX)
-        #: Claims that can have been granted unnoticed: a request can still be under way.
+        #: The ids of claims with a request that got no reply: the server can have granted them.
         self._unsure: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
@@ -145,9 +146,9 @@ class RedissonStore:
         return await self._again(claim, within - (self._port.now() - begun))
 
     async def _again(self, claim: Claim, within: float) -> Joined:
-        """Ask again for a waiter.
+        """Subscribe and ask for a waiter.
 
-        It subscribes before the request, so it misses no end of a hold after the answer."""
+        The subscription comes first, so no end of a hold after the answer is missed."""
         call = self._requests.join(claim, True)
         channel = self._requests.channel(claim)
         try:
@@ -180,15 +181,15 @@ class RedissonStore:
         return [found[at] for at in range(len(keeps))]
 
     async def _stand(self, claim: Claim, within: float) -> Standing:
-        """Return the state of a waiter.
+        """Ask again for a waiter; return its state.
 
-        If it can no longer be granted, it is gone: its next join returns the reason."""
+        A claim that can no longer be granted is `Gone`; its next join returns the reason."""
         answer = await self._again(claim, within)
         return answer if isinstance(answer, Held | Waiting | Gone) else Gone(Loss.EXPIRED)
 
     @staticmethod
     def _turns(keep: Keep) -> bool:
-        """True if this is a writer that becomes a reader."""
+        """Return True if this renewal makes a writer a reader."""
         return keep.claim.spec.kind is Kind.RWLOCK and 0 < keep.weight < keep.claim.spec.weight
 
     def _kept(
@@ -231,7 +232,7 @@ class RedissonStore:
         return answers
 
     def _forgotten(self) -> list[str]:
-        """Take the latches of releases whose answers have arrived."""
+        """Remove the keys from ``_latches``, at most `_LATCHES_MAX`, and return them."""
         found: list[str] = []
         with contextlib.suppress(IndexError):  # another thread took the last one
             while len(found) < _LATCHES_MAX:
@@ -239,7 +240,7 @@ class RedissonStore:
         return found
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
-        """Find the owner of this number, and end its hold if it still holds; see the contract."""
+        """End the hold whose fence or number is ``ticket``, if there is one; see the contract."""
         fenced = self._options.fenced
         begun = self._port.now()
         reply = await self._port.ask(self._requests.inspect(name), within)
@@ -260,7 +261,7 @@ class RedissonStore:
         await self._port.sleep(claim.id, seconds)
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
-        """Return the names whose lock is held, by us or by peers; see the contract."""
+        """Return the names whose lock is held by any client, also by peers; see the contract."""
         names = [prefix]
         if not exact:
             start = self._options.prefix.encode()
@@ -285,7 +286,7 @@ class RedissonStore:
         return replies.resized(reply, name, self.label)
 
     async def changed(self, within: float) -> bool:
-        """Always False: a loss of data isn't noticed; see ``watch_every``."""
+        """Return False always: this store doesn't notice a loss of data; see ``watch_every``."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
@@ -293,14 +294,14 @@ class RedissonStore:
         self._port.unlisten(claim.id)
 
     def inherit(self, other: RedissonStore) -> None:
-        """Act as the client of a store whose event loop doesn't run, to release its claims."""
+        """Act as the client of a store whose event loop no longer runs, to release its claims."""
         self._requests, self._unsure = other._requests, other._unsure
 
     async def close(self) -> None:
-        """Close our connections; those of a given client stay open."""
+        """Close the store's connections."""
         await self._port.close()
 
     def forked(self) -> None:
-        """Become another client to the peers, in the child of a fork."""
+        """Become a new client, with a new uuid, in the child of a fork."""
         self._port.forked()
         self._start()

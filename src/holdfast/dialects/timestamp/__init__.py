@@ -1,8 +1,9 @@
 """Timestamp locks: a key with the time at which it expires, by the clocks of its users.
 
-``redis+timestamp://host:6379/0``, by TLS ``rediss+timestamp://``: for servers and proxies that
-know neither scripts nor ``SET NX PX``. ``prefix=`` is the beginning of keys, ``unit=seconds`` is
-for services that write seconds. ``docs/stores/dialects.md`` describes its weak points.
+The URL is ``redis+timestamp://host:6379/0``, or ``rediss+timestamp://`` for TLS. This dialect is
+for servers and proxies without scripts and without ``SET NX PX``. ``prefix=`` is the beginning of
+keys; ``unit=seconds`` is for services that write seconds. ``docs/stores/dialects.md`` describes the
+weak points of this dialect.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from .store import CAPABILITIES, TimestampStore
 __all__ = ["CAPABILITIES", "OPTIONS", "examine", "open_aio", "open_blocking"]
 
 OPTIONS = {**_OF_DIALECTS, "unit": word("milliseconds", "seconds")}
-#: The commands that it uses, which a server may lack; see `holdfast.dialects.doctor`.
+#: The commands that this dialect needs; `holdfast.dialects.doctor` tests the right to each.
 _NEEDED = ("get", "setnx", "getset", "del")
 _SPARE = {"scan": "holdfast ls can't find names"}
 
 
 def open_blocking(url: StoreURL) -> Store:
-    """A store for threads. It connects with the first verb."""
+    """Return a store for threads. It connects with the first verb."""
     from ..blocking import WatchingThreadPort
 
     return TimestampStore(WatchingThreadPort(reach(url)), *_words(url))
 
 
 def open_aio(url: StoreURL) -> Store:
-    """A store for one asyncio event loop. It connects with the first verb."""
+    """Return a store for one asyncio event loop. It connects with the first verb."""
     from ..aio import WatchingLoopPort
 
     return TimestampStore(WatchingLoopPort(reach(url)), *_words(url))
 
 
 def _words(url: StoreURL) -> tuple[str, bool]:
-    """Return the prefix, and whether times are written in seconds."""
+    """Return the prefix, and True if times are written in seconds instead of milliseconds."""
     return url.options.get("prefix", ""), url.options.get("unit") == "seconds"
 
 

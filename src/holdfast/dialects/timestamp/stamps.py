@@ -1,4 +1,4 @@
-"""Timestamps: the values of keys, and the state of our claims."""
+"""Timestamps, which are the values of keys, and the timestamps that our claims have written."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import math
 
 from ...core.model import Claim
 
-#: After a take-over of a stale key: if the key's time differs from the one that we wrote by less
-#: than this number of seconds, another client wrote it just after us, and lost.
+#: After we took over a stale key, the key can contain another time than ours. If the difference is
+#: less than this number of seconds, another client tried the same just after us and didn't succeed.
 DRIFT_S = 1.0
-#: This part of a ttl is random, so that two claims rarely write the same time. They still can (with
-#: whole seconds all claims of one second do), so an equal time never proves whose it is.
+#: A timestamp is earlier by up to this part of the ttl, by another amount for each claim. So two
+#: claims rarely write the same time. Equal times stay possible, and are usual with whole seconds;
+#: so an equal time doesn't prove which claim wrote it.
 _SPREAD = 0.005
 _DIGITS_MAX = 14
 
@@ -22,20 +23,22 @@ class Stamps:
         self._per_second = 1 if seconds else 1000
 
     def new(self, claim: Claim, ttl: float, now: float) -> bytes:
-        """Return the timestamp for a ttl of ``ttl`` seconds from now."""
+        """Return a timestamp ``ttl`` seconds after ``now``.
+
+        In whole seconds it is rounded up. In milliseconds it is earlier by up to `_SPREAD`."""
         if self._per_second == 1:
             return b"%d" % math.ceil(now + ttl)
         chance = int(claim.id[:6], 16) / 0xFFFFFF
         return b"%d" % math.floor((now + ttl * (1 - _SPREAD * chance)) * 1000)
 
     def left(self, stamp: bytes, now: float) -> float | None:
-        """Return the seconds until a timestamp; None if it isn't one."""
+        """Return the seconds from ``now`` until ``stamp``; None if it isn't a timestamp."""
         if not stamp.isdigit() or len(stamp) > _DIGITS_MAX:
             return None
         return int(stamp) / self._per_second - now
 
     def close(self, stamp: bytes, mine: bytes) -> bool:
-        """True if both timestamps are nearly the same."""
+        """Return True if the timestamps differ by less than `DRIFT_S` seconds."""
         drift = (int(stamp) - int(mine)) / self._per_second
         return abs(drift) < DRIFT_S
 
@@ -46,13 +49,13 @@ class Mine:
     __slots__ = ("over", "sent", "stamp", "trying")
 
     def __init__(self) -> None:
-        #: The value of the key if we hold it: an answer confirmed that we wrote it.
+        #: The value of the key if the claim holds it: an answer confirmed that we wrote this value.
         self.stamp = b""
-        #: The value of a renewal without an answer.
+        #: The value that the last renewal sent, until its answer arrives.
         self.sent = b""
-        #: True while a request that can have taken the key is under way; only its answer shows it.
+        #: True while a SETNX is under way. It can have taken the key; only its answer shows that.
         self.trying = False
-        #: True if a stale key was taken over: other clients can have tried the same a moment later.
+        #: True if the claim took over a stale key: another client can have tried that just after.
         self.over = False
 
     def took(self, stamp: bytes, over: bool = False) -> None:

@@ -1,14 +1,15 @@
 """The verbs on timestamps, made only of plain commands: SETNX, GET, GETSET, DEL.
 
-The value of a key is the time at which it becomes stale. A client that finds it stale replaces it
-with GETSET, and holds it only if the replaced value was stale too: so of two clients that find the
-same stale key one gets it. A key that may belong to another client is never deleted.
+The value of a key is the time at which the key becomes stale. A client that finds a stale key
+replaces the value with GETSET. It holds the key only if the replaced value was stale too. So if two
+clients find the same stale key, only one gets it. A release deletes a key only if it certainly
+contains the claim's own timestamp.
 
-A timestamp doesn't show its owner: two claims may write the same one. So a request that takes the
-key counts only by its own answer. If the answer never comes, the key is left alone until its time
-has passed.
+A timestamp doesn't show its owner, because two claims can write the same one. So a claim holds the
+key only if the answer to its own request shows that. If the answer never comes, the key stays until
+its time has passed.
 
-The steps of a verb are several requests, and the clocks are those of the clients:
+A verb consists of several requests, and times come from the clocks of the clients.
 ``docs/stores/dialects.md`` describes the errors that this allows.
 """
 
@@ -65,7 +66,7 @@ CAPABILITIES = Capabilities(
 )
 #: The number of every claim: a timestamp doesn't show its owner.
 NUMBER = 1
-#: Maximum number of reads of a key that other clients free and take between the requests.
+#: Maximum number of tries for a key that other clients take and free between our two requests.
 _TURNS = 4
 #: Minimum time limit of a request of a verb, in seconds.
 _LEAST_S = 0.005
@@ -92,7 +93,7 @@ class TimestampStore:
         self._mine: dict[str, Mine] = {}
 
     async def _do(self, until: float, *words: bytes, heard: Heard | None = None) -> Reply:
-        """Send one command, and return its answer; ``until``: the time limit."""
+        """Send one command, and return its answer; ``until``: its deadline, by the port's clock."""
         within = max(_LEAST_S, until - self._port.now())
         reply = await self._port.command(*words, within=within, heard=heard)
         if isinstance(reply, ServerSaid) and (reply.code != "WRONGTYPE" or words[0] != b"GET"):
@@ -111,7 +112,7 @@ class TimestampStore:
         return found
 
     async def _family(self, key: bytes, until: float) -> str:
-        """Find the family of a key that is no string; a guess if the server refuses to answer."""
+        """Return the family of a key that is no string; guess if the server refuses to answer."""
         try:
             kind = bytes(await self._do(until, b"TYPE", key)).decode()
             if kind != "hash":
@@ -130,7 +131,7 @@ class TimestampStore:
     # -- acquiring -------------------------------------------------------------------------
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
-        """Write our timestamp if the key is free or stale; see the contract."""
+        """Write the claim's timestamp if the key is free or stale; see the contract."""
         taken = await self._take(claim, self._port.now() + within)
         if isinstance(taken, Held):
             return taken
@@ -141,7 +142,7 @@ class TimestampStore:
         return Waiting(0, 0, found.again(taken, False))
 
     async def _take(self, claim: Claim, until: float) -> Held | float:
-        """Return the hold, or the seconds for which the key is taken."""
+        """Try to take the key; return the hold, or the seconds until the key becomes stale."""
         mine = self._mine.setdefault(claim.id, Mine())
         name, key = claim.spec.name, self._key(claim.spec.name)
         taken = 0.0
@@ -164,8 +165,8 @@ class TimestampStore:
     async def _take_over(self, claim: Claim, mine: Mine, until: float) -> float:
         """Replace a stale timestamp; if another client was first, return its remaining seconds.
 
-        A cancellation must not come between the two requests, because the first one can have
-        replaced the timestamp of a holder.
+        The first request can replace the timestamp of a holder; the second one then restores it.
+        So a cancellation must not come between the two.
         """
         name, key = claim.spec.name, self._key(claim.spec.name)
         fresh = self._new(claim, claim.spec.ttl)
@@ -182,9 +183,9 @@ class TimestampStore:
     async def _put_back(self, key: bytes, theirs: bytes, ours: bytes, until: float) -> None:
         """Undo a GETSET that has replaced the timestamp of another client."""
         there = await self._do(until, b"GETSET", key, theirs)
-        if there is None:  # it was freed since
+        if there is None:  # the key was freed after our GETSET
             await self._do(until, b"DEL", key)
-        elif there != ours:  # it was freed and taken again since
+        elif there != ours:  # the key was freed and taken again after our GETSET
             await self._do(until, b"GETSET", key, there)
 
     def _new(self, claim: Claim, ttl: float) -> bytes:
@@ -234,20 +235,20 @@ class TimestampStore:
         return Gone(Loss.BROKEN)
 
     async def _is_ours(self, name: str, mine: Mine, until: float) -> bool:
-        """True if the key's timestamp is ours, and not stale yet: the holder's check."""
+        """Return True if the key contains the claim's timestamp, and isn't stale yet."""
         if not mine.stamp:
             return False
         seen = await self._read(name, until)
         if seen is None or (self._left(seen) or 0.0) <= 0:
             return False
         if mine.sent and seen == mine.sent and (self._left(mine.stamp) or 0.0) > 0:
-            mine.stamp, mine.sent = seen, b""  # a renewal without an answer, done in time
+            mine.stamp, mine.sent = seen, b""  # a renewal got no answer, but took effect in time
         if mine.over and seen != mine.stamp and self._stamps.close(seen, mine.stamp):
             mine.stamp = seen
         return seen == mine.stamp
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep: no notification reports that a key is free; see the contract."""
+        """Sleep; in this dialect no notification ends the sleep; see the contract."""
         wait = self._waits.get(claim.id)
         heard = await self._port.await_change(claim.id, seconds)
         if wait is not None:
@@ -262,14 +263,14 @@ class TimestampStore:
     # -- releasing -------------------------------------------------------------------------
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        """Delete the key if it is certainly ours; see the contract."""
+        """Delete the key if it certainly contains the claim's timestamp; see the contract."""
         until = self._port.now() + within
         mine = self._mine.get(leave.id)
         if mine is None:
             return False
         there = False
         try:
-            if mine.trying:  # its answer, if it comes, comes before the answer to this read
+            if mine.trying:  # the answer to SETNX, if any, comes before the answer to this read
                 await self._read(leave.name, until)
             there = await self._is_ours(leave.name, mine, until)
         except ConfigError:
@@ -280,7 +281,9 @@ class TimestampStore:
         return there
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
-        """Delete the key if it isn't stale, of any holder; see the contract."""
+        """Delete the key, of any holder, unless it is stale; see the contract.
+
+        All holders have the same number as ``ticket``."""
         until = self._port.now() + within
         seen = None if ticket != NUMBER else await self._read(name, until)
         live = seen is not None and (self._left(seen) or 0.0) > 0
@@ -322,7 +325,7 @@ class TimestampStore:
             try:
                 line = self._line(name, await self._read(name, until))
             except ConfigError:
-                continue  # of another family
+                continue  # the key is of another family
             if line is not None:
                 lines.append(line)
         return lines
@@ -345,7 +348,7 @@ class TimestampStore:
     # -- life cycle ------------------------------------------------------------------------
 
     def inherit(self, other: TimestampStore) -> None:
-        """Take over the claims of a store whose event loop doesn't run, to release them."""
+        """Take over the claims of a store whose event loop no longer runs, to release them."""
         self._mine = other._mine
 
     async def close(self) -> None:
@@ -353,13 +356,13 @@ class TimestampStore:
         await self._port.close()
 
     def forked(self) -> None:
-        """Start afresh in the child of a fork; see the contract."""
+        """Forget all claims and connections in the child of a fork; see the contract."""
         self._start()
         self._port.forked()
 
 
 def _heard(mine: Mine, stamp: bytes, reply: Reply) -> None:
-    """Record the answer to SETNX."""
+    """Record the answer to SETNX; it arrives here even if the caller was cancelled."""
     mine.trying = False
     if reply == 1:
         mine.took(stamp)

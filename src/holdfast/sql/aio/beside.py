@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 class AsyncSpare:
-    """Connections to one database, opened when they are needed; a few are kept open.
+    """Side connections to one database, opened on demand; at most `KEPT` idle ones stay open.
 
-    ``opener`` returns one in autocommit. They are closed when the event loop closes its
-    asynchronous generators, which is the last step of ``asyncio.run``.
+    ``opener`` returns a connection in autocommit. The connections are closed when the event loop
+    closes its asynchronous generators, which is the last step of ``asyncio.run``.
     """
 
     def __init__(self, dialect: Dialect, opener: Callable[[], Awaitable[Any]]) -> None:
@@ -35,7 +35,7 @@ class AsyncSpare:
         self._end: AsyncGenerator[None] | None = None
 
     async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
-        """Do work over one connection; twice if a kept one was broken.
+        """Do work over one connection; do it again over another if a kept connection fails.
 
         ``limit``: maximum seconds; after that the connection is cut and `Late` is raised.
         """
@@ -44,7 +44,7 @@ class AsyncSpare:
         while True:
             kept = self._free.pop() if self._free else None
             connection = await self._opened() if kept is None else kept
-            # Not asyncio's time-out: psycopg waits for the answer to the cancelled statement
+            # A time-out of asyncio isn't used: after it psycopg waits for the cancelled statement.
             try:
                 bound = Bound(connection)
             except StoreUnavailable:
@@ -62,7 +62,7 @@ class AsyncSpare:
                     raise Late(limit) from failure
                 if kept is None or not isinstance(failure, Exception):
                     raise
-                continue  # the server may have closed it while it was idle
+                continue  # the server can have closed the kept connection while it was idle
             finally:
                 if alarm is not None:
                     alarm.cancel()
@@ -74,7 +74,7 @@ class AsyncSpare:
             return answer
 
     async def close(self) -> None:
-        """Close all kept connections; new ones are opened when they are needed."""
+        """Close all kept connections; later work opens new ones."""
         while self._free:
             await _close(self._free.pop())
 

@@ -23,7 +23,8 @@ from .teller import automatic, of_driver
 #: Opens a separate connection to the same database.
 AsyncOpener = Callable[[], Awaitable[Any]]
 
-#: The side connections of each connection: to find them by libpq takes longer than a lock.
+#: The caller's connection -> its side connections. Finding them by key takes longer than a lock,
+#: because libpq must return all parameters of the connection.
 _of_connections: WeakKeyDictionary[Any, AsyncSpare] = WeakKeyDictionary()
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Spares[AsyncSpare]] = WeakKeyDictionary()
 
@@ -40,8 +41,8 @@ async def async_row_lock(
 
     ``connection`` is an ``AsyncConnection`` of psycopg, a connection of asyncmy, or an
     ``AsyncConnection`` or ``AsyncSession`` of SQLAlchemy. ``side_connection`` is a coroutine
-    function that opens another one (not for SQLAlchemy, whose engine does that). See `row_lock` for
-    all else.
+    function that opens another connection; it isn't allowed with SQLAlchemy, whose engine opens
+    one. For the rest see `row_lock`.
     """
     if "sqlalchemy" in drivers.packages(connection):
         return await _over_sqlalchemy(connection, name, timeout, side_connection, table)

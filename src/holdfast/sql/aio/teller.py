@@ -14,14 +14,14 @@ from ..model import Answer, plain
 
 
 class AsyncTeller:
-    """Executes statements over cursors of psycopg's ``AsyncConnection``, or of asyncmy."""
+    """The executor over cursors of psycopg's ``AsyncConnection``, or of asyncmy."""
 
     def __init__(self, cursor: Callable[[], Any], paramstyle: str) -> None:
         self._cursor = cursor
         self._style = paramstyle
 
     async def ask(self, text: str, values: Mapping[str, Any]) -> Answer:
-        """Carry out a statement whose parameters are written ``<name>``."""
+        """Execute a statement; see `model.Teller`."""
         cursor = self._cursor()
         try:
             await cursor.execute(*render(text, self._style, values))
@@ -31,7 +31,7 @@ class AsyncTeller:
             await cursor.close()
 
     async def rows(self, text: str, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """Carry out a statement, and return all its rows."""
+        """Execute a statement and return its rows; see `model.Teller`."""
         cursor = self._cursor()
         try:
             await cursor.execute(*render(text, self._style, values))

@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class Spare:
-    """Connections to one database, opened when they are needed; a few are kept open.
+    """Side connections to one database, opened on demand; at most `KEPT` idle ones stay open.
 
-    ``opener`` returns one in autocommit. The child of a fork doesn't touch them, because closing
-    one there would end the parent's session.
+    ``opener`` returns a connection in autocommit. The child of a fork keeps the parent's
+    connections open and unused, because closing one there would end the parent's session.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Spare:
         fork.register(self)
 
     async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
-        """Do work over one connection; twice if a kept one was broken.
+        """Do work over one connection; do it again over another if a kept connection fails.
 
         ``limit``: maximum seconds; after that the connection is cut and `Late` is raised.
         """
@@ -57,7 +57,7 @@ class Spare:
                     raise Late(limit) from failure
                 if kept is None or not isinstance(failure, Exception):
                     raise
-                continue  # the server may have closed it while it was idle
+                continue  # the server can have closed the kept connection while it was idle
             if bound is not None and bound.over:
                 _close(connection)
             else:
@@ -65,7 +65,7 @@ class Spare:
             return answer
 
     def close(self) -> None:
-        """Close all kept connections; new ones are opened when they are needed."""
+        """Close all kept connections; later work opens new ones."""
         while (kept := self._kept()) is not None:
             _close(kept)
 
@@ -88,7 +88,7 @@ class Spare:
             _close(connection)
 
     def forked(self) -> None:
-        """Forget the connections, which are the parent's, in the child of a fork."""
+        """Stop using the parent's connections, in the child of a fork."""
         self._of_parent += self._free
         self._free = []
 

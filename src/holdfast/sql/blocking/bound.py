@@ -1,7 +1,7 @@
 """A time limit for a driver's work over a connection: when it expires, the connection is cut.
 
-No driver's own limit works behind a pooler, where a statement waits for a session before a server
-sees it. So the socket is shut down, and the driver finds its connection lost.
+A driver's own limit doesn't work behind a pooler: there a statement can wait for a session before
+the server receives it. So this module shuts the socket down, and the driver gets an error.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from ...runtime.starting.blocking import DaemonThread
 from .. import drivers
 from ..words import not_opened
 
-#: Seconds between two checks of the limits by the thread; seconds after which it ends without one.
+#: Seconds between two checks of the limits by the thread; seconds without any limit after which the
+#: thread ends.
 TICK_S, IDLE_S = 0.25, 5.0
 
 
 class Bound:
-    """The limit of one piece of work over a connection; ``over``: the time has expired.
+    """The time limit of one piece of work over a connection; ``over``: the limit has expired.
 
-    The caller must arrange that `cut` is called when the time has expired: in `Watched` a thread
-    does so.
+    Its owner must call `cut` when the limit expires. For `Watched` a thread does that; for an event
+    loop a timer does.
     """
 
     def __init__(self, connection: Any) -> None:
         self.over = False
         found = drivers.descriptor(connection)
-        # A duplicate: the driver can close its descriptor at any moment, and the number can then
-        # belong to another file.
+        # This is a duplicate, because the driver can close its own descriptor at any moment. Then
+        # the number of that descriptor can belong to another file.
         try:
             self._descriptor = None if found is None else socket.dup(found)
         except OSError as wrong:
@@ -52,13 +53,13 @@ class Bound:
                     twin.detach()
 
     def close(self) -> None:
-        """Close our descriptor; `cut` must not be called after this."""
+        """Close the duplicate descriptor; `cut` must not be called after this."""
         if self._descriptor is not None:
             socket.close(self._descriptor)
 
 
 class Watched(Bound):
-    """A `Bound` that a thread watches; one thread watches all of them."""
+    """A limit that a thread watches; one thread watches all limits of the process."""
 
     def __init__(self, connection: Any, end: float) -> None:
         super().__init__(connection)
@@ -85,7 +86,7 @@ class Watched(Bound):
 
 
 class _Watch:
-    """The thread that watches. It checks the clock at intervals, so that it needs no wake-up."""
+    """Starts the thread that watches, which checks the clock at intervals and needs no wake-up."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -94,7 +95,7 @@ class _Watch:
         fork.register(self)
 
     def begin(self, bound: Watched) -> None:
-        """Begin to watch a limit."""
+        """Watch a limit; start the thread if it doesn't run."""
         thread = None
         try:
             with self._lock:
@@ -106,13 +107,13 @@ class _Watch:
                 thread.start()  # not under the lock, because this can take long
         except BaseException as failure:
             if thread is not None and thread.give_up():
-                self._running = False  # the next call tries again
-            # Without a thread there is no limit; that is better than no lock.
+                self._running = False  # so that the next call tries to start a thread
+            # If no thread can be started, the work continues without a limit.
             if not isinstance(failure, RuntimeError):
                 raise
 
     def end(self, bound: Watched) -> None:
-        """Stop watching a limit: when this returns, it is no longer cut."""
+        """Stop watching a limit; after this returns, the thread doesn't cut its connection."""
         with self._lock:
             self._bounds.discard(bound)
 
@@ -130,7 +131,7 @@ class _Watch:
                     self._running = False
 
     def forked(self) -> None:
-        """Begin without state in the child of a fork, where the thread doesn't run."""
+        """Forget limits and thread in the child of a fork, where the thread doesn't run."""
         self._lock, self._bounds, self._running = threading.Lock(), set(), False
 
 

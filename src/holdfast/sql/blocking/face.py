@@ -29,21 +29,22 @@ def row_lock(
     ``Session`` of SQLAlchemy, or ``django.db.connection``, in a transaction or about to begin one.
     ``timeout`` is the maximum wait in seconds: 0 is one try, None waits without a time limit.
 
-    Guarantee: when it returns, no other transaction has this name's lock until yours ends: by
-    ``COMMIT``, by ``ROLLBACK`` or with its connection. Data that you read in the transaction after
-    this is not older than the last holder's commit. So take the lock first in the transaction.
+    Guarantee: after it returns, no other transaction has the lock of this name until yours ends, by
+    ``COMMIT``, by ``ROLLBACK`` or with its connection. Data that your transaction reads after this
+    is not older than the last holder's commit. So take the lock first in the transaction.
 
-    The first use creates the row of a name, and the table too, over a separate connection, which is
-    kept open. ``side_connection`` opens it, if it can't be derived from yours; give the same
-    function each time. ``table`` is another table, or one in a schema: ``schema.table``.
+    The first use of a name creates its row, and the table if it is missing, over a separate
+    connection, which stays open. ``side_connection`` is a function that opens this connection, if
+    it can't be derived from yours; pass the same function each time. ``table`` is the name of
+    another table, or of a table in a schema: ``schema.table``.
 
-    Errors: ``NotAcquired`` when the time has expired; your transaction continues.
-    ``StaleSnapshot``: it reads data from before the last holder; ``Deadlock``: the database refused
-    it; after these two, roll back and start a new one. ``ConfigError`` outside a transaction, for
-    an invalid name or connection, or if rights are missing; ``NotSupported`` by an older server;
-    ``StoreUnavailable`` if no separate connection can be opened, or if it has no answer in time
-    (``timeout``, but 2 s at least; 10 s without one), for example if a pooler has no session left;
-    the driver's own errors.
+    Errors: ``NotAcquired`` after ``timeout``; your transaction continues. ``StaleSnapshot`` if your
+    transaction reads data from before the last holder's commit, and ``Deadlock`` if the database
+    ended a deadlock at your cost: roll back and start a new transaction. ``ConfigError`` outside a
+    transaction, for an invalid name or connection, or if rights are missing. ``NotSupported`` if
+    the server is too old. ``StoreUnavailable`` if no separate connection can be opened, or if it
+    gets no answer in time (``timeout``, but at least 2 s; 10 s if it is None), for example because
+    a pooler has no session left. The driver's other errors are raised unchanged.
     """
     row = names.row(name, table)
     limit = checks.wait(True, timeout)
@@ -63,12 +64,13 @@ def purge(
 ) -> int:
     """Remove the rows of names that weren't used for ``older_than`` seconds; return how many.
 
-    ``older_than`` is an hour at least; no transaction should stay open for longer. Names in use are
-    neither removed nor waited for. It works in short transactions of ``batch`` rows over a separate
-    connection (see `row_lock`); ``connection`` only shows where, inside or outside a transaction.
-    ``kind``: only names with this beginning, up to and with their first colon. ``progress`` is
-    called after every batch with the number of removed rows. It needs SELECT, UPDATE and DELETE on
-    the table. Purging is optional: without it the table has a row for every name ever used.
+    ``older_than`` is at least an hour; no transaction should stay open for longer. Names in use are
+    skipped without waiting. ``purge`` works in short transactions of ``batch`` rows over a separate
+    connection (see `row_lock`). ``connection`` only names the database; it may be inside or outside
+    a transaction. ``kind`` limits the purge to names with this beginning, up to their first colon.
+    ``progress`` is called after each batch with the number of rows removed so far. The user needs
+    SELECT, UPDATE and DELETE on the table. Purging is optional: without it the table has a row for
+    every name ever used.
     """
     age = checks.seconds("older_than", older_than, names.AGE_S_MIN, names.AGE_S_MAX)
     size = checks.count("batch", batch, names.BATCH_MAX)

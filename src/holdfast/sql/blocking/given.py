@@ -1,4 +1,4 @@
-"""Finds the kind of connection of the object that the caller passed, and opens another one."""
+"""Recognises the kind of the caller's connection; returns its executor and side connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ Opener = Callable[[], Any]
 _spares: Spares[Spare] = Spares(Spare.close)
 atexit.register(_spares.clear)
 _of_engines: WeakKeyDictionary[Any, Spare] = WeakKeyDictionary()
-#: The side connections of each connection: to find them by libpq takes longer than a lock.
+#: The caller's connection -> its side connections. Finding them by key takes longer than a lock,
+#: because libpq must return all parameters of the connection.
 _of_connections: WeakKeyDictionary[Any, Spare] = WeakKeyDictionary()
 #: The settings of Django that distinguish two databases.
 _WHERE = ("NAME", "HOST", "PORT", "USER")
@@ -32,14 +33,14 @@ class Given(NamedTuple):
     """A connection's dialect, executor and side connections."""
 
     dialect: Dialect
-    #: Carries out statements in the caller's transaction.
+    #: Executes statements in the caller's transaction.
     teller: Teller
     beside: Spare
-    #: True if certainly no transaction is open and none begins by itself.
+    #: True if certainly no transaction is open and the next statement begins none.
     outside: bool
 
     def inside(self) -> Given:
-        """Return itself; ``ConfigError`` if a lock would end immediately."""
+        """Return itself; raise ``ConfigError`` outside a transaction: no lock would last."""
         if self.outside:
             raise ConfigError(OUTSIDE)
         return self
@@ -88,10 +89,10 @@ def _of_sqlalchemy(given: Any, side_connection: Opener | None) -> Given:
 
 
 def _of_engine(of: Dialect, engine: Any) -> Spare:
-    """Use a separate pool with the settings of the engine's pool.
+    """Return side connections with the settings of the engine's pool, but outside that pool.
 
-    A caller that waits for a connection of the engine's pool may be waiting for our lock. The
-    connections are closed when the engine is disposed of."""
+    All connections of the engine's pool can be in use by transactions that wait for our lock. The
+    side connections are closed when the engine is disposed of."""
     dialect, pool = engine.dialect, engine.pool.recreate()
 
     def opened() -> Any:

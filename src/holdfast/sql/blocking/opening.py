@@ -1,4 +1,4 @@
-"""Opens a connection from a URL, for callers without one: the command ``holdfast purge``."""
+"""Opens a connection from a URL, for the command ``holdfast purge``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...core.url_options import word
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from ...url import parse
 
-#: Options of the stores in such a URL, which don't concern the connection.
+#: Options of the stores that a URL can contain. They are ignored here.
 _OF_POSTGRES = (
     "schema",
     "durable",
@@ -24,7 +24,7 @@ _OF_POSTGRES = (
     "trust",
 )
 _OF_MYSQL = ("prefix", "pool", "read_timeout", "write_timeout")
-#: From no TLS at all to a certificate that must be trusted and name the host.
+#: The values of ``ssl_mode``, from no TLS to a certificate that is trusted and names the host.
 _TLS = ("disabled", "required", "verify_ca", "verify_identity")
 
 

@@ -12,14 +12,14 @@ from ..model import Answer, plain
 
 
 class CursorTeller:
-    """Executes statements over the cursors of a DB-API 2 driver, or of a wrapper."""
+    """The executor over cursors of a DB-API 2 driver, or of a wrapper."""
 
     def __init__(self, cursor: Callable[[], Any], paramstyle: str) -> None:
         self._cursor = cursor
         self._style = paramstyle
 
     async def ask(self, text: str, values: Mapping[str, Any]) -> Answer:
-        """Carry out a statement whose parameters are written ``<name>``."""
+        """Execute a statement; see `model.Teller`."""
         cursor = self._cursor()
         try:
             cursor.execute(*render(text, self._style, values))
@@ -29,7 +29,7 @@ class CursorTeller:
             cursor.close()
 
     async def rows(self, text: str, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """Carry out a statement, and return all its rows."""
+        """Execute a statement and return its rows; see `model.Teller`."""
         cursor = self._cursor()
         try:
             cursor.execute(*render(text, self._style, values))
@@ -39,20 +39,20 @@ class CursorTeller:
 
 
 class SqlAlchemyTeller:
-    """Executes statements over SQLAlchemy's ``Connection``, so that it notices the transaction."""
+    """The executor over SQLAlchemy's ``Connection``, so that SQLAlchemy notices the transaction."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._style: str = connection.dialect.paramstyle
 
     async def ask(self, text: str, values: Mapping[str, Any]) -> Answer:
-        """Carry out a statement whose parameters are written ``<name>``."""
+        """Execute a statement; see `model.Teller`."""
         with self._result(text, values) as result:
             row = result.fetchone() if result.returns_rows else None
             return Answer(row, result.rowcount)
 
     async def rows(self, text: str, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """Carry out a statement, and return all its rows."""
+        """Execute a statement and return its rows; see `model.Teller`."""
         return list(self._result(text, values))
 
     def _result(self, text: str, values: Mapping[str, Any]) -> Any:
@@ -61,7 +61,7 @@ class SqlAlchemyTeller:
 
 
 def of_driver(connection: Any) -> CursorTeller:
-    """Return an executor over a driver's connection, with plain cursors if others are possible."""
+    """Return an executor over a driver's connection; it uses plain cursors where it can."""
     module: Any = sys.modules[driver(connection)]
     return CursorTeller(_cursors(module, connection), style(connection))
 
