@@ -25,7 +25,7 @@ ACROSS = [
     bug(
         "release gives back what somebody else has adopted",
         "tests/cli/test_across_token.py::test_check_names_the_adopter_and_reports_the_release",
-        ("holdfast.core.across", "    await renew(ctx, passed, TTL_S_MIN, until)  #", "    #"),
+        ("holdfast.core.across", "    await renew(ctx, passed, TTL_S_MIN, until)\n", ""),
         (
             "holdfast.core.across",
             "lambda within: ctx.store.leave(leave, within), until",

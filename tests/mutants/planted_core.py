@@ -305,7 +305,7 @@ CORE = [
         "an undo that is under way when the keeper is cancelled is forgotten",
         f"{ENDS}::test_an_undo_continues_after_its_renewer_is_cancelled",
         (UNDOS, "return self._due[0][2:]\n", "return heapq.heappop(self._due)[2:]\n"),
-        (UNDOS, "            heapq.heappop(self._due)  # if", "            pass  # if"),
+        (UNDOS, "            heapq.heappop(self._due)  # not", "            pass  # not"),
     ),
     bug(
         "a second close does nothing",

@@ -333,8 +333,8 @@ UNDONE = [
         ),
         (
             "holdfast.core.undos",
-            "            heapq.heappop(self._due)  # if",
-            "            pass  # if",
+            "            heapq.heappop(self._due)  # not",
+            "            pass  # not",
         ),
     ),
     bug(

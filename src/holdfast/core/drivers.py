@@ -26,7 +26,7 @@ NEEDED = {
 def needed(needy: str = "this store") -> Iterator[None]:
     """Raise `ConfigError` with the remedy if an import in the body finds no driver.
 
-    ``needy`` is the subject of the message. Another ``ImportError`` stays as it is.
+    ``needy`` is the subject of the message. Another ``ImportError`` is raised unchanged.
     """
     try:
         yield
