@@ -143,14 +143,12 @@ CLOCKS = [
     ),
     bug(
         "mysql: the kind of a damaged row is looked up as it is",
-        "tests/stores/mysql/test_damage_rounds.py"
-        "::test_what_is_damaged_is_refused_clearly_or_healed_in_time",
+        "tests/stores/mysql/test_damage.py::test_a_line_with_an_unknown_kind_is_a_clear_error",
         (
             "holdfast.stores.mysql.replies",
             "    if not 0 <= number < len(KINDS):\n",
             "    if number < 0:\n",
         ),
-        full=True,
     ),
     bug(
         "the judge of damage doesn't ask whether two believe",

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast import Client
+from holdfast import Client, StoreUnavailable
+from holdfast.core.model import Kind
 from tests.servers.mariadb_server import MariadbServer
 from tests.servers.process import until
 from tests.stores.pauses import a_damaged_pause_ends_with_the_failure
@@ -95,3 +96,16 @@ def test_a_removed_claim_refuses_no_other_claim(
         )
         assert wanted.acquire(blocking=False)
         assert len(holds) == 2
+
+
+def test_a_line_with_an_unknown_kind_is_a_clear_error(
+    shared_mariadb: MariadbServer, locks: Client, own_name: str
+) -> None:
+    hold = locks.lock(own_name, ttl=60).acquire()
+    shared_mariadb.ask("UPDATE holdfast.holdfast_lines SET kind = 99 WHERE name = %s", own_name)
+    with pytest.raises(StoreUnavailable, match="unknown kind 99.*delete its row"):
+        locks.inspect(own_name)
+    # And the next attempt at the lock sets it right
+    assert not locks.lock(own_name).acquire(blocking=False)
+    assert locks.inspect(own_name)[0].kind is Kind.LOCK
+    hold.release()
