@@ -112,7 +112,7 @@ QUEUES = [
         ),
     ),
     bug(
-        "who is cancelled while he waits stays on the list of those to be woken",
+        "a client keeps the take that was cancelled while it waited",
         f"{STRUCK}::test_a_take_that_is_cancelled_while_it_waits_leaves_the_list",
         (
             TAKING,

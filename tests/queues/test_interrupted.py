@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast import Client
+from holdfast.core.queue.ports import queues_of
 from holdfast.stores.memory import blocking as memory
 from holdfast.testing.faces import FACES
 from holdfast.testing.promise import promised
@@ -127,8 +128,10 @@ def test_a_take_that_is_cancelled_while_it_waits_leaves_the_list(run_aio: Run) -
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        # Or the only poke for a job would go to him
+        # Or the only wake-up for a job would go to this take
         assert not memory.space(at.space).queues["q"].idle
+        # And the client keeps nothing of it
+        assert not queues_of(queue._ctx.store)._boxes  # type: ignore[attr-defined]
         other = asyncio.ensure_future(at.queue().take(timeout=30))
         await asyncio.sleep(0.05)
         await at.queue().put("a")
