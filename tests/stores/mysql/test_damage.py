@@ -103,7 +103,7 @@ def test_a_line_with_an_unknown_kind_is_a_clear_error(
 ) -> None:
     hold = locks.lock(own_name, ttl=60).acquire()
     shared_mariadb.ask("UPDATE holdfast.holdfast_lines SET kind = 99 WHERE name = %s", own_name)
-    with pytest.raises(StoreUnavailable, match="unknown kind 99.*delete its row"):
+    with pytest.raises(StoreUnavailable, match=r"unknown kind 99.*delete its row"):
         locks.inspect(own_name)
     # And the next attempt at the lock sets it right
     assert not locks.lock(own_name).acquire(blocking=False)
