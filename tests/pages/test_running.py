@@ -160,7 +160,7 @@ def test_each_line_of_the_chooser_of_the_readme_runs(
 def test_the_readme_opens_with_the_installation_and_the_demo() -> None:
     first = next(snippets(text(ROOT / "README.md")))
     # Not by its name, which is another project's on PyPI.
-    assert first.code.splitlines()[0].split("#")[0].strip() == "pip install ."
+    assert first.code.splitlines()[0].split("#")[0].strip() == "pip install '.[redis]'"
     assert first.code.splitlines()[1].startswith("holdfast demo")
 
 
