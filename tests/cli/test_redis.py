@@ -128,6 +128,29 @@ def test_a_server_that_is_not_there_is_69(world: World) -> None:
     assert CANARY not in json.dumps(found)
 
 
+def test_a_wait_for_the_store_is_reported_after_a_second(world: World, new_redis: NewRedis) -> None:
+    # Given a server that is not there
+    world.env["HOLDFAST_URL"] = f"redis://:{CANARY}@127.0.0.1:{free_port()}"
+    code, _, err = world.run("run", "-w", "2", "job", "--", "true")
+    _, first, last = err.splitlines()
+    assert (code, first.startswith("holdfast: waiting for 'job': redis://127")) == (69, True)
+    assert "refused" in first
+    assert last.startswith("holdfast: redis://127")
+    assert CANARY not in err
+    # And one that started just now, and grants nothing at first
+    world.env["HOLDFAST_URL"] = new_redis(known=False).url
+    code, _, err = world.run("run", "job", "--", "true")
+    assert code == 0
+    assert re.fullmatch(
+        r"holdfast: waiting for 'job': no client holds it, but redis://127\S+ grants nothing yet; "
+        "`holdfast doctor` shows why\n",
+        err,
+    )
+    # And silence on request
+    world.env["HOLDFAST_URL"] = new_redis(known=False).url
+    assert world.run("run", "-q", "job", "--", "true") == (0, "", "")
+
+
 @pytest.mark.parametrize(
     "url, words",
     [

@@ -117,12 +117,17 @@ class Waiting:
             os.kill(os.getpid(), signal.SIGINT)
 
     def tell(self) -> None:
-        """Print the holder that this process waits for."""
+        """Print what this process waits for: a holder, or an answer of the store."""
         try:
-            text = self._story()
+            text = self._story() or (
+                f"waiting for {self.name!r}: no client holds it, but {self.client.url} grants "
+                "nothing yet; `holdfast doctor` shows why"
+            )
+        except StoreUnavailable as wrong:
+            text = f"waiting for {self.name!r}: {wrong}"
         except HoldfastError:
             return  # the wait reports this error
-        if text and not self.over:
+        if not self.over:
             say(text)
 
     def _story(self) -> str:
