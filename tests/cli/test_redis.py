@@ -138,7 +138,7 @@ def test_a_wait_for_the_store_is_reported_after_a_second(world: World, new_redis
     assert last.startswith("holdfast: redis://127")
     assert CANARY not in err
     # And one that started just now, and grants nothing at first
-    world.env["HOLDFAST_URL"] = new_redis(known=False).url
+    world.env["HOLDFAST_URL"] = new_redis(known=False).url + "?grace=2"
     code, _, err = world.run("run", "job", "--", "true")
     assert code == 0
     assert re.fullmatch(
@@ -147,7 +147,7 @@ def test_a_wait_for_the_store_is_reported_after_a_second(world: World, new_redis
         err,
     )
     # And silence on request
-    world.env["HOLDFAST_URL"] = new_redis(known=False).url
+    world.env["HOLDFAST_URL"] = new_redis(known=False).url + "?grace=2"
     assert world.run("run", "-q", "job", "--", "true") == (0, "", "")
 
 
