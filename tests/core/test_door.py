@@ -1,4 +1,4 @@
-"""Who went in by which ``with``: each entry gives back its own hold, wherever its body ended up."""
+"""Each ``with`` releases its own hold, whatever thread or order ends its body."""
 
 from __future__ import annotations
 
