@@ -93,7 +93,7 @@ _PAGE = re.compile(r"^ *(```|~~~).*?^ *\1[^\n]*", re.DOTALL | re.MULTILINE)
 _NAMES = re.compile(
     r"``[^`]+``|`[^`\n]+`|\]\([^)\s]*\)|\{[^}\n]*\}|\w+(?=\()|(?<!\S)--[\w-]+|\bb'[^'\n]*'|\bb\"[^\"\n]*\""
 )
-#: A string or a comment that is code: a statement, or the name of one.
+#: A string or a comment that is code: a statement, or the name of a statement.
 _CODE = re.compile(
     r"\b(?:SELECT|FROM|AND|IN|ON|WHERE|ORDER BY)\b|^-- name: "
     # Rows of a table of verbs.
