@@ -40,7 +40,7 @@ Done. \\fBholdfast run\\fR ends with the status of its command.
 
 
 def roff(text: str) -> str:
-    r"""Text that roff shows as it is.
+    r"""Return the text, escaped so that roff prints it unchanged.
 
     >>> roff("--url 'x'\n.dot")
     "\\-\\-url 'x'\n\\&.dot"

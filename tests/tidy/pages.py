@@ -1,11 +1,11 @@
 """The pages (every .md file): their links, their headings, and their snippets, made runnable.
 
-How a page says what is run:
+A page marks the blocks that run:
 
-* Every ``python`` block is run, top to bottom, in one namespace per page, so that a later block
-  may use what an earlier one made; ``await`` at top level works. A block that can't run here
-  has the line ``<!-- not run: the reason -->`` just above it.
-* An ``sh`` block is run when ``<!-- run -->`` stands just above it.
+* Every ``python`` block runs, top to bottom, in one namespace per page. So a later block can use
+  names of an earlier one; ``await`` at top level works. A block that can't run here has the line
+  ``<!-- not run: the reason -->`` directly above it.
+* An ``sh`` block runs if ``<!-- run -->`` is directly above it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.tidy.tree import Import, imports
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 
-#: Modules that contain a clock, a source of chance, another thread or the outside world.
+#: Modules that use a clock, a source of chance, another thread or anything outside the process.
 # fmt: off
 WORLDLY = frozenset({
     "asyncio", "concurrent", "ctypes", "datetime", "fcntl", "io", "mmap", "multiprocessing",
@@ -97,7 +97,7 @@ def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def pure(imported: Iterable[Import]) -> Iterator[str]:
-    """The core and every `store.py` reach the outside world only through ports."""
+    """The core and every `store.py` reach the outside only through ports."""
     for line, name in imported:
         if name.split(".")[0] in WORLDLY:
             yield f"{line}: imports {name}; what it gives must come through a port"

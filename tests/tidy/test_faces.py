@@ -48,9 +48,7 @@ def plain(text: str) -> str:
 
 
 def offers(thing: Any) -> dict[str, Any]:
-    """Return the public members of a module, or those that a class defines, by their plain
-    names.
-    """
+    """Return the public members of a module, or those defined by a class, by plain name."""
     named = {plain(name): member for name, member in vars(thing).items()}
     return {n: m for n, m in named.items() if not n.startswith("_") or n in SPECIAL}
 

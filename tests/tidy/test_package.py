@@ -73,7 +73,7 @@ def test_every_change_note_has_a_kind() -> None:
 
 
 def test_the_notes_become_the_changelog() -> None:
-    """The tool reads each note, under the heading of its kind."""
+    """The changelog contains each note under the heading of its kind."""
     done = subprocess.run(
         [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "9.9.9"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Commands in remedies can be pasted as they are written.
+"""Commands in remedies can be pasted without a change.
 
 They contain no placeholder, and change nothing that exists already or belongs to others.
 """
@@ -26,9 +26,7 @@ WRONG = {
 
 
 def said(path: Path) -> list[str]:
-    """Return every string of a module that isn't a docstring, with {} for the fields of an
-    f-string.
-    """
+    """Return every string that isn't a docstring, with {} for the fields of an f-string."""
     tree = ast.parse(path.read_text())
     docs = {
         id(node.body[0].value)

@@ -20,7 +20,7 @@ PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.
 _AFTER = "of|to|by|for|from|than|with|if|that|and|or|but|only|when|until|as|lets|shows?|knows?"
 _VERBS = "ha[sd]|have|is|waits?|holds|computes|comes|came|leaves|left|joins|reads|takes|puts"
 _END = r"(?=[.,;:)\]\0]| (?:and|or|that|which|in|for|with|to|is|are|by|at|as|from|on|of|so)\b|$)"
-#: Phrase (a blank stands for any white space) = what to write instead. `|` ends no phrase.
+#: Phrase (a blank matches any white space) = what to write instead. `|` ends no phrase.
 CLASSES = {
     "A": rf"""
 (?:^|[\0.;:(,!?*"] ?|\b(?:{_AFTER}) )who(?= (?:{_VERBS}|acquires|asks|works|can|may)\b) = the waiter

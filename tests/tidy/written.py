@@ -73,9 +73,7 @@ def call(thing: Callable[..., Any], name: str) -> str:
 
 
 def members(cls: type) -> Iterator[tuple[str, str]]:
-    """Return (its call, its first sentence) for each public member of a class of holdfast,
-    by name.
-    """
+    """Return (its call, its first sentence) for each public member of a class, by name."""
     for name, value in inspect.getmembers_static(cls):
         plain = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
         if name.startswith("_") or not _ours(plain):
