@@ -231,7 +231,7 @@ def test_a_client_that_is_closed_while_its_store_is_silent_gives_up(
 def test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns(
     locks: Client, store: Flaky
 ) -> None:
-    """A store whose clock was set back between a join and its repetition returns such leases."""
+    """A store whose clock was set back between a join and its repetition can return 3600 s."""
     inner = store.store
     join, join_free, keep = inner.join, inner.join_free, inner.keep
 

@@ -25,7 +25,7 @@ SOON_S = 20.0
 
 
 class Way:
-    """The way between a client and its store, on which one request is held up.
+    """The connection between a client and its store, which holds up one request.
 
     This request is the first one of a verb after ``skip`` others. It is held up after it has
     ``arrived``, or before. After the close, no other request arrives.
@@ -65,7 +65,7 @@ class Way:
 
 
 class Wire:
-    """A store, or its queues or guards, at the end of this way."""
+    """A store, or its queues or guards, behind this connection."""
 
     def __init__(self, part: Any, way: Way) -> None:
         self._part = part
@@ -85,7 +85,7 @@ def _nobody(other: Client, made: Any) -> None:
 
 
 def _next_hold(other: Client, made: Any) -> None:
-    """Either the token is still valid, or its hold has ended."""
+    """Check that the token is still valid, or that its hold has ended."""
     with contextlib.suppress(NotHeld):
         other.adopt(made).release()
     _nobody(other, made)
@@ -146,7 +146,7 @@ class Amid:
         raise ValueError("planted")
 
     def begin(self) -> None:
-        """Let the request be sent, but hold up its reply."""
+        """Start the request, and wait until it is held up."""
         assert self.ready.wait(SOON_S)
         self.go.set()
         assert self.way.begun.wait(SOON_S)
@@ -222,7 +222,7 @@ def _put(ours: Client, other: Client) -> Any:
     return other.queue("x").put(1)
 
 
-#: Cases whose request can get something.
+#: Cases whose request can acquire something.
 GETS = {
     "lock": Case("join", _acquires),
     "several": Case("join_free", _acquires_all),

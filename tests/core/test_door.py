@@ -1,4 +1,4 @@
-"""Each ``with`` releases its own hold, whatever thread or order ends its body."""
+"""Each ``with`` releases its own hold, in any order and on any thread."""
 
 from __future__ import annotations
 

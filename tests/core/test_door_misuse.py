@@ -1,4 +1,4 @@
-"""A ``with`` that ends elsewhere than it began never releases the hold of another statement."""
+"""A ``with`` that ends on another thread or task never releases the hold of another statement."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Several bodies share one lock object. A body is a plain ``with``, a generator, a
 made from a generator, an ``ExitStack`` or a pair of calls by hand. Each step begins or ends a body.
 
 A body can end on its own thread or on another, in any order, twice, or after a loss. It can end by
-exhaustion, by close, by garbage collection, or inside another body. After every step each body that
-is inside by the model must still hold, by its hold object and in the store.
+exhaustion, by close, by garbage collection, or inside another body. After every step, each body
+that is inside according to the model must still hold, by its hold object and in the store.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Collected:
 
 @dataclass
 class Body:
-    """A body that is inside, by the model."""
+    """A body that is inside, according to the model."""
 
     kind: str
     hold: Hold
@@ -202,8 +202,8 @@ class Walk:
 
     def end(self) -> None:
         one = self.inside.pop(self.chance.randrange(len(self.inside)))
-        # A body entered by hand ends on its own thread: elsewhere nothing shows which body is
-        # meant.
+        # A body entered by hand ends on its own thread: on another one its exit could mean any
+        # body.
         hand = one.hand if one.kind in ("hand", "toggle") else self.chance.choice(self.hands)
         thing, one.thing = one.thing, None
         if one.kind in ("hand", "toggle"):

@@ -1,6 +1,4 @@
-"""Release: work that was protected to its end doesn't fail, and two releases at once count
-as one.
-"""
+"""Releases: work protected to its end doesn't fail, and two simultaneous releases count as one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A waiter gets no error about waiting for itself if another thread or task can release the
-hold.
-"""
+"""A waiter gets no error if another thread or task can release the hold that it waits for."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def give_back(held: Any, after: float = 0.0) -> None:
 
 
 def passed_on(held: Any) -> None:
-    """Hand the hold over so that finally only a variable of another thread has it."""
+    """Hand the hold over, so that finally only a variable of another thread refers to it."""
     box: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=lambda: give_back(box.get(), 0.3)).start()
     box.put(held)

@@ -82,9 +82,7 @@ def test_a_lost_hold_is_released_without_a_reply(
 
 
 def is_free_after_a_loss(hold: Hold, locks: Client, clock: TestClock, store: Refusing) -> bool:
-    """Lose the hold while the store is away for 20 s; return whether its name is free 20 s
-    later.
-    """
+    """Lose the hold in an outage of 20 s; return whether its name is free 20 s after it."""
     store.cut()
     clock.advance(20)
     assert hold.lost

@@ -64,7 +64,7 @@ ANY_TEXT = {*TEXT, "empty text"}
 WAIT = {"none", "-1", "0", "1.5"}
 SPAN = {"0", "1.5"}
 PARTS = {"list", "mapping", "set"}
-#: Values that are valid after all, by argument in any call, or by call and argument.
+#: Odd values that are valid: by argument in any call, or by call and argument.
 FITS: dict[str, set[str]] = {
     "name": TEXT,
     "label": {*TEXT, "none"},
@@ -161,9 +161,7 @@ class World:
             await done(hold.release())
 
     async def observe(self, every: Any) -> None:
-        """Start to observe: this finds only wrong arguments, because no second leader ever
-        comes.
-        """
+        """Start to observe: only a wrong argument fails, because no second leader comes."""
         seen = self.client.election("nobody").observe(every=every)
         if hasattr(seen, "__anext__"):
             await anext(seen)

@@ -27,9 +27,7 @@ def taken(schedule: Schedule, now: float, most: int = 100) -> list[str]:
 
 
 def spread(over: float, count: int) -> Schedule:
-    """Return a schedule of ``count`` leases, due one after the other in ``over`` seconds
-    from 100.
-    """
+    """Return a schedule of ``count`` leases that fall due in the ``over`` seconds after 100."""
     schedule = Schedule()
     for number in range(count):
         schedule.add(lease(f"{number}"), 100.0 + over * number / count)

@@ -1,4 +1,4 @@
-"""Several names at once, also if the store is silent or another client holds one."""
+"""Several names in one acquire, also if the store is silent or another client holds one."""
 
 from __future__ import annotations
 

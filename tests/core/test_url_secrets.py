@@ -110,8 +110,9 @@ def _chain(wrong: BaseException | None) -> Iterator[str]:
 
 
 def check(source: str) -> None:
-    """Check that the password is hidden. Text after the last '@' can be a host, so it can
-    be shown.
+    """Check that the password is hidden.
+
+    Text after the last '@' can be a host, so it can be shown.
     """
     hidden = [HEAD]
     if source.rfind("@") < 0 or source.rfind(TAIL) < source.rfind("@"):
