@@ -75,9 +75,7 @@ class At:
         raise AssertionError(f"still not: {what}")
 
     async def seated(self, guard: Any, many: int, key: str = "") -> None:
-        """Wait until ``many`` callers wait for the value that another caller of this process
-        fetches.
-        """
+        """Wait until ``many`` callers wait for a value that another caller fetches."""
 
         def there() -> bool:
             flight = guard._shared.flights.get(key)

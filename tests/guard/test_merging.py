@@ -242,7 +242,7 @@ def test_few_callers_read_at_the_same_time_as_the_leader(run: Run) -> None:
                 return await inner.read(*args)
 
         gate.guards = Slow()  # type: ignore[assignment]
-        # When many come at once, then one reads for all waiting callers, and two read for
+        # When many callers come together, then one reads for the waiting ones, and two for
         # themselves
         actors = [at.start(guard.get, source.compute) for _ in range(20)]
         await at.seated(guard, 17)
@@ -347,8 +347,8 @@ def test_what_computes_a_value_may_not_ask_for_it(run: Run) -> None:
 
 
 def test_a_caller_cancelled_when_it_becomes_the_leader_hands_over() -> None:
-    """Given two waiting callers, the first cancelled when the leader fails, then the second
-    leads.
+    """Given two waiting callers, when the first is cancelled as the leader fails, the
+    second leads.
     """
     import asyncio
 

@@ -178,7 +178,7 @@ def test_a_wrong_key_or_compute_is_named(run: Run) -> None:
 
 
 def test_asyncio_wants_a_coroutine_function() -> None:
-    """Given a plain function, then it is refused with the remedy, and the refresh lease is
+    """Given a plain function, then the error names the remedy, and the refresh lease is
     released.
     """
 

@@ -153,8 +153,7 @@ def test_a_waiting_caller_can_be_interrupted_by_a_signal() -> None:
 
 
 def test_a_cancelled_caller_leaves_nothing_behind() -> None:
-    """Given a caller at each of its steps, when it is cancelled there, then it leaves nothing
-    behind.
+    """Given a caller at any of its steps, when it is cancelled, then nothing is left behind.
 
     The next caller needn't wait, and no flight is left.
     """
