@@ -29,7 +29,7 @@ def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
     passed = token.read(out.strip())
     assert (passed.store, passed.claim.spec.name) == (world.client.url, "job")
     assert (holder(world).who, holder(world).fence) == ("ann@web1", passed.fence)
-    # Then others find it busy
+    # Then other commands find it busy
     code, out, err = world.run("acquire", "-n", "job")
     assert (code, out) == (75, "")
     assert "'job' is busy, held by ann@web1 (detached: no process renews it) for" in err

@@ -1,4 +1,4 @@
-"""Several holds across commands, acquired by one: all or none, and then each one separate."""
+"""Several holds across commands, acquired by one command: all or none, then each by itself."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_a_killed_waiting_command_leaves_the_line(world: World) -> None:
             assert (code, err.count("was killed while it waited")) == (137, 1)
 
 
-#: Detect two commands at once by flock(1): it is held while any process of the command lives.
+#: Detect two running commands by flock(1): it is held while any process of the command lives.
 GUARDED = """
 exec 9>> {mark}
 flock -n 9 || echo two >> {twice}

@@ -29,8 +29,7 @@ time.sleep(20)
 def test_what_the_command_leaves_running_is_mentioned_and_has_no_lock(
     world: World, how: str
 ) -> None:
-    # Given a command that leaves a background job, a session leader, or a daemon that closes all
-    # files
+    # Given a command that leaves a background job, a session leader, or a daemon without open files
     script = f"{'setsid ' * (how == 'setsid')}sleep 20 >/dev/null 2>&1 & echo $!"
     command = ["--", sys.executable, "-c", DAEMON] if how == "daemon" else ["-c", script]
     code, out, err = world.run("run", "job", *command)

@@ -22,8 +22,8 @@ from tests.cli import world
 from tests.servers.process import until
 from tests.torture.scale import FULL
 
-#: Seconds until a killed session's name is free, with a reserve for busy machines: on sqlite its
-#: session ends at once, on a server its lease must expire.
+#: Seconds until a killed session's name is free, with a reserve for busy machines. On sqlite the
+#: session ends immediately; on a server its lease must expire.
 FREE_S = {"sqlite": 5.0, "redis": 30.0}
 
 
@@ -94,8 +94,7 @@ def test_two_agents_contend_and_every_tool_answers_in_clear_words(url: str) -> N
             assert names == {"list", "acquire", "renew", "check", "release", "wait"}
             assert "No name is held" in await ann("list")
             assert "You hold 'gpu' now, for 10 m" in await ann("acquire", name="gpu")
-            # The second agent gets the name of the holder, waits, and gets the lock after the
-            # release
+            # The second agent gets the holder's name, waits, and acquires after the release
             busy = await bob("acquire", name="gpu", wait="0s")
             assert "'gpu' is held by ann" in busy
             assert "acquire it again" in busy

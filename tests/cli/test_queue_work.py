@@ -235,7 +235,7 @@ def test_the_command_of_a_stopped_worker_ends_before_its_job_can_pass_on(tmp_pat
     # When the worker is stopped
     worker.process.send_signal(signal.SIGSTOP)
     until(lambda: not alive(command), "the nursery has killed the command")
-    # Then the worker learns of that when it continues, and the attempt has failed
+    # Then the worker detects this when it continues, and the attempt has failed
     worker.process.send_signal(signal.SIGTERM)
     worker.process.send_signal(signal.SIGCONT)
     code, out, err = worker.end()

@@ -26,13 +26,13 @@ lag.watch()
 CANARY = "hunter2"
 #: A lease that is short enough to wait for, and survives a two-second pause of the holder process.
 TTL = "6"
-#: The module with the limit above which doctor reports a slow server.
+#: The module with the time limit for the wake-up that doctor sends as a test.
 REACH = "holdfast.stores.redis.blocking.doctor.reach"
 
 
 @pytest.fixture
 def on_redis(world: World, redis_url: str, own_name: str) -> Iterator[World]:
-    """A world whose store is on the shared server, under a separate prefix."""
+    """A `World` whose store is on the shared server, under a separate prefix."""
     _use(world, f"{redis_url}?prefix={own_name}")
     yield world
     for started in world.started:

@@ -32,8 +32,9 @@ def test_neither_process_imports_what_takes_long(world: World) -> None:
 
 
 def test_it_costs_little_over_a_bare_interpreter(world: World) -> None:
-    """Compare CPU time, because test machines are busy; `./dev bench startup` measures elapsed
-    time.
+    """Compare CPU time, because test machines are busy.
+
+    `./dev bench startup` measures elapsed time.
     """
 
     def seconds(*words: str) -> float:

@@ -54,7 +54,7 @@ def children(pid: int) -> list[int]:
 
 
 class Started:
-    """A started command that still runs."""
+    """A command that was started, and that a test can signal and wait for."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -139,9 +139,7 @@ class World:
         return list(lines[0].claims) if lines else []
 
     def holding(self, *words: str, name: str = "job", **options: Any) -> Started:
-        """Start a ``holdfast run`` that holds its lock and whose command runs until it is
-        killed.
-        """
+        """Start a ``holdfast run`` whose command runs under the lock until it is killed."""
         mark = self.path(f"runs-{len(self.started)}")
         script = f"echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 60"
         started = self.start("run", *words, name, "--", "sh", "-c", script, **options)
