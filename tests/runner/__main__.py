@@ -65,9 +65,9 @@ def main(*names: str) -> int:
 
 
 #: The checks that a run leaves out. A quick run leaves out those for other platforms. A usual run
-#: keeps only mypy's for Windows, as the others read the same types of the standard library; and it
-#: leaves out checks that are a group. In both, pyright checks changed files and the code that users
-#: write; mypy checks everything.
+#: keeps only mypy's check for Windows, as the others read the same types of the standard library.
+#: It also leaves out checks that are a group of tests. In both, pyright checks changed files and
+#: the code that users write; mypy checks everything.
 LEFT_OUT = {
     "quick": ["*-win32", "*-darwin", "*-Windows", "*-Darwin", "pyright"],
     "usual": ["tidy", "pyright", "*-Windows", "*-Darwin", "mypy-darwin"],

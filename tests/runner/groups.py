@@ -17,14 +17,12 @@ from typing import NamedTuple
 TESTS = Path(__file__).parents[1]
 #: Maximum groups at a time, on two cores: they wait much of their time.
 AT_ONCE = 8
-#: The same for a full run, which works most of its time; more groups would exceed their limits.
+#: The same for a full run, which works most of its time; more groups would exceed time limits.
 AT_ONCE_FULL = 5
 
 
 class Group(NamedTuple):
-    """The tests of one process: these folders and files, without paths inside them of other
-    groups.
-    """
+    """The tests of one process: these paths, without inner paths of other groups."""
 
     name: str
     paths: tuple[str, ...]

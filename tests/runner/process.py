@@ -1,6 +1,4 @@
-"""A watched process that runs a group of tests: a test that kills or hangs it costs no
-other test.
-"""
+"""A watched process for a group of tests: a test that kills or hangs it costs no other test."""
 
 from __future__ import annotations
 

@@ -107,9 +107,7 @@ class Verdicts:
         return f"{', '.join(said) or 'no tests ran'} in {seconds:.2f}s"
 
     def tell(self, log: Path) -> None:
-        """Report failed tests and tests with another try; write the full texts to
-        this file.
-        """
+        """Report failed and repeated tests; write the full texts to this file."""
         for name, why in self.broken.items():
             tell(f"BROKEN {name}: {_line(why)}")
         for test in self.failed:
