@@ -16,12 +16,11 @@ R = TypeVar("R")
 
 
 class Ahead(Generic[K, R]):
-    """Pieces of work, each with a key; pieces that have not begun when the context ends are left
-    out.
+    """Pieces of work, each with a key, that start before their results are needed.
 
     Use it as a context: ``with Ahead(work, keys, at_once=8) as ahead: ahead[key]``. The lookup
     waits until ``work(key)`` ends, returns its result, or raises its exception. The pieces begin in
-    the order of ``keys``.
+    the order of ``keys``. Pieces that have not begun when the context ends are left out.
     """
 
     def __init__(self, work: Callable[[K], R], keys: Iterable[K], at_once: int) -> None:

@@ -31,8 +31,9 @@ ABOUT = {
 
 
 def files() -> set[Path] | None:
-    """Return the files that differ from the base; None if that is unknown, for example without a
-    history.
+    """Return the files that differ from the base; None if they are unknown.
+
+    They are unknown, for example, without a git history.
     """
     try:
         told = git("diff", "--name-only", "--relative", base(), "--")

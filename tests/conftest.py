@@ -19,7 +19,7 @@ from holdfast.testing import starting
 from tests import change, forked
 from tests.torture.scale import FULL, LEFT_OUT
 
-# Checks for several stores are in this package, and test modules import them.
+# `tests.stores` contains checks that test modules import; pytest must rewrite their assertions.
 pytest.register_assert_rewrite("tests.stores")
 
 pytest_plugins = ["tests.servers.fixtures", "tests.witness"]
@@ -92,9 +92,7 @@ def _room(item: pytest.Item) -> str:
 
 
 def covering(cases: list[pytest.Item], number: int) -> list[pytest.Item]:
-    """Return ``number`` cases of one test, with each value of each parameter used about equally
-    often.
-    """
+    """Return ``number`` cases of one test that use each value of each parameter about equally."""
     # The sort by hash makes stores that share a test begin with different cases.
     left = sorted(cases, key=lambda one: crc32(one.nodeid.encode()))
     chosen: list[pytest.Item] = []

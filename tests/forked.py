@@ -72,15 +72,11 @@ class Server:
             self._process.wait()
 
     def serves(self, environment: Mapping[str, str]) -> bool:
-        """Return whether a program with this environment would start with the same values as the
-        server.
-        """
+        """Return whether a program with this environment starts like the server."""
         return self.pid == os.getpid() and _at_start(environment) == self._environment
 
     def fork(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> int:
-        """Fork a process with these descriptors as 0, 1, 2 and its status pipe; return its process
-        id.
-        """
+        """Fork a process with these descriptors (0, 1, 2 and the status pipe); return its id."""
         said = json.dumps(request).encode()
         with self._lock:
             socket.send_fds(self._socket, [_SIZE.pack(len(said))], descriptors)

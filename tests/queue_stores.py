@@ -1,7 +1,7 @@
 """The stores that have serial queues, each on a separate server that the test can kill.
 
-A store is listed here if its ``CAPABILITIES`` name queues. Each server is set to keep accepted data
-as durably as it can.
+A store is listed here if its ``CAPABILITIES`` name queues. Each server gets the most durable
+settings for accepted data.
 """
 
 from __future__ import annotations

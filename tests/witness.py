@@ -1,9 +1,9 @@
 """Record every hold and delivery of this process, and check them against each other.
 
 A store that returns True for a release reports that the hold existed until then. If two such holds
-overlap in time, the store granted the lock twice, whatever the test is about. The same is true for
-two deliveries of one group, a job that is acked twice, and a fence that falls. None of this depends
-on speed, so it raises ``PromiseBroken``.
+overlap in time, and together exceed the permits, the store granted too much, whatever the test is
+about. The same check finds simultaneous deliveries of one group, a job that is acked twice, and a
+fence that does not rise. None of this depends on speed, so it raises ``PromiseBroken``.
 
 This is a pytest plugin. It keeps numbers and names, never the holds themselves.
 """

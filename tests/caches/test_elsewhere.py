@@ -1,6 +1,4 @@
-"""Values in an external cache, refresh leases in the store: the guarantees and their weak
-points.
-"""
+"""Values in an external cache, refresh leases in the store: guarantees and weak points."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class ClusterWorld:
         self.url = self._cluster.url
 
     def remember(self) -> None:
-        """Keep nothing: this cluster only loses everything."""
+        """Do nothing: a cluster is never restored from a copy."""
 
     def lose(self, way: str) -> None:
         """Kill all nodes; delete their data and what they store about each other."""

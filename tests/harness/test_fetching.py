@@ -16,7 +16,7 @@ from tests.fetching.programs import Thing
 from tests.servers.process import until
 from tests.tidy.tree import ROOT
 
-#: A program that makes a thing in a separate process, until the file ``go`` exists.
+#: A program that makes a thing, and ends only after the file ``go`` exists.
 MAKE = """
 import sys, time
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
 
 
 def test_two_processes_make_a_file_once_and_never_see_half_of_it(tmp_path: Path) -> None:
-    # Given a process that is making it
+    # Given a process that is making the thing
     first = begin(tmp_path)
     until((tmp_path / "made").exists, "the first one has begun")
     # When another process asks for it

@@ -1,6 +1,6 @@
-"""``./dev test`` distinguishes a broken test from a disturbed one, and loses no test.
+"""``./dev test`` distinguishes a broken test from a disturbed one, and runs every test.
 
-No test is left out because another one ends the process.
+If a test ends its process, another process runs the remaining tests.
 """
 
 from __future__ import annotations

@@ -51,9 +51,7 @@ def differing() -> set[str]:
 
 
 def files(platform: str) -> list[Path]:
-    """Return the files of holdfast to check: they import a module that differs between
-    platforms.
-    """
+    """Return the files of holdfast that import a module that differs between platforms."""
     imported = re.compile(
         rf"^\s*(?:from|import) (?:{'|'.join(sorted(differing()))})\b", re.MULTILINE
     )
@@ -70,9 +68,7 @@ def files(platform: str) -> list[Path]:
 
 
 def written() -> list[Path]:
-    """Return the code that users would write, and the changed files; nothing if these are
-    unknown.
-    """
+    """Return the code that users would write, and the changed files; nothing if unknown."""
     changed = change.files()
     if changed is None:
         return []

@@ -82,7 +82,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Case], None]:
 
 @pytest.fixture
 def run_aio() -> Callable[[Case], None]:
-    """Run a test of tasks."""
+    """Run a test of asyncio tasks."""
     return lambda case: run_on(FACES["aio"], case)
 
 

@@ -1,7 +1,7 @@
 """The public API as a type checker sees it. Checked by mypy and pyright, never run.
 
 A line that must be an error carries ``type: ignore`` with the error's name. mypy reports such a
-line as soon as it is no longer an error.
+line when it is no longer an error.
 """
 
 from __future__ import annotations
