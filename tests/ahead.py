@@ -1,4 +1,7 @@
-"""What tests wait for, begun before they ask: most of it sleeps, so that several go on at once."""
+"""Slow work that tests need, started before the tests ask for it.
+
+Most of this work sleeps, so several pieces run at the same time.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ R = TypeVar("R")
 
 
 class Ahead(Generic[K, R]):
-    """Pieces of work, each with a key; those that nobody has begun when it ends are left out.
+    """Pieces of work, each with a key, that start before their results are needed.
 
-    A context: ``with Ahead(work, keys, at_once=8) as ahead: ahead[key]``, which waits for the end
-    of ``work(key)``, gives what it gave, and raises what it raised. They are begun in this order.
+    Use it as a context: ``with Ahead(work, keys, at_once=8) as ahead: ahead[key]``. The lookup
+    waits until ``work(key)`` ends, returns its result, or raises its exception. The pieces begin in
+    the order of ``keys``. Pieces that have not begun when the context ends are left out.
     """
 
     def __init__(self, work: Callable[[K], R], keys: Iterable[K], at_once: int) -> None:
@@ -34,9 +38,10 @@ class Ahead(Generic[K, R]):
 
 
 def asked(request: pytest.FixtureRequest, test: str, *names: str) -> list[Any]:
-    """With what this test function of the module will be called, of those that were chosen.
+    """Return the parameters of all chosen calls of this test function of the module.
 
-    A tuple of these parameters for each call, or the value itself if it is one.
+    Each call gives a tuple of the parameters in ``names``, or the value itself if there is only
+    one.
     """
     module = request.node.getparent(pytest.Module)
     found = []

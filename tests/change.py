@@ -1,6 +1,6 @@
-"""What a change is: the files that differ from what was landed last.
+"""The files that differ from the last landed commit.
 
-A usual run plays those of the longest tests and planted bugs that the change is about.
+A usual run plays only the longest tests and planted bugs that concern these files.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tests.tidy.tree import ROOT, SRC
 
-#: What the change is compared with, where the environment says it.
+#: The environment variable that can name the commit to compare with.
 BASE = "HOLDFAST_BASE"
-#: What tests in these folders are about, where it isn't the code that is named as the folder.
+#: What the tests in these folders test, if it isn't the source folder of the same name.
 ABOUT = {
     "bench": ["bench"],
     "conformance": ["src/holdfast/testing", "src/holdfast/stores/memory", "src/holdfast/core"],
@@ -31,7 +31,10 @@ ABOUT = {
 
 
 def files() -> set[Path] | None:
-    """The files that differ from the base; None if nothing says which, as without a history."""
+    """Return the files that differ from the base; None if they are unknown.
+
+    They are unknown, for example, without a git history.
+    """
     try:
         told = git("diff", "--name-only", "--relative", base(), "--")
         told += git("ls-files", "--others", "--exclude-standard")
@@ -41,8 +44,10 @@ def files() -> set[Path] | None:
 
 
 def base() -> str:
-    """The commit that this tree is a change of: what was landed last on ``main`` elsewhere, or the
-    one before this if that is this one, as where the build server tests what was landed."""
+    """Return the commit that this tree is compared with: the last landed commit on ``origin/main``.
+
+    If that commit is HEAD, return the commit before it: the build server tests landed commits.
+    """
     if given := os.environ.get(BASE):
         return given
     (head,) = git("rev-parse", "HEAD")
@@ -54,7 +59,7 @@ def base() -> str:
 
 
 def git(*words: str) -> list[str]:
-    """The lines that it answers; OSError or SubprocessError if it can't."""
+    """Run git and return its output lines; OSError or SubprocessError if it fails."""
     done = subprocess.run(
         ["git", "-C", str(ROOT), *words], capture_output=True, text=True, timeout=60, check=True
     )
@@ -62,7 +67,10 @@ def git(*words: str) -> list[str]:
 
 
 def touches(test: Path, changed: Iterable[Path] | None) -> bool:
-    """Is the change about what this file tests, or about the file? Not, if nobody knows it."""
+    """Return whether the change touches this test file or the code that it tests.
+
+    Without a known change, the result is False.
+    """
     about = [*_about(test)]
     return any(test == one or any(map(one.is_relative_to, about)) for one in changed or ())
 

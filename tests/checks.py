@@ -1,7 +1,7 @@
-"""All checks: ``python -m tests.checks``, two at a time, as each keeps a core at work.
+"""Run all checks: ``python -m tests.checks``. Two run at a time, because each one uses a full core.
 
-``without-tidy`` leaves out the tests in ``tests/tidy``, for a run of all tests has them;
-``without-pyright-*`` each check whose name is like that.
+``without-tidy`` leaves out the tests in ``tests/tidy``, because a run of all tests includes them.
+``without-pyright-*`` leaves out each check whose name matches the pattern.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tests.fetching.cache import CACHE
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
 BIN = Path(PYTHON).parent
-#: More at a time only push each other out of the caches of the processor.
+#: Maximum checks at a time. More of them only compete for the caches of the processor.
 AT_ONCE = max(2, os.cpu_count() or 2)
-#: mypy keeps here what it knows of a file, by what is in it: so a fresh clone checks what changed.
+#: The cache of mypy, keyed by file contents: in a fresh clone mypy checks only changed files.
 KNOWN = CACHE / f"mypy-{version('mypy')}"
-#: What takes longest comes first, so that the last ones to end are short.
+#: The longest checks come first, so that short checks end the run.
 CHECKS = {
     "pyright": [PYTHON, "-m", "pyright", "--pythonpath", PYTHON],
     "mypy": [PYTHON, "-m", "mypy", "--cache-dir", str(KNOWN / "here")],
@@ -50,12 +50,12 @@ CHECKS = {
 }
 
 
-#: The checks under way.
+#: The running checks.
 running: set[subprocess.Popen[str]] = set()
 
 
 class Checked(NamedTuple):
-    """How a check ended."""
+    """The result of a check."""
 
     name: str
     code: int
@@ -81,7 +81,7 @@ def tell(what: str) -> None:
 
 
 def main(*left_out: str) -> int:
-    """Run all checks but those of such names; 0 if each passed."""
+    """Run all checks except those with these names; return 0 if each check passed."""
     begun = time.monotonic()
     tell("checking")
     failed = []

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Settings, hooks and plugins that all tests share."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from holdfast.testing import starting
 from tests import change, forked
 from tests.torture.scale import FULL, LEFT_OUT
 
-# What several stores are tested with stands beside them, and is imported by their modules.
+# `tests.stores` contains checks that test modules import; pytest must rewrite their assertions.
 pytest.register_assert_rewrite("tests.stores")
 
 pytest_plugins = ["tests.servers.fixtures", "tests.witness"]
-#: Installed, the plugin is found by its entry point, and naming it again would be an error.
+#: An installed plugin is found by its entry point; to name it again would be an error.
 if not metadata.entry_points(group="pytest11", name="holdfast"):
     pytest_plugins.append("holdfast.testing.plugin")
 
-# Who starts us in the background, or by nohup, may have told us to ignore these, and every child
-# would as well: but many tests send them. A handler is not inherited.
+# A shell that starts pytest in the background, or by nohup, can set these signals to be ignored.
+# Every child would inherit that, but many tests send these signals. A child does not inherit a
+# handler.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGQUIT):
@@ -40,13 +41,15 @@ starting.popen = forked.popen
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Import all of holdfast in this thread, with pytest watching.
+    """Import all of holdfast in this thread, while pytest is watching.
 
-    pytest parses each module of a plugin's package when it is first imported, and a CPython
-    before 3.11.8 fails now and then with "AST constructor recursion depth mismatch" if two threads
-    parse at the same time (gh-106905): so nothing may be left for threads of tests to import. The
-    server for agents runs in processes of its own; its library takes longer than all else together.
-    Where the runner says that all is compiled, nothing is parsed.
+    pytest parses each module of a plugin's package when it is first imported. A CPython before
+    3.11.8 sometimes fails with "AST constructor recursion depth mismatch" if two threads parse at
+    the same time (gh-106905). So threads of tests must have nothing left to import.
+
+    The server for agents runs in separate processes, and its library takes longer to import than
+    all other modules together. If the runner reports that all modules are compiled, nothing is
+    parsed.
     """
     if os.environ.get("HOLDFAST_COMPILED"):
         return
@@ -55,13 +58,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             importlib.import_module(module.name)
 
 
-#: A usual run plays half the cases of each test in these rooms: they have servers and processes.
+#: A usual run plays half the cases of each test in these folders: they use servers and processes.
 HALVED = {"cli", "dialects", "faults", "interop", "stores", "torture", "traps"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave cases of tests in such rooms, or that are marked so, to a full run, a change that is
-    about them, and a command that names one."""
+    """Leave out some cases of slow tests: those in `HALVED` folders and those marked ``usual``.
+
+    They still run in a full run, for a change that touches them, and if the command names a test.
+    """
     every: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("usual") or _room(item) in HALVED:
@@ -87,8 +92,8 @@ def _room(item: pytest.Item) -> str:
 
 
 def covering(cases: list[pytest.Item], number: int) -> list[pytest.Item]:
-    """So many of the cases of one test, with each value of each parameter about equally often."""
-    # Stores that share a test begin with different ones.
+    """Return ``number`` cases of one test that use each value of each parameter about equally."""
+    # The sort by hash makes stores that share a test begin with different cases.
     left = sorted(cases, key=lambda one: crc32(one.nodeid.encode()))
     chosen: list[pytest.Item] = []
     while left and len(chosen) < number:
@@ -104,12 +109,12 @@ def _values(case: pytest.Item) -> list[tuple[int, str]]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Count the tests themselves no more whenever the collector runs: there are ten thousand."""
+    """Exclude the tests themselves from garbage collection: there are ten thousand."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was tried only in part."""
+    """Report the tests that ran only in part."""
     for what, said in LEFT_OUT.items():
         terminalreporter.write_line(f"{what}: {said}")

@@ -1,9 +1,9 @@
-"""Python programs that tests start, forked from one that has imported holdfast already.
+"""Python programs for tests, forked from a process that has already imported holdfast.
 
-To import holdfast and a driver costs a process ten times what a fork costs, and a run of all tests
-starts a thousand. ``Forked`` is what ``subprocess.Popen`` is for the programs in `FORKED`, with the
-few options that those are given; everything else is left to ``Popen``. The server, ``python -m
-tests.forked``, has one thread, opens nothing, and ends with the process that it works for.
+To import holdfast and a driver costs ten times as much as a fork, and a run of all tests starts a
+thousand processes. For the programs in `FORKED`, ``Forked`` replaces ``subprocess.Popen``, with the
+few options that tests use. All other programs still use ``Popen``. The server, ``python -m
+tests.forked``, has one thread, opens nothing, and ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from typing import IO, Any
 
 from holdfast.testing.faults.pipe import readable
 
-#: What is forked: ``python -m`` one of these.
+#: The forked programs: ``python -m`` and one of these names.
 FORKED = {
     "holdfast.testing.faults.stage",
     "holdfast.testing.worker",
 }
-#: What the server imports beforehand if its process has, as it opens nothing and starts no thread.
+#: Modules that the server also imports before the fork if its client has imported them. They open
+#: nothing and start no thread.
 IMPORTED = ("aio", "core", "dialects", "runtime", "stores", "sync", "testing.faults")
-#: What Python or the C library reads of the environment when they start.
+#: Environment variables that Python or the C library reads at its start.
 _AT_START = ("PYTHON", "LD_", "GLIBC_", "MALLOC_", "LANG", "LC_", "TZ")
 _SIZE = struct.Struct("!Q")
 
@@ -47,7 +48,7 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Server:
-    """The process that forks, for the process that made it."""
+    """The forking process, as its client sees it."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -65,17 +66,17 @@ class Server:
         atexit.register(self.end)
 
     def end(self) -> None:
-        """Have it end, unless it belongs to a process that we are a fork of."""
+        """End the server, unless this process is a fork of the client that started it."""
         if self.pid == os.getpid():
             self._socket.close()
             self._process.wait()
 
     def serves(self, environment: Mapping[str, str]) -> bool:
-        """Would a program with this environment begin as the server did?"""
+        """Return whether a program with this environment starts like the server."""
         return self.pid == os.getpid() and _at_start(environment) == self._environment
 
     def fork(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> int:
-        """Have a process with these descriptors as 0, 1, 2 and its status; its number."""
+        """Fork a process with these descriptors (0, 1, 2 and the status pipe); return its id."""
         said = json.dumps(request).encode()
         with self._lock:
             socket.send_fds(self._socket, [_SIZE.pack(len(said))], descriptors)
@@ -88,7 +89,7 @@ _server: Server | None = None
 
 
 def popen(command: Sequence[str], **options: Any) -> Any:
-    """`Forked` if it can be, else ``subprocess.Popen``."""
+    """Return a `Forked` if the program and its environment allow it, else a ``Popen``."""
     global _server
     if list(command[:2]) == [sys.executable, "-m"] and command[2] in FORKED:
         if _server is None or _server.pid != os.getpid():
@@ -99,7 +100,7 @@ def popen(command: Sequence[str], **options: Any) -> Any:
 
 
 class Forked:
-    """A process of the server's, as ``Popen`` shows it."""
+    """A process that the server forked, with the interface of ``Popen``."""
 
     def __init__(
         self,
@@ -136,13 +137,13 @@ class Forked:
                 os.close(one)
 
     def poll(self) -> int | None:
-        """Its exit status, or minus the signal that ended it; None while it runs."""
+        """Return the exit status, or minus the signal that ended the process; None until then."""
         if self.returncode is None and readable(self._status, 0):
             self._over()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same, when it has ended."""
+        """Wait until the process has ended; return its exit status like `poll`."""
         if self.returncode is None:
             if not readable(self._status, timeout):
                 raise subprocess.TimeoutExpired(list(self.args), timeout or 0.0)
@@ -152,22 +153,22 @@ class Forked:
 
     def _over(self) -> None:
         said = os.read(self._status, 4)
-        # Where the server itself is gone, so is what it has forked, or soon.
+        # No status: the server has ended, and its forked processes end with it.
         self.returncode = struct.unpack("!i", said)[0] if said else -signal.SIGKILL
         os.close(self._status)
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, if it hasn't ended."""
+        """Send the process a signal, if it hasn't ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
+        """End the process by SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """End it by SIGTERM."""
+        """End the process by SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def __del__(self) -> None:
@@ -176,7 +177,7 @@ class Forked:
 
 
 def _light(module: str) -> bool:
-    """May the server import it?"""
+    """Return whether the server can import this module."""
     return module not in FORKED and module.removeprefix("holdfast.").startswith(IMPORTED)
 
 
@@ -194,7 +195,7 @@ def _exactly(source: socket.socket, size: int) -> bytes:
 
 
 def serve(control: socket.socket) -> dict[str, Any] | None:
-    """Fork for each request: in the child its request; None at the end."""
+    """Fork for each request; return the request in the child, and None when the client closes."""
     ear, mouth = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(mouth)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -229,7 +230,7 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
 
 
 def _reap(running: dict[int, int]) -> None:
-    """Say of each process that has ended how it has."""
+    """Report the exit status of each child that has ended."""
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
@@ -241,7 +242,7 @@ def _reap(running: dict[int, int]) -> None:
 
 
 def _begin(request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-    """Be what a program is at its start."""
+    """Restore the state that a program has at its start."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

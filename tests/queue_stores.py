@@ -1,7 +1,7 @@
-"""The stores that have serial queues, each on a server of the test's own that may be killed.
+"""The stores that have serial queues, each on a separate server that the test can kill.
 
-A store is here as soon as its ``CAPABILITIES`` say so, and keeps what it has accepted as firmly as
-it can.
+A store is listed here if its ``CAPABILITIES`` name queues. Each server gets the most durable
+settings for accepted data.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import pytest
 
 from holdfast.url import find
 
-#: All but memory, which ends with its process.
+#: All stores except memory, which ends with its process.
 SCHEMES = ("sqlite", "redis", "postgresql", "mysql", "zookeeper")
 WITH_QUEUES = [one for one in SCHEMES if find(f"{one}://")[0].CAPABILITIES.queues]
 
-#: On ZooKeeper what a dead worker had comes again after so many seconds.
+#: Seconds after which ZooKeeper delivers the jobs of a dead worker again.
 SESSION_S = 4.0
 
 
 class Place(NamedTuple):
-    """A store. ``dies``: its server is killed and started again; None if it has none."""
+    """A store. ``dies`` kills its server and starts it again; None if the store has no server."""
 
     url: str
     dies: Callable[[], object] | None = None
 
 
 def open_place(scheme: str, request: pytest.FixtureRequest) -> Place:
-    """A new store of this scheme; what it runs on ends with the test."""
+    """Return a new store of this scheme; its server ends with the test."""
     if scheme == "sqlite":
         return Place(f"sqlite://{request.getfixturevalue('tmp_path')}/queues.db")
     server: Any
@@ -55,5 +55,5 @@ def open_place(scheme: str, request: pytest.FixtureRequest) -> Place:
 
 @pytest.fixture(params=WITH_QUEUES)
 def durable(request: pytest.FixtureRequest) -> Place:
-    """Each store that has queues, and whose server may be killed."""
+    """Each store that has queues and whose server can be killed; SQLite has no server."""
     return open_place(request.param, request)

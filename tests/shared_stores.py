@@ -1,10 +1,10 @@
-"""Every store, on the server that tests share."""
+"""All stores, on the servers that tests share."""
 
 from __future__ import annotations
 
 import pytest
 
-#: Each store, and the fixture that has the address of a server that tests share.
+#: Each store, and the fixture that returns the address of its shared server.
 STORES = {
     "memory": "",
     "sqlite": "",
@@ -16,7 +16,7 @@ STORES = {
 
 
 def url_of(scheme: str, request: pytest.FixtureRequest, name: str) -> str:
-    """Where this store is; ``name``: that of a space in memory."""
+    """Return the URL of this store; ``name`` is the name of a store in memory."""
     if STORES[scheme]:
         return str(request.getfixturevalue(STORES[scheme]))
     if scheme == "memory":

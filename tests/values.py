@@ -1,4 +1,4 @@
-"""A generator of values for queues and guards: those that must come back, those that must not."""
+"""A generator of values for queues and guards: values that must come back equal, and others."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 
 class Number(enum.IntEnum):
-    """Equal to a number, and no plain one."""
+    """A value that is equal to a number, but has a different type."""
 
     ONE = 1
 
 
 class Word(enum.StrEnum):
-    """The same for text."""
+    """A value that is equal to a text, but has a different type."""
 
     A = "a"
 
@@ -35,25 +35,25 @@ class Plain(enum.Enum):
 
 
 class Text(str):
-    """Text with a type of its own."""
+    """A text of a subclass of str."""
 
     __slots__ = ()
 
 
 class Whole(int):
-    """The same for a number."""
+    """A number of a subclass of int."""
 
 
 class Real(float):
-    """The same for another one."""
+    """A number of a subclass of float."""
 
 
 class Octets(bytes):
-    """The same for bytes."""
+    """Bytes of a subclass of bytes."""
 
 
 class Several(list[Any]):
-    """The same for a list."""
+    """A list of a subclass of list."""
 
 
 class Pair(NamedTuple):
@@ -84,7 +84,7 @@ TEXTS = (
 FLOATS = (0.0, -0.0, 1.0, 0.1, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16, 1e22)
 INTS = (0, 1, -1, 2**31, 2**53 + 1, 2**63, -(2**64) - 1, 10**40, 10**639, 1 - 10**4300)
 
-#: Leaves that come back.
+#: Leaves that come back equal.
 LEAVES: tuple[Callable[[Rolls], Any], ...] = (
     lambda rolls: rolls.choice(TEXTS),
     lambda rolls: "".join(chr(_scalar(rolls)) for _ in range(rolls.randrange(12))),
@@ -97,7 +97,7 @@ LEAVES: tuple[Callable[[Rolls], Any], ...] = (
     lambda rolls: {},
     lambda rolls: [],
 )
-#: What doesn't, alone or inside another one.
+#: Values that don't come back equal, alone or inside another value.
 ODD: tuple[Callable[[Rolls], Any], ...] = (
     lambda rolls: (),
     lambda rolls: (leaf(rolls), leaf(rolls)),
@@ -144,7 +144,7 @@ ODD: tuple[Callable[[Rolls], Any], ...] = (
     lambda rolls: _deep(101, rolls),
     lambda rolls: _cycle(rolls),  # noqa: PLW0108 # it is defined below
 )
-#: What comes back only if it is the whole value.
+#: Values that come back equal only if they are the whole value.
 WHOLES: tuple[Callable[[Rolls], Any], ...] = (
     lambda rolls: rolls.randbytes(rolls.randrange(20)),
     lambda rolls: bytearray(rolls.randbytes(rolls.randrange(20))),
@@ -153,7 +153,7 @@ WHOLES: tuple[Callable[[Rolls], Any], ...] = (
 
 
 def drawn(rolls: Rolls) -> tuple[Any, bool]:
-    """A value, and whether it comes back."""
+    """Return a value, and whether it comes back equal."""
     chance = rolls.random()
     if chance < 0.1:
         return rolls.choice(WHOLES)(rolls), True
@@ -169,8 +169,10 @@ def drawn(rolls: Rolls) -> tuple[Any, bool]:
 
 
 def back(value: Any) -> str:
-    """What a value that comes back is then, told from all others: 1, True and 1.0 are three, and so
-    are 0.0 and -0.0."""
+    """Return a text that identifies a value after its round trip, with its types.
+
+    1, True and 1.0 give three texts; 0.0 and -0.0 give two.
+    """
     return (
         _told(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else _told(value)
     )
@@ -187,7 +189,7 @@ def _told(value: Any) -> str:
 
 
 def leaf(rolls: Rolls) -> Any:
-    """A value without others in it that comes back."""
+    """Return a value that contains no other value and comes back equal."""
     return rolls.choice(LEAVES)(rolls)
 
 
@@ -197,7 +199,7 @@ def _scalar(rolls: Rolls) -> int:
 
 
 def _tree(rolls: Rolls, inner: Any) -> Any:
-    """Lists and mappings around this."""
+    """Return lists and mappings around this value."""
     for _ in range(rolls.randrange(1, 6)):
         others = [leaf(rolls) for _ in range(rolls.randrange(4))]
         at = rolls.randrange(len(others) + 1)

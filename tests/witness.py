@@ -1,11 +1,11 @@
-"""Sees every hold and delivery of this process, and judges them together.
+"""Record every hold and delivery of this process, and check them against each other.
 
-A store that answers True to a release says that the hold was there until then. So two holds that
-both were given back like that, and were held at the same time, show that the store let two in, in
-whatever test that was; likewise for two deliveries of one group, a job that was acked twice, and a
-fence that falls. That is true at any speed, so it is a ``PromiseBroken``.
+A store that returns True for a release reports that the hold existed until then. If two such holds
+overlap in time, and together exceed the permits, the store granted too much, whatever the test is
+about. The same check finds simultaneous deliveries of one group, a job that is acked twice, and a
+fence that does not rise. None of this depends on speed, so it raises ``PromiseBroken``.
 
-A plugin of pytest. It keeps numbers and names, never the holds themselves.
+This is a pytest plugin. It keeps numbers and names, never the holds themselves.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from holdfast.core.queue.settling import Settling
 from holdfast.core.semaphore import SemaphoreBase
 from holdfast.testing.promise import PromiseBroken
 
-#: Where it looks on. Elsewhere tests damage what a store keeps, and so make two hold at once.
+#: Folders whose tests are checked. Other tests damage the data of a store, which causes two holders
+#: at the same time.
 ROOMS = {"conformance", "core", "queues", "guard", "caches"}
-#: Whose stores have planted faults.
+#: Test files whose stores have planted faults.
 FAULTY = {"test_kit.py"}
-#: Names that are remembered at a time, and spans of each.
+#: Maximum recorded names, and maximum spans of each.
 NAMES, SPANS = 2000, 64
 
 
 class Span(NamedTuple):
-    """What was certainly held: from the return of the acquire to the call of the release."""
+    """The time of a certain hold: from the return of the acquire to the call of the release."""
 
     who: str
     began: float
@@ -49,36 +50,36 @@ class Span(NamedTuple):
 
 
 class Witness:
-    """All that was held.
+    """All recorded holds and deliveries.
 
-    It has no lock: an interrupt, which tests send at any moment, would leave it locked for good.
+    It uses no lock: tests send interrupts at any moment, and an interrupt could leave it locked.
     """
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Begin again, with another test."""
+        """Forget everything, at the start of another test."""
         self._open: OrderedDict[object, float] = OrderedDict()
         self._ending: OrderedDict[object, float] = OrderedDict()
         self._spans: OrderedDict[object, deque[Span]] = OrderedDict()
         self._acked: OrderedDict[object, object] = OrderedDict()
-        #: Semaphores whose number of permits was changed: who may be in is unclear from here.
+        #: Semaphores whose number of permits changed: after this, the allowed holders are unknown.
         self.resized: set[str] = set()
         self.found: list[str] = []
 
     def began(self, who: object) -> None:
-        """It is held."""
+        """Record that this claim is held."""
         self._open.setdefault(who, time.monotonic())
         _bound(self._open)
 
     def ends(self, who: object) -> None:
-        """It is about to be given back."""
+        """Record that this claim is about to be released."""
         self._ending.setdefault(who, time.monotonic())
         _bound(self._ending)
 
     def ended(self, what: object, who: object, fence: int, weight: int, capacity: int) -> None:
-        """It was given back, and was there until then."""
+        """Record that this claim was released and was held until then."""
         began, ended = self._open.pop(who, None), self._ending.pop(who, None)
         if began is None or ended is None:
             return
@@ -90,14 +91,14 @@ class Witness:
         _bound(self._spans)
 
     def acked(self, job: object) -> None:
-        """This job was acked, and that counted."""
+        """Record that this job was acked and that the ack counted."""
         mine = object()
         if self._acked.setdefault(job, mine) is not mine:
             self.found.append(f"{job!r} was acked twice")
         _bound(self._acked)
 
     def forget(self, who: object) -> None:
-        """Nothing is known of it any more."""
+        """Forget this claim."""
         self._open.pop(who, None)
 
 
@@ -108,7 +109,7 @@ def _bound(known: OrderedDict[Any, Any]) -> None:
 
 
 def judged(one: Span, other: Span) -> str:
-    """What the two show together, or nothing."""
+    """Return the error that the two spans show together, or an empty text."""
     if one.who == other.who or one.weight + other.weight <= max(one.capacity, other.capacity):
         return ""
     first, second = sorted((one, other), key=lambda span: span.began)
@@ -124,7 +125,7 @@ WITNESS = Witness()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Judge what a test has shown, besides what it is about."""
+    """Check the holds that a test recorded, in addition to its own assertions."""
     if "ahead" not in getattr(item, "fixturenames", ()):  # or others run at the same time
         WITNESS.clear()
     result = yield
@@ -146,7 +147,7 @@ def _wrap(owner: type, name: str, after: Callable[..., None]) -> None:
 
 
 def watch() -> None:
-    """Look on from now on."""
+    """Start recording."""
     _wrap(HoldBase, "__init__", lambda hold, *_: WITNESS.began(hold._lease.claim.id))
     _wrap(HoldBase, "_leave_of", lambda hold, lease: WITNESS.ends(lease.claim.id))
     _wrap(HoldBase, "_gave_back", _gave_back)
@@ -187,7 +188,7 @@ def _answered(settling: Settling, answers: Sequence[bool | Exception], again: bo
         if answer is not True or again:
             WITNESS.forget(_loan(one))
             continue
-        # On ZooKeeper the numbers of a group begin again, and an id may come again, too.
+        # On ZooKeeper the numbers of a group can begin again, and an id can be used again, too.
         if settle.verdict is Verdict.ACK and not queue[0].startswith("zookeeper"):
             WITNESS.acked((*queue, job.group, job.seq, job.id))
         if job.group:

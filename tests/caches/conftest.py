@@ -1,4 +1,4 @@
-"""Clients and caches for the tests of guards whose values are kept elsewhere."""
+"""Clients and caches for the tests of guards with an external cache."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Made = Callable[..., Guard]
 
 
 class Shelf:
-    """A cache of somebody's: it says what it was asked, and lets happen what a test wants."""
+    """A user's cache that records its calls, and runs a hook before each call."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.asked: list[str] = []
-        #: Called with the verb and the key, before it is done.
+        #: Called with the verb and the key, before the call is carried out.
         self.before: Callable[[str, str], object] = lambda verb, key: None
 
     def _ask(self, verb: str, key: str) -> None:
@@ -48,7 +48,7 @@ def shelf() -> Shelf:
 
 @pytest.fixture
 def made(own_name: str, shelf: Shelf) -> Iterator[Made]:
-    """Makes guards of this test's name, each of another client, before one cache."""
+    """Make guards with this test's name, each of another client, with one external cache."""
     with contextlib.ExitStack() as ends:
 
         def make(cache: object = shelf, store: str = f"memory://{own_name}", **options: Any) -> Any:

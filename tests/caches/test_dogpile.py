@@ -22,13 +22,13 @@ Region = Callable[..., Any]
 
 @pytest.fixture
 def values() -> dict[str, Any]:
-    """What all regions of the test have in common, as a memcached would be."""
+    """The values that all regions of the test share, as in a memcached."""
     return {}
 
 
 @pytest.fixture
 def region(own_name: str, values: dict[str, Any]) -> Iterator[Region]:
-    """Makes regions, each of another client, as another process would have."""
+    """Make regions, each of another client, as in separate processes."""
     with contextlib.ExitStack() as ends:
 
         def make(expiration: float = 60.0, runner: Any = None, **options: Any) -> Any:
@@ -176,7 +176,7 @@ def test_a_created_value_is_served_although_its_mutex_was_not_released(
         assert region.get("k") == 1
         told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
         assert any("'dogpile:k'" in text and "could not be released" in text for text in told)
-        # The keeper withdraws it
+        # The renewer withdraws the claim
         assert client.lock("dogpile:k").acquire(timeout=20)
 
 

@@ -1,4 +1,4 @@
-"""Values in a cache of the user's, duties in the store: what holds, and at its weak points."""
+"""Values in an external cache, refresh leases in the store: guarantees and weak points."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def never() -> Any:
 
 
 def once(shelf: Shelf, verb: str, then: Callable[[], object]) -> None:
-    """Let something happen just before the cache is asked this for the next time."""
+    """Call a function just before the next call of this verb of the cache."""
 
     def before(asked: str, key: str) -> None:
         if asked == verb:
@@ -38,7 +38,7 @@ def once(shelf: Shelf, verb: str, then: Callable[[], object]) -> None:
 
 
 def kept(guard: Guard) -> Any:
-    """What the store has for it, which is no value."""
+    """Return the store's record of the entry, which has a marker instead of the value."""
     (value,) = run_sync(guards_of(guard._ctx.store).read([Entry(guard.name, "")], 5))
     return value
 
@@ -163,7 +163,7 @@ def test_what_is_taken_out_again_is_only_our_own(made: Made, shelf: Shelf) -> No
         theirs.invalidate()
         assert theirs.get(lambda: "new") == "new"
         newer = dict(shelf.values)
-        # Theirs is written last: it is there when ours is looked for.
+        # Their value is written last: it is in the cache when this guard checks for its own value.
         once(shelf, "get", lambda: shelf.values.update(newer))
 
     once(shelf, "set", meanwhile)

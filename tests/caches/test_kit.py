@@ -1,4 +1,4 @@
-"""The kit's cases of guards, played once more with the values in a cache of somebody's."""
+"""The kit's cases of guards, played again with the values in an external cache."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from holdfast.testing.conformance import Run, runs
 from tests.ahead import Ahead, asked
 from tests.caches.conftest import Shelf
 
-#: So many at once: most of their time they sleep.
+#: Runs at the same time: most of their time they sleep.
 AT_ONCE = 24
 RUNS = [run for run in runs("memory") if run.primitive == "guard"]
 
 
 @pytest.fixture(scope="module")
 def played(request: pytest.FixtureRequest) -> Iterator[Callable[[Run], None]]:
-    """Plays a run, begun ahead with the others, where every guard is before one cache."""
+    """Play a run, started ahead with the others; every guard uses one external cache."""
     shelf = Shelf()
 
     def before(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The caches that people have, the real ones: Django, aiocache, cashews, cachetools, a dict."""
+"""The real caches that users have: Django, aiocache, cashews, cachetools, a dict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES = {"a": {"n": [1, 2.5, None]}, "b": "text \N{SNOWMAN}", "c": b"\0\xff" * 
 
 @pytest.fixture(scope="module")
 def django_caches() -> Any:
-    """Django's caches, as its settings have them."""
+    """The caches that Django's settings define."""
     import django
     from django.conf import settings
     from django.core.cache import caches as found
@@ -44,7 +44,7 @@ def _django_redis(server: RedisServer) -> Any:
     return RedisCache(server.url, {})
 
 
-#: For threads: what is given as ``cache=``.
+#: Values of ``cache=`` for threads.
 THREADS: dict[str, Callable[[Any, RedisServer], object]] = {
     "django, the default": lambda django, redis: caches.django(),
     "django, an object": lambda django, redis: django["default"],
@@ -67,7 +67,7 @@ def _cashews(url: str) -> Any:
     return made
 
 
-#: For asyncio.
+#: Values of ``cache=`` for asyncio.
 LOOP: dict[str, Callable[[Any, RedisServer], object]] = {
     "aiocache, memory": lambda django, redis: aiocache.SimpleMemoryCache(),
     "aiocache, redis, json": lambda django, redis: _aiocache_redis(redis, "JsonSerializer"),
@@ -221,7 +221,7 @@ def test_a_caller_cancelled_during_the_cache_write_leaves_no_refresh_lease(own_n
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            # Long before a write counts as one that hangs
+            # Long before the time limit for a cache write
             assert await theirs.get(compute, timeout=2) == 1
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""What the tests of a hold across commands share."""
+"""Helpers for tests of holds that last across commands."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast import ClaimRecord
 from holdfast.cli import main
 from tests.cli.world import Started, World
 
-#: What ends a command, which it may treat otherwise to its end.
+#: The signals that end a command; a command can replace their handlers until its end.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @contextlib.contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Afterwards each of these signals does what it did."""
+    """Restore the handlers of these signals after the body."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
@@ -28,7 +28,7 @@ def handlers_kept() -> Iterator[None]:
 
 
 class Here:
-    """The command without a process for it, which is quicker: for what needs none."""
+    """The command, called in this process: faster, for tests that need no separate process."""
 
     def __init__(self, world: World, capsys: pytest.CaptureFixture[str]) -> None:
         self.world = world
@@ -40,14 +40,14 @@ class Here:
         return code, *self.capsys.readouterr()
 
     def held(self, name: str = "job") -> str:
-        """The token of a hold that is left held."""
+        """Return the token of a hold that stays held."""
         hold = self.world.client.lock(name).acquire()
         assert hold is not None
         return hold.detach(ttl=600)
 
 
 def acquire(world: World, *words: str, name: str = "job") -> str:
-    """The token of a hold that is left held."""
+    """Acquire by the command; return the token of a hold that stays held."""
     code, out, err = world.run("acquire", *words, name)
     assert (code, err) == (0, "")
     return out.strip()
@@ -60,6 +60,6 @@ def holder(world: World, name: str = "job") -> ClaimRecord:
 
 
 def told(started: Started) -> str:
-    """The next line that it says."""
+    """Return the next line that the command prints to stderr."""
     assert started.process.stderr is not None
     return started.process.stderr.readline()

@@ -1,4 +1,4 @@
-"""A world for each test: a store of its own, and the command ``holdfast`` on the path."""
+"""A separate store for each test, with the command ``holdfast`` on the path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cli.world import World
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A private store; whatever a test started is gone after it."""
+    """A private store; processes that the test started are killed after it."""
     made = World(tmp_path)
     yield made
     made.end()

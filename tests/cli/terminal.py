@@ -1,4 +1,4 @@
-"""A person at a terminal: an interactive shell on a pty, keys to press, and a screen to read."""
+"""A user at a terminal: an interactive shell on a pty, keys to press, and a screen to read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROMPT = "ready> "
 
 
 class Terminal:
-    """Bash with job control, as somebody sits before it."""
+    """Bash with job control on a pty."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Terminal:
             words = instead or ["bash", "--norc", "--noprofile", "--noediting", "-i"]
             os.execvpe(words[0], words, {**env, "PS1": PROMPT, "PS2": "", "HISTFILE": ""})
         self.resize(*size)
-        #: Everything that was shown since the last look.
+        #: The text that was shown after the last match of `expect`.
         self.shown = ""
         if not instead:
             self.expect(PROMPT)
@@ -49,11 +49,11 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def enter(self, line: str) -> None:
-        """Type a line."""
+        """Type a line and press Enter."""
         self.press(line + "\n")
 
     def expect(self, pattern: str, seconds: float = BOUND_S) -> str:
-        """Wait until this is shown; what was shown up to its end."""
+        """Wait until this pattern is shown; return the shown text up to its end."""
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.shown)):
             left = end - time.monotonic()
@@ -69,17 +69,17 @@ class Terminal:
         return text
 
     def do(self, line: str) -> str:
-        """Type a line and wait for the prompt; what was shown in between."""
+        """Type a line and wait for the prompt; return the text that was shown in between."""
         self.enter(line)
         self.expect(re.escape(line) + "\n")
         return self.expect(re.escape(PROMPT)).removesuffix(PROMPT)
 
     def status(self) -> int:
-        """The exit status of what ran last."""
+        """Return the exit status of the last command."""
         return int(self.do("echo $?"))
 
     def end(self) -> None:
-        """Hang up, and see that nobody stays."""
+        """Close the terminal and kill the shell."""
         with contextlib.suppress(OSError):
             os.close(self.fd)
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A hold across commands: taken by one process, given back by another, held by none in between."""
+"""A hold across commands: one process acquires it, another releases it, none renews it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
     passed = token.read(out.strip())
     assert (passed.store, passed.claim.spec.name) == (world.client.url, "job")
     assert (holder(world).who, holder(world).fence) == ("ann@web1", passed.fence)
-    # Then others find it busy
+    # Then other commands find it busy
     code, out, err = world.run("acquire", "-n", "job")
     assert (code, out) == (75, "")
     assert "'job' is busy, held by ann@web1 (detached: no process renews it) for" in err
@@ -37,7 +37,7 @@ def test_a_hold_lasts_from_one_command_to_another(world: World) -> None:
     with pytest.raises(NotAcquired, match="no process renews it") as busy:
         world.client.lock("job", timeout=0).acquire()
     assert busy.value.holder == "ann@web1"
-    # And the token gives it back, once
+    # And the token releases it, once
     held = {"HOLDFAST_TOKEN": token.write(passed)}
     assert world.run("release", env=held) == (0, "", "")
     assert world.claims() == []
@@ -108,11 +108,11 @@ def test_ls_show_doctor_and_break_report_a_detached_hold_without_renewal(world: 
     (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
     assert (claim["owner"], claim["detached"]) == ("ann@web1", True)
     assert "1 detached: no process renews it" in world.run("doctor")[1]
-    # Once it is adopted somebody does
+    # After its adoption a process renews it
     hold = world.client.adopt(text)
     assert "(detached" not in world.run("ls")[1]
     assert "unless renewed" in world.run("show", "job")[1]
-    # And what a program detaches is shown as what a command does
+    # And a hold that a program detaches is shown like a hold that a command detached
     hold.detach(ttl=60)
     assert f"{world.client.owner} (detached: no process renews it)" in world.run("ls")[1]
     code, out, _ = world.run("break", "--yes", "job")
@@ -125,7 +125,7 @@ def test_a_token_goes_from_the_shell_to_python_and_back(world: World) -> None:
     hold = world.client.adopt(text := acquire(world, "--ttl", "30m"))
     assert hold.ttl == 1800
     assert hold.fence == token.read(text).fence
-    # Whoever has adopted it has it: the former token gives nothing back
+    # After the adoption the former token releases nothing
     code, _, err = world.run("release", "-", input=text + "\n")
     assert (code, f"adopted by {world.client.owner}" in err) == (76, True)
     hold.check()
@@ -153,7 +153,7 @@ def test_the_owner_is_the_user_on_this_host_with_the_shell_that_called(world: Wo
     assert done.returncode == 0, done.stderr
     assert holder(world).who.startswith(f"ann@{os.uname().nodename}:")
     assert holder(world).who.endswith(":deploy.sh")
-    # Where the environment doesn't say who it is, the system does
+    # Where the environment doesn't name the user, the system does
     acquire(world, name="another")
     user = pwd.getpwuid(os.getuid()).pw_name
     assert holder(world, "another").who.startswith(f"{user}@{os.uname().nodename}:")
@@ -165,7 +165,7 @@ def test_a_token_file_is_for_its_owner_alone_and_is_removed(world: World, mask: 
     words = ("acquire", "job", "--token-file", str(file))
     assert world.run(*words, umask=mask) == (0, "", "")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    # Two of them with one file: the second takes nothing
+    # Two commands with one file: the second acquires nothing
     code, out, err = world.run("acquire", "another", *words[2:])
     assert (code, out) == (78, "")
     assert "exists already" in err
@@ -320,7 +320,7 @@ def test_a_store_whose_holds_end_with_their_process_recommends_run(world: World)
 
 
 def test_a_hold_is_asked_for_with_a_short_ttl_until_its_token_is_out(world: World) -> None:
-    # Given acquires that are stopped because nobody reads their tokens
+    # Given acquires that hang because no process reads their tokens
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     try:

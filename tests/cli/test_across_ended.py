@@ -1,4 +1,4 @@
-"""A signal comes while `acquire` hands out its tokens: all is held, or nothing is."""
+"""A signal arrives while `acquire` hands out its tokens: all names are held, or none is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACES = (
 
 
 class Both:
-    """A command that takes both names, with a token file that isn't there yet."""
+    """A command that acquires both names, with a token file that doesn't exist yet."""
 
     def __init__(self, here: Here) -> None:
         self.here = here
@@ -33,7 +33,7 @@ class Both:
         return self.here("acquire", "--all", *NAMES, "--token-file", str(self.file))[0]
 
     def judge(self, code: int, where: str) -> None:
-        """All that the exit status says is so; then nothing is held any more."""
+        """Check that the exit status is true; after this nothing is held."""
         if code == 0:
             assert all(holder(self.here.world, name).expires_in > 60 for name in NAMES), where
             self.release()
@@ -76,7 +76,7 @@ def test_a_second_signal_does_not_stop_the_release(both: Both, name: str) -> Non
             stack.enter_context(again)
             signal.raise_signal(number)
 
-        # when the first of the two has its whole time
+        # when the first of the two holds has its full ttl
         stack.enter_context(Strike(3, strike, function="holdfast.core.across:renew"))
         code = both.acquire()
     assert again.where

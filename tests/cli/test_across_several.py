@@ -1,4 +1,4 @@
-"""Several holds across commands, taken by one: all or none, and then each for itself."""
+"""Several holds across commands, acquired by one command: all or none, then each by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = ("web", "db", "cache")
 
 
 def names_of(lines: str) -> list[str]:
-    """Whose tokens these lines are."""
+    """Return the names of the holds whose tokens are on these lines."""
     return [token.read(line).claim.spec.name for line in lines.splitlines()]
 
 
@@ -99,7 +99,7 @@ def test_none_is_taken_if_one_is_busy_which_is_named(world: World) -> None:
     assert "'db' is busy, held by ann@web1" in err
     assert world.run("acquire", "-qn", "-E", "9", "--all", *NAMES) == (9, "", "")
     assert world.claims("web") == world.claims("cache") == []
-    # Whoever waits is told for whom, and then has none of them, or all
+    # A waiting command prints the holder, and then gets none of the names, or all
     some, rest = world.start("acquire", "-w", "1.5", "--all", *NAMES), ("waits", "db", "cache")
     assert "waiting for 'db', held by ann@web1" in told(some)
     waits = world.start("acquire", "--all", *rest)
@@ -118,7 +118,7 @@ def test_what_is_held_of_each_name_is_what_was_asked_for(here: Here) -> None:
         assert here("acquire", "--all", "--read", "web", "db")[0] == 0
         assert here("acquire", "--all", "--permits", "2", "gpu", "port")[0] == 0
     assert here("acquire", "-nq", "--all", "--permits", "2", "fpga", "gpu")[0] == 75
-    # One that others share, and one that is in use as a plain lock, are waited for alike
+    # A name that others share, and a name in use as a plain lock, are both reported as busy
     shared = here("acquire", "--read", "shared")[1]
     here.held("plain")
     for words in (["plain", "shared"], ["a", "shared"], ["a", "plain"], ["-x", "plain", "web"]):

@@ -1,4 +1,4 @@
-"""What is done with a hold by its token: renewed, looked at, given back; and what is no token."""
+"""Commands that use a hold by its token: renew, check, release; and texts that are no token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_check_answers_by_its_exit_status(here: Here, monkeypatch: pytest.Monkey
     assert here("check", "-q") == (0, "", "")
     said = json.loads(here("check", "--json")[1])
     assert (said["name"], said["fence"]) == ("job", passed.fence)
-    # It asks the store, which alone knows what became of it, and changes nothing there
+    # Only the store has the state of the hold: check asks it and changes nothing
     left = holder(here.world).expires_in
     assert left - 5 < said["expires_in"] <= left + 1
     here.world.client.break_("job", passed.fence)
@@ -50,7 +50,7 @@ def test_check_names_the_adopter_and_reports_the_release(
             assert (code, "adopted" in err) == (76, True), command
         assert f"adopted by {other.owner}" in here("check")[2]
         hold.check()
-        # Nor is the former token worth anything once that one is detached in turn
+        # And after another detach the former token is still worthless
         again = hold.detach(ttl=60)
         assert here("check", "-q")[0] == 76
         other.adopt(again).release()
@@ -67,7 +67,7 @@ def test_renew_lengthens_by_the_clock_of_the_store(
     assert 2690 < holder(here.world).expires_in <= 2700
     code, out, _ = here("check")
     assert (code, "45 m left" in out or "44 m" in out) == (0, True)
-    # Without --ttl for as long as it was detached for, which shortens nothing
+    # Without --ttl the ttl of the detach is used, and the lease never becomes shorter
     assert "44 m" in (out := here("renew")[1]) or "45 m" in out
     assert here("renew", "--ttl", "2h")[0] == 0
     assert 7190 < holder(here.world).expires_in <= 7200

@@ -1,4 +1,4 @@
-"""`break`: takes away exactly what was looked at, asks first, and says what it did."""
+"""`break`: ends exactly the hold that it showed, asks first, and reports what it did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line sees of its command."""
+"""How the command line watches its command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.cli.child import Child
 def test_a_command_that_ends_while_it_is_looked_at_has_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a command that ends between the question whether it has and whether it was stopped
+    # Given a command that ends between the check for its end and the check for a stop
     child = Child.__new__(Child)
     child.pid = pid = os.posix_spawn("/bin/sleep", ["sleep", "60"], os.environ)
     real = os.waitid
@@ -26,6 +26,6 @@ def test_a_command_that_ends_while_it_is_looked_at_has_ended(
         return real(kind, who, flags)
 
     monkeypatch.setattr(os, "waitid", waitid)
-    # Then it has ended, and that is no error
+    # Then it counts as ended, without an error
     assert child.look() == -1
     assert child.reap() == 128 + signal.SIGKILL

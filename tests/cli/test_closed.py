@@ -1,4 +1,4 @@
-"""Commands whose standard streams are closed, or can't be written."""
+"""Commands whose standard streams are closed or cannot be written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli import world
 from tests.tidy.test_commands import commands
 from tests.torture.scale import part
 
-#: Each command, and its exit statuses on an empty store: as it is, and without stdout.
+#: Each command, with its exit statuses on an empty store: usual, and without stdout.
 WORDS = {
     "run": (["run", "job", "--", "true"], 0, 0),
     "acquire": (["acquire", "job"], 0, 74),
@@ -47,7 +47,7 @@ WORDS = {
 
 
 def holdfast(folder: Path, words: list[str], redirections: str) -> tuple[int, str]:
-    """The exit status and what was said on stderr, with these redirections of a shell."""
+    """Run the command with these shell redirections; return the exit status and its stderr."""
     (folder / "said").touch()
     script = f'exec "$@" < /dev/null > {folder}/out 2> {folder}/said {redirections}'
     env = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")}

@@ -1,4 +1,4 @@
-"""Completion: what ``holdfast _complete`` offers, and that each shell offers the same."""
+"""Completion: the words that ``holdfast _complete`` offers, and the same words in each shell."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PLACES = {
 
 
 def offered(capsys: pytest.CaptureFixture[str], line: str) -> tuple[str, set[str]]:
-    """The kind and the words that are offered for the last word of a line."""
+    """Return the kind and the words that are offered for the last word of a line."""
     assert main(["_complete", *line.split(" ")]) == 0
     kind, *words = capsys.readouterr().out.splitlines()
     return kind, {word.partition("\t")[0] for word in words}
@@ -56,7 +56,7 @@ def test_every_option_of_every_command_is_offered(capsys: pytest.CaptureFixture[
 
 
 def bash(world: World, line: str) -> list[str]:
-    """What bash offers at the end of a line."""
+    """Return the words that bash offers at the end of a line."""
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     script = f"""

@@ -1,4 +1,4 @@
-"""`doctor`: what is well, what is worth a look, what is broken, and the remedy."""
+"""`doctor`: healthy parts, warnings, failures, and the remedies."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_damaged_database_fails(world: World) -> None:
 
 
 def test_dead_sessions_are_counted(world: World) -> None:
-    """A client that is killed leaves its session's file to whoever comes next."""
+    """A killed client leaves its session's file to the next client."""
     program = "import holdfast; h = holdfast.lock('x').acquire(); print(1, flush=True); input()"
     python = subprocess.Popen(
         [sys.executable, "-c", program],
@@ -161,7 +161,7 @@ def test_the_command_repairs_and_reports_what_is_lost(world: World) -> None:
     assert re.search("^warn  gone +job 1 of queue 'jobs'$", out, re.MULTILINE)
     assert re.search("^ok    queues +whole, .* jobs: 1$", out, re.MULTILINE)
     assert "nothing is changed" in world.run("doctor", "--mend")[1]
-    # And where there is nothing of the kind
+    # And for a store without this repair
     code, out, err = world.run("doctor", "--mend", "--url", "memory://")
     assert (code, err) == (1, "")
     assert "`--mend` is for the serial queues of sqlite://" in out

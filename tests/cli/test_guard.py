@@ -1,4 +1,4 @@
-"""Refresh guards from the shell: looking, and having values computed anew."""
+"""Refresh guards from the shell: listing them, and having values computed again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 
 @pytest.fixture
 def say(capsys: Capture) -> Say:
-    """What a command line comes to."""
+    """Run a command line of ``holdfast guard``; return its exit status, output and errors."""
 
     def said(*words: str) -> tuple[int, str, str]:
         code = main(["guard", *words])
@@ -36,7 +36,7 @@ def say(capsys: Capture) -> Say:
 
 
 def filled(client: Client, name: str = "homepage", **options: Any) -> Guard:
-    """A guard with a value, of which something was counted."""
+    """Return a guard with a value and some counts."""
     guard = client.guard(name, **{"ttl": 60, "stale": 300, **options})
     for _ in range(3):
         assert guard.get(lambda: "value") == "value"
@@ -79,7 +79,7 @@ def test_ls_has_one_line_for_all_guards_and_no_table(client: Client, capsys: Cap
     assert main(["ls", "home"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "and 1 refresh guard: see `holdfast guard ls home`"
-    # Nothing of it in what programs read, and nothing if there is none
+    # The output for programs does not contain this line, and without guards there is none
     assert main(["ls", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
     assert main(["ls", "nothing"]) == 0

@@ -1,4 +1,4 @@
-"""The command never outlives its lock, whoever is killed with -9."""
+"""The command never outlives its lock, whichever process is killed by SIGKILL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cli.world import Started, World, alive, children, until
 
 lag.watch()
 
-#: How many runs are killed; set HOLDFAST_TEST_KILLS=100 for the long version.
+#: The number of runs to kill; set HOLDFAST_TEST_KILLS=100 for the long version.
 KILLS = int(os.environ.get("HOLDFAST_TEST_KILLS", "12"))
 
 
@@ -39,7 +39,7 @@ def test_the_command_dies_with_us_and_the_next_in_line_holds_at_once(
     if who in ("the keeper", "both"):
         os.kill(keeper, signal.SIGKILL)
     assert waiting.end()[0] == 0
-    # The ttl is 30 s. A keeper's death leaves the command a second to tidy up.
+    # The ttl is 30 s. If the holder process dies, the command has a second to clean up.
     assert boottime() - begun < 15 + lag.since(begun)
     assert not alive(running.command)
 
@@ -64,7 +64,7 @@ def test_what_the_command_has_started_dies_with_the_front(world: World, who: str
 
 
 def test_what_lives_on_with_the_session_keeps_the_name_taken(world: World) -> None:
-    """A process in a session of its own isn't in the command's group, so nobody kills it."""
+    """A process in a separate session isn't in the command's group, so nothing kills it."""
     mark = world.path("mark")
     script = f"setsid sh -c 'echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 62' & wait"
     started = world.start("run", "--ttl", "4", "job", "--", "sh", "-c", script)
@@ -114,7 +114,7 @@ def test_a_killed_waiting_command_leaves_the_line(world: World) -> None:
             assert (code, err.count("was killed while it waited")) == (137, 1)
 
 
-#: The kernel says whether two run: each has a lock of its own kind while any part of it lives.
+#: Detect two running commands by flock(1): it is held while any process of the command lives.
 GUARDED = """
 exec 9>> {mark}
 flock -n 9 || echo two >> {twice}

@@ -1,4 +1,4 @@
-"""`holdfast run` says what its command leaves running, daemons too."""
+"""`holdfast run` reports processes that its command leaves running, also daemons."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ time.sleep(20)
 def test_what_the_command_leaves_running_is_mentioned_and_has_no_lock(
     world: World, how: str
 ) -> None:
-    # Given a command that leaves a job of its shell, a session leader, or a daemon that closes all
+    # Given a command that leaves a background job, a session leader, or a daemon without open files
     script = f"{'setsid ' * (how == 'setsid')}sleep 20 >/dev/null 2>&1 & echo $!"
     command = ["--", sys.executable, "-c", DAEMON] if how == "daemon" else ["-c", script]
     code, out, err = world.run("run", "job", *command)
     try:
-        # Then it is mentioned, unless nothing is to be said, and the lock is free
+        # Then the process is reported, and the lock is free
         assert code == 0
         assert "left processes in the background" in err
         assert world.run("run", "-n", "job", "--", "true") == (0, "", "")
@@ -43,7 +43,7 @@ def test_what_the_command_leaves_running_is_mentioned_and_has_no_lock(
 
 
 def test_what_has_ended_or_is_none_of_the_command_s_is_not_mentioned(world: World) -> None:
-    # Given a shell that has a job of its own, and then turns into us
+    # Given a shell that starts a background job, and then becomes `holdfast run` by exec
     script = "sleep 20 >/dev/null 2>&1 & echo $!; exec holdfast run job -- true"
     done = subprocess.run(["sh", "-c", script], env=world.env, capture_output=True, text=True)
     os.kill(int(done.stdout), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""`ls` and `show`: who holds what, readable, exact as JSON, and safe to look at."""
+"""`ls` and `show`: holders and waiters, readable, exact as JSON, and safe for a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import datetime
 from tests.cli.terminal import PROMPT, Terminal
 from tests.cli.world import BOUND_S, World, until
 
-#: An escape sequence, a bell, a line feed, a turn of the direction of writing, and plain text.
+#: An escape sequence, a bell, a line feed, a mark for right-to-left text, and plain text.
 WICKED = "a\x1b[31m\x07\n\u202eb c"
 SEEN = r"a\x1b[31m\x07\n\u202eb c"
 
@@ -47,7 +47,7 @@ def test_show_prints_the_whole_line(world: World) -> None:
     head, blank, names, *rows = out.splitlines()
     assert head == "job: lock, held, 2 claims waiting"
     assert (blank, names.split()) == ("", ["PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE"])
-    # The bare time would read as "free soon"
+    # Without "unless renewed" a reader would expect the lock to be free soon
     assert re.fullmatch(r"holds +\S+:one +.+ ago +in .+ unless renewed +\d+", rows[0])
     assert re.fullmatch(r"waits, 1\. +\S+:two +.+ ago +in .+ unless renewed +\d+", rows[1])
     assert re.fullmatch(r"waits, 2\. +\S+:three +.+ ago +in .+ unless renewed +\d+", rows[2])
@@ -67,14 +67,14 @@ def test_ls_prints_the_end_of_min_hold_after_the_job(world: World) -> None:
     assert re.fullmatch(r"released +\S+:hourly +.+ ago +kept until [\d:]{8} +\d+", story)
     (claim,) = json.loads(world.run("show", "--json", "job")[1])["claims"]
     assert claim["kept"] is True
-    # One who has it to work is told from that
+    # A holder that still works is not shown as kept
     world.holding(name="other")
     (claim,) = json.loads(world.run("show", "--json", "other")[1])["claims"]
     assert claim["kept"] is False
 
 
 def _seconds(clock: str) -> int:
-    """The seconds since midnight of a time of day."""
+    """Return the seconds since midnight of a time of day."""
     hours, minutes, seconds = map(int, clock.split(":"))
     return hours * 3600 + minutes * 60 + seconds
 

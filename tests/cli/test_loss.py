@@ -1,4 +1,4 @@
-"""When the lock is lost the command is stopped, before another can have it if that is possible."""
+"""When the lock is lost the command is stopped, if possible before the next grant."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.cli.world import World, alive, children, until
 
 lag.watch()
 
-#: A lease that goes on though its keeper stands still for two seconds: it is renewed every third of
-#: it, and the command is stopped a third before its end.
+#: A lease that survives a pause of the holder process of two seconds. It is renewed every third of
+#: the lease, and the command is stopped a third before its end.
 TTL_S = 6
 
 
@@ -109,7 +109,7 @@ def stopped(pid: int) -> bool:
 
 
 class Blocked:
-    """Somebody sits in the gate of the store, so that it doesn't answer."""
+    """Hold the file mutex of the store, so that the store doesn't answer."""
 
     def __init__(self, gate: Path) -> None:
         program = (
@@ -213,7 +213,7 @@ def test_a_deleted_store_ends_the_command(world: World) -> None:
     for file in world.folder.glob("locks.db*"):
         if file.is_file():
             file.unlink()
-    # Who comes next makes a new one, in which nobody is served yet.
+    # The next client makes a new store, which grants nothing at first.
     assert world.run("run", "-nq", "job", "--", "true")[0] == 75
     code, _, err = running.end()
     assert code == 76

@@ -1,4 +1,4 @@
-"""``holdfast mcp``: the protocol's own client drives every tool, and two sessions contend."""
+"""``holdfast mcp``: the SDK's client calls every tool, and two sessions compete for a name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tests.cli import world
 from tests.servers.process import until
 from tests.torture.scale import FULL
 
-#: Of a session of the embedded store, or its last lease elsewhere; and what a busy machine adds.
+#: Seconds until a killed session's name is free, with a reserve for busy machines. On sqlite the
+#: session ends immediately; on a server its lease must expire.
 FREE_S = {"sqlite": 5.0, "redis": 30.0}
 
 
@@ -33,13 +34,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.getfixturevalue('redis_url')}?prefix={tmp_path.name}:"
 
 
-#: How a client meets a server: as all do, or as the newest protocol has it.
+#: The handshakes of a client: the usual one, and that of the newest protocol.
 OLD, NEW = "legacy", "auto"
 
 
 @contextlib.asynccontextmanager
 async def session(url: str, *words: str, mode: str = OLD) -> AsyncIterator[Call]:
-    """A session with `holdfast mcp`, and what calls a tool of it."""
+    """A session with `holdfast mcp`; gives the object that calls its tools."""
     command = StdioServerParameters(
         command=sys.executable,
         args=["-m", "holdfast", "mcp", "--url", url, *words],
@@ -53,25 +54,25 @@ async def session(url: str, *words: str, mode: str = OLD) -> AsyncIterator[Call]
 
 
 def first(group: BaseExceptionGroup[Any]) -> BaseException:
-    """The first error in a group of groups."""
+    """Return the first error in a group of groups."""
     one = group.exceptions[0]
     return first(one) if isinstance(one, BaseExceptionGroup) else one
 
 
 class Call:
-    """Calls tools."""
+    """Calls tools of one session."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
 
     async def __call__(self, tool: str, /, **named: Any) -> str:
-        """What a tool says; it must not be an error."""
+        """Return the text of a tool's result, which must not be an error."""
         failed, said = await self.ask(tool, **named)
         assert not failed, said
         return said
 
     async def ask(self, tool: str, /, **named: Any) -> tuple[bool, str]:
-        """Is it an error, and what does it say?"""
+        """Return whether the result is an error, and its text."""
         result = await self.agent.call_tool(tool, named)
         return bool(result.is_error), "".join(getattr(one, "text", "") for one in result.content)
 
@@ -81,7 +82,7 @@ def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def held(url: str, name: str) -> list[str]:
-    """The owners of those who hold a name."""
+    """Return the owners of the holders of a name."""
     with Client(url) as client:
         return [one.owner for line in client.inspect(name, exact=True) for one in line.holders]
 
@@ -93,7 +94,7 @@ def test_two_agents_contend_and_every_tool_answers_in_clear_words(url: str) -> N
             assert names == {"list", "acquire", "renew", "check", "release", "wait"}
             assert "No name is held" in await ann("list")
             assert "You hold 'gpu' now, for 10 m" in await ann("acquire", name="gpu")
-            # Who comes second is told of the first, waits, and is served when it is given back
+            # The second agent gets the holder's name, waits, and acquires after the release
             busy = await bob("acquire", name="gpu", wait="0s")
             assert "'gpu' is held by ann" in busy
             assert "acquire it again" in busy
@@ -182,7 +183,7 @@ def test_what_a_killed_session_holds_on_a_server_is_free_after_one_lease(redis_u
 
 
 def ended(url: str, end: str) -> None:
-    """A session that holds a name is ended like this; then the name is free."""
+    """End a session that holds a name in this way; then the name is free."""
     server = subprocess.Popen(
         [sys.executable, "-m", "holdfast", "mcp", "--url", url],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What a command is told of the store, and what the operator is."""
+"""The messages about the store, and the URL of the store in the command's environment."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_a_run_that_requires_a_named_store_refuses_the_local_file(tmp_path: Path
     assert (tmp_path / "ran").exists()
 
 
-#: Each command that excludes or changes something, or waits for it, and its exit status on an
-#: empty store.
+#: Each command that excludes or changes something, or waits, with its exit status on an empty
+#: store.
 CHANGES = {
     "run": (["run", "job", "--", "true"], 0),
     "acquire": (["acquire", "job"], 0),
@@ -69,9 +69,9 @@ CHANGES = {
     "queue purge": (["queue", "purge", "empty", "--yes"], 1),
     "guard invalidate": (["guard", "invalidate", "empty"], 1),
 }
-#: Those that have no name, as their token has one; whatever is no token is one that can't be read.
+#: Commands that take a token and no name; a text that is no token cannot be read (65).
 TOKENS = {"renew": 65, "check": 65, "release": 65}
-#: Those that only look, with what they say where nothing is there.
+#: Commands that only read, with their message about an empty store.
 LOOKS = {
     "ls": (["ls"], "no names are held or waited for"),
     "show": (["show", "job"], "job is free: no holder, no waiter"),
@@ -81,7 +81,7 @@ LOOKS = {
     "guard ls": (["guard", "ls"], "no guard has any counts"),
     "guard show": (["guard", "show", "g"], "g: it has no counts"),
 }
-#: They say themselves which store they use, need one in a database, or use none.
+#: Commands that always name their store, that need a database, or that use no store.
 OTHERS = {"doctor", "purge", "schema", "demo", "completion"}
 
 
@@ -102,7 +102,7 @@ def test_a_command_that_changes_an_unnamed_store_names_it(command: str, tmp_path
     assert len(said) == 1, done.stderr
     assert f"this user's local file, sqlite://{tmp_path}" in said[0]
     assert "excludes no process on other hosts" in said[0]
-    # Given a name, it is what was meant
+    # With a named store there is no warning
     named = holdfast(*words, **home, HOLDFAST_URL=f"sqlite://{tmp_path}/locks.db")
     assert (named.returncode, "no store is named" in named.stderr) == (code, False)
     if command in ("queue put", "queue work"):
@@ -125,7 +125,7 @@ def test_an_empty_result_names_the_file_of_an_unnamed_store(command: str, tmp_pa
 
 @pytest.mark.parametrize("shape", ["redis://:{}@{}", "redis://{1}?password={0}"])
 def test_a_command_does_not_get_the_password_of_the_store(shape: str, redis_url: str) -> None:
-    # A server without passwords takes any from a user that is allowed none
+    # A server whose user needs no password accepts any password
     url = shape.format(SECRET, redis_url.removeprefix("redis://"))
     done = holdfast("run", "-w", "5", "x", "--", "env", HOLDFAST_URL=url)
     assert SECRET not in done.stdout + done.stderr
@@ -212,7 +212,7 @@ def test_a_store_in_the_place_of_a_name_is_refused_and_not_shown(
     at = len(command.split())
     words[at : at + 1] = [text]
     done = holdfast(*words, HOME=str(tmp_path), HOLDFAST_URL=f"sqlite://{tmp_path}/locks.db")
-    # Of commands that take no name it is one argument too many
+    # For a command without a name this is one argument too many
     assert done.returncode in (64, TOKENS.get(command, 78)), done
     assert SECRET not in done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""Serial queues from the shell: putting, looking, mending."""
+"""Serial queues from the shell: put, list, retry and purge."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Lines = Callable[..., None]
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A store of this test's own."""
+    """A private memory store for this test."""
     made = f"memory://{os.urandom(8).hex()}"
     monkeypatch.setenv("HOLDFAST_URL", made)
     return made
@@ -37,7 +37,7 @@ def queue(url: str) -> Iterator[Queue]:
 
 
 def say(capsys: Capture, *words: str) -> tuple[int, str, str]:
-    """What a command line comes to."""
+    """Run a command line of ``holdfast queue``; return its exit status, output and errors."""
     code = main(["queue", *words])
     out, err = capsys.readouterr()
     return code, out, err
@@ -78,7 +78,7 @@ def test_ls_has_one_line_for_all_queues(queue: Queue, url: str, capsys: Capture)
     *_, blank, last = capsys.readouterr().out.splitlines()
     assert blank == ""
     assert last == "and 1 queue (2 waiting, 0 taken, 0 dead): see `holdfast queue ls o`"
-    # Nothing of it in what programs read, and nothing if there is none
+    # The output for programs does not contain this line, and without queues there is none
     assert main(["ls", "--names"]) == 0
     assert capsys.readouterr().out == ""
     assert main(["ls", "nothing"]) == 0
@@ -87,7 +87,7 @@ def test_ls_has_one_line_for_all_queues(queue: Queue, url: str, capsys: Capture)
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
-    """Let stdin be some bytes, which come in so many pieces."""
+    """Write bytes to stdin, in ``pieces`` parts."""
     begin, end = os.pipe()
     writers = []
 
@@ -284,7 +284,7 @@ def test_purge_removes_what_is_named_and_nothing_that_is_taken(
 
 
 class Screen(io.StringIO):
-    """Somebody sits at a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -315,7 +315,7 @@ def test_a_long_purge_prints_its_progress(queue: Queue, monkeypatch: pytest.Monk
     assert told == [
         "", *(f"holdfast: {done} jobs removed" for done in ("1,000", "2,000", "2,500")), "",
     ]  # fmt: skip
-    # Nothing of the kind where nobody looks
+    # Without a terminal no progress is printed
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     queue.put(1)
     assert mend.purge(options("purge", "-y", "q")) == 0

@@ -1,7 +1,7 @@
-"""``holdfast queue work``: what becomes of a job, and of a command whose worker is hurt.
+"""``holdfast queue work``: the outcome of jobs, and the end of commands whose worker fails.
 
-The store is that of the worker's own process: a program puts the jobs, becomes the worker, and
-says at the end how they stand.
+The store is in the memory of the worker's process: a program puts the jobs, becomes the worker, and
+prints their states at the end.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ class Worker:
         _begun.append(self)
 
     def command(self) -> int:
-        """The number of the command that has written it down."""
+        """Return the process id of the command, which writes it to a file."""
         until(lambda: self.mark.exists() and self.mark.read_text().endswith("\n"), "it runs")
         return int(self.mark.read_text().split()[0])
 
     def nursery(self) -> int:
-        """The number of the process that starts the commands."""
+        """Return the process id of the supervisor, which starts the commands."""
         (pid,) = children(self.process.pid)
         return pid
 
     def end(self) -> tuple[int, list[str], str]:
-        """Wait for it: exit status, what stands where, what was said."""
+        """Wait for the worker; return its exit status, the printed job states, and its stderr."""
         out, err = self.process.communicate(timeout=BOUND_S)
         return self.process.returncode, out.splitlines(), err
 
     def clear(self) -> None:
-        """Kill what a test that failed has left: the worker, and all that it has started."""
+        """Kill the processes that a failed test leaves: the worker and all its descendants."""
         if self.process.poll() is None:
             found = [self.process.pid]
             for pid in found:
@@ -86,13 +86,13 @@ class Worker:
             self.process.communicate()
 
 
-#: The workers of the test that runs.
+#: The workers of the current test.
 _begun: list[Worker] = []
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """What a test has begun ends with it, also if it fails."""
+    """Kill the workers of a test after it, also if it fails."""
     yield
     while _begun:
         _begun.pop().clear()
@@ -188,7 +188,7 @@ def test_the_second_signal_returns_what_runs(tmp_path: Path) -> None:
 
 
 def _sent(worker: Worker, command: int) -> bool:
-    """Send it again, as two signals that come at once are one, until the command is gone."""
+    """Send TERM again until the command has ended, because two signals can merge into one."""
     if alive(command) and worker.process.poll() is None:
         worker.process.terminate()
     return not alive(command)
@@ -228,14 +228,14 @@ def test_a_killed_supervisor_ends_the_worker(tmp_path: Path) -> None:
 
 
 def test_the_command_of_a_stopped_worker_ends_before_its_job_can_pass_on(tmp_path: Path) -> None:
-    # Given a command that heeds no TERM, and whose worker renews nothing any more
+    # Given a command that ignores TERM, and a worker with a short lease
     script = "trap '' TERM; " + RUNS + "while :; do date +%s%N > beat.new; mv beat.new beat; done"
     worker = Worker(tmp_path, ["x"], "q", "--ttl", "3s", "-c", script, ttl=3.0)
     command = worker.command()
-    # When it is stopped
+    # When the worker is stopped
     worker.process.send_signal(signal.SIGSTOP)
     until(lambda: not alive(command), "the nursery has killed the command")
-    # Then its worker learns that when it goes on, and the attempt has failed
+    # Then the worker detects this when it continues, and the attempt has failed
     worker.process.send_signal(signal.SIGTERM)
     worker.process.send_signal(signal.SIGCONT)
     code, out, err = worker.end()
@@ -260,7 +260,7 @@ def test_ctrl_z_does_not_stop_it(tmp_path: Path) -> None:
 
 
 def test_a_job_that_cannot_be_started_is_answered_alone_and_named(tmp_path: Path) -> None:
-    # No file may be longer than 20 KiB: there is room for one payload and not for the other.
+    # No file can be longer than 20 KiB: there is room for one payload and not for the other.
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_480, hard))
     try:

@@ -1,4 +1,4 @@
-"""The command on a Redis: the same commands, and each failure of the server by its exit status."""
+"""The command on a Redis: the same commands, and an exit status for each failure of the server."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tests.servers.redis_server import RedisServer
 lag.watch()
 
 CANARY = "hunter2"
-#: A lease short enough to be waited for, and kept by a keeper that stands still for two seconds.
+#: A lease that is short enough to wait for, and survives a two-second pause of the holder process.
 TTL = "6"
-#: What the doctor thinks of a server that takes its time.
+#: The module with the time limit for the wake-up that doctor sends as a test.
 REACH = "holdfast.stores.redis.blocking.doctor.reach"
 
 
 @pytest.fixture
 def on_redis(world: World, redis_url: str, own_name: str) -> Iterator[World]:
-    """A world whose store is on the shared server, under a prefix of its own."""
+    """A `World` whose store is on the shared server, under a separate prefix."""
     _use(world, f"{redis_url}?prefix={own_name}")
     yield world
     for started in world.started:

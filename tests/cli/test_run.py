@@ -1,4 +1,4 @@
-"""`holdfast run`: the command runs as it would alone, under its lock."""
+"""`holdfast run`: the command runs as it would without holdfast, under its lock."""
 
 from __future__ import annotations
 
@@ -137,7 +137,8 @@ def test_waiters_are_served_in_order(world: World) -> None:
     waiting = []
     for number in range(3):
         before = len(world.claims())
-        # With a ttl at which what a push grants, a rest of the patience, looks like a late renewal.
+        # With this ttl the lease that a wake-up grants, the rest of the waiter TTL, looks like a
+        # late renewal.
         words = ["run", "--ttl", "12", "job", "-c", f"echo {number} >> {order}"]
         waiting.append(world.start(*words))
         until(lambda n=before: len(world.claims()) > n, "it stands in line")
@@ -232,7 +233,7 @@ def test_max_hold_ends_the_command(world: World) -> None:
     assert "--max-hold" in err
 
 
-#: A command that waits for a signal, and then for what it has started.
+#: A command that waits for a signal, and then for the process that it has started.
 CATCHER = """
 import pathlib, signal, subprocess, sys
 child = subprocess.Popen(["sleep", "60"])

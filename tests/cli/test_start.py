@@ -1,4 +1,4 @@
-"""`holdfast run` starts quickly: it is put before commands that take a moment, every minute."""
+"""`holdfast run` starts quickly: users put it before short commands that run every minute."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SLOW = {
     "inspect", "ipaddress", "json", "pathlib", "secrets", "shutil", "subprocess", "tempfile",
     "unittest", "urllib.parse", "uuid",
 }  # fmt: skip
-#: Over a bare interpreter. The aim is 60 ms on a machine that has nothing else to do.
+#: Maximum seconds in addition to a bare interpreter. The aim is 60 ms on an idle machine.
 OVER_S_MAX = 0.4
 
 
 def test_neither_process_imports_what_takes_long(world: World) -> None:
     world.run("run", "job", "--", "true")
-    # The keeper is a fork of the front, so its imports are told as well.
+    # The holder process is a fork of the front process, so its imports are listed as well.
     words = [sys.executable, "-X", "importtime", world.env["COMMAND"], "run", "job", "--", "true"]
     done = subprocess.run(words, env=world.env, capture_output=True, text=True)
     assert done.returncode == 0
@@ -32,7 +32,10 @@ def test_neither_process_imports_what_takes_long(world: World) -> None:
 
 
 def test_it_costs_little_over_a_bare_interpreter(world: World) -> None:
-    """Time at work, because machines that test are busy; `./dev bench startup` takes the other."""
+    """Compare CPU time, because test machines are busy.
+
+    `./dev bench startup` measures elapsed time.
+    """
 
     def seconds(*words: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,7 +1,7 @@
-"""At a terminal: the command has it, job control works, and the shell gets it back.
+"""At a terminal: the command controls it, job control works, and the shell gets it back.
 
-Where Ctrl-Z comes while a shell is about to start something, that shell is bash: dash starts it
-by vfork, and can't be stopped in that moment, with or without us.
+Where Ctrl-Z comes while a shell is about to start a program, that shell is bash. dash starts it by
+vfork, and cannot be stopped at that moment, with or without holdfast.
 """
 
 from __future__ import annotations

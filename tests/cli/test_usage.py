@@ -1,4 +1,4 @@
-"""A wrong command line is one line that helps, and 64."""
+"""A wrong command line gives one line that helps, and exit status 64."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_help_and_version_are_for_stdout(world: World) -> None:
     code, out, err = world.run("run", "--help")
     assert (code, err) == (0, "")
     assert "75 busy" in out
-    # What follows the command is the command's.
+    # Options after the command belong to the command.
     assert world.run("run", "job", "--", "printf", "%s", "--help") == (0, "--help", "")
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the command share: real processes, and waiting for what is true."""
+"""Helpers of the command line tests: real processes, and waits for conditions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 from holdfast import ClaimRecord, Client
 
 ROOT = Path(__file__).resolve().parents[2]
-#: No test waits longer than this for anything, seconds.
+#: Maximum seconds for any wait.
 BOUND_S = 20.0
 
 
 def until(true: Callable[[], Any], what: str, seconds: float = BOUND_S) -> Any:
-    """Wait until something is true, and give what it gave; fail in words if it never is."""
+    """Wait until this returns a true value, and return it; fail with ``what`` if it never does."""
     begun = time.monotonic()
     end = begun + seconds
     while not (found := true()):
@@ -30,7 +30,7 @@ def until(true: Callable[[], Any], what: str, seconds: float = BOUND_S) -> Any:
 
 
 def alive(pid: int) -> bool:
-    """Does a process run? One that waits to be reaped doesn't."""
+    """Return whether a process runs; one that waits to be reaped doesn't."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -39,12 +39,12 @@ def alive(pid: int) -> bool:
 
 
 def parent(pid: int) -> int:
-    """The process that started it, or that it was left to."""
+    """Return the parent process of a process."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
+    """Return the child processes of a process."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -54,25 +54,25 @@ def children(pid: int) -> list[int]:
 
 
 class Started:
-    """A command that was started and not waited for."""
+    """A command that was started, and that a test can signal and wait for."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.pid = process.pid
-        #: The process of the guarded command, if it is known.
+        #: The process id of the guarded command, if it is known.
         self.command = 0
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
     def end(self) -> tuple[int, str, str]:
-        """Wait for it: exit status, output, errors."""
+        """Wait for the end; return the exit status, output and errors."""
         out, err = self.process.communicate(timeout=BOUND_S)
         return self.process.returncode, out, err
 
 
 class World:
-    """A folder with a store in it, and what runs there."""
+    """A folder with a store, and the commands that run there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -94,15 +94,17 @@ class World:
         }
 
     def with_numbers(self, **numbers: str) -> None:
-        """Make the command, with other numbers: of each name the module that has it, where it is
-        so big that no machine is too busy for it."""
+        """Write the command file, with a limit of ``BOUND_S`` for each of these names.
+
+        The value is the module that defines the name. No machine is too busy for such a limit.
+        """
         lines = [f"#!{sys.executable}", "import sys"]
         lines += [f"import {place}; {place}.{name} = {BOUND_S}" for name, place in numbers.items()]
         lines += ["from holdfast.cli import main", "sys.exit(main())", ""]
         (self.folder / "bin" / "holdfast").write_text("\n".join(lines))
 
     def path(self, name: str) -> Path:
-        """A file in the folder."""
+        """Return the path of a file in the folder."""
         return self.folder / name
 
     def start(self, *words: str, **options: Any) -> Started:
@@ -123,7 +125,7 @@ class World:
         return self.started[-1]
 
     def run(self, *words: str, **options: Any) -> tuple[int, str, str]:
-        """Run ``holdfast`` to its end: exit status, output, errors."""
+        """Run ``holdfast`` to its end; return the exit status, output and errors."""
         text = options.pop("input", None)
         if text is not None:
             options["stdin"] = subprocess.PIPE
@@ -132,12 +134,12 @@ class World:
         return started.process.returncode, out, err
 
     def claims(self, name: str = "job") -> list[ClaimRecord]:
-        """The claims on one name, without asking the command."""
+        """Return the claims on one name, read directly from the store."""
         lines = self.client.inspect(name, exact=True)
         return list(lines[0].claims) if lines else []
 
     def holding(self, *words: str, name: str = "job", **options: Any) -> Started:
-        """A ``holdfast run`` that has its lock and whose command runs, until it is killed."""
+        """Start a ``holdfast run`` whose command runs under the lock until it is killed."""
         mark = self.path(f"runs-{len(self.started)}")
         script = f"echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 60"
         started = self.start("run", *words, name, "--", "sh", "-c", script, **options)
@@ -146,14 +148,14 @@ class World:
         return started
 
     def waiting(self, *words: str, name: str = "job") -> Started:
-        """A ``holdfast run`` that waits in line."""
+        """Start a ``holdfast run`` that waits in line."""
         before = len(self.claims(name))
         started = self.start("run", *words, name, "--", "true")
         until(lambda: len(self.claims(name)) > before, "it stands in line")
         return started
 
     def end(self) -> None:
-        """Kill what is left, as hard as can be."""
+        """Kill all remaining processes by SIGKILL."""
         self.client.close()
         for started in self.started:
             if started.process.poll() is None:

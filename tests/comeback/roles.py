@@ -1,4 +1,4 @@
-"""What a client may be doing while its server is lost; on both faces, each in its own thread."""
+"""The activities of a client while its server is lost; on both faces, each in a separate thread."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from holdfast.aio import AsyncClient
 from holdfast.testing.faces import Face, now
 from tests.comeback.worlds import TTL_S
 
-#: The pause between two things that a role does.
+#: Seconds between two actions of a role.
 PACE_S = 0.25
-#: A role must not end for these: they are what a program has to expect.
+#: Errors that must not end a role: every program has to expect them.
 EXPECTED = (StoreUnavailable, LockLost, NotAcquired)
 
 
 class Player:
-    """Somebody who plays a role until told to stop; ``worked`` is when that went well last."""
+    """A thread that plays a role until its end; ``worked`` is the time of its last success."""
 
     def __init__(self, face: Face, role: Role, url: str, name: str) -> None:
         self.what = f"{role.__name__}, {face.name}"
         self.face, self.url, self.name = face, url, name
         self.worked = 0.0
         self.failure: BaseException | None = None
-        #: The idle one waits for this.
+        #: The idle role waits for this event.
         self.woken = threading.Event()
         self.told = threading.Event()
         self._thread = threading.Thread(target=self._play, args=(role,), name=self.what)
@@ -45,21 +45,21 @@ class Player:
             self.failure = failure
 
     def works(self) -> None:
-        """It has done what it is for."""
+        """Record a success of the role."""
         self.worked = now()
 
     async def going_on(self) -> bool:
-        """Take a pause; False when it is over."""
+        """Pause; return False when the role has to end."""
         await self.face.sleep(PACE_S)
         return not self.told.is_set()
 
     @property
     def plays(self) -> bool:
-        """Has it not ended?"""
+        """True while the role has not ended."""
         return self._thread.is_alive()
 
     def end(self) -> None:
-        """Let it end, and wait for that."""
+        """End the role, and wait for its thread."""
         self.woken.set()
         self.told.set()
         self._thread.join(60)
@@ -69,7 +69,7 @@ Role = Callable[[Player, AsyncClient], Awaitable[None]]
 
 
 async def idle(me: Player, client: AsyncClient) -> None:
-    """Did something before, and does nothing while the server is lost."""
+    """Lock once before the outage, and again only after `woken` is set."""
     while await me.going_on():
         if not me.worked or me.woken.is_set():
             with suppress(*EXPECTED):
@@ -78,7 +78,7 @@ async def idle(me: Player, client: AsyncClient) -> None:
 
 
 async def holder(me: Player, client: AsyncClient) -> None:
-    """Holds, and when that is lost takes it again."""
+    """Hold a lock, and acquire it again when it is lost."""
     lock = client.lock(f"{me.name}:{me.what}")
     while await me.going_on():
         with suppress(*EXPECTED):
@@ -89,7 +89,7 @@ async def holder(me: Player, client: AsyncClient) -> None:
 
 
 async def waiter(me: Player, client: AsyncClient) -> None:
-    """Waits for what that of the other face holds, and gives it back soon."""
+    """Wait for a lock that the waiter of the other face holds, and release it soon."""
     lock = client.lock(f"{me.name}:waited for")
     while not me.told.is_set():
         with suppress(*EXPECTED):
@@ -99,7 +99,7 @@ async def waiter(me: Player, client: AsyncClient) -> None:
 
 
 async def worker(me: Player, client: AsyncClient) -> None:
-    """Works on jobs that another client puts; it must not end by itself."""
+    """Work on jobs that another client puts; the worker must not end by itself."""
     queue = client.queue(f"{me.name}:{me.what}")
     other = me.face.client(me.url, ttl=TTL_S)
     puts = other.queue(queue.name)
@@ -121,7 +121,7 @@ async def worker(me: Player, client: AsyncClient) -> None:
 
 
 async def guard(me: Player, client: AsyncClient) -> None:
-    """Asks for a value that is old each time."""
+    """Ask a guard for a value that has expired each time."""
 
     async def compute() -> float:
         return now()
@@ -133,7 +133,7 @@ async def guard(me: Player, client: AsyncClient) -> None:
 
 
 async def election(me: Player, client: AsyncClient) -> None:
-    """Leads, and lets the candidate of the other face lead after it."""
+    """Lead, and then let the candidate of the other face lead."""
     candidate = client.election(f"{me.name}:led")
     while not me.told.is_set():
         with suppress(*EXPECTED):

@@ -1,4 +1,4 @@
-"""A server comes back as another one, older or empty: whatever a client was doing goes on."""
+"""A server comes back with older data or none: whatever a client was doing works again."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from holdfast.testing.faces import FACES, now
 from tests.comeback.roles import ROLES, Player, guard
 from tests.comeback.worlds import CLUSTER, MADE, TTL_S, WAYS, ClusterWorld, World
 
-#: From the server's return.
+#: Maximum seconds from the server's return until everything works.
 BACK_S = 10.0
-#: So long it is away: nothing that was held before is held then.
+#: Seconds without a server: after them every earlier lease has expired.
 AWAY_S = TTL_S + 0.5
 EVERY = [*product([one for one in MADE if one != CLUSTER], WAYS), (CLUSTER, "wiped")]
 
@@ -34,7 +34,7 @@ def test_every_client_activity_works_again_after_an_outage(
         _all_work(players, 0.0, 60.0)
         world.remember()
         _all_work(players, now(), 60.0)
-        # When the server comes back as another one
+        # When the server comes back with other data
         world.lose(way)
         time.sleep(AWAY_S)
         world.back()
@@ -53,7 +53,7 @@ def test_every_client_activity_works_again_after_an_outage(
 
 
 def _all_work(players: list[Player], since: float, within: float) -> None:
-    """Wait until each has done what it is for since then; the idle one needs that only once."""
+    """Wait until each role has succeeded since then; the idle one needs only an earlier success."""
 
     def late() -> list[str]:
         for one in players:

@@ -1,4 +1,4 @@
-"""Servers that come back without their data, with an older copy of it, or with that of another."""
+"""Servers that come back without data, with an older copy, or with the data of another server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.testing.surroundings import surroundings
 from tests.servers.cluster import Cluster
 
 CLUSTER = "redis+cluster"
-#: On ZooKeeper whatever is held ends with the session; elsewhere with its ttl.
+#: The ttl of locks. On ZooKeeper the session has this length, and holds end with it.
 TTL_S = 2.0
 #: The fixtures that make their servers.
 MADE = {
@@ -28,29 +28,29 @@ MADE = {
     CLUSTER: "new_cluster",
 }
 OPTIONS = {"zookeeper": f"?session={TTL_S:g}"}
-#: What has a server keep its data.
+#: Settings with which a server keeps its data.
 SETTINGS = {"redis": ("appendonly yes", "appendfsync always")}
-#: How a server loses its data.
+#: The ways in which a server loses its data.
 WAYS = ("wiped", "restored", "replaced")
 
 
 class World:
-    """A server, and copies of its data. ``make``: makes a server of this kind."""
+    """A server, and copies of its data. ``make`` makes a server of this kind."""
 
     def __init__(self, scheme: str, make: Callable[..., Any]) -> None:
         self._make = partial(make, *SETTINGS.get(scheme, ()))
         self._options = OPTIONS.get(scheme, "")
         self.server = self._make()
         self.url = self.server.url + self._options
-        # One that is empty, before any client comes.
+        # The empty copy, from before the first client.
         self._copies = {"wiped": self._copy(self.server, "wiped")}
 
     def remember(self) -> None:
-        """Take the copy that it is restored from."""
+        """Make the copy from which the server is restored."""
         self._copies["restored"] = self._copy(self.server, "restored")
 
     def lose(self, way: str) -> None:
-        """End it, and put other data in the place of its own."""
+        """End the server, and replace its data."""
         if way == "replaced":
             self._copies[way] = self._another()
         for pid in _stopped(self.server.pid):
@@ -65,11 +65,11 @@ class World:
             settings.write_bytes(kept)
 
     def back(self) -> None:
-        """Start it again."""
+        """Start the server again."""
         self.server.start()
 
     def _another(self) -> Path:
-        """The data of a server that others have used."""
+        """Return the data of a server that other clients have used."""
         server = self._make()
         with Client(server.url + self._options) as client:
             for number in range(20):
@@ -78,7 +78,7 @@ class World:
         return self._copy(server, "another")
 
     def _copy(self, server: Any, name: str) -> Path:
-        """As the disk has it at one moment: as after a crash."""
+        """Copy the data of a stopped server, as a crash would leave it."""
         pids = _stopped(server.pid)
         try:
             copy = _copy(_data(server), server.folder / name)
@@ -90,24 +90,24 @@ class World:
 
 
 class ClusterWorld:
-    """A cluster that is made again of empty nodes, each with other slots than before."""
+    """A cluster that is made again from empty nodes, with other slots on each node."""
 
     def __init__(self, make: Callable[..., Cluster]) -> None:
         self._cluster = make(replicas=0)
         self.url = self._cluster.url
 
     def remember(self) -> None:
-        """Nothing is kept of it."""
+        """Do nothing: a cluster is never restored from a copy."""
 
     def lose(self, way: str) -> None:
-        """End all nodes, with their data and what they know of each other."""
+        """Kill all nodes; delete their data and what they store about each other."""
         assert way == "wiped"
         for one in self._cluster.servers:
             one.kill()
             shutil.rmtree(one.data)
 
     def back(self) -> None:
-        """Start them again, and make a cluster of them."""
+        """Start the nodes again, and make a cluster of them."""
         for one in self._cluster.servers:
             one.start()
         self._cluster.servers.reverse()
@@ -119,13 +119,13 @@ def _data(server: Any) -> Path:
 
 
 def _copy(what: Path, to: Path) -> Path:
-    """With its owners, as some servers look at them."""
+    """Copy with owners and modes, because some servers check them."""
     subprocess.run(["cp", "-a", str(what), str(to)], check=True, env=surroundings())
     return to
 
 
 def _stopped(pid: int) -> list[int]:
-    """This process and its children, none of which runs any more."""
+    """Stop this process and its children; return their ids."""
     os.kill(pid, signal.SIGSTOP)
     children = [int(one.parent.name) for one in Path("/proc").glob("[0-9]*/stat") if _of(one, pid)]
     for child in children:

@@ -1,4 +1,4 @@
-"""Work that may hang if holdfast is wrong, within a bound."""
+"""Run work that can hang if holdfast is wrong, with a time limit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from holdfast import AsyncClient
 
-#: Nothing takes longer, seconds.
+#: Maximum seconds for any work.
 BOUND_S = 20.0
 Work = Callable[[], Any]
 
 
 def ended(work: Work) -> Any:
-    """What this gives, in a thread of its own."""
+    """Run this work on a separate thread; return its result or raise its exception."""
     came: list[Any] = []
 
     def run() -> None:
@@ -45,6 +45,6 @@ def tasks(url: str, case: Callable[[AsyncClient, AsyncClient], Any]) -> None:
 
 
 def here(lines: int = 0) -> str:
-    """So many lines below the one that asks, as an error has it."""
+    """Return the position ``lines`` lines below the call, in the form that errors use."""
     frame = sys._getframe(1)
     return f"{frame.f_code.co_filename}:{frame.f_lineno + lines}"

@@ -1,4 +1,4 @@
-"""What tests of the core share: two clients of a store of their own."""
+"""Fixtures for tests of the core: two clients of one private store."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from holdfast.core.policy import nap
 
 @pytest.fixture
 def space() -> str:
-    """The URL of a store of this test's own."""
+    """The URL of a private memory store for this test."""
     return f"memory://{os.urandom(8).hex()}"
 
 
 @pytest.fixture
 def two(space: str) -> Iterator[tuple[Client, Client]]:
-    """Two clients of it."""
+    """Two clients of the private store."""
     with Client(space) as one, Client(space) as other:
         yield one, other
 
 
 @pytest.fixture
 def checked_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A claim checks much earlier whether it waits for itself, so that no test ends before that."""
+    """Make a claim check much earlier whether it waits for itself.
+
+    Otherwise a test would end before that check.
+    """
     monkeypatch.setattr(waits, "SOON_S", 0.05)
     monkeypatch.setattr(claims, "nap", lambda retry_in, left: nap(min(retry_in, 0.05), left))

@@ -1,4 +1,4 @@
-"""A real store in front of which a fault stands: it doesn't answer, or not for one claim."""
+"""A real store with planted faults: lost requests, lost replies, or errors for single claims."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from holdfast.core.ports import Store
 
 
 class Flaky:
-    """Passes every verb on to a store, unless it is told to fail it."""
+    """Passes every verb to a store, except the verbs that must fail."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.calls: Counter[str] = Counter()
-        #: Verbs that are not answered, and never arrive.
+        #: Verbs whose requests are lost: they never arrive.
         self.down: set[str] = set()
-        #: Verbs that arrive, but whose answers are lost.
+        #: Verbs whose requests arrive, but whose replies are lost.
         self.mute: set[str] = set()
         #: Called with each batch of keeps before it is sent.
         self.before_keep: Callable[[Sequence[Keep]], None] = lambda keeps: None
-        #: Names whose claims fail in a batch, while the others are kept.
+        #: Names whose claims fail in a batch, while the other claims are renewed.
         self.broken: set[str] = set()
         self.sizes: list[int] = []
 
@@ -33,7 +33,7 @@ class Flaky:
         return getattr(self.store, name)
 
     def cut_once(self, meanwhile: Callable[[], None]) -> None:
-        """The next join arrives; its answer is lost, and something happens before the second."""
+        """Lose the reply of the next join, and call ``meanwhile`` before the client repeats it."""
 
         async def join(claim: Claim, wait: bool, within: float) -> Joined:
             del self.join  # type: ignore[method-assign]
@@ -44,12 +44,12 @@ class Flaky:
         self.join = join  # type: ignore[method-assign]
 
     def cut(self) -> None:
-        """No verb arrives any more."""
+        """Lose every request."""
         self.down = {"join", "join_free", "keep", "leave", "leave_all", "break_"}
         self.down |= {"inspect", "resize"}
 
     def mend(self) -> None:
-        """All is well again."""
+        """Remove all faults except the names in ``broken``."""
         self.down, self.mute = set(), set()
 
     def _called(self, verb: str) -> None:
@@ -118,7 +118,7 @@ def behind(client: Any) -> Flaky:
 
 
 def mend_after(store: Flaky, verb: str, times: int) -> threading.Thread:
-    """Mend it as soon as the verb was asked for so often, and not before."""
+    """Remove the faults as soon as the verb was requested this many times."""
 
     def mend() -> None:
         while store.calls[verb] < times:

@@ -1,4 +1,4 @@
-"""The event that threads of a store wait for, and Ctrl-C at each of its points."""
+"""The event that threads of a store wait for, with Ctrl-C at each of its points."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from holdfast.runtime.blocking import Bell
 from holdfast.testing.faults import Strike
 
-#: Whoever was woken is there within this time, in seconds.
+#: Maximum seconds until a woken thread has returned.
 SOON_S = 5.0
-#: Fewer points than a bell has.
+#: Lower bound for the number of interruption points of a bell.
 POINTS = 2
 
 
 def rung(bell: Bell) -> bool:
-    """Can it still be rung, and does who waits hear it?"""
+    """Return whether a set still wakes a waiter."""
     woken: list[bool] = []
 
     def waits() -> None:

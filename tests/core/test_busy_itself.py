@@ -1,4 +1,4 @@
-"""A name that this very process holds: the error says so, and what helps."""
+"""A name that this process itself holds: the error names this process and the remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast import Client, NotAcquired
 
 
 def said(holder: Client, other: Client) -> str:
-    """What a try says of a name that ``holder`` holds."""
+    """Return the error of an attempt to acquire a name that ``holder`` holds."""
     wanted = other.lock("x", timeout=0)
     with holder.lock("x"), pytest.raises(NotAcquired) as busy, wanted:
         pass

@@ -1,4 +1,4 @@
-"""What callers hand in is checked at the border: bounds are exact, refusals name the remedy."""
+"""Arguments of callers are checked: bounds are exact, and errors name the remedy."""
 
 from __future__ import annotations
 

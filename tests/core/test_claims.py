@@ -1,4 +1,4 @@
-"""The way from a wish to a hold, when the store doesn't answer, answers late, or twice."""
+"""The way from a request to a hold, if the store doesn't reply, replies late, or replies twice."""
 
 from __future__ import annotations
 
@@ -134,8 +134,11 @@ def test_a_store_that_always_answers_too_late_is_reported_as_too_slow(
 def test_a_wake_up_for_an_earlier_ticket_of_the_same_id_is_ignored(
     locks: Client, store: Flaky, contend: Callable[..., Rival]
 ) -> None:
-    """The reply to a join was lost, its claim expired, and the join, repeated, entered again:
-    the poke of its first life, which comes now, speaks of a ticket that is over."""
+    """The wake-up of an expired ticket must not count as a grant.
+
+    The reply to a join was lost and its claim expired, so the repeated join entered the line again.
+    The wake-up for the first ticket arrives after that.
+    """
     rival = contend("x")
     wait, late = store.wait, [1]
 
@@ -145,7 +148,7 @@ def test_a_wake_up_for_an_earlier_ticket_of_the_same_id_is_ignored(
         return await wait(claim, waiting, seconds)
 
     store.wait = pokes
-    # Long enough to come to the waiting in any case
+    # Long enough to reach the wait in any case
     assert locks.lock("x").acquire(timeout=1.5) is None
     assert not late
     rival.leave()
@@ -228,7 +231,7 @@ def test_a_client_that_is_closed_while_its_store_is_silent_gives_up(
 def test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns(
     locks: Client, store: Flaky
 ) -> None:
-    """So says a store whose clock was set back between a join and its repetition."""
+    """A store whose clock was set back between a join and its repetition can return 3600 s."""
     inner = store.store
     join, join_free, keep = inner.join, inner.join_free, inner.keep
 
@@ -290,7 +293,7 @@ def _line(locks: Client) -> tuple[Any, ...]:
 def test_secrets_never_show(
     locks: Client, store: Flaky, caplog: pytest.LogCaptureFixture, lose: Any
 ) -> None:
-    # Given: all ids that were ever sent, and everything that people may see
+    # Given: all ids that were ever sent, and all text that users can see
     caplog.set_level(0)
     ids: set[str] = set()
     shown: list[str] = []

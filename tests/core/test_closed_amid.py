@@ -1,5 +1,8 @@
-"""A client that another thread closes while a request of it is on its way, which is lost with the
-connection or comes late: nothing is left behind, and nothing more is sent."""
+"""A client that another thread closes while one of its requests is on its way.
+
+The request is lost with the connection or arrives late. Nothing is left behind, and nothing more is
+sent.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,26 @@ from holdfast import Client, HoldfastError, NotHeld, StoreUnavailable
 from holdfast.core import closing
 
 TTL = 300.0
-#: Nobody else has it, or this is too short.
+#: Seconds for a request that needs no wait: without another holder this is enough.
 NOW_S = 0.2
 SOON_S = 20.0
 
 
 class Way:
-    """What goes between a client and its store. One request is held up, the first of a verb after
-    those to ``skip``: after it has ``arrived`` or before. After the close nothing else arrives."""
+    """The connection between a client and its store, which holds up one request.
+
+    This request is the first one of a verb after ``skip`` others. It is held up after it has
+    ``arrived``, or before. After the close, no other request arrives.
+    """
 
     def __init__(self, verb: str, skip: int, arrived: bool) -> None:
         self.verb = verb
         self.skip = skip
         self.arrived = arrived
-        #: Is its answer lost? Has the connection ended?
+        #: ``lost``: the reply is lost. ``ended``: the connection has ended.
         self.lost = self.ended = False
         self.sent = 0
-        #: Called when the close has done all but end the connection.
+        #: Called by the close just before it ends the connection.
         self.at_end: Callable[[], object] = lambda: None
         self.begun, self.go = threading.Event(), threading.Event()
 
@@ -59,7 +65,7 @@ class Way:
 
 
 class Wire:
-    """A store, or its queues or guards, behind this way."""
+    """A store, or its queues or guards, behind this connection."""
 
     def __init__(self, part: Any, way: Way) -> None:
         self._part = part
@@ -79,7 +85,7 @@ def _nobody(other: Client, made: Any) -> None:
 
 
 def _next_hold(other: Client, made: Any) -> None:
-    """Either the token is still good, or its hold is over."""
+    """Check that the token is still valid, or that its hold has ended."""
     with contextlib.suppress(NotHeld):
         other.adopt(made).release()
     _nobody(other, made)
@@ -96,8 +102,11 @@ def _next_job(other: Client, made: Any) -> None:
 
 
 class Case(NamedTuple):
-    """The verb that is held up, what sends it, what another can do then, what comes first; and so
-    many requests of this verb are no matter here."""
+    """One request that is held up.
+
+    ``work`` sends ``verb``. ``after`` checks that another client can get the same thing, and
+    ``prepare`` runs first. The first ``skip`` requests of this verb pass.
+    """
 
     verb: str
     work: Callable[[Amid], object]
@@ -107,7 +116,7 @@ class Case(NamedTuple):
 
 
 class Amid:
-    """A case that is played up to where its request is held up."""
+    """A case that is played up to the point where its request is held up."""
 
     def __init__(self, case: Case, other: Client, arrived: bool = False) -> None:
         self.ours, self.case = Client(other.url), case
@@ -127,23 +136,23 @@ class Amid:
             self.came.append(failure)
 
     def pause(self) -> bool:
-        """All that comes first is done."""
+        """Report that the preparation is done, and wait for `begin`."""
         self.ready.set()
         return self.go.wait(SOON_S)
 
     def fails(self, *_: object) -> None:
-        """Something that is called on the way."""
+        """A function that fails after a pause."""
         self.pause()
         raise ValueError("planted")
 
     def begin(self) -> None:
-        """Let the request be sent, but not come back."""
+        """Start the request, and wait until it is held up."""
         assert self.ready.wait(SOON_S)
         self.go.set()
         assert self.way.begun.wait(SOON_S)
 
     def go_on(self) -> None:
-        """Let the rest be done."""
+        """Let the request and the work end."""
         self.way.go.set()
         self.thread.join(SOON_S)
         assert not self.thread.is_alive()
@@ -213,7 +222,7 @@ def _put(ours: Client, other: Client) -> Any:
     return other.queue("x").put(1)
 
 
-#: What may get something by its request.
+#: Cases whose request can acquire something.
 GETS = {
     "lock": Case("join", _acquires),
     "several": Case("join_free", _acquires_all),
@@ -227,7 +236,7 @@ GETS = {
     "take": Case("take", _takes, _next_job, _put),
     "guard": Case("begin", _asks, _next_value),
 }
-#: What gives something back by it.
+#: Cases whose request releases something.
 GIVES = {
     "release": Case("leave", _releases, prepare=lambda ours, _: ours.lock("x", ttl=TTL).acquire()),
     "release, not renewed": Case(
@@ -245,7 +254,7 @@ GIVES = {
     "value": Case("finish", _computes, _next_value),
     "failure": Case("abandon", _computes_in_vain, _next_value),
 }
-#: What settles.
+#: Cases whose request settles a delivery.
 SETTLES = {
     "ack": Case(
         "settle", _acks, prepare=lambda ours, other: _put(ours, other) and ours.queue("x").take(0)
@@ -254,7 +263,7 @@ SETTLES = {
 }
 
 
-#: In memory no request is late, and its guards don't ask whether one is.
+#: The memory store has no late requests, and its guards don't check for them.
 @pytest.mark.parametrize(
     "kind, arrived",
     [(kind, how) for kind in GETS for how in (True, False) if how or kind != "guard"],
@@ -297,7 +306,7 @@ def test_a_grant_that_arrives_during_the_close_is_released(
 def test_a_release_during_the_close_takes_effect(
     kind: str, late: bool, space: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``late``: it begins amid the close."""
+    """``late``: the release begins during the close."""
     with Client(space) as other:
         amid = Amid(GIVES[kind], other)
         keeper = amid.ours._ctx.keeper

@@ -1,4 +1,4 @@
-"""What a decorator or ``on_lost`` is given: nothing whose body would run without its lock."""
+"""A decorator and ``on_lost`` refuse functions whose body would run without the lock."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_coroutine_that_a_plain_function_returned_is_refused() -> None:
 
 
 class Awaited:
-    """Something to await."""
+    """An object that can be awaited."""
 
     def __await__(self) -> Iterator[None]:
         ran.append("awaited")

@@ -1,4 +1,4 @@
-"""Who went in by which ``with``: each entry gives back its own hold, wherever its body ended up."""
+"""Each ``with`` releases its own hold, in any order and on any thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ``with`` that ends elsewhere than it began never gives back what another statement holds."""
+"""A ``with`` that ends on another thread or task never releases the hold of another statement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.sync import Lock
 
 
 def elsewhere(act: Callable[[], object]) -> BaseException | None:
-    """Do this on another thread; what it raised."""
+    """Call this on another thread; return the exception that it raised."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -34,13 +34,13 @@ def elsewhere(act: Callable[[], object]) -> BaseException | None:
 
 
 def entered(lock: Lock) -> Iterator[Hold]:
-    """A generator whose body stands in a ``with`` of this lock."""
+    """A generator whose body is inside a ``with`` of this lock."""
     with lock as hold:
         yield hold
 
 
 async def within(semaphore: Any) -> AsyncGenerator[AsyncHold]:
-    """A generator that is suspended in a body of ``with``."""
+    """A generator that is suspended in the body of an ``async with``."""
     async with semaphore as hold:
         yield hold
 
@@ -48,14 +48,14 @@ async def within(semaphore: Any) -> AsyncGenerator[AsyncHold]:
 def test_a_body_ended_on_another_thread_after_a_loss_frees_no_other_hold(
     locks: Client, lose: Callable[..., None]
 ) -> None:
-    # Given one lock object; the first holder's lease is lost, and a second one entered
+    # Given one lock object; the first holder's lease is lost, and a second holder has entered
     lock = locks.lock("x")
     first = entered(lock)
     lose(next(first))
     with lock as second:
         # When the body of the first one ends on another thread
         raised = elsewhere(lambda: next(first, None))
-        # Then the first one is told, and the second one still holds
+        # Then the first body gets LockLost, and the second one still holds
         assert isinstance(raised, LockLost)
         assert second.state is State.HELD
         assert locks.inspect("x")[0].holders[0].fence == second.fence
@@ -161,7 +161,7 @@ def test_a_coroutine_that_entered_by_hand_is_not_known_by_its_number() -> None:
                 if on:
                     return await semaphore.__aenter__()
                 if len(semaphore._door) == 2:
-                    # Its frame lies where that of the first one lay, which is over.
+                    # Its frame has the address of the first coroutine's frame, which has ended.
                     semaphore._door[0].number, semaphore._door[1].number = id(sys._getframe()), 0
                 await semaphore.__aexit__(None, None, None)
                 return None

@@ -1,10 +1,11 @@
-"""Random misuse of ``with``, from a seed, against a model of who must hold what.
+"""Random misuse of ``with``, from a seed, against a model of the bodies that must hold.
 
-A crowd of bodies shares one lock object. A body is a plain ``with``, a generator, a context manager
-made from one, an ``ExitStack`` or a pair of calls by hand. Each step begins a body or ends one: on
-its own thread or on another, in any order, twice, after a loss, by exhaustion, by close or by being
-collected, called from inside another body. After every step whatever the model says is inside must
-still be held, both by its own word and in the store.
+Several bodies share one lock object. A body is a plain ``with``, a generator, a context manager
+made from a generator, an ``ExitStack`` or a pair of calls by hand. Each step begins or ends a body.
+
+A body can end on its own thread or on another, in any order, twice, or after a loss. It can end by
+exhaustion, by close, by garbage collection, or inside another body. After every step, each body
+that is inside according to the model must still hold, by its hold object and in the store.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PERMITS = 4
 
 
 class Hand:
-    """A thread that does what it is told, one thing after the other."""
+    """A thread that runs one call after the other."""
 
     def __init__(self) -> None:
         self.told: queue.Queue[Callable[[], Any] | None] = queue.Queue()
@@ -50,12 +51,12 @@ class Hand:
             del answer
 
     def do(self, act: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        """Have it done; what came of it."""
+        """Run this call on the thread; return its result and its exception."""
         self.told.put(act)
         return self.done.get(timeout=30)
 
     def end(self) -> None:
-        """Let the thread go."""
+        """End the thread."""
         self.told.put(None)
         self.thread.join(10)
 
@@ -78,7 +79,7 @@ def _leave(lock: Any) -> None:
 
 
 def _toggle(lock: Any, on: bool) -> Hold | None:
-    """Enters and leaves from one function: its frames often lie at the same address."""
+    """Enter and leave from one function: its frames often have the same address."""
     if on:
         hold: Hold = lock.__enter__()
         return hold
@@ -87,7 +88,7 @@ def _toggle(lock: Any, on: bool) -> Hold | None:
 
 
 def _around(lock: Any, hold: list[Hold], inside: Callable[[], None]) -> None:
-    """A plain ``with`` whose body calls something."""
+    """A plain ``with`` whose body makes a call."""
     with lock as mine:
         hold.append(mine)
         inside()
@@ -99,7 +100,7 @@ def _off(lock: Any) -> None:
 
 
 class _Collected:
-    """Has the only reference to a thing, until it is told to let go of it."""
+    """Has the only reference to a thing, until `collect` drops it."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
@@ -110,7 +111,7 @@ class _Collected:
 
 @dataclass
 class Body:
-    """One that is inside, by the model."""
+    """A body that is inside, according to the model."""
 
     kind: str
     hold: Hold
@@ -121,7 +122,7 @@ class Body:
 
 @dataclass
 class Walk:
-    """One history."""
+    """One random history."""
 
     client: Client
     seed: int
@@ -163,7 +164,7 @@ class Walk:
         return sum(not one.lost for one in self.inside) < self.most
 
     def judge(self) -> None:
-        """Whoever is inside holds, and nobody else does."""
+        """Check that exactly the bodies inside hold the lock."""
         lines = self.client.inspect("x")
         there = {one.fence for line in lines for one in line.holders}
         for one in self.inside:
@@ -201,7 +202,8 @@ class Walk:
 
     def end(self) -> None:
         one = self.inside.pop(self.chance.randrange(len(self.inside)))
-        # What is entered by hand ends on its own thread: elsewhere nothing says whose end it is.
+        # A body entered by hand ends on its own thread: on another one its exit could mean any
+        # body.
         hand = one.hand if one.kind in ("hand", "toggle") else self.chance.choice(self.hands)
         thing, one.thing = one.thing, None
         if one.kind in ("hand", "toggle"):
@@ -220,7 +222,7 @@ class Walk:
         assert raised is None or (one.lost and isinstance(raised, LockLost)), self.told()
 
     def end_too_much(self) -> None:
-        """An end that belongs to nothing that is inside."""
+        """Call an exit that belongs to no body inside."""
         hand = self.chance.choice(self.hands)
         by_hand = ("hand", "toggle")
         if any(one.lost or one.hand is hand or one.kind in by_hand for one in self.inside):
@@ -230,7 +232,7 @@ class Walk:
         assert isinstance(raised, NotHeld), self.told()
 
     def call_inside(self) -> None:
-        """A body calls a function that ends what was entered by hand before."""
+        """Let a body call a function that ends a body which was entered by hand before."""
         before = [one for one in self.inside if one.kind in ("hand", "toggle") and not one.lost]
         if not before or not self.room() or type(self.lock).__name__ == "RWSide":
             return

@@ -1,4 +1,4 @@
-"""Long random misuse of ``with`` on both faces: what the kit plays shortly on every store."""
+"""Long random misuse of ``with`` on both faces; the kit plays short ones on every store."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_the_error_names_the_command_that_installs_the_driver(
     # Then
     expected = 1 if module == "pymysql" else 2  # asyncmy is another driver
     assert done.stdout.count(remedy) == expected, done
-    # And the commands say the same
+    # And the command line prints the same remedy
     doctor = "import holdfast.cli; sys.exit(holdfast.cli.main(['doctor', '--url', {url!r}]))"
     done = ran(WITHOUT.format(module=module) + doctor.format(url=url))
     assert remedy in done.stdout, done

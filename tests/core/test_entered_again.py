@@ -1,4 +1,4 @@
-"""A claim that was over in the store and entered again, by a late copy of its own join."""
+"""A claim that ended in the store and entered again, by a late copy of its own join."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.testing.clock import TestClock
 
 
 def entered_again(locks: Client) -> Hold:
-    """A hold whose claim somebody else's came after, and which is in the line once more."""
+    """Return a hold whose claim is in the line again, after a claim of another caller."""
     hold = locks.lock("x", ttl=30).acquire()
     claim, store = hold._lease.claim, locks._ctx.store
     run_sync(store.leave(Leave("x", claim.id, hold.fence), 1.0))

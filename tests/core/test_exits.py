@@ -1,5 +1,4 @@
-"""Functions of the user's that exit by any exception there is: it is logged, and what belongs to
-others goes on."""
+"""User functions that raise any BaseException: it is logged, and other holds continue."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from holdfast.testing.promise import promised
 
 
 class _Exit(BaseException):
-    """Such as those of pytest, gevent and trio."""
+    """An exception like those of pytest, gevent and trio."""
 
 
 EXITS = [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), _Exit()]
@@ -23,7 +22,7 @@ TTL = 1.5
 
 
 def raising(exits: BaseException) -> Any:
-    """A function that exits so, whatever it is given."""
+    """Return a function that raises this exception, whatever its arguments are."""
 
     def call(*_: object) -> NoReturn:
         raise exits
@@ -35,18 +34,18 @@ def raising(exits: BaseException) -> Any:
 def test_an_on_lost_that_exits_is_logged_and_ends_no_renewal_of_others(
     exits: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Given two holds of one client, of which the first tells of its loss by a function that exits
+    # Given two holds of one client; the on_lost function of the first one exits
     with Client("memory://exits") as locks:
         lost = locks.lock("lost", ttl=TTL, on_lost=raising(exits)).acquire()
         other = locks.lock("other", ttl=TTL).acquire()
-        # When the first is taken away
+        # When the first hold is broken
         Client("memory://exits").break_("lost", lost.fence)
         began = time.monotonic()
         while "callback of 'lost' raised" not in caplog.text:
             assert time.monotonic() < began + 10, "the callback was not heard of"
             time.sleep(0.01)
         time.sleep(1.5 * TTL)
-        # Then the other one is renewed on
+        # Then the other hold is still renewed
         with promised("a hold lasts while it is renewed"):
             assert other.lost is None
         assert lost.lost is not None

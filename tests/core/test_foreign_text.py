@@ -1,4 +1,4 @@
-"""Text of others, and numbers of thousands of digits, in messages, logs and errors."""
+"""Text of other clients, and numbers of thousands of digits, in messages, logs and errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_owner_of_another_forges_no_line_of_our_errors(
             with pytest.raises(NotAcquired) as refused:
                 wish()
             assert str(refused.value).isprintable(), repr(str(refused.value))
-            # What programs read is as the store has it
+            # The attributes for programs have the unchanged text of the store
             assert (refused.value.name, refused.value.holder) == ("x", theirs.owner)
             assert 0 <= refused.value.waited < 60
             again = pickle.loads(pickle.dumps(refused.value))

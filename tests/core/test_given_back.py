@@ -1,4 +1,4 @@
-"""Giving back: what was protected to its end is no failure, and two releases at once are one."""
+"""Releases: work protected to its end doesn't fail, and two simultaneous releases count as one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.core.flaky import Flaky, behind
 
 
 class Slow(Flaky):
-    """Each request that isn't answered takes a second."""
+    """Each request without a reply takes a second."""
 
     def __init__(self, store: object, clock: TestClock) -> None:
         super().__init__(store)  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def test_work_that_was_protected_to_its_end_does_not_fail_for_a_silent_store(
         store.down = {"leave", "leave_all"}
     told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert any("'x'" in text and "could not be released" in text for text in told)
-    # The keeper withdraws it when the store answers again
+    # The renewer withdraws the claim when the store replies again
     store.mend()
     lock_clock.advance(5)
     assert locks.inspect("x") == []
@@ -131,7 +131,7 @@ def test_a_hold_that_was_broken_raises_at_its_end(locks: Client) -> None:
 
 
 class Held(Flaky):
-    """Holds up each leave until it is let go; the request arrives at once."""
+    """Delays the reply to each leave until ``go`` is set; the request arrives immediately."""
 
     def __init__(self, store: object) -> None:
         super().__init__(store)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What strikes a thread inside of its store: a finalizer, a signal handler. Neither waits there."""
+"""A finalizer or signal handler that runs on a thread inside its store: neither waits there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from holdfast import AsyncClient, Client, NotSupported
 from holdfast.runtime.blocking import run_sync
 
-#: What is done inside a store that refuses to be entered again would wait this long, or for ever.
+#: Maximum seconds for a call inside a store. Without a refusal it would wait longer, or hang.
 AT_ONCE_S = 5.0
 
 
@@ -31,7 +31,7 @@ def locks(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
 
 
 async def verb(locks: Client, act: Callable[[], object]) -> None:
-    """A verb of the store that does this while it is inside."""
+    """A verb of the store that calls this while it is inside."""
     port: Any = locks._ctx.store._port  # type: ignore[attr-defined]
     if hasattr(port, "space"):
         port.call(lambda lines, now: act())
@@ -40,7 +40,7 @@ async def verb(locks: Client, act: Callable[[], object]) -> None:
 
 
 def inside(locks: Client, act: Callable[[], object]) -> None:
-    """Do this in a verb of the store, on a thread that is given up if it never comes out."""
+    """Call this in a verb of the store, on a thread that is abandoned if it hangs."""
     raised: list[BaseException] = []
 
     def main() -> None:
@@ -58,7 +58,7 @@ def inside(locks: Client, act: Callable[[], object]) -> None:
 
 
 def until(done: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait until this is true."""
+    """Wait until this returns a true value."""
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end, "it never came true"
@@ -66,7 +66,7 @@ def until(done: Callable[[], object], seconds: float = 20.0) -> None:
 
 
 class Cycle:
-    """What only the collector finds."""
+    """An object in a reference cycle, which only the garbage collector can free."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
@@ -108,7 +108,7 @@ def test_a_generator_collected_inside_the_store_releases_its_claims(
 ) -> None:
     raised: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda news: raised.append(news.exc_value))
-    # Given a generator that has something, and that only the collector can reach
+    # Given a generator that holds something, and that only the collector can reach
     locks.queue("q").put("a", group="g")
     generator = make(locks)
     next(generator)
@@ -117,7 +117,7 @@ def test_a_generator_collected_inside_the_store_releases_its_claims(
     # When the collector finds it while its thread is inside the store
     inside(locks, gc.collect)
     assert raised == [], "it called the store, which refused"
-    # Then the thread comes out, and what it had is free for others
+    # Then the thread comes out, and others can get what the generator held
     if make in (jobs, delivery):
         with locks.queue("q").take(timeout=20) as again:  # type: ignore[union-attr]
             assert again.payload == "a"
@@ -142,7 +142,7 @@ def test_another_client_of_the_same_file_is_refused_inside_the_store(
                 other.lock("x").acquire(timeout=60)
 
         inside(locks, act)
-        # And afterwards it works
+        # And after the verb, the other client works
         with other.lock("x", timeout=20):
             pass
 
@@ -169,7 +169,7 @@ def test_a_generator_collected_in_the_store_of_a_loop_frees_its_claims(
 
     with Client(url) as locks:
         asyncio.run(main(locks))
-        # Then it called nothing, and what it had is free for others
+        # Then it called nothing, and others can get what the generator held
         assert raised == [], "it called the store, which refused"
         assert "could not be released" not in caplog.text
         until(lambda: locks.inspect("x", exact=True) == [])
@@ -196,7 +196,7 @@ def test_a_signal_handler_that_runs_inside_the_store_is_refused_at_once(
             act()
         assert time.monotonic() - begun < AT_ONCE_S
 
-    # When one strikes on the thread that is inside
+    # When a signal arrives on the thread that is inside
     def handler(number: int, frame: FrameType | None) -> None:
         inside_main.append(number)
         refused()
@@ -208,7 +208,7 @@ def test_a_signal_handler_that_runs_inside_the_store_is_refused_at_once(
     finally:
         signal.signal(signal.SIGUSR1, former)
     assert inside_main
-    # Then nothing is left in the line, and all goes on
+    # Then nothing is left in the line, and the client still works
     with locks.lock("x", timeout=20):
         pass
     held.release()

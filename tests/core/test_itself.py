@@ -1,4 +1,4 @@
-"""A thread or task that waits for itself is told so, and where it took what it waits for."""
+"""A thread or task that waits for itself gets an error that names the line of its own hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.core.bounded import Work, ended, here, tasks
 
 pytestmark = pytest.mark.usefixtures("checked_soon")
 
-#: What is held, and what then waits for it.
+#: The lock that is held, and the lock that then waits for it.
 WAITS: dict[str, tuple[Callable[[Client], Any], Callable[[Client], Any]]] = {
     "lock": (lambda c: c.lock("x"), lambda c: c.lock("x")),
     "reentrant": (lambda c: c.lock("x", reentrant=True), lambda c: c.lock("x", reentrant=True)),

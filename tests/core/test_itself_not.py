@@ -1,4 +1,4 @@
-"""Who waits for what somebody else may give back is not told that it waits for itself for ever."""
+"""A waiter gets no error if another thread or task can release the hold that it waits for."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ POOL = ThreadPoolExecutor(1)
 
 
 def give_back(held: Any, after: float = 0.0) -> None:
-    """Let another have it."""
+    """Release the hold after a pause."""
     threading.Event().wait(after)
     held.release()
 
 
 def passed_on(held: Any) -> None:
-    """Only a variable of another thread has it in the end."""
+    """Hand the hold over, so that finally only a variable of another thread refers to it."""
     box: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=lambda: give_back(box.get(), 0.3)).start()
     box.put(held)
 
 
-#: How somebody else comes to what is held, and gives it back a bit later.
+#: Ways in which another thread gets the hold and releases it a bit later.
 HANDED: dict[str, Callable[[Any], object]] = {
     "bound": lambda held: threading.Timer(0.3, held.release).start(),
     "partial": lambda held: threading.Timer(0.3, partial(give_back, held)).start(),
@@ -234,12 +234,12 @@ def test_a_thread_with_the_number_of_an_ended_thread_is_another(
 
 
 def plainly(client: Client) -> Any:
-    """A statement over what was acquired."""
+    """Return an acquired hold, for use in a ``with``."""
     return client.lock("x").acquire()
 
 
 def together(client: Client) -> Any:
-    """The same of several."""
+    """Return several acquired holds, for use in a ``with``."""
     return client.all("w", "x").acquire()
 
 

@@ -1,4 +1,4 @@
-"""The keeper: renews in time and in batches, bears outages, and tells of a loss once and truly."""
+"""The renewer: it renews in time and in batches, survives outages, and reports a loss once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_hold_is_renewed_every_third_of_its_ttl(
     with locks.lock("x", ttl=30):
         lock_clock.advance(6)
         assert store.calls["keep"] == 0
-        # To the middle between two: its time goes on while the machine stands still, too
+        # Stop in the middle between two renewals: real time passes while the machine pauses, too
         lock_clock.advance(99)
         assert store.calls["keep"] == 10
 

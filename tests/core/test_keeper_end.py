@@ -1,4 +1,4 @@
-"""The keeper ends when there is nothing to keep, and nothing is overlooked while it does."""
+"""The renewer ends when it has no lease to renew, and overlooks none while it ends."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pytest
 from holdfast import Client
 from holdfast.core import keeper
 
-#: Kept though the machine stands still for two seconds.
+#: A lease of this length survives a pause of the machine of two seconds.
 TTL_S = 3.2
 
 
 def keepers() -> int:
-    """How many keeper threads there are."""
+    """Return the number of renewer threads."""
     return sum(thread.name == "holdfast-keeper" for thread in threading.enumerate())
 
 
 def test_holds_acquired_while_the_renewer_ends_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given a keeper that ends the moment it has nothing to do
+    # Given a renewer that ends as soon as it has nothing to do
     monkeypatch.setattr(keeper, "LINGER_S", 0.0)
     seed = random.randrange(1 << 32)
     print("seed", seed)
@@ -43,13 +43,13 @@ def test_holds_acquired_while_the_renewer_ends_are_renewed(monkeypatch: pytest.M
                 losses.append(f"{hold.name}: {hold.lost}")
 
     with Client("memory://keeper-end") as client:
-        # When threads take and free locks at all moments, some until they are renewed
+        # When threads acquire and release locks at all moments, some only after a renewal
         threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    # Then none was lost
+    # Then no hold was lost
     assert losses == []
 
 
@@ -59,7 +59,7 @@ def test_a_dropped_client_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> N
     before = keepers()
     for _ in range(5):
         Client("memory://keeper-end").lock("once", ttl=TTL_S).acquire().release()
-    # Then their keepers end soon
+    # Then their renewers end soon
     end = time.monotonic() + 10
     while keepers() > before and time.monotonic() < end:
         time.sleep(0.02)
@@ -67,14 +67,14 @@ def test_a_dropped_client_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_wake_up_does_not_extend_the_idle_time_of_a_renewer() -> None:
-    # Given a keeper that has nothing to do since some moment
+    # Given a renewer that has had nothing to do since time 100
     with Client("memory://keeper-end") as client:
         lingering = client._ctx.keeper
         lingering._idle_since, lingering._look_at = 100.0, math.inf
-        # When it is woken shortly before its time is over, then it sleeps for the rest of it
+        # When it is woken shortly before its idle time has expired, then it sleeps for the rest
         woken = 100.0 + keeper.LINGER_S - 0.25
         assert lingering._plan(woken) == pytest.approx(0.25)
-        # And ends
+        # And then it ends
         assert lingering._plan(100.0 + keeper.LINGER_S) is None
 
 
@@ -83,7 +83,7 @@ def test_a_renewer_whose_thread_is_killed_is_replaced() -> None:
     with Client("memory://keeper-end") as client:
         hold = client.lock("x", ttl=TTL_S).acquire()
         for _ in range(3):
-            # When something raises in the thread of the keeper
+            # When something raises in the thread of the renewer
             deadline, mine = hold._lease.deadline, client._ctx.keeper
             (thread,) = (one for one in threading.enumerate() if one.name == "holdfast-keeper")
             ident = ctypes.c_ulong(thread.ident or 0)
@@ -91,7 +91,7 @@ def test_a_renewer_whose_thread_is_killed_is_replaced() -> None:
             mine._latch.set()
             thread.join(10)
             assert not thread.is_alive()
-            # Then the hold is renewed all the same
+            # Then another thread renews the hold
             while hold._lease.deadline == deadline:
                 hold.check()
                 time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What the keeper survives, and what it gives back of leases that are over."""
+"""Failures that the renewer survives, and leases that it clears away after their end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.core.flaky import Flaky, behind
 
 
 def until(done: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait until this is true."""
+    """Wait until this returns a true value."""
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end, "it never came true"
@@ -40,11 +40,11 @@ def test_a_renewer_that_failed_to_start_starts_with_the_next_hold(
 
     monkeypatch.setattr(threading.Thread, "start", limited)
     with Client("memory://no-threads") as client:
-        # Then nothing is held, and what to do is said
+        # Then nothing is held, and the error names the remedy
         with pytest.raises(HoldfastError, match="Raise the limit of threads"):
             client.lock("x").acquire()
         assert client.inspect("x") == []
-        # And with a thread all is well again
+        # And when threads can start again, the client works
         failing.clear()
         with client.lock("x", ttl=3.2) as hold:
             before = hold._lease.deadline
@@ -120,7 +120,7 @@ def test_a_client_that_is_forgotten_with_what_it_holds_is_collected_soon(
     lock = client.lock(f"x-{first}-{renewed}", ttl=3600, auto_renew=renewed, on_lost=print)
     hold = lock.acquire()
     context = weakref.ref(client._ctx.keeper)
-    # When both are forgotten, in either order, with time between
+    # When both are forgotten, in either order, with a pause between
     del lock
     if first == "client":
         del client
@@ -135,7 +135,7 @@ def test_a_client_that_is_forgotten_with_what_it_holds_is_collected_soon(
         gc.collect()
         return context() is None
 
-    # Then the thread of the client doesn't sleep until then
+    # Then the thread of the client doesn't sleep until that renewal or end
     until(gone)
 
 
@@ -199,7 +199,7 @@ def test_closing_during_a_renewal_leaves_no_name_occupied() -> None:
 
 
 class Late(Flaky):
-    """The first answer comes much later; that to a join is lost then."""
+    """A store whose first reply is very late; a late reply to a join is lost."""
 
     def __init__(self, store: object, clock: TestClock, seconds: float) -> None:
         super().__init__(store)  # type: ignore[arg-type]
@@ -286,7 +286,7 @@ def test_the_undo_of_a_suspect_join_is_gone_on_with_until_no_copy_can_come(
 def test_undos_that_are_not_answered_hold_up_no_renewal(
     locks: Client, lock_clock: TestClock
 ) -> None:
-    # Given a store that is silent for some names, each for as long as an undo may take
+    # Given a store that is silent for some names, each for the whole time limit of an undo
     class Partly(Flaky):
         async def leave(self, leave: Leave, within: float) -> bool:
             if leave.name.startswith("silent"):
@@ -310,7 +310,7 @@ def test_undos_that_are_not_answered_hold_up_no_renewal(
 def test_an_undo_for_which_the_server_takes_long_is_given_more_time_at_each_try(
     locks: Client, lock_clock: TestClock
 ) -> None:
-    # Given a server that answers after half a second, as where a connection must be made first
+    # Given a server that replies after half a second, for example because it must connect first
     class Far(Flaky):
         async def leave(self, leave: Leave, within: float) -> bool:
             lock_clock._space.skew += min(within, 0.5)

@@ -1,4 +1,4 @@
-"""The keeper looks at a store that may lose what it has acknowledged."""
+"""The renewer checks a store that can lose acknowledged data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.core.flaky import Flaky, behind
 
 
 class Forgetful(Flaky):
-    """A store that wants to be looked at, and says what the test wants."""
+    """A store that asks to be checked; the test sets its replies."""
 
     watch_every = 2.0
     looks = 0
@@ -18,7 +18,7 @@ class Forgetful(Flaky):
     silent = False
 
     async def changed(self, within: float) -> bool:
-        """Has it lost anything?"""
+        """Return whether it lost data."""
         assert 0 < within <= 1
         self.looks += 1
         if self.silent:
@@ -58,7 +58,7 @@ def test_when_it_has_lost_something_all_is_renewed_at_once(
     store.news = True
     lock_clock.advance(2.5)
     assert renewed == {"0", "1", "2", "3"}
-    # And once: after that they are renewed as before
+    # And this happens once: after that they are renewed as before
     renewed.clear()
     lock_clock.advance(5)
     assert not renewed
@@ -77,7 +77,7 @@ def test_a_look_that_is_not_answered_is_repeated_soon(
         lock_clock.advance(4)
         assert store.looks >= 5
         assert store.calls["keep"] == 0
-        # And what it finds then isn't late
+        # And the loss that the repeated check finds is still handled in time
         store.silent, store.news = False, True
         lock_clock.advance(0.6)
         assert store.calls["keep"] == 1

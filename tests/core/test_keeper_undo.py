@@ -1,4 +1,4 @@
-"""The keeper carries out the leaves that could not be carried out at once."""
+"""The renewer repeats leaves that failed the first time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.core.flaky import Flaky, behind
 
 
 class Refusing(Flaky):
-    """A store that refuses to let go of a claim."""
+    """A store that refuses to release a claim."""
 
     why: HoldfastError | None = None
 
@@ -33,14 +33,14 @@ def store(locks: Client) -> Refusing:
 def test_a_leave_that_is_refused_for_a_wrong_setting_is_not_tried_again(
     locks: Client, lock_clock: TestClock, store: Refusing, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Given a leave that the keeper has to go on with
+    # Given a leave that the renewer has to repeat
     hold = locks.lock("x", ttl=30).acquire()
     leave = hold._lease.claim
     store.why = ConfigError("planted: the user lacks a right")
     locks._ctx.keeper.later(Leave("x", leave.id, hold.fence), lock_clock.now() + 30)
     # When time passes
     lock_clock.advance(60)
-    # Then it was tried once, and that is told once
+    # Then it was tried once, and one log line reports that
     assert store.calls["leave"] == 1
     told = [one.getMessage() for one in caplog.records if "left to expire" in one.getMessage()]
     assert told == ["a claim on 'x' was left to expire: planted: the user lacks a right"]
@@ -67,13 +67,13 @@ def test_a_leave_that_is_not_answered_is_tried_again_until_it_is(
 def test_a_lost_hold_is_released_without_a_reply(
     locks: Client, lock_clock: TestClock, store: Refusing
 ) -> None:
-    # Given a hold that was lost, as the store is silent
+    # Given a hold that was lost because the store is silent
     hold = locks.lock("x", ttl=30, auto_renew=False).acquire()
     store.why = StoreUnavailable("planted")
     lock_clock.advance(31)
-    # When it is given back
+    # When it is released
     assert hold.lost
-    # Then there is nothing left to be known, though it isn't known whether the claim is there
+    # Then release() returns False, although it is unknown whether the claim still exists
     assert not hold.release()
     assert not hold.release()
     store.why = None
@@ -82,7 +82,7 @@ def test_a_lost_hold_is_released_without_a_reply(
 
 
 def is_free_after_a_loss(hold: Hold, locks: Client, clock: TestClock, store: Refusing) -> bool:
-    """Lose it, as the store is away for 20 s; is its name free 20 s after the store is back?"""
+    """Lose the hold in an outage of 20 s; return whether its name is free 20 s after it."""
     store.cut()
     clock.advance(20)
     assert hold.lost
@@ -94,12 +94,12 @@ def is_free_after_a_loss(hold: Hold, locks: Client, clock: TestClock, store: Ref
 def test_a_claim_left_by_an_unconfirmed_longer_lease_is_withdrawn(
     locks: Client, lock_clock: TestClock, store: Refusing
 ) -> None:
-    # Given a hold whose extension arrived, unheard: the store keeps it for 300 s
+    # Given a hold whose extension arrived without a reply: the store keeps it for 300 s
     hold = locks.lock("x", ttl=2).acquire()
     store.mute = {"keep"}
     with pytest.raises(StoreUnavailable):
         hold.extend(300)
-    # When it is lost as the store is away, for longer than the lease that the client knows of
+    # When it is lost because the store is away for longer than the lease that the client has seen
     # Then the claim is withdrawn when the store is back
     assert is_free_after_a_loss(hold, locks, lock_clock, store)
 
@@ -107,10 +107,10 @@ def test_a_claim_left_by_an_unconfirmed_longer_lease_is_withdrawn(
 def test_what_a_renewal_left_that_overtook_a_shorter_lease_is_withdrawn(
     locks: Client, lock_clock: TestClock, store: Refusing
 ) -> None:
-    # Given a hold whose lease was cut, and whose last whole renewal arrived after that
+    # Given a hold with a shortened lease, and an older renewal of full length that arrived later
     hold = locks.lock("x", ttl=300).acquire()
     hold.extend(2)
     run_sync(store.store.keep([hold._lease.keep(lock_clock.now(), 300)], 1))
-    # When it is lost as the store is away, for longer than the shorter lease
+    # When it is lost because the store is away for longer than the shorter lease
     # Then the claim is withdrawn when the store is back
     assert is_free_after_a_loss(hold, locks, lock_clock, store)

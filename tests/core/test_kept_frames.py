@@ -1,5 +1,7 @@
-"""An interrupt of a verb is forgotten once somebody has handled it, with all that was being done:
-a connection of a small pool may be among it, and counts as long as anything refers to it."""
+"""A handled interrupt of a verb is forgotten, with all objects of the interrupted frames.
+
+A connection of a small pool can be among them, and it counts as used while anything refers to it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from holdfast.testing.faults import Step, aim
 
 
 class Lent:
-    """What whoever asks the store has meanwhile."""
+    """An object that a caller of the store has during the call."""
 
 
 @pytest.fixture(autouse=True)

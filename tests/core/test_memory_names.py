@@ -1,4 +1,4 @@
-"""What the memory store remembers of names that nobody uses any more."""
+"""The memory store forgets names that no client uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = 200
 
 def test_names_of_unused_queues_are_forgotten() -> None:
     with Client("memory://forgets-names-of-queues") as client:
-        # Given many queues that were put into and worked off
+        # Given many queues whose jobs were put and settled
         for number in range(NAMES):
             queue = client.queue(f"q{number}")
             queue.put("a")
@@ -19,9 +19,9 @@ def test_names_of_unused_queues_are_forgotten() -> None:
                 pass
         names = space("forgets-names-of-queues")
         assert len(names.queue_names()) == NAMES
-        # When nobody uses them until nothing has to be remembered of them, and others come
+        # When no client uses them until they can be forgotten, and other queues are used
         names.skew += 2 * LIFE_S
         for number in range(NAMES):
             client.queue(f"r{number}").put("a")
-        # Then only the others are there
+        # Then only the other queues are there
         assert {*names.queue_names()} == {f"r{number}" for number in range(NAMES)}

@@ -1,5 +1,7 @@
-"""Every public call with each argument in turn of a wrong kind: one clear error that names the
-argument, and nothing is done in the store."""
+"""Call every public method with each argument in turn of a wrong kind.
+
+Each call fails with one clear error that names the argument, and does nothing in the store.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ for _ in range(100_000):
 
 
 class Unshowable:
-    """It has no repr."""
+    """An object whose repr raises."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no repr")
 
 
-#: What an argument may be by mistake.
+#: Values that a caller can pass by mistake.
 ODD: dict[str, Any] = {
     "none": None,
     "bytes": b"x",
@@ -62,7 +64,7 @@ ANY_TEXT = {*TEXT, "empty text"}
 WAIT = {"none", "-1", "0", "1.5"}
 SPAN = {"0", "1.5"}
 PARTS = {"list", "mapping", "set"}
-#: What fits all the same, of an argument in any call, or of one in this call.
+#: Odd values that are valid: by argument in any call, or by call and argument.
 FITS: dict[str, set[str]] = {
     "name": TEXT,
     "label": {*TEXT, "none"},
@@ -114,7 +116,7 @@ FITS: dict[str, set[str]] = {
     "in_": {*SPAN, "none"},
     "reason": set(ODD),  # whatever it is, it is shown
 }
-#: What else the error may call the argument.
+#: Other names that the error can use for the argument.
 CALLED = {
     "store": ("URL", "store"),
     "template": ("name", "template"),
@@ -128,12 +130,12 @@ CALLED = {
 
 
 async def done(found: Any) -> Any:
-    """What came of it, on either face."""
+    """Return the result of a call, on either face."""
     return await found if inspect.isawaitable(found) else found
 
 
 class World:
-    """A client of one face, and what is called on it, with arguments that are right."""
+    """A client of one face, and calls on it with valid arguments."""
 
     def __init__(self, client: Any, plain: Callable[..., Any]) -> None:
         self.client, self.plain = client, plain
@@ -159,7 +161,7 @@ class World:
             await done(hold.release())
 
     async def observe(self, every: Any) -> None:
-        """Only what is wrong is seen here: the second leader never comes."""
+        """Start to observe: only a wrong argument fails, because no second leader comes."""
         seen = self.client.election("nobody").observe(every=every)
         if hasattr(seen, "__anext__"):
             await anext(seen)
@@ -169,7 +171,7 @@ class World:
             seen.close()
 
     def calls(self) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-        """Each public call, and the arguments that are tried."""
+        """Return each public call with its valid arguments."""
         return self._locks() | self._options() | self._queues() | self._rest()
 
     def _locks(self) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
@@ -288,7 +290,7 @@ class World:
         }
 
     async def standing(self) -> Any:
-        """What stands in the store."""
+        """Return what the store contains."""
         lines = await done(self.client.inspect())
         queues = await done(self.client.queues())
         return [(one.name, len(one.holders), len(one.waiters)) for one in lines], [
@@ -302,7 +304,7 @@ def fits(call: str, argument: str, odd: str) -> bool:
 
 
 async def _try(world: World, call: str) -> list[str]:
-    """What is wrong with the answers to odd arguments of this call."""
+    """Return the wrong reactions to odd arguments of this call."""
     function, right = world.calls()[call]
     wrong = []
     for argument in right:

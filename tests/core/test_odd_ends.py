@@ -1,4 +1,4 @@
-"""Ends that come seldom: a second close, a loop that is over, a thread that could not start."""
+"""Rare ends: a second close, an ended event loop, a thread that could not start."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_the_number_of_tombstone_sweeps_does_not_grow_with_their_number() -> Non
         looks, before = looks + (id(lines.tombs) != before), id(lines.tombs)
     assert len(lines.tombs) == 20 * TOMBS_LOOK
     assert looks <= 6, "each one more than that looks through all of them"
-    # And they do go away
+    # And a sweep does remove them
     lines._tombs_look = 0
     lines.leave(Leave("x", "f" * 32, 0, 0.0, True, 30.0), now + 31 + TOMB_S)
     assert len(lines.tombs) == 1
@@ -257,11 +257,11 @@ def test_the_number_of_sweeps_of_take_tombstones_does_not_grow() -> None:
         looks, before = looks + (id(queue.tombs) != before), id(queue.tombs)
     assert len(queue.tombs) == 20 * TOMBS_LOOK
     assert looks <= 6, "each one more than that looks through all of them"
-    # And they do go away, also where nobody puts anything
+    # And a sweep does remove them, also without a put
     queue._tombs_look = 0
     queue.give_back(take._replace(id="f" * 32), now + 31 + TOMB_S)
     assert len(queue.tombs) == 1
-    # And a queue where there are only such is forgotten
+    # And a queue that contains only tombstones is forgotten
     queue.give_back(take._replace(id="e" * 32), now + 31 + TOMB_S)
     assert queue.forgettable(now + 2 * LIFE_S)
 

@@ -1,5 +1,7 @@
-"""Options and logins that can never work are refused when the client is made, by name and by one
-``ConfigError``; whatever else is said of them, no secret is, and nothing raises its own error."""
+"""A client with options or logins that can never work is refused when it is made.
+
+One ``ConfigError`` names the option. No message shows a secret, and no driver raises its own error.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ NUMBERS = ["", "-1", "x", "1.5", "\u0661", "9" * 5000, "1e3", "None"]
 SWITCH = ["", "on", "true", "2", "ü"]
 TIMES = ["", "x", "nan", "-1", "1e999", "1 s"]
 WORDS = ["", "x", "ON ", "ü", "None", "' or 1=1", "9" * 5000]
-#: What an option may never be told, by its name.
+#: Values that an option must refuse, by its name.
 WRONG: Mapping[str, list[str]] = {
     "network_fs": WORDS,
     "wake": WORDS,
@@ -95,7 +97,7 @@ WRONG: Mapping[str, list[str]] = {
     "unit": WORDS,
     "signal": WORDS,
 }
-#: The same for one scheme, where it differs.
+#: The same for one scheme, where its values differ.
 OWN: Mapping[tuple[str, str], list[str]] = {
     ("redis+plain", "prefix"): ["a" * 200],
     ("rediss+timestamp", "prefix"): ["a" * 200],
@@ -104,9 +106,9 @@ OWN: Mapping[tuple[str, str], list[str]] = {
     ("mysql", "connect_timeout"): TIMES,
     ("zookeeper", "prefix"): ["a b", "ü", "..", "a//b"],
 }
-#: What may be told to any option that is a text, and to any user and password.
+#: Valid texts for any option that is a text, and for any user and password.
 TEXTS = ["", "a", "ü", "中文", "😀", "a b", "a'b\"c\\d", "%", "a:b@c/d?e#f&g=h", "x" * 3000]
-#: Texts that no server can be told.
+#: Texts that cannot be sent to any server.
 NO_TEXTS = ["%00", "%FF", "a%E9", "\udcff"]
 BASES = {
     "memory": "memory://x",
@@ -126,14 +128,14 @@ BASES = {
 
 
 class Drawn(NamedTuple):
-    """A URL, and what is sure of it: the option that must be named, or nothing."""
+    """A URL with the option that its error must name, or None."""
 
     url: str
     refused: str | None
 
 
 def draw(dice: random.Random) -> Drawn:
-    """A URL with a login, some options that are texts, and perhaps one thing that is wrong."""
+    """Return a URL with a login, perhaps an option, and perhaps one wrong value."""
     scheme = dice.choice(sorted(BASES))
     known = sorted(find(BASES[scheme].format(login=""))[0].OPTIONS)
     words: list[str] = []
@@ -163,7 +165,7 @@ def draw(dice: random.Random) -> Drawn:
 
 
 def told(url: str, face: type[Client | AsyncClient]) -> tuple[str | None, str]:
-    """What is said of a URL as an error, if it is one, and everything that a traceback shows."""
+    """Return the error for this URL, if any, and everything that a traceback shows."""
     try:
         client = face(url)
     except ConfigError as wrong:
@@ -186,7 +188,7 @@ def test_every_option_value_is_accepted_or_refused_by_name(nth: int) -> None:
 
 
 def names(scheme: str) -> Iterator[str]:
-    """Every option of a scheme."""
+    """Return every option of a scheme."""
     yield from find(BASES.get(scheme, f"{scheme}://127.0.0.1/0"))[0].OPTIONS
 
 
@@ -198,7 +200,7 @@ def test_every_option_is_tried_with_what_is_wrong_or_is_known_to_be_any_text(sch
         *("require_auth", "requirepeer", "sentinel_password", "sentinel_username", "service"),
         *("ssl_password", "sslpassword", "unix_socket", "user", "username", "socket_keepalive"),
         *("ssl_check_hostname", "ssl_validate_ocsp", "ssl_validate_ocsp_stapled"),
-        # Files that libpq reads when it connects, and what means nothing here
+        # Files that libpq reads when it connects, and options that have no meaning here
         *("sslcert", "sslcrl", "sslcrldir", "sslkey", "sslrootcert", "decode_responses"),
         *("encoding", "encoding_errors", "health_check_interval", "legacy_responses"),
         *("max_connections", "retry_on_error", "retry_on_timeout", "socket_read_size"),
@@ -246,7 +248,7 @@ def test_a_login_that_cannot_be_sent_to_a_server_is_refused(scheme: str, login: 
 def test_the_key_of_a_certificate_is_opened_by_its_password_alone(
     certificate: Certificate, tmp_path: Path
 ) -> None:
-    # Given a key that a password locks: OpenSSL would ask for it on the terminal
+    # Given an encrypted key: without a password OpenSSL would ask for one on the terminal
     locked = tmp_path / "key.pem"
     command = [need("openssl"), "pkey", "-in", certificate.key, "-aes256"]
     subprocess.run([*command, "-passout", "pass:sesame", "-out", locked], check=True)
@@ -254,7 +256,7 @@ def test_the_key_of_a_certificate_is_opened_by_its_password_alone(
     for password in ("", "&ssl_password=wrong"):
         with pytest.raises(ConfigError, match=r"option ssl_certfile: .*password"):
             Client(f"rediss://h/0?{files}{password}")
-    # Then the right one does
+    # Then the right password opens it
     assert Client(f"rediss://h/0?{files}&ssl_password=sesame").url.startswith("rediss://h")
     plain = f"certfile={certificate.certificate}&keyfile={locked}&keyfile_password=sesame"
     assert Client(f"zookeeper://h?{plain}").url == "zookeeper://h"

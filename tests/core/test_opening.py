@@ -10,7 +10,7 @@ import pytest
 from tests.torture.scale import times
 
 ROUNDS = times(30, 3)
-#: Without `holdfast.runtime.blocking.opening` about one round in three ended in an error.
+#: Without `holdfast.runtime.blocking.opening`, about one round in three ended in an error.
 BOTH_AT_ONCE = """
 import sys, threading
 import holdfast

@@ -1,4 +1,4 @@
-"""A client pickles as its URL, so that a pool of processes can be given one; a hold does not."""
+"""A client pickles as its URL, so that a process pool can receive one; a hold does not pickle."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_pickling_a_hold_is_refused_and_names_detach_and_adopt(url: str, primiti
 
 
 def errors(base: type[Any] = HoldfastError) -> list[type[Any]]:
-    """Every error of the library, in whatever module it stands."""
+    """Return every error class of the library, in any module."""
     if base is HoldfastError:
         for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
             if not module.name.endswith("__main__"):

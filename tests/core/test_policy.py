@@ -1,4 +1,4 @@
-"""The arithmetic of leases: what is safe is so for every lease and every clock in its bounds."""
+"""The arithmetic of leases is safe for every lease and every clock within its bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEASES = [TTL_S_MIN, 0.1, 1.0, policy.PATIENCE_S, 30.0, 3600.0, TTL_S_MAX]
 @pytest.mark.parametrize("lease", LEASES)
 @pytest.mark.parametrize("rate", [0.99, 1.0, 1.01])
 def test_belief_ends_before_the_store_expires_it(lease: float, rate: float) -> None:
-    # Given: our clock runs at another rate than the store's, which counts from the arrival
+    # Given: the client's clock has another rate than the store's, which counts from the arrival
     sent = 1000.0
     expires_for_us = sent + lease * rate
     # When, then

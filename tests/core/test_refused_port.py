@@ -1,4 +1,4 @@
-"""What is shown of a server that isn't there: the error, and the last thing that failed."""
+"""The error for a server that isn't there, with its cause."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PLACES = [
 
 
 def sync(url: str) -> None:
-    """A try to acquire."""
+    """Try to acquire with threads."""
     with Client(url) as client:
         client.lock("a").acquire(timeout=0)
 
 
 def aio(url: str) -> None:
-    """The same on the other face."""
+    """Try to acquire with asyncio."""
 
     async def attempt() -> None:
         async with AsyncClient(url) as client:
@@ -37,7 +37,7 @@ def aio(url: str) -> None:
 
 
 def behind(error: BaseException | None) -> Iterator[BaseException]:
-    """All that was under way when it was raised, be it shown or not."""
+    """Return this error, its causes and all errors that were handled when it was raised."""
     if error is not None:
         yield error
         yield from behind(error.__cause__)
@@ -50,12 +50,12 @@ def behind(error: BaseException | None) -> Iterator[BaseException]:
 def test_the_traceback_of_a_refused_port_has_two_parts_at_most(
     place: str, face: Callable[[str], None]
 ) -> None:
-    # Given a port where nobody listens
+    # Given a port where no server listens
     url = place.format(port=free_port())
-    # When a lock is wanted there
+    # When a client tries to acquire a lock there
     with pytest.raises(StoreUnavailable) as refused:
         face(url)
-    # Then what is shown is the error and its cause, and neither came of how a pool is kept
+    # Then the traceback shows the error and its cause, and no IndexError of a connection pool
     shown = "".join(traceback.format_exception(refused.value))
     assert shown.count("Traceback") <= 2, shown
     assert not [one for one in behind(refused.value) if isinstance(one, IndexError)]

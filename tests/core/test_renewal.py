@@ -1,4 +1,4 @@
-"""What is asked for to renew a lease: the same object as long as it is the same."""
+"""The request that renews a lease: the same object while its values stay the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two functions may share the values of a guard only if they compute the same."""
+"""Two functions can share the values of a guard only if they compute the same."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ wrapped = wraps(plain)
 
 
 def loaded(value: int = 1) -> ModuleType:
-    """A module, as if it had been imported or reloaded just now."""
+    """Return a module, as if it had just been imported or reloaded."""
     module = ModuleType("planted")
     exec(MODULE.format(value=value), vars(module))
     return module

@@ -1,4 +1,4 @@
-"""When leases are renewed: in time, in full batches, and never in a hurry."""
+"""The schedule of renewals: leases are renewed in time, in full batches, and not much too early."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.core.lease import Lease, Terms
 from holdfast.core.model import Claim, Kind, Spec
 from holdfast.core.schedule import EARLY_PART, Schedule
 
-#: Of the leases here, unless a test says otherwise; so they are renewed each second.
+#: The ttl of the leases here, unless a test sets another; such leases are renewed each second.
 TTL_S = 3.0
 
 
@@ -27,7 +27,7 @@ def taken(schedule: Schedule, now: float, most: int = 100) -> list[str]:
 
 
 def spread(over: float, count: int) -> Schedule:
-    """So many leases, due one after the other within so many seconds from 100 on."""
+    """Return a schedule of ``count`` leases that fall due in the ``over`` seconds after 100."""
     schedule = Schedule()
     for number in range(count):
         schedule.add(lease(f"{number}"), 100.0 + over * number / count)
@@ -45,7 +45,7 @@ def test_what_is_due_takes_along_what_will_be_soon() -> None:
     found = taken(schedule, 100.0)
     assert found == [f"{number}" for number in range(6)]
     assert len(schedule) == 94
-    # And the next ones are left until their time comes
+    # And the next leases stay until they are due
     assert taken(schedule, 100.001) == []
     assert next(schedule.soonest()) == pytest.approx(100.06)
 
@@ -75,12 +75,12 @@ def test_renewals_gather_in_full_batches_and_stay_together() -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
-    # Given a thousand leases that came at random times
+    # Given a thousand leases that were added at random times
     schedule = Schedule()
     for due in sorted(100.0 + chance.random() for _ in range(1000)):
         schedule.add(lease(), due)
     now, sizes = 100.0, []
-    # When they are renewed for ten seconds, by a keeper that sleeps in between
+    # When they are renewed for ten seconds, by a renewer that sleeps in between
     while now < 110.0:
         batch: list[Lease] = []
         schedule.take(now, 25, batch)
@@ -91,7 +91,7 @@ def test_renewals_gather_in_full_batches_and_stay_together() -> None:
             schedule.add_renewed(batch, now)
         else:
             now = min(schedule.soonest())
-    # Then each was renewed each second, or a little more often, and nearly all batches were full
+    # Then each lease was renewed each second or a little earlier, and nearly all batches were full
     assert 10_000 <= sum(sizes) + 1000 <= 11_500
     assert sum(sizes) / len(sizes) > 20
 
@@ -122,7 +122,7 @@ def test_what_is_dropped_or_released_is_not_taken() -> None:
     schedule.add_own(ended, 100.0)
     ended.closing = True
     assert taken(schedule, 100.0) == ["kept"]
-    # Nor is one that was released while its renewal was under way
+    # A lease that was released during its renewal is not added, either
     schedule.add_renewed([closing, kept], 100.0)
     assert len(schedule) == 1
     assert (closing.renewing, kept.renewing) == (False, True)
@@ -148,7 +148,7 @@ def test_emptying_it_gives_everything() -> None:
 
 
 def test_other_threads_may_add_and_drop_while_it_is_emptied() -> None:
-    # Given threads that add leases and drop every other one again
+    # Given threads that add leases and drop every second one again
     schedule = Schedule()
     kept: list[Lease] = []
 
@@ -165,13 +165,13 @@ def test_other_threads_may_add_and_drop_while_it_is_emptied() -> None:
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
-    # When the keeper takes batches meanwhile
+    # When the renewer takes batches at the same time
     found: list[Lease] = []
     while any(thread.is_alive() for thread in threads) or len(schedule):
         batch: list[Lease] = []
         schedule.take(100.0, 7, batch)
         found += batch
-    # Then it gets each of the others, once
+    # Then it gets each of the other leases once
     assert sorted(map(id, (one for one in found if not one.closing))) == sorted(map(id, kept))
 
 
@@ -182,7 +182,7 @@ def test_what_is_put_at_a_time_of_its_own_hides_nothing_in_its_queue(again: str)
     first, own, last = (lease(name) for name in ("first", "own", "last"))
     for number, one in enumerate((first, own, last)):
         schedule.add(one, 101.0 + number / 10)
-    # When one of them is put at a time of its own, and renewed there
+    # When one of them gets an individual time, and is renewed at that time
     schedule.add_own(own, 100.5)
     assert taken(schedule, 100.5) == ["own"]
     if again == "renewed":
@@ -190,7 +190,7 @@ def test_what_is_put_at_a_time_of_its_own_hides_nothing_in_its_queue(again: str)
     else:
         schedule.add(own, 101.5)
     assert taken(schedule, 101.0) == ["first"]
-    # Then the one behind it is due at its time
+    # Then the lease behind it is still due at its time
     assert taken(schedule, 101.2) == ["last"]
     assert taken(schedule, 101.5) == ["own"]
     assert len(schedule) == 0

@@ -1,4 +1,4 @@
-"""A hold that is extended to less than its ttl is believed for no longer than that."""
+"""A hold that is extended to less than its ttl counts as valid only for the shorter time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_an_extension_to_less_whose_reply_is_lost_is_believed_to_have_counted(
             raise StoreUnavailable("planted: the reply to keep is lost")
 
         monkeypatch.setattr(client._ctx, "store", Overlaid(client._ctx.store, keep=lost))
-        # When it is extended to less
+        # When it is extended to a shorter time
         with pytest.raises(StoreUnavailable):
             hold.extend(6)
-        # Then it isn't believed for longer
+        # Then it counts as valid only for the shorter time
         assert hold.remaining() < 6
-        # And where it is renewed, that is done at the pace of the shorter lease
+        # And if it is renewed, the renewals follow the pace of the shorter lease
         assert hold.ttl == 6
         before = hold._lease.deadline
         assert _until(lambda: asked > 1, 5.0) is renewed
@@ -62,16 +62,16 @@ def test_an_older_renewal_bounds_the_deadline_whichever_the_store_handles_first(
 ) -> None:
     # Given a lease of 30 s, and a renewal that was sent at 110
     one = lease()
-    # When 5 s are asked for at 112, which may be handled before or after the renewal
+    # When 5 s are requested at 112, which the store handles before or after the renewal
     shorter = one.shorten(112.0, 5.0)
     assert one.deadline == deadline(112.0, 5.0)
     if handled == "before":
         assert one.renewed(112.0, 5.0, 112.1)
         shorter.answered(112.1)
-    # Then the answer to the renewal moves nothing
+    # Then the reply to the renewal does not move the deadline
     assert one.prolonged(110.0, deadline(110.0, 30.0), 112.2)
     assert one.deadline == deadline(112.0, 5.0)
-    # Nor does one that was asked for meanwhile count for more than that
+    # And a renewal that was sent before the reply to the request counts for 5 s only
     assert one.prolonged(112.05, deadline(112.05, 30.0), 112.3)
     assert one.deadline == deadline(112.05, 5.0)
 
@@ -86,16 +86,16 @@ def test_after_an_answered_extension_to_less_a_longer_one_counts() -> None:
 
 
 def test_a_late_copy_of_an_unanswered_extension_to_less_bounds_what_follows_it() -> None:
-    # Given an extension to less that nobody answered, so that a copy may come later
+    # Given an extension to a shorter time without a reply, so that a copy can arrive later
     one = lease()
     one.shorten(112.0, 5.0)
-    # When a longer lease is asked for
+    # When a longer lease is requested
     one.ttl = 30.0
     assert one.longest(113.0) == 5.0
     assert one.prolonged(113.0, deadline(113.0, 30.0), 113.1)
-    # Then it is believed only for as long as the copy would leave it
+    # Then it counts as valid only for as long as such a copy would leave it
     assert one.deadline == deadline(113.0, 5.0)
-    # Until no copy can come any more
+    # And when no copy can arrive, it counts in full
     assert one.longest(143.0) == 30.0
 
 
@@ -107,7 +107,7 @@ def test_what_bounded_the_deadline_long_ago_is_forgotten() -> None:
 
 
 def lease() -> Lease:
-    """Of 30 s, asked for at 100."""
+    """Return a lease of 30 s, requested at 100."""
     spec = Spec("x", Kind.LOCK, 1, 1, 30.0, "me")
     return Lease(Claim("0" * 32, spec), 7, deadline(100.0, 30.0), 100.0, Terms(), False)
 

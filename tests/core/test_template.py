@@ -73,7 +73,7 @@ def test_no_two_calls_have_one_key_whatever_their_arguments_contain(seam: str) -
 
 
 class Tenant:
-    """An object without a text of its own."""
+    """An object whose text contains only its address."""
 
     def __init__(self, tenant_id: int) -> None:
         self.tenant_id = tenant_id

@@ -1,4 +1,4 @@
-"""A thread that finds no memory ends before it begins; nobody waits for it for ever."""
+"""A thread that finds no memory ends before it begins; no caller waits for it without a limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOON_S = 0.2
 
 @pytest.fixture
 def stillborn(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """From now on each new thread ends before it begins, as one without memory does; or not."""
+    """A switch: while it is on, each new thread ends before it begins, like one without memory."""
     start: Any = getattr(threading, "_start_joinable_thread", None)
     name = "_start_joinable_thread" if start else "_start_new_thread"
     start = getattr(threading, name)
@@ -35,7 +35,7 @@ def stillborn(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 
     def die(*given: Any, **more: Any) -> Any:
         def nothing() -> None:
-            """Ends at once."""
+            """Ends immediately."""
 
         return start(nothing, *given[1:], **more)
 
@@ -113,7 +113,7 @@ def test_a_lock_is_refused_while_its_renewer_cannot_start(
 
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The start of the next thread whose name stands here is interrupted when it has begun."""
+    """Interrupt the start of the next thread whose name is in this list, after it has begun."""
     names: list[str] = []
     start = threading.Thread.start
 
@@ -131,7 +131,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _named(name: str) -> set[threading.Thread]:
-    """The threads of this name; those of clients that were closed may end at any time."""
+    """Return the threads of this name; threads of closed clients can end at any time."""
     return {one for one in threading.enumerate() if one.name == name}
 
 

@@ -1,4 +1,4 @@
-"""Several names at once, and what becomes of it when the store is silent or somebody is there."""
+"""Several names in one acquire, also if the store is silent or another client holds one."""
 
 from __future__ import annotations
 
@@ -104,19 +104,19 @@ def test_after_a_lost_reply_the_names_are_acquired_one_by_one(
 def test_a_silent_store_is_not_reported_as_busy_and_the_renewer_cleans_up(
     client: Client, flaky: Flaky, other: Client
 ) -> None:
-    # Given answers that are lost, all of them
+    # Given a store whose replies are all lost
     flaky.mute = {"join_free", "leave_all", "leave", "join"}
     begun = boottime()
     with pytest.raises(StoreUnavailable):
         client.all(*NAMES).acquire(timeout=0.3)
     assert boottime() - begun < 0.3 + 0.25 + lag.since(begun)
-    # When the store answers again, then nothing is left
+    # When the store replies again, then nothing is left
     flaky.mend()
     end = time.monotonic() + 10
     while other.inspect():
         assert time.monotonic() < end
         time.sleep(0.01)
-    # And a silent one, too
+    # And the same after requests that did not arrive
     flaky.cut()
     with pytest.raises(StoreUnavailable):
         client.all(*NAMES).acquire(blocking=False)
@@ -126,11 +126,11 @@ def test_a_silent_store_is_not_reported_as_busy_and_the_renewer_cleans_up(
 
 
 def test_the_renewer_continues_a_failed_undo(client: Client, flaky: Flaky, other: Client) -> None:
-    # Given an answer that is lost, and a withdrawal that doesn't arrive
+    # Given a lost reply, and a withdrawal that doesn't arrive
     flaky.mute, flaky.down = {"join_free"}, {"leave_all"}
     with pytest.raises(StoreUnavailable):
         client.all(*NAMES).acquire(blocking=False)
-    # Then the keeper withdraws each of them
+    # Then the renewer withdraws each of them
     end = time.monotonic() + 10
     while other.inspect():
         assert time.monotonic() < end
@@ -139,7 +139,7 @@ def test_the_renewer_continues_a_failed_undo(client: Client, flaky: Flaky, other
 
 
 def test_a_late_copy_finds_a_tombstone_and_enters_nothing(client: Client, flaky: Flaky) -> None:
-    # Given a request that is on its way for long
+    # Given a request that is on its way for a long time
     late: list[list[Claim]] = []
 
     async def on_its_way(claims, within):  # type: ignore[no-untyped-def]
@@ -147,10 +147,10 @@ def test_a_late_copy_finds_a_tombstone_and_enters_nothing(client: Client, flaky:
         raise StoreUnavailable("planted: no answer")
 
     flaky.join_free = on_its_way  # type: ignore[method-assign]
-    # When all was acquired another way, and given back
+    # When all names were acquired by other requests, and released
     with client.all(*NAMES, timeout=5):
         pass
-    # Then it lets nobody in when it arrives
+    # Then the late request is granted nothing
     assert run_sync(flaky.store.join_free(late[0], 1.0)) is None
     assert not client.inspect()
 
@@ -170,7 +170,7 @@ def test_a_lease_counts_from_before_its_request_was_sent(url: str, client: Clien
     locks = [client.lock(name, ttl=10.0) for name in NAMES]
     with client.all(*locks) as hold:
         assert hold.remaining() < 9.7
-    # And what comes when it is over isn't believed
+    # And a reply that arrives after the lease has ended doesn't count
     late_by = 1.6
     quick = [client.lock(name, ttl=1.5, auto_renew=False) for name in NAMES]
     hold = client.all(*quick).acquire(timeout=5)
@@ -184,7 +184,7 @@ def test_a_release_that_is_not_answered_is_repeated_and_true(
     client: Client, flaky: Flaky, other: Client
 ) -> None:
     hold = client.all(*NAMES).acquire()
-    # Given that the answer about one of them is lost, at first
+    # Given that the reply for one of the names is lost the first time
     flaky.broken = {"b"}
     real = flaky.leave_all
 

@@ -1,4 +1,4 @@
-"""The token of a detached hold: it goes round whole, and nothing else passes for one."""
+"""The token of a detached hold: it survives the round trip, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def packed(body: Any) -> str:
 
 
 def signed(raw: bytes) -> str:
-    """A token of this content, with the right checksum."""
+    """Return a token of this content, with the right checksum."""
     both = raw + crc32(b"hf2." + raw).to_bytes(4, "big")
     return "hf2." + base64.urlsafe_b64encode(both).decode().rstrip("=")
 

@@ -1,4 +1,4 @@
-"""What comes when the time is over costs no more than the grace, in a time that the test makes."""
+"""Late replies cost no more than the grace after the time-out, in simulated time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ TIMEOUT_S, GRACE_S = 1.0, 0.25
 
 
 class Late(SimStore):
-    """Its first answer comes at the last moment, and says that the permits are others; then it
-    doesn't answer, except that it changes the permits."""
+    """A store whose first reply to a join comes at the last moment and reports other permits.
+
+    After that it replies only to requests that change the permits.
+    """
 
     joins = 0
 

@@ -1,4 +1,4 @@
-"""Two closes of one client: the second waits for the first, with a bound, and goes on after it."""
+"""Two closes of one client: the second waits for the first, with a limit, and then continues."""
 
 from __future__ import annotations
 

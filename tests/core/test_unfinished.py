@@ -1,4 +1,4 @@
-"""What a constructor that failed leaves behind is finalized without a word."""
+"""An object whose constructor failed is finalized without an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _modules() -> Iterator[str]:
 
 
 def finalized() -> list[type]:
-    """Every class of the library that has a finalizer of its own."""
+    """Return every class of the library that defines a finalizer."""
     found = {}
     for name in _modules():
         module = importlib.import_module(name)
@@ -39,7 +39,9 @@ def test_the_classes_are_found() -> None:
 
 @pytest.mark.parametrize("made", FINALIZED, ids=lambda made: made.__name__)
 def test_an_object_whose_constructor_failed_at_once_is_finalized(made: type) -> None:
-    """Given an object without a field, as a Ctrl-C or a lack of memory at the first line of
-    ``__init__`` leaves it, when it is finalized, then nothing is raised."""
+    """Given an object without any field, when it is finalized, then nothing is raised.
+
+    A Ctrl-C or a lack of memory at the first line of ``__init__`` leaves such an object.
+    """
     one = made.__new__(made)
     one.__del__()  # type: ignore[attr-defined]

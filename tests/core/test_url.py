@@ -1,4 +1,4 @@
-"""URLs: what is misspelt is answered with a hint, and a password is never shown."""
+"""URLs: errors for misspelt parts contain a hint, and a password is never shown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_scheme_like_none_is_answered_with_the_usual_ones_and_not_with_all() -
     for scheme in ("memory", "sqlite", "redis", "postgresql", "mysql", "zookeeper"):
         assert scheme in str(told.value)
     assert len(str(told.value)) < 250
-    # One with a plus is found all the same
+    # The hint also finds a scheme with a plus
     with pytest.raises(ConfigError, match='did you mean "redis\\+cluster"'):
         Client("redis+clustr://x")
 

@@ -1,4 +1,4 @@
-"""A password in a URL that was mistyped is shown nowhere: not in an error, a name or an output."""
+"""A password in a mistyped URL is never shown: not in an error, a name or an output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.url import BUILTIN, FILES, find
 from tests.torture.scale import part, times
 
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or secrets.randbits(32)
-#: Parts of a password that nothing else contains. What stands between them splits a URL.
+#: Two parts of a password that occur nowhere else. The texts between them split a URL.
 HEAD, TAIL = "qzxhead", "qzxtail"
 BREAKS = ["", "/", "?", "#", "@", ":", "%", "%zz", " ", "\n", "&db=", "//", "[", ",", "\\"]
 SERVERS = sorted(BUILTIN.keys() - FILES)
@@ -85,7 +85,7 @@ ALPHABET = [
 
 
 def shown_of(source: Any) -> Iterator[str]:
-    """Everything that holdfast says of a URL."""
+    """Return every text in which holdfast shows this URL."""
     for make in (Client, AsyncClient):
         try:
             made = make(source)
@@ -103,14 +103,17 @@ def shown_of(source: Any) -> Iterator[str]:
 
 
 def _chain(wrong: BaseException | None) -> Iterator[str]:
-    """What a traceback prints of it and of its causes."""
+    """Return the texts that a traceback prints for this error and its causes."""
     while wrong is not None:
         yield "".join(traceback.format_exception_only(wrong))
         wrong = wrong.__cause__ or (None if wrong.__suppress_context__ else wrong.__context__)
 
 
 def check(source: str) -> None:
-    """Behind the last '@' stands what is a host as far as anybody can tell."""
+    """Check that the password is hidden.
+
+    Text after the last '@' can be a host, so it can be shown.
+    """
     hidden = [HEAD]
     if source.rfind("@") < 0 or source.rfind(TAIL) < source.rfind("@"):
         hidden.append(TAIL)
@@ -122,7 +125,7 @@ def check(source: str) -> None:
 @pytest.mark.parametrize("scheme", SERVERS)
 def test_no_shape_of_a_mistyped_url_shows_its_password(scheme: str) -> None:
     for number, shape in enumerate(SHAPES):
-        # Each shape with all of them over the schemes, and with some of them for each scheme
+        # Each shape meets all separators over the schemes, and some of them for each scheme
         first = number + SERVERS.index(scheme)
         for at in range(times(5, 2)):
             broken = BREAKS[(first + 3 * at) % len(BREAKS)]

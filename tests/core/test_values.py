@@ -1,4 +1,4 @@
-"""What a payload or a guard's value may be: what comes back as it was, and nothing else."""
+"""Payloads and guard values: exactly the values that come back unchanged are accepted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Pack = Callable[[Any], bytes]
 
 @pytest.fixture(params=["payload", "value"])
 def pack(request: pytest.FixtureRequest) -> Pack:
-    """How a queue packs, and how a guard does."""
+    """The pack function of a queue, and that of a guard."""
     if request.param == "payload":
         return lambda value: payload.pack(value, MOST)
     return lambda value: codec.pack(value, None, MOST)

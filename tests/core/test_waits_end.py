@@ -1,4 +1,4 @@
-"""A wait that is told of ends when its time is over."""
+"""A wait ends at its time-out, also if a log line about it took long."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.testing.conformance.struck import Overlaid
 def test_a_nap_after_the_log_line_of_a_wait_uses_the_time_left_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a name that is held, and a clock that shows how long the store was asked for its holder
+    # Given a held name, and a clock that counts how long the request for the holder takes
     monkeypatch.setattr(waits, "LONG_S", 0.0)
     monkeypatch.setattr(logging.getLogger("holdfast"), "level", logging.INFO)
     with Client("memory://nap") as other, Client("memory://nap") as client:
@@ -35,8 +35,8 @@ def test_a_nap_after_the_log_line_of_a_wait_uses_the_time_left_then(
             monkeypatch.setattr(ctx, "now", lambda: usual() + late[0])
             monkeypatch.setattr(ctx, "store", Overlaid(ctx.store, inspect=slow, wait=noted))
             end = ctx.now() + 61.0
-            # When it is waited for
+            # When a client waits for the name
             assert client.lock("x").acquire(timeout=60.5) is None
-    # Then no nap is longer than what is left of the time
+    # Then no nap is longer than the time that is left
     assert late[0] > 0
     assert all(seconds <= max(end - at, 0.01) for at, seconds in asked), asked

@@ -1,4 +1,4 @@
-"""The demo, told whole on real processes; and its verdict, which must see what is wrong."""
+"""The demo, run in full on real processes, and its audit, which must find a corrupt ledger."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORKERS = {f"w{n}" for n in range(1, 10)}
 
 
 class Told(NamedTuple):
-    """What one run of the demo said and left."""
+    """The output of one run of the demo, and the ledger that it left."""
 
     code: int
     text: str
@@ -26,7 +26,7 @@ class Told(NamedTuple):
 
 
 def tell(folder: Path, *options: str, **env: str) -> Told:
-    """Run the demo, its output piped."""
+    """Run the demo, with its output in a pipe."""
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", "demo", *options],
         capture_output=True,
@@ -42,12 +42,12 @@ def tell(folder: Path, *options: str, **env: str) -> Told:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """One whole run."""
+    """The result of one full run."""
     return tell(tmp_path_factory.mktemp("demo"), "--keep", PYTHONIOENCODING="utf-8")
 
 
 def test_the_story_ends_well(told: Told) -> None:
-    """When the demo is run, then it ends with 0 and says that all is as promised."""
+    """When the demo is run, then it exits with 0 and reports that all promises were kept."""
     assert told.code == 0, told.text
     assert "All promises were kept." in told.text
     assert "kill -9" in told.text
@@ -55,12 +55,12 @@ def test_the_story_ends_well(told: Told) -> None:
 
 
 def test_piped_output_has_no_escape_sequences(told: Told) -> None:
-    """Given a pipe instead of a terminal, then nothing of it is a control sequence."""
+    """Given a pipe instead of a terminal, then the output has no control sequences."""
     assert "\x1b" not in told.text
 
 
 def test_the_ledger_adds_up(told: Told) -> None:
-    """When we read the ledger ourselves, then balances have no gap and fences rise."""
+    """When a test reads the ledger, then balances have no gap and fences rise."""
     entries = [ledger.read(line) for line in told.ledger.splitlines(keepends=True)]
     balance, fence = 0, 0
     for number, entry in enumerate(entries, 1):
@@ -73,8 +73,10 @@ def test_the_ledger_adds_up(told: Told) -> None:
 
 
 def test_without_unicode_the_timeline_is_drawn_in_ascii(tmp_path: Path) -> None:
-    """Given a terminal of 40 columns that knows ASCII alone, then every line fits and is ASCII.
-    Without --keep nothing is left behind."""
+    """Given a terminal of 40 columns that supports only ASCII, then every line fits and is ASCII.
+
+    Without --keep nothing is left behind.
+    """
     plain = tell(tmp_path, PYTHONIOENCODING="ascii", COLUMNS="40")
     assert plain.code == 0, plain.text
     assert list(tmp_path.iterdir()) == []
@@ -86,7 +88,7 @@ def test_without_unicode_the_timeline_is_drawn_in_ascii(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["amount", "fence", "missing", "double", "torn", "foreign"])
 def test_the_verdict_finds_a_corrupt_ledger(told: Told, fault: str) -> None:
-    """Given a ledger with one thing wrong, when it is audited, then something is found."""
+    """Given a ledger with one error, when it is audited, then the audit finds an error."""
     data = told.ledger
     lines = data.splitlines(keepends=True)
     promised = [ledger.read(line) for line in lines]

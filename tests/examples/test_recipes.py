@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md, each executed as a program of its own, on a store of its own."""
+"""The recipes of docs/recipes.md, each run as a separate program, on a separate store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.tidy.pages import snippets
 from tests.tidy.tree import ROOT
 
 PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-#: What is done with each block of a section: behind its code, in the same program.
+#: The code that runs after each block of a section, in the same program.
 FASTAPI = """
 from concurrent.futures import ThreadPoolExecutor
 from fastapi.testclient import TestClient
@@ -122,7 +122,7 @@ with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False):
 
 
 def blocks(section: str) -> list[str]:
-    """The Python blocks of one section of the page."""
+    """Return the Python blocks of one section of the page."""
     text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     return [one.code for one in snippets(text) if one.language == "python"]
 
@@ -140,7 +140,7 @@ def execute(program: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-#: What stands before each block of a section, and what is done with each.
+#: The code before each block of a section, and the code after each block.
 RECIPES = {
     "FastAPI": ("", [FASTAPI]),
     "Django": (DJANGO_BEFORE, [DJANGO, DJANGO_COMMAND]),

@@ -1,4 +1,4 @@
-"""The refunds example, played through on every store that has queues, and its check."""
+"""The refunds example, played on every store that has queues, and its check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LARGE = Scale(nodes=4, workers=6, merchants=20, refunds=150, strikes=60)
 def test_refunds_are_paid_once_in_order_although_processes_are_killed(
     durable: Place, tmp_path: Path
 ) -> None:
-    # Given customers, nodes, workers and a bank, and somebody who kills all but the bank
+    # Given customers, nodes, workers and a bank, and kills of all processes except the bank
     scale = LARGE if FULL else SMALL
     scale = scale._replace(seed=dice("refunds").randrange(1 << 32))
     known = Settings(store=durable.url, interval=0.1, ttl=1.5)
@@ -69,13 +69,13 @@ def test_the_demo_plays_it_on_the_embedded_store() -> None:
 
 
 def call(order: int, begun: float, **other: object) -> dict[str, object]:
-    """The bank pays refund ``order`` of merchant m, for 0.1 s."""
+    """Return a call of the bank: it pays refund ``order`` of merchant m, in 0.1 s."""
     known = {"id": f"r{order}", "merchant": "m", "order": f"o{order}", "worker": "worker-1"}
     return {**known, "begun": begun, "ended": begun + 0.1, **other}
 
 
 def good() -> Seen:
-    """Three refunds, one after the other, and a second click on the third."""
+    """Return a correct history: three refunds in turn, and a second click on the third."""
     refunds = [Refund(f"r{n}", "m", f"o{n}", 100) for n in (1, 2, 3)]
     again = Refund("r4", "m", "o3", 100)
     asked = [Asked(one, at, at + 0.5, 202) for at, one in enumerate(refunds, 1)]
@@ -167,7 +167,7 @@ def test_the_check_finds(fault: Callable[[Seen], Seen]) -> None:
     assert check(fault(good())) != []
 
 
-# -- the two lanes of the queue ----------------------------------------------------------------
+# -- refunds and notices in the queue ----------------------------------------------------------
 
 
 def test_notices_are_sent_side_by_side_and_refunds_of_a_merchant_one_by_one(
@@ -181,11 +181,11 @@ def test_notices_are_sent_side_by_side_and_refunds_of_a_merchant_one_by_one(
             queue.put(refund._asdict(), group=refund.merchant, id=refund.id)
             announce(queue, refund.id)
         announce(queue, "r1")  # the second time is dropped
-        # When as much is taken as can be
+        # When as many jobs as possible are taken
         taken = []
         while (job := queue.take(timeout=0)) is not None:
             taken.append(job)
-        # Then the second refund waits for the first, and the notices for nothing
+        # Then the second refund waits for the first, and the notices don't wait
         assert sorted(job.id for job in taken) == ["notice:r1", "notice:r2", "r1"]
         assert {job.id: job.group for job in taken} == {
             "notice:r1": None, "notice:r2": None, "r1": "m"
@@ -203,17 +203,17 @@ def test_a_notice_contains_the_result_of_the_refund_and_is_sent_once(tmp_path: P
         announce(queue, "r1")
         job = queue.take(timeout=0)
         assert job is not None
-        # A worker that dies after it has sent it, and before its ack, has it sent again
+        # If a worker dies after it has sent the notice and before its ack, the notice is sent again
         send(job, ledger)
         send(job, ledger)
     assert ledger.outbox() == {"r1": "100 cents for o1: receipt-1"}
 
 
-# -- the bank, and what is handed in -----------------------------------------------------------
+# -- the bank, and wrong input -----------------------------------------------------------------
 
 
 def pay(bank: Bank, order: int, fence: int, refund: str = "") -> tuple[int, dict[str, str]]:
-    """Have the bank pay."""
+    """Let the bank pay a refund; return its status and answer."""
     known = {"merchant": "m", "order": f"o{order}", "cents": 1, "worker": "w", "fence": fence}
     status, answer = bank.answer("/pay", {"id": refund or f"r{order}", **known})
     return status, answer

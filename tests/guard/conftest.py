@@ -1,4 +1,4 @@
-"""A world for a test of guards: both faces, a store in memory, its clock."""
+"""The environment of a guard test: both faces, a memory store, and its clock."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from holdfast.stores.memory import blocking as memory
 from holdfast.testing.faces import FACES, Actor, Face, Flag
 from tests.guard.gated import GatedGuards, behind
 
-#: No test takes longer, seconds.
+#: Maximum seconds for a test.
 BOUND_S = 60.0
 
 
 class At:
-    """What a test has at hand."""
+    """The store, its clock and the helpers that a case gets."""
 
     def __init__(self, face: Face) -> None:
         self.face = face
@@ -25,35 +25,38 @@ class At:
         self._clients: list[Any] = []
 
     def client(self, **options: Any) -> Any:
-        """One more client of the store."""
+        """Return one more client of the store."""
         made = self.face.client(f"memory://{self.space}", **options)
         self._clients.append(made)
         return made
 
     def guard(self, name: str = "g", **options: Any) -> Any:
-        """A guard of one more client."""
+        """Return a guard of one more client."""
         return self.client().guard(name, **{"ttl": 60, **options})
 
     def gated(self, **options: Any) -> tuple[Any, GatedGuards]:
-        """A guard of one more client, and the gate before its store."""
+        """Return a guard of one more client, and the `GatedGuards` in front of its store."""
         client = self.client()
         return client.guard("g", **{"ttl": 60, **options}), behind(client)
 
     def pass_(self, seconds: float) -> None:
-        """Let time be gone for the store, as for clients that were stopped meanwhile."""
+        """Let the clock of the store jump ahead, as if all clients had paused for these seconds."""
         memory.space(self.space).skew += seconds
 
     def start(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Actor:
-        """Do this beside the test."""
+        """Run this at the same time as the test."""
         return self.face.start(lambda: work(*args))
 
     def flag(self) -> Flag:
-        """Something to set and to wait for."""
+        """Return a flag that can be set and waited for."""
         return self.face.flag()
 
     def held(self, gate: GatedGuards) -> tuple[Flag, Flag]:
-        """The next read has its answer, but its caller doesn't hear it yet: a flag that is set when
-        it is so far, and one to set so that it goes on."""
+        """Hold up the reply to the next read.
+
+        Return two flags. The first is set when the store has replied; set the second to pass the
+        reply on.
+        """
         answered, go = self.flag(), self.flag()
 
         async def hold() -> None:
@@ -64,7 +67,7 @@ class At:
         return answered, go
 
     async def until(self, true: Callable[[], Any], what: str) -> None:
-        """Wait until something is true."""
+        """Wait until this returns a true value."""
         for _ in range(3000):
             if true():
                 return
@@ -72,7 +75,7 @@ class At:
         raise AssertionError(f"still not: {what}")
 
     async def seated(self, guard: Any, many: int, key: str = "") -> None:
-        """Wait until so many wait for what another of this process brings."""
+        """Wait until ``many`` callers wait for a value that another caller fetches."""
 
         def there() -> bool:
             flight = guard._shared.flights.get(key)
@@ -81,7 +84,7 @@ class At:
         await self.until(there, f"{many} wait")
 
     async def close(self) -> None:
-        """End what was begun."""
+        """Close all clients."""
         for client in self._clients:
             await client.close()
 
@@ -109,13 +112,13 @@ def run(request: pytest.FixtureRequest) -> Callable[[Case], None]:
 
 
 class Source:
-    """What a guard stands before."""
+    """The data source behind a guard."""
 
     def __init__(self) -> None:
         self.version = 0
         self.asked = 0
 
     async def compute(self) -> int:
-        """The version that there is."""
+        """Return the current version."""
         self.asked += 1
         return self.version

@@ -1,4 +1,4 @@
-"""Guards in front of which something stands: a gate, a fault, or only a count."""
+"""Guards behind a wrapper that can hold up, lose or only count requests."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Hook = Callable[[], Awaitable[None]]
 
 
 class GatedGuards:
-    """Passes every verb on to the guards of a store, unless it is told otherwise."""
+    """Passes every verb to the guards of a store, unless a fault or a hook is set."""
 
     def __init__(self, guards: Guards) -> None:
         self.guards = guards
         self.limits = guards.limits
         self.calls: Counter[str] = Counter()
-        #: So many requests of a verb never arrive.
+        #: By verb: the number of next requests that never arrive.
         self.down: Counter[str] = Counter()
-        #: So many requests of a verb arrive, but their answers are lost.
+        #: By verb: the number of next requests that arrive but whose replies are lost.
         self.mute: Counter[str] = Counter()
-        #: Awaited once, before the next request of a verb is sent, or when it was answered.
+        #: By verb: a hook that is awaited once, before the next request is sent or after its reply.
         self.before: dict[str, Hook] = {}
         self.after: dict[str, Hook] = {}
 
@@ -50,7 +50,7 @@ class GatedGuards:
 
 
 def behind(client: Any) -> GatedGuards:
-    """Put a gate in front of the guards of a client."""
+    """Wrap the guards of a client in `GatedGuards`."""
     store = client._ctx.store
     store.guards = GatedGuards(store.guards)
     gated: GatedGuards = store.guards

@@ -1,4 +1,4 @@
-"""Callers of one process go together, but no answer is older than the question."""
+"""Callers of one process share a read, but no reply is older than the question."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def test_a_caller_that_comes_after_a_read_was_sent_does_not_share_it(run: Run) -
 
         early = at.start(ask)
         await answered.wait()
-        # When it is invalidated, and another caller comes before the answer
+        # When it is invalidated, and another caller comes before the reply
         source.version = 1
         assert await other.invalidate() == 1
         late = at.start(ask)
         await at.seated(guard, 1)
         go.set()
-        # Then only the one who asked before has the old one
+        # Then only the caller that asked before the invalidation gets the old value
         assert await early.result() == 0
         assert await late.result() == 1
 
@@ -41,7 +41,7 @@ def test_a_caller_that_comes_after_a_read_was_sent_does_not_share_it(run: Run) -
 
 def test_a_stale_value_is_shared_only_with_callers_present_at_the_read(run: Run) -> None:
     async def case(at: At) -> None:
-        # Given a stale value, on its way to one who will ask for the duty then
+        # Given a stale value, on its way to a caller that will request the refresh lease after that
         guard, gate = at.gated(ttl=10, stale=60)
         other, source = at.guard(ttl=10, stale=60), Source()
         await other.get(source.compute)
@@ -53,13 +53,13 @@ def test_a_stale_value_is_shared_only_with_callers_present_at_the_read(run: Run)
 
         first = at.start(ask)
         await reached.wait()
-        # When it is invalidated, and another caller comes before the duty is asked for
+        # When it is invalidated, and another caller comes before the refresh lease is requested
         source.version = 1
         assert await other.invalidate() == 1
         late = at.start(ask)
         await at.seated(guard, 1)
         go.set()
-        # Then the late one doesn't get the old value
+        # Then the late caller doesn't get the old value
         assert await late.result() == 1
         assert await first.result() == 1
 
@@ -170,7 +170,7 @@ def test_a_silent_store_is_reported_to_all_callers_together(
 
         actors = [at.start(ask) for _ in range(20)]
         assert [await one.result() for one in actors] == ["told"] * 20
-        # One asked for all, or a few in turn: not each for itself.
+        # One caller asks for all, or a few in turn: not each caller for itself.
         assert gate.calls["read"] < 40
         assert source.asked == 0
 
@@ -192,7 +192,7 @@ def test_guards_made_for_each_request_share_one_flight(run: Run) -> None:
         actors = [at.start(ask) for _ in range(5)]
         await at.seated(client.guard("g", ttl=60), 4)
         go.set()
-        # Then they ask once all the same, and none of the numbers is lost
+        # Then they ask only once, and no count is lost
         assert [await one.result() for one in actors] == [0] * 5
         assert source.asked == 1
         assert (await at.guard().stats()).computes == 0
@@ -212,7 +212,7 @@ def test_a_caller_does_not_wait_for_anothers_read_of_a_fresh_value(run: Run) -> 
         read, go = at.held(gate)
         first = at.start(guard.get, source.compute)
         await read.wait()
-        # Then another has it by a read of its own, and nothing is left of that
+        # Then another caller gets it by a separate read, and no flight is left
         assert await guard.get(source.compute) == 0
         assert not first.finished
         go.set()
@@ -225,7 +225,7 @@ def test_a_caller_does_not_wait_for_anothers_read_of_a_fresh_value(run: Run) -> 
 
 def test_few_callers_read_at_the_same_time_as_the_leader(run: Run) -> None:
     async def case(at: At) -> None:
-        # Given a store that takes its time for every read
+        # Given a store that takes long for every read
         guard, gate = at.gated()
         source, go = Source(), at.flag()
         await guard.get(source.compute)
@@ -242,7 +242,8 @@ def test_few_callers_read_at_the_same_time_as_the_leader(run: Run) -> None:
                 return await inner.read(*args)
 
         gate.guards = Slow()  # type: ignore[assignment]
-        # When many come at once, then one asks for those who wait, and two for themselves
+        # When many callers come together, then one reads for the waiting ones, and two for
+        # themselves
         actors = [at.start(guard.get, source.compute) for _ in range(20)]
         await at.seated(guard, 17)
         assert gate.calls["read"] - before == 1 + BESIDE_MAX
@@ -255,7 +256,7 @@ def test_few_callers_read_at_the_same_time_as_the_leader(run: Run) -> None:
 
 def test_a_separate_read_returns_no_expired_value(run: Run) -> None:
     async def case(at: At) -> None:
-        # Given a value whose time is over, which somebody reads
+        # Given a value whose ttl has expired, and a caller that reads it
         guard, gate = at.gated(ttl=5, on_timeout="stale")
         source = Source()
         await guard.get(source.compute)
@@ -277,7 +278,7 @@ def test_an_old_value_that_is_known_is_served_while_it_may_be_and_another_comput
     run: Run,
 ) -> None:
     async def case(at: At) -> None:
-        # Given an old value that the store knows of without asking
+        # Given a stale value that the store can return without a request
         guard, gate = at.gated(ttl=5, stale=60)
         source, entry = Source(), Entry("g", "")
         await guard.get(source.compute)
@@ -286,12 +287,12 @@ def test_an_old_value_that_is_known_is_served_while_it_may_be_and_another_comput
         inner = getattr(guard, "_thing", guard)  # of threads it is a twin
         inner._glance = {entry: old}.get
         source.version, before = 1, gate.calls.total()
-        # When another computes the next one, then nobody is asked
+        # When another process computes the next value, then no request is sent
         guard._shared.note_busy("", math.inf)
         assert await guard.get(source.compute) == 0
         assert gate.calls.total() == before
         assert (await guard.stats()).stale == 1
-        # But not for one that may be served no more, or that nobody computes
+        # But the store is asked for a value that is too old, or that no process computes
         inner._glance = {entry: old._replace(stale_in=-1.0)}.get
         assert await guard.get(source.compute) == 0
         assert gate.calls["read"] > 1
@@ -304,7 +305,7 @@ def test_an_old_value_that_is_known_is_served_while_it_may_be_and_another_comput
 
 def test_callers_that_waited_for_one_value_send_few_counts(run: Run) -> None:
     async def case(at: At) -> None:
-        # Given numbers that are to be told again, and a store that takes its time to hear them
+        # Given counts that are due to be sent, and a store that takes long to receive them
         guard, gate = at.gated()
         source, go, heard = Source(), at.flag(), at.flag()
         guard._ctx.told = -math.inf
@@ -317,7 +318,7 @@ def test_callers_that_waited_for_one_value_send_few_counts(run: Run) -> None:
         actors = [at.start(guard.get, slow) for _ in range(20)]
         await at.seated(guard, 19)
         go.set()
-        # When all come by with the value, then one of them tells it: or two, who came at once
+        # When all callers have the value, then one caller sends the counts, or two at the same time
         await at.until(lambda: sum(one.finished for one in actors) >= 17, "most have gone on")
         heard.set()
         assert [await one.result() for one in actors] == [0] * 20
@@ -346,8 +347,9 @@ def test_what_computes_a_value_may_not_ask_for_it(run: Run) -> None:
 
 
 def test_a_caller_cancelled_when_it_becomes_the_leader_hands_over() -> None:
-    """Given two who wait, when the first is cancelled in the moment in which the leader fails, then
-    the second one leads: nobody is left behind."""
+    """Given two waiting callers, when the first is cancelled as the leader fails, the
+    second leads.
+    """
     import asyncio
 
     from holdfast import AsyncClient

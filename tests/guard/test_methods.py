@@ -1,4 +1,4 @@
-"""Cached methods: what is called by an object is also invalidated by it."""
+"""Cached methods: a method that is called through an object is also invalidated through it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ shelf = Client(f"memory://{os.urandom(8).hex()}")
 
 
 class Shop:
-    """One whose prices are cached; on the module, so that it can be pickled."""
+    """An object with cached prices, in a module so that it can be pickled."""
 
     name = "corner"
 

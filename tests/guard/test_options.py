@@ -1,4 +1,4 @@
-"""What a guard is told: early refreshes, jitter, the layer in the process, codecs, wrong input."""
+"""Options of a guard: early refreshes, jitter, the local cache, codecs, wrong input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.guard.conftest import At, Run, Source
 
 
 def test_earlier_refreshes_follow_the_formula() -> None:
-    """Given a cost, then the share of calls that refresh early is as Vattani et al. have it."""
+    """Given a cost, then the share of early refreshes follows the formula of Vattani et al."""
     seed = int.from_bytes(os.urandom(4), "big")
     import random
 
@@ -178,7 +178,9 @@ def test_a_wrong_key_or_compute_is_named(run: Run) -> None:
 
 
 def test_asyncio_wants_a_coroutine_function() -> None:
-    """Given a plain function, then it is refused with the remedy, and the duty is given back."""
+    """Given a plain function, then the error names the remedy, and the refresh lease is
+    released.
+    """
 
     async def main() -> None:
         async with AsyncClient(f"memory://{os.urandom(8).hex()}") as client:

@@ -50,7 +50,7 @@ def test_a_refresh_lease_is_valid_for_at_most_its_length(
         guard, gate = at.gated(lease=5)
 
         async def back() -> None:
-            """The clock of the store is set back between the request and its repetition."""
+            """Set the clock of the store back between the request and its repetition."""
             at.pass_(-3600)
 
         gate.after["begin"] = back
@@ -109,7 +109,7 @@ def test_without_the_store_a_value_is_computed_where_that_is_wanted(
 
 
 def test_an_interrupted_computation_releases_the_refresh_lease() -> None:
-    """Given one that computes, when Ctrl-C strikes in it, then the next caller needn't wait."""
+    """Given a computation, when Ctrl-C interrupts it, then the next caller needn't wait."""
     with Client(f"memory://{os.urandom(8).hex()}") as client:
         guard = client.guard("g", ttl=60, lease=3600)
 
@@ -122,7 +122,7 @@ def test_an_interrupted_computation_releases_the_refresh_lease() -> None:
 
 
 def test_a_waiting_caller_can_be_interrupted_by_a_signal() -> None:
-    """Given one that waits for another's value, when a signal's handler raises, then it ends."""
+    """Given a caller that waits for another's value, when a signal handler raises, then it ends."""
     space = f"memory://{os.urandom(8).hex()}"
     with Client(space) as ours, Client(space) as theirs:
         go = threading.Event()
@@ -153,8 +153,10 @@ def test_a_waiting_caller_can_be_interrupted_by_a_signal() -> None:
 
 
 def test_a_cancelled_caller_leaves_nothing_behind() -> None:
-    """Given a caller at each of its steps, when it is cancelled there, then the next one needn't
-    wait, and nothing is on its way any more."""
+    """Given a caller at any of its steps, when it is cancelled, then nothing is left behind.
+
+    The next caller needn't wait, and no flight is left.
+    """
 
     async def main() -> None:
         async with AsyncClient(f"memory://{os.urandom(8).hex()}") as client:
@@ -237,7 +239,7 @@ def test_a_client_closed_during_a_computation_releases_the_refresh_lease(run: Ru
 
 
 def test_the_child_of_a_fork_stores_nothing_for_its_parent() -> None:
-    """Given one that computes and forks meanwhile, then the child's value isn't stored."""
+    """Given a computation that forks, then the value of the child isn't stored."""
     with Client(f"memory://{os.urandom(8).hex()}") as client:
         guard, gate = client.guard("g", ttl=60), behind(client)
         told, tell = os.pipe()

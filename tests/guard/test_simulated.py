@@ -48,7 +48,7 @@ def test_the_same_seed_is_the_same_history() -> None:
 
 
 def test_histories_in_a_row_violate_nothing() -> None:
-    """The same in this process, where a planted bug is in force."""
+    """Run some histories in this process, in which a planted bug is active."""
     found = [one.violation for one in map(check, range(60)) if one.violation is not None]
     with promised("the rules of guards"):
         assert found == []
@@ -68,6 +68,6 @@ def test_a_history_does_not_depend_on_the_hash_seed() -> None:
 
 
 def test_a_smaller_plan_is_run_as_well() -> None:
-    """Given a plan, when parts of it are taken out, then what is left is a history, too."""
+    """Given a plan, when parts of it are removed, then the rest is still a history that can run."""
     for plan in smaller(make_plan(5)):
         assert run(plan).violation is None

@@ -1,4 +1,4 @@
-"""What ``./dev`` fetches: tried three times, made once, whole or not there, and told if missing."""
+"""Downloads of ``./dev``: tried three times, made once, never incomplete, reported if missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fetching.programs import Thing
 from tests.servers.process import until
 from tests.tidy.tree import ROOT
 
-#: Makes a thing in a process of its own, which takes until the file ``go`` is there.
+#: A program that makes a thing, and ends only after the file ``go`` exists.
 MAKE = """
 import sys, time
 from pathlib import Path
@@ -39,14 +39,14 @@ assert (folder / "first").exists() and (folder / "last").exists()
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses that were made, which take no time."""
+    """The recorded pauses, which take no time."""
     made: list[float] = []
     monkeypatch.setattr(cache, "sleep", made.append)
     return made
 
 
 def fail(half: Path) -> None:
-    """An attempt that leaves something behind."""
+    """An attempt that leaves a file behind and fails."""
     assert not [*half.iterdir()], "what another attempt has left"
     (half / "rest").touch()
     raise subprocess.CalledProcessError(1, "client", "no such version")
@@ -85,19 +85,19 @@ def test_what_fails_three_times_leaves_nothing(tmp_path: Path, pauses: list[floa
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
     (tmp_path / "thing-1").mkdir()
     assert have(tmp_path / "thing-1", fail) == tmp_path / "thing-1"
-    # Nor is there a lock, so that a folder that may only be read does.
+    # There is no lock file, either, so that a read-only folder is enough.
     assert [path.name for path in tmp_path.iterdir()] == ["thing-1"]
 
 
 def test_two_processes_make_a_file_once_and_never_see_half_of_it(tmp_path: Path) -> None:
-    # Given one that is at it
+    # Given a process that is making the thing
     first = begin(tmp_path)
     until((tmp_path / "made").exists, "the first one has begun")
-    # When another one wants it
+    # When another process asks for it
     second = begin(tmp_path)
     assert second.stderr is not None
     assert "waiting for another ./dev, which gets thing-1" in second.stderr.readline()
-    # Then it isn't there before it is complete, and both find it
+    # Then it doesn't exist before it is complete, and both processes find it
     assert not (tmp_path / "thing-1").exists()
     (tmp_path / "go").touch()
     assert [one.wait(20) for one in (first, second)] == [0, 0]
@@ -173,7 +173,7 @@ sys.exit(told.main("-p", "no:cacheprovider", sys.argv[1]))
     assert done.returncode == code
 
 
-#: Stands for Python: makes an environment of itself, and tells how it was called.
+#: A stand-in for Python: it makes an environment of itself, and records its calls.
 PYTHON = """#!/bin/sh
 echo "python $*" >>"$CALLS"
 case $* in
@@ -182,7 +182,7 @@ case $* in
 *programs*) echo "Redisson 3: not here" ;;
 esac
 """
-#: Stands for apt-get: it can install all but galera-4.
+#: A stand-in for apt-get: it can install everything except galera-4.
 APT = """#!/bin/sh
 echo "apt-get $*" >>"$CALLS"
 case $* in *galera*) exit 100 ;; esac
@@ -190,7 +190,7 @@ case $* in *galera*) exit 100 ;; esac
 
 
 def play(place: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Call dev in a clone where all programs but the plainest are stand-ins or not there."""
+    """Call dev in a clone where all programs but the simplest ones are stand-ins or missing."""
     tools = place / "tools"
     tools.mkdir(exist_ok=True)
     stands = {"python3": PYTHON, "apt-get": APT, "id": "#!/bin/sh\necho 0\n"}
@@ -218,11 +218,11 @@ def test_a_package_that_cannot_be_had_stops_neither_the_others_nor_the_tests(
     done = play(tmp_path, "test", "some")
     assert done.returncode == 0, done.stderr
     calls = (tmp_path / "calls").read_text().splitlines()
-    # Three attempts with all packages, and then each by itself
+    # Three attempts with all packages, and then one for each package
     installs = [call.split("recommends ")[1] for call in calls if "recommends" in call]
     assert installs[0] == installs[1] == installs[2] == " ".join(installs[3:])
     assert [call for call in calls if "sleep" in call] == ["sleep 2", "sleep 6"]
-    # And pytest has run; what it then tells is in the file
+    # And pytest has run; the file contains what it reports then
     assert calls[-1] == "python -m tests.fetching.told some"
     assert (tmp_path / ".venv" / "missing").read_text().splitlines() == [
         "galera-4: apt-get could not install it, see above",

@@ -1,4 +1,4 @@
-"""A forked program is what a program is that was started from nothing."""
+"""A forked program behaves like a program that was started from nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTS = "tests.faults.acts"
 
 @pytest.fixture(params=["forked", "from nothing"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type:
-    """How it is started, and what it is then."""
+    """The two ways to start a program; the value is the class of the process."""
     forks = request.param == "forked"
     monkeypatch.setattr(starting, "popen", forked.popen if forks else subprocess.Popen)
     return forked.Forked if forks else subprocess.Popen

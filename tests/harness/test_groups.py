@@ -1,4 +1,4 @@
-"""``./dev test`` runs the tests in groups, a process each: together, every test once."""
+"""``./dev test`` runs the tests in groups, a process each; together they run every test once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.tidy.covered import enough
 
 
 def run_by(file: str, everything: Sequence[Group]) -> list[Group]:
-    """The groups whose command gives this file to pytest."""
+    """Return the groups whose command gives this file to pytest."""
     path, found = TESTS / file, []
     for group in everything:
         words = command(group, everything)
@@ -43,7 +43,7 @@ def test_a_group_names_existing_paths_and_has_a_unique_name() -> None:
 
 
 def test_a_folder_in_no_group_forms_a_separate_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given: more files than there are
+    # Given: more files than exist
     files = ["stores/new/deep/test_b.py", "stores/new/test_a.py", "none/test_c.py", "test_d.py"]
     monkeypatch.setattr(groups, "tests", lambda: [*files, "core/test_url.py"])
     # When
@@ -54,7 +54,7 @@ def test_a_folder_in_no_group_forms_a_separate_group(monkeypatch: pytest.MonkeyP
 
 
 def test_the_quick_tests_need_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    # When a quick run is asked for
+    # When a quick run is requested
     ran: list[Group] = []
 
     def run(chosen: Sequence[Group], *_: object) -> None:

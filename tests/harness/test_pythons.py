@@ -1,4 +1,4 @@
-"""``./dev test full`` runs the quick tests with one interpreter of each other kind that is here."""
+"""``./dev test full`` runs the quick tests with one interpreter of each other kind found here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.runner import __main__, pythons
 
 
 def python(folder: Path, name: str, says: str) -> Path:
-    """A program that answers as an interpreter does."""
+    """Return a program that prints what an interpreter would."""
     path = folder / name
     path.write_text(f"#!/bin/sh\n{says}\n")
     path.chmod(0o755)

@@ -1,4 +1,7 @@
-"""``./dev test`` tells a broken test from a disturbed one, and loses no test to another's end."""
+"""``./dev test`` distinguishes a broken test from a disturbed one, and runs every test.
+
+If a test ends its process, another process runs the remaining tests.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from holdfast.testing.promise import PromiseBroken, demand, promised
 from tests.runner.plugin import breaks_a_promise
 from tests.tidy.tree import ROOT
 
-#: Each test starts pytest some times.
+#: Each test starts pytest several times.
 pytestmark = pytest.mark.usual(0)
 
 RUN = """
@@ -26,7 +29,7 @@ process.LIMIT_S = float(sys.argv[2])
 sys.exit(__main__.main(*sys.argv[3:]))
 """
 PASSES = "def test_it():\n    assert True\n"
-#: A test that fails in its first try, or its first two.
+#: A test that fails in its first tries.
 UNSTEADY = """
 from pathlib import Path
 
@@ -57,20 +60,20 @@ def few(tmp_path: Path) -> Path:
 
 
 def write(few: Path, fails: str, most: int = 9) -> None:
-    """The inner test fails by this statement, in its first tries."""
+    """Let the inner test fail by this statement, in its first ``most`` tries."""
     inner = few / "tests" / "one" / "test_inner.py"
     inner.write_text(UNSTEADY.format(fails=fails, most=most))
 
 
 def tried(few: Path) -> int:
-    """How often the inner test was run."""
+    """Return how often the inner test was run."""
     return len((few / "tests" / "one" / "test_inner.tries").read_text())
 
 
 def play(
     folder: Path, *names: str, ci: bool = False, limit: float = 60
 ) -> subprocess.CompletedProcess[str]:
-    """Run those groups, in a process that has no other children."""
+    """Run these groups, in a process that has no other children."""
     return subprocess.run(
         [sys.executable, "-c", RUN, str(folder), str(limit), *names],
         cwd=ROOT,
@@ -86,7 +89,7 @@ def play(
 
 
 def last(done: subprocess.CompletedProcess[str]) -> str:
-    """The sum."""
+    """Return the sum, without its time."""
     return done.stdout.splitlines()[-1].partition(" in ")[0]
 
 

@@ -1,9 +1,8 @@
-"""Run the python blocks of one page as one program: ``run_page.py PAGE``, by its own name.
+"""Run the python blocks of one page as one program: ``run_page.py PAGE``.
 
-With a second argument it runs that block alone: the one whose code begins at this line.
-
-A program of its own, so that a page starts from nothing, as its reader does. Tracebacks name
-the page and its lines.
+With a second argument it runs only the block whose code begins at this line. It is a separate
+program, so that a page starts from nothing, as its reader does. Tracebacks name the page and its
+lines.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tests.tidy.pages import snippets
 
 
 def main(page: str, line: str = "") -> None:
-    """Run every block that is to be run, in order, in one namespace; or one of them."""
+    """Run every block that is marked to run, in order, in one namespace; or one of them."""
     text = Path(page).read_text(encoding="utf-8")
     linecache.cache[page] = (len(text), None, text.splitlines(keepends=True), page)
     names = {"__name__": "__main__"}

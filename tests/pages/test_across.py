@@ -1,7 +1,8 @@
-"""What the page about holds across commands shows of CI systems runs: the commands in their files.
+"""The commands of CI jobs on the page about holds across commands, taken from its examples.
 
-The runs of a GitHub job, the lines of a GitLab job, the `sh` steps of Jenkins: each with its own
-shell, as there, one after the other, in a folder with the two scripts that they name.
+They are the runs of a GitHub job, the lines of a GitLab job and the `sh` steps of Jenkins. Each has
+a separate shell, as in CI. They run one after the other, in a folder with the two scripts that they
+name.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from holdfast import Client
 from tests.tidy.pages import Snippet, snippets
 from tests.tidy.tree import ROOT
 
-#: How each of them writes a step.
+#: The form of a step in each system.
 STEPS = {
     "GitHub": re.compile(r"^ +(?:- )?run: (.+)$", re.MULTILINE),
     "GitLab": re.compile(r"^    - (.+)$", re.MULTILINE),
@@ -32,7 +33,7 @@ def blocks(language: str) -> list[Snippet]:
 
 
 def steps(system: str) -> list[str]:
-    """The commands that the job of this system runs, but for what installs holdfast."""
+    """Return the commands of the job of this system, without the installation of holdfast."""
     text = {
         "GitHub": blocks("yaml")[0],
         "GitLab": blocks("yaml")[1],

@@ -1,4 +1,4 @@
-"""The page of public reports: each names a test or a case of the kit that is there."""
+"""The page of public reports: each row names an existing test or case of the kit."""
 
 from __future__ import annotations
 

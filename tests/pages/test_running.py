@@ -1,4 +1,4 @@
-"""What the pages and the docstrings show runs: every snippet, command and example."""
+"""The snippets, commands and examples of the pages and docstrings run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.tidy.tree import ROOT, files, relative
 
 PAGES = files(".md")
 PAGE_S_MAX = 60
-#: Without the face for asyncio: an example can't await, and says the same as its twin, which runs.
+#: Without the face for asyncio: an example can't await, and its twin for threads runs the same.
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(holdfast.__path__, "holdfast.")
     if not module.name.endswith("__main__") and not module.name.startswith("holdfast.aio")
     if ">>> " in inspect.getsource(importlib.import_module(module.name))
 )
-#: In a process of its own, because the bare `lock()` of an example lives as long as its process.
+#: In a separate process, because the bare `lock()` of an example lives as long as its process.
 EXAMPLES = """
 import doctest, importlib, sys, holdfast
 public = {name: getattr(holdfast, name) for name in holdfast.__all__}
@@ -41,9 +41,9 @@ sys.exit(any(result.failed for result in results))
 """
 
 
-#: The code of a line of the chooser.
+#: The code in a line of the chooser.
 CHOICE = re.compile(r"^\| [^|]+ \| `([^`]+)` \| \[", re.MULTILINE)
-#: What the Python there names.
+#: The names that the Python in the chooser uses.
 CHOOSING = """
 import sys
 import psycopg
@@ -65,7 +65,7 @@ connection = psycopg.connect(sys.argv[1])
 
 @pytest.fixture
 def surroundings(tmp_path: Path) -> dict[str, str]:
-    """What a reader has: an empty home, and `holdfast` on the path."""
+    """The environment of a reader: an empty home, and `holdfast` on the path."""
     command = tmp_path / "bin" / "holdfast"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n', encoding="utf-8")
@@ -94,7 +94,7 @@ def run(command: list[str], surroundings: dict[str, str]) -> None:
 
 
 def of(language: str) -> list[str]:
-    """The pages that have something to run in this language."""
+    """Return the pages with blocks in this language that are marked to run."""
     pages = (p for p in PAGES if any(s.language == language and s.runs for s in snippets(text(p))))
     return [relative(p) for p in pages]
 
@@ -143,7 +143,7 @@ def test_the_snippets_of_the_readme_for_redis_run_on_one(
 def test_each_line_of_the_chooser_of_the_readme_runs(
     postgres_url: str, surroundings: dict[str, str]
 ) -> None:
-    """Each with what it names: a client, some work, a connection in a transaction, a script."""
+    """Each line gets the names that it uses: a client, a function, a connection, a script."""
     home = Path(surroundings["HOME"])
     (home / "report.sh").write_text("#!/bin/sh\necho reported\n", encoding="utf-8")
     (home / "report.sh").chmod(0o755)
@@ -159,7 +159,7 @@ def test_each_line_of_the_chooser_of_the_readme_runs(
 
 def test_the_readme_opens_with_the_installation_and_the_demo() -> None:
     first = next(snippets(text(ROOT / "README.md")))
-    # Not by its name, which is another project's on PyPI.
+    # Not by its name: another project on PyPI has that name.
     assert first.code.splitlines()[0].split("#")[0].strip() == "pip install '.[redis]'"
     assert first.code.splitlines()[1].startswith("holdfast demo")
 

@@ -1,10 +1,11 @@
-"""Runs pyright as another platform has the standard library, or on what was changed.
+"""Run pyright with the standard library of another platform, or on changed files.
 
-``python -m tests.platforms.pyright Windows``, or ``changed``.
+``python -m tests.platforms.pyright Windows``, or ``changed``. For another platform it checks only
+files whose own imports differ between platforms, which takes half the time of all files; mypy
+checks the others, too.
 
-For another platform only files whose own imports differ between platforms are checked, which takes
-half the time of all; mypy checks the others, too. ``changed``: what users write, with our types as
-they see them, and the files that differ from what was landed last.
+``changed`` checks the code that users write, with the types that they see, and the files that
+differ from the last landed commit.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from tests import change
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "src/holdfast"
-#: Each module of the standard library is here, with what it has on which platform.
+#: The stubs of every standard module, with its members on each platform.
 STDLIB = Path(mypy.__file__).parent / "typeshed/stdlib"
-#: What starts processes, and the embedded store, is POSIX. mypy.ini leaves out the same.
+#: POSIX code: it starts processes, or belongs to the embedded store. mypy.ini leaves out the same.
 POSIX = {
     "Darwin": [
         "stores/sqlite/blocking",
@@ -41,7 +42,7 @@ POSIX["Windows"] = ["runtime/opening/blocking.py", *POSIX["Darwin"]]
 
 
 def differing() -> set[str]:
-    """Return the modules of the standard library that aren't the same on every platform."""
+    """Return the modules of the standard library that differ between platforms."""
     return {
         path.relative_to(STDLIB).parts[0].removesuffix(".pyi")
         for path in STDLIB.rglob("*.pyi")
@@ -50,7 +51,7 @@ def differing() -> set[str]:
 
 
 def files(platform: str) -> list[Path]:
-    """Return our files to check: they import a module that isn't the same everywhere."""
+    """Return the files of holdfast that import a module that differs between platforms."""
     imported = re.compile(
         rf"^\s*(?:from|import) (?:{'|'.join(sorted(differing()))})\b", re.MULTILINE
     )
@@ -67,7 +68,7 @@ def files(platform: str) -> list[Path]:
 
 
 def written() -> list[Path]:
-    """Return what users of ours would write, and what was changed; nothing if nobody knows that."""
+    """Return the code that users would write, and the changed files; nothing if unknown."""
     changed = change.files()
     if changed is None:
         return []

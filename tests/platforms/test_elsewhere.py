@@ -1,4 +1,4 @@
-"""holdfast where the system is no POSIX: what such a system lacks is taken away in a process."""
+"""holdfast on systems without POSIX: a process first removes what such a system lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.cli import tree
 from holdfast.testing.surroundings import surroundings
 from tests.servers.redis_server import RedisServer
 
-#: What Windows lacks. The drivers and asyncio are imported before, as those of Windows are others.
+#: What Windows lacks. The drivers and asyncio are imported first: on Windows they differ.
 TAKEN = """
 import asyncio, concurrent.futures, os, select, signal, socket, ssl, sys, time
 import {driver}
@@ -159,7 +159,7 @@ def test_the_public_names_can_be_imported_without_posix(module: str) -> None:
     assert done.stdout == "all there\n", done.stderr
 
 
-#: Command lines, in this order, and with which status each ends.
+#: Command lines, in this order, with the exit status of each.
 LINES = {
     "acquire x --token-file t": 0,
     "acquire x -w 1.2": 75,

@@ -1,4 +1,4 @@
-"""Files of holdfast's own that can't be opened for lack of descriptors: one clear error."""
+"""Files of holdfast that can't be opened for lack of descriptors give one clear error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""holdfast in tests that freeze the clock: leases and waits go by real time.
+"""holdfast in tests that freeze the clock: leases and waits follow real time.
 
-All of the kit is played so in ``tests/conformance/test_worlds.py``. There asyncio's own clock runs
-on, as the kit itself sleeps by it; here it stands still as well.
+``tests/conformance/test_worlds.py`` plays the whole kit like this. There asyncio's own clock still
+runs, because the kit sleeps by it; here it is frozen as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FROZEN: dict[str, Frozen] = {
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store of each kind."""
+    """The URL of a store of each kind."""
     urls: dict[str, Callable[[], str]] = {
         "memory": lambda: "memory://frozen",
         "sqlite": lambda: f"sqlite://{tmp_path}/locks.db",
@@ -56,7 +56,7 @@ def test_a_lease_ends_for_its_holder_and_for_others_while_the_clock_stands_still
         other.release()
 
 
-#: What an AsyncClient does, where the clock of its loop stands still or is set while it waits.
+#: The work of an AsyncClient while the clock of its loop is frozen, or is set during a wait.
 ASYNC = """
     import asyncio, signal, sys, time
     from freezegun import freeze_time

@@ -1,4 +1,4 @@
-"""A lock under gevent, on every store. What else there is: ``tests/conformance/test_worlds.py``."""
+"""A lock under gevent, on every store. ``tests/conformance/test_worlds.py`` tests the rest."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from holdfast.testing.surroundings import surroundings
 
-#: A program that doesn't end by itself is given up after so long.
+#: Seconds after which a program that doesn't end is killed.
 STUCK_S = 45.0
 
 
 def under_gevent(text: str, *words: str) -> str:
-    """What a program prints that has patched all first, as gevent wants it."""
+    """Return the output of a program that first patches all modules, as gevent requires."""
     program = "from gevent import monkey\nmonkey.patch_all()\nimport sys, time, gevent\n"
     done = subprocess.run(
         [sys.executable, "-c", program + textwrap.dedent(text), *words],

@@ -1,4 +1,4 @@
-"""Event loops that lack something, and none at all: refused by name, at once, with the remedy."""
+"""Unsuitable event loops, or none, are refused immediately, by name and with the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ lag.watch()
 
 
 class Proactor(asyncio.SelectorEventLoop):
-    """As Windows has it by default: it reads and writes, and watches nothing for others."""
+    """The default loop of Windows: it reads and writes its own sockets, but watches no others."""
 
     def add_reader(self, *_: object) -> None:
         raise NotImplementedError
@@ -68,7 +68,7 @@ def test_redis_needs_no_such_loop(redis_url: str, own_name: str) -> None:
         runner.run(main())
 
 
-#: Each use of a client made in code that knows no loop.
+#: Each use of a client made in code that does not use the event loop itself.
 USES = {
     "with": "async with locks.lock('x'): pass",
     "acquire": "await locks.lock('x').acquire()",

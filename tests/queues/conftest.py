@@ -1,4 +1,4 @@
-"""A world for a test of queues: both faces, a store in memory, its clock."""
+"""The environment of a queue test: both faces, a memory store, and its clock."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from holdfast.stores.memory import blocking as memory
 from holdfast.testing.faces import FACES, Actor, Face
 from tests.queues.flaky import FlakyQueues, behind
 
-#: No test takes longer, seconds.
+#: Maximum seconds for a test.
 BOUND_S = 60.0
 
 
 class At:
-    """What a test has at hand."""
+    """The store, its clock and the helpers that a case gets."""
 
     def __init__(self, face: Face) -> None:
         self.face = face
@@ -25,30 +25,30 @@ class At:
         self._clients: list[Any] = []
 
     def client(self, **options: Any) -> Any:
-        """One more client of the store."""
+        """Return one more client of the store."""
         made = self.face.client(f"memory://{self.space}", **options)
         self._clients.append(made)
         return made
 
     def flaky(self, **options: Any) -> tuple[Any, FlakyQueues]:
-        """A queue whose store is behind a fault."""
+        """Return a queue, and the `FlakyQueues` in front of its store."""
         client = self.client()
         return client.queue("q", **options), behind(client)
 
     def queue(self, **options: Any) -> Any:
-        """The queue as another client has it."""
+        """Return the same queue, of another client."""
         return self.client().queue("q", **options)
 
     def pass_(self, seconds: float) -> None:
-        """Let time be gone for the store, as for clients that were stopped meanwhile."""
+        """Let the clock of the store jump ahead, as if all clients had paused for these seconds."""
         memory.space(self.space).skew += seconds
 
     def start(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Actor:
-        """Do this beside the test."""
+        """Run this at the same time as the test."""
         return self.face.start(lambda: work(*args))
 
     async def until(self, true: Callable[[], Coroutine[Any, Any, Any]], what: str) -> Any:
-        """Wait until something is true; what it gave."""
+        """Wait until this returns a true value, and return that value."""
         for _ in range(3000):
             if found := await true():
                 return found
@@ -56,7 +56,7 @@ class At:
         raise AssertionError(f"still not: {what}")
 
     async def stands(self, **expected: int) -> None:
-        """Wait until so many jobs stand so."""
+        """Wait until the counts of the queue have these values."""
         queue = self.queue()
 
         async def so() -> bool:
@@ -76,13 +76,13 @@ Case = Callable[[At], Coroutine[Any, Any, None]]
 
 @pytest.fixture(params=["sync", "aio"])
 def run(request: pytest.FixtureRequest) -> Callable[[Case], None]:
-    """Runs a test that is written once on each face."""
+    """Run a test that is written once, on each face."""
     return lambda case: run_on(FACES[request.param], case)
 
 
 @pytest.fixture
 def run_aio() -> Callable[[Case], None]:
-    """Runs a test that is about tasks."""
+    """Run a test of asyncio tasks."""
     return lambda case: run_on(FACES["aio"], case)
 
 

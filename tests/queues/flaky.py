@@ -1,4 +1,4 @@
-"""Queues in front of which a fault stands: no answer, a late copy, a pause at every step."""
+"""Queues behind planted faults: lost replies, late copies, a pause at every step."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from holdfast import StoreUnavailable
 from holdfast.core.queue.ports import Queues
 
 VERBS = ("put", "take", "give_back", "settle", "extend", "survey", "jobs", "revive", "purge")
-#: The verb that does what two others do, and is struck by what is planted for either.
+#: The verb that does the work of two others. A fault that is planted for one of them affects it.
 BOTH = "settle_and_take"
 PARTS = ("settle", "take")
 
 
 class FlakyQueues:
-    """Passes every verb on to the queues of a store, unless it is told to fail it."""
+    """Passes every verb to the queues of a store, unless a fault is planted for it."""
 
     def __init__(self, queues: Queues) -> None:
         self.queues = queues
         self.limits = queues.limits
         self.calls: Counter[str] = Counter()
-        #: So many requests of a verb never arrive.
+        #: By verb: the number of next requests that never arrive.
         self.down: Counter[str] = Counter()
-        #: So many requests of a verb arrive, but their answers are lost.
+        #: By verb: the number of next requests that arrive but whose replies are lost.
         self.mute: Counter[str] = Counter()
-        #: Every request that was sent, for a copy of it that comes late.
+        #: Every request that arrived, so that a late copy of it can be sent.
         self.sent: list[tuple[str, Callable[[], Any]]] = []
-        #: Called when a request has arrived, before it is answered.
+        #: Called when a request has arrived, before its reply is returned.
         self.arrived: Callable[[str], None] = lambda verb: None
-        #: Do tasks pause before and after each request?
+        #: True if tasks pause before and after each request.
         self.pauses = False
 
     def __getattr__(self, name: str) -> Any:
@@ -55,7 +55,7 @@ class FlakyQueues:
         return answer
 
     def _strikes(self, planted: Counter[str], names: Sequence[str]) -> bool:
-        """Is a fault planted for one of these? Then it is one less."""
+        """Return whether a fault is planted for one of these verbs, and use it up."""
         struck = [name for name in names if planted[name] > 0]
         planted.subtract(struck)
         return bool(struck)
@@ -65,12 +65,12 @@ class FlakyQueues:
             await asyncio.sleep(0)
 
     def copy(self, verb: str, number: int = 0) -> Callable[[], Any]:
-        """A copy of the first request of a kind, or of a later one."""
+        """Return a copy of the first request of a verb, or of a later one."""
         return [one for name, one in self.sent if name == verb][number]
 
 
 def behind(client: Any) -> FlakyQueues:
-    """Put a fault between this client and its queues."""
+    """Put `FlakyQueues` between this client and its queues."""
     store = client._ctx.store
     flaky = store.queues = FlakyQueues(store.queues)
     return flaky

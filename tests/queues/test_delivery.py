@@ -1,4 +1,4 @@
-"""A delivery in its worker's hands: forgotten, lost, forked, closed, kept by the hundred."""
+"""Deliveries: forgotten, lost, forked, closed, and renewed by the hundred."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_delivery_that_is_lost_in_its_last_attempt_is_given_up(run: Run) -> No
         await queue.put("a", group="g")
         job = await queue.take(timeout=5)
         undo = job._lease.undo(Loss.UNREACHABLE)
-        # When its client gives it back
+        # When its client releases it
         await job._ctx.withdraw(undo, 5.0)
         # Then it is a dead letter, as if the lease had ended
         assert await queue.take(timeout=0) is None

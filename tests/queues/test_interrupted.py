@@ -1,4 +1,4 @@
-"""Whatever interrupts a take or a settle, and wherever: no job is lost, none stays on loan."""
+"""An interrupt of a take or a settle, at any point: no job is lost, none stays delivered."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ from tests.queues.conftest import At, Case, run_on
 from tests.torture.scale import times
 
 Run = Callable[[Case], None]
-#: No take or settle has more awaits than this.
+#: Upper bound for the awaits of a take or settle.
 STEPS = 60
 
 
 async def struck(work: Awaitable[Any], step: int) -> tuple[bool, Any]:
-    """Cancel a task at its so-manieth step: did it end before, and with what?"""
+    """Cancel a task at its step number ``step``.
+
+    Return whether the task ended before that, and its result.
+    """
     task = asyncio.ensure_future(work)
     for _ in range(step):
         await asyncio.sleep(0)
@@ -84,12 +87,12 @@ def test_the_same_when_its_first_reply_was_lost(run_aio: Run) -> None:
 
 def test_a_cancellation_during_the_undo_of_an_empty_take_is_raised(run_aio: Run) -> None:
     async def case(at: At) -> None:
-        # Given a take whose first reply was lost, and that found nothing: a copy may be under way
+        # Given a take with a lost first reply that finds nothing: a copy can still be under way
         queue, flaky = at.flaky(ttl=30)
         flaky.mute["take"] = 1
         flaky.pauses = True
         task = asyncio.ensure_future(queue.take(timeout=0.3))
-        # When it is cancelled as it is given back, then that isn't swallowed
+        # When it is cancelled during its give_back, then the cancellation is raised
         flaky.arrived = lambda verb: task.cancel() if verb == "give_back" else None
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -111,7 +114,7 @@ def test_ctrl_c_during_the_undo_of_an_empty_take_is_not_swallowed() -> None:
         with pytest.raises(KeyboardInterrupt):
             await queue.take(timeout=0.3)
 
-        # And the keeper goes on with it
+        # And the renewer repeats the give_back
         async def again() -> bool:
             return flaky.calls["give_back"] >= 2
 
@@ -128,9 +131,9 @@ def test_a_take_that_is_cancelled_while_it_waits_leaves_the_list(run_aio: Run) -
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        # Or the only wake-up for a job would go to this take
+        # Otherwise the only wake-up for a job would go to this take
         assert not memory.space(at.space).queues["q"].idle
-        # And the client keeps nothing of it
+        # And the client keeps no state of the take
         assert not queues_of(queue._ctx.store)._boxes  # type: ignore[attr-defined]
         other = asyncio.ensure_future(at.queue().take(timeout=30))
         await asyncio.sleep(0.05)
@@ -184,7 +187,8 @@ def test_a_loop_that_is_cancelled_between_two_jobs_has_done_one_and_not_the_othe
                 assert job.payload == "b"
                 await loop.aclose()
                 break
-            # The ack is carried out, and what came with it goes back, as if it had not been taken
+            # The ack is carried out, and the job that came with its reply is released as if never
+            # taken
             await at.stands(done=1, taken=0, waiting=1)
             assert [one.attempts for one in await queue.jobs()] == [0]
         else:
@@ -265,7 +269,7 @@ def test_a_put_that_is_cancelled_is_accepted_once_or_not(run_aio: Run) -> None:
             if ended:
                 break
         assert seen == {False, True}
-        # A lane that was given up is not used again
+        # A producer that was given up is not used again
         late = [await copy() for name, copy in flaky.sent[:2] if name == "put"]
         assert all(isinstance(one, list) for one in late)
 
@@ -291,12 +295,12 @@ def test_a_worker_that_is_cancelled_returns_what_it_works_on(run_aio: Run) -> No
     run_aio(case)
 
 
-# Struck between making a coroutine and its first step: nothing was done, so nothing is lost.
+# An interrupt between making a coroutine and its first step does nothing, so nothing is lost.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-# Struck in a finalizer, an interrupt is only reported.
+# An interrupt in a finalizer is only reported.
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_anywhere_loses_no_job_and_doubles_none() -> None:
-    """Real signals at random moments of put, take and settle, in the face for threads."""
+    """Send real signals at random moments of put, take and settle, on the face for threads."""
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     chance, tries = random.Random(seed), times(1000, 150)
@@ -309,7 +313,7 @@ def test_ctrl_c_anywhere_loses_no_job_and_doubles_none() -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         with Client(space) as look, Client(space) as client, warnings.catch_warnings():
-            # Struck between the return of take and the first use, a delivery is forgotten.
+            # A delivery is forgotten if the interrupt comes between take and its first use.
             warnings.simplefilter("ignore", ResourceWarning)
             watch = look.queue("q")
             queue = client.queue("q", ttl=0.1)  # so long it takes where struck at the worst moment
@@ -326,7 +330,7 @@ def test_ctrl_c_anywhere_loses_no_job_and_doubles_none() -> None:
                 finally:
                     signal.setitimer(signal.ITIMER_REAL, 0)
                 job = None
-                # Then it is done, or comes again; and it comes in its order
+                # Then it is done, or is delivered again; and it is delivered in its order
                 while (left := watch.take(timeout=0)) is not None:
                     assert left.payload == number
                     assert left.ack()
@@ -345,10 +349,10 @@ def test_ctrl_c_anywhere_loses_no_job_and_doubles_none() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-# Struck in a finalizer, an interrupt is only reported.
+# An interrupt in a finalizer is only reported.
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_anywhere_in_a_loop_over_a_queue_loses_no_job() -> None:
-    """Where one request acks a job and takes the next."""
+    """Send signals where one request acks a job and takes the next."""
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     chance, tries = random.Random(seed), times(1000, 60)
@@ -361,7 +365,7 @@ def test_ctrl_c_anywhere_in_a_loop_over_a_queue_loses_no_job() -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         with Client(space) as look, Client(space) as client, warnings.catch_warnings():
-            # Struck before its first use, a delivery is forgotten.
+            # A delivery is forgotten if the interrupt comes before its first use.
             warnings.simplefilter("ignore", ResourceWarning)
             watch = look.queue("q")
             queue = client.queue("q", ttl=0.1, retry_delay=0.0, retry_delay_max=0.0)

@@ -1,4 +1,4 @@
-"""A request may be sent twice, and a copy of it may come late: neither changes anything."""
+"""A request can be sent twice, and a copy can arrive late: neither has a second effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_put_whose_reply_is_lost_is_accepted_once(run: Run) -> None:
         receipts = await queue.put_many(
             [{"payload": 1, "group": "g"}, {"payload": 2, "id": "known"}]
         )
-        # Its own repetition is no duplicate
+        # The repeated request is no duplicate
         assert [one.duplicate for one in receipts] == [False, False]
         assert flaky.calls["put"] == 3
         assert [one.payload for one in await queue.jobs()] == [b"j1", b"j2"]
@@ -70,7 +70,7 @@ def test_a_put_without_a_reply_reports_that_its_result_is_unknown(
             await queue.put("x", id="x")
         flaky.mute["put"] = 0
         given_up = flaky.copy("put")
-        # Whoever says it again is told, as the id was his own
+        # A second put of the same id gets a duplicate receipt, because the caller chose the id
         assert (await queue.put("x", id="x")).duplicate
         assert not (await queue.put("y")).duplicate
         await given_up()
@@ -190,7 +190,7 @@ def test_a_settle_whose_reply_is_lost_counts_once(run: Run) -> None:
         assert await job.retry()
         again = await queue.take(timeout=5)
         assert (again.payload, again.attempt) == ("b", 2)
-        # A late copy of what settled the first delivery leaves the second alone
+        # A late copy of the settle of the first delivery leaves the second delivery alone
         (late,) = await flaky.copy("settle", -1)()
         assert late is False
         again.check()
@@ -225,7 +225,7 @@ def test_a_settle_that_never_arrived_can_be_repeated(run: Run) -> None:
         with pytest.raises(StoreUnavailable):
             await job.ack()
         flaky.down["settle"] = 0
-        # It is renewed on unless its lease has ended meanwhile; either way the answer is true
+        # The renewals continue unless the lease has ended; either way the result is true
         kept = await job.ack()
         assert kept is (job.lost is None)
         await at.until(lambda: _settled(at), "nothing is on loan")
@@ -251,7 +251,7 @@ def test_an_extension_whose_reply_is_lost_loses_nothing(run: Run) -> None:
         job.check()
         assert flaky.calls["extend"] >= 3
         assert await job.ack()
-        # A late copy brings nothing back
+        # A late copy doesn't restore the lease
         (late,) = await flaky.copy("extend")()
         assert isinstance(late, Gone)
         assert (await queue.stats()).taken == 0
@@ -307,7 +307,7 @@ def test_a_loop_continues_after_a_lost_settle_and_take(run: Run, lost: str) -> N
             seen.append((job.payload, job.attempt))
             if job.payload == "b":
                 (flaky.down if lost == "request" else flaky.mute)["settle"] = 1
-        # Done once each: that it is over already was no loss
+        # Each job was executed once: an already settled job did not count as lost
         assert seen == [("a", 1), ("b", 1), ("c", 1)]
         record = await queue.stats()
         assert (record.done, record.waiting, record.taken) == (3, 0, 0)

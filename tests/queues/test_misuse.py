@@ -1,4 +1,4 @@
-"""Small traps of queues and guards, each of which has caught somebody."""
+"""Small traps of queues and guards; each of them has caught a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A take whose deliveries can't be renewed, as no thread can be started for that."""
+"""A take whose deliveries can't be renewed, because no thread can be started for that."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_a_lease_counts_from_the_first_copy_of_a_take_that_may_have_got_it(
             flaky.mute["take"] = 2
             await at.queue().put("a", group="g")
             job = await taking.result()
-            # It is known of the copy before these three that it got nothing.
+            # The copy before these three certainly got nothing.
             assert deadline(sent[-4], 30) < job._lease.deadline <= deadline(sent[-3], 30)
         else:
             await queue.put("a", group="g")

@@ -1,4 +1,4 @@
-"""A store at whose address nobody listens."""
+"""A store at whose address no server listens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast import AsyncClient, Client, StoreUnavailable
 from holdfast.core.queue import queue as core
 from tests.cli.world import ROOT, until
 
-#: Nobody listens there.
+#: No server listens on this port.
 URL = "redis://127.0.0.1:1"
 
 

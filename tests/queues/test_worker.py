@@ -1,4 +1,4 @@
-"""A worker: stopped, drained, with a store that is away, beside others."""
+"""A worker: its stop, its drain, its work during an outage and next to other workers."""
 
 from __future__ import annotations
 

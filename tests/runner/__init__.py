@@ -1,5 +1,5 @@
-"""Runs all tests in groups, a process each, and says what was broken and what was only disturbed.
+"""Run all tests in groups, a process each, and report which are broken and which only disturbed.
 
-``groups`` says which tests are a group, ``process`` runs one, ``plugin`` writes down in it what
-becomes of each test, ``verdicts`` gathers that and decides, ``__main__`` is the command.
+``groups`` defines the groups, and ``process`` runs one. In that process ``plugin`` records the
+result of each test. ``verdicts`` collects the results and decides; ``__main__`` is the command.
 """

@@ -1,9 +1,11 @@
 """``python -m tests.runner``: run all tests, or the groups with these names.
 
-``quick`` in their place: what needs no server. ``--checks`` before them: the checks beside the
-tests. ``full``: all cases of all tests, with more attempts, and then the quick ones with every
-other Python that is here. ``unsteady [minutes]``: all tests beside noise, for at least this long
-(30), and then a table of those that needed another try.
+``quick`` instead of names: only tests that need no server. ``--checks`` before them: also run the
+checks at the same time. ``full``: all cases of all tests, with more attempts, and then the quick
+tests with every other Python of this machine.
+
+``unsteady [minutes]``: all tests next to noise, for at least this time (30), and then a table of
+the tests that needed another try.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from .noise import may_be_real_time, noise
 from .process import run
 from .verdicts import TRIES, Verdicts, table, tell
 
-#: A full run tries as many times as often as the usual one what every run tries a part of.
+#: Factor for the attempts of tests that try a part of their cases in a usual run.
 MORE = "5"
 
 
 def main(*names: str) -> int:
-    """Run all, or what is named; 0 if nothing is broken."""
+    """Run all groups, or the named ones; return 0 if nothing is broken."""
     if names[:1] == ("unsteady",):
         return unsteady(*names[1:])
     if names == ("full",):
@@ -57,14 +59,15 @@ def main(*names: str) -> int:
         play(verdicts, chosen, everything, len(chosen) if quick else at_once)
     verdicts.tell(_venv() / "unsteady.log")
     missing_code = told_missing(_venv() / "missing")
-    # Last, as pytest says it.
+    # As the last line, like that of pytest.
     print(verdicts.summary(time.monotonic() - begun), flush=True)
     return verdicts.code or missing_code
 
 
-#: What a run leaves out of the checks. Quick: those for other platforms. The usual one: all of them
-#: but mypy's for Windows, as they read the same types of the standard library; and what is a group.
-#: Both have pyright look at what was changed, and at what users write; mypy sees everything.
+#: The checks that a run leaves out. A quick run leaves out those for other platforms. A usual run
+#: keeps only mypy's check for Windows, as the others read the same types of the standard library.
+#: It also leaves out checks that are a group of tests. In both, pyright checks changed files and
+#: the code that users write; mypy checks everything.
 LEFT_OUT = {
     "quick": ["*-win32", "*-darwin", "*-Windows", "*-Darwin", "pyright"],
     "usual": ["tidy", "pyright", "*-Windows", "*-Darwin", "mypy-darwin"],
@@ -74,9 +77,9 @@ LEFT_OUT = {
 
 @contextlib.contextmanager
 def checks(verdicts: Verdicts, *, quick: bool) -> Generator[None]:
-    """Run the checks beside the body: they keep a processor busy that tests leave idle.
+    """Run the checks at the same time as the body: they use a processor that tests leave idle.
 
-    What they say is told at once, because nobody waits for the tests of what fails a check.
+    Their output is shown immediately: if a check fails, a reader need not wait for the tests.
     """
     full = bool(os.environ.get("HOLDFAST_TORTURE"))
     tier = "quick" if quick else "full" if full else "usual"
@@ -94,7 +97,7 @@ def checks(verdicts: Verdicts, *, quick: bool) -> Generator[None]:
 def play(
     verdicts: Verdicts, chosen: Sequence[Group], everything: Sequence[Group], at_once: int
 ) -> None:
-    """Run these groups, and what failed again, alone."""
+    """Run these groups, and then run the failed tests again, alone."""
     run(chosen, everything, at_once, verdicts)
     for _ in range(TRIES):
         if again := verdicts.worth_another_try():
@@ -103,13 +106,13 @@ def play(
 
 
 def alone(tests: list[str]) -> Group:
-    """A group of the files that these tests are in."""
+    """Return a group of the files that contain these tests."""
     files = dict.fromkeys(test.partition("::")[0] for test in tests)
     return Group("again", tuple(str(Path(groups.TESTS.parent, file)) for file in files))
 
 
 def unsteady(minutes: str = "30", seed: str = "") -> int:
-    """Run all tests beside noise, again and again until this time is over; 0 if nothing broke."""
+    """Run all tests next to noise, again and again for this time; return 0 if nothing broke."""
     end = time.monotonic() + 60 * float(minutes)
     number = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
     stops = "real-time loops" if may_be_real_time() else "SIGSTOP of all tests"

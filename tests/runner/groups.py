@@ -1,9 +1,10 @@
-"""All tests, in several processes at once, because most of their time they wait for something.
+"""All tests, in several processes at the same time, because most of their time they wait.
 
-``python -m tests.runner`` runs every group below, each in a process of its own, a few at a time;
-what a process has said is shown when it ends, and at last the sum. ``python -m tests.runner kit
-redis`` runs only these. No plugin hands the tests out one by one, because those of one folder share
-servers, and count threads. ``python -m tests.runner quick`` runs what needs no server.
+``python -m tests.runner`` runs every group below, each in a separate process, a few at a time. The
+output of a process is shown when it ends; the last line is the sum. ``python -m tests.runner kit
+redis`` runs only these groups. ``python -m tests.runner quick`` runs tests that need no server.
+
+No plugin distributes single tests, because the tests of a folder share servers and count threads.
 """
 
 from __future__ import annotations
@@ -14,27 +15,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 TESTS = Path(__file__).parents[1]
-#: Groups that run side by side, on two cores: they wait much of their time.
+#: Maximum groups at a time, on two cores: they wait much of their time.
 AT_ONCE = 8
-#: A full run works for most of its time; more at once would only run into their limits.
+#: The same for a full run, which works most of its time; more groups would exceed time limits.
 AT_ONCE_FULL = 5
 
 
 class Group(NamedTuple):
-    """What one process runs: these folders and files, without what is another group's inside."""
+    """The tests of one process: these paths, without inner paths of other groups."""
 
     name: str
     paths: tuple[str, ...]
-    #: Of these only tests with such names, as pytest's ``-k`` has it; another group has ``not``.
+    #: Only tests whose names match this expression of pytest's ``-k``; another group has ``not``.
     only: str = ""
 
 
-#: Where the runs of the kit are; those that are work of our own process, and those on Redis.
+#: The file of the kit's runs; the runs inside the test process, and those on Redis.
 KIT, HERE, REDIS = "conformance/test_conformance.py", "[memory- or [sqlite-", "[redis"
-#: What takes long comes first, so that the last ones to end are short. A folder that no group
-#: names, be it beside these or in ``stores``, is a group of its own, and begins after all others.
+#: The longest groups come first, so that short ones end the run. A folder that no group names, next
+#: to these or in ``stores``, is a separate group, and begins after all others.
 GROUPS = (
-    # The longest of a full run.
+    # The longest group of a full run.
     Group("torture-jobs", ("torture/test_queues.py",)),
     Group("planted", ("mutants/test_planted.py",)),
     Group("several", ("stores/redis/several", "stores/redis/aio", "traps")),
@@ -63,8 +64,8 @@ GROUPS = (
     Group("interrupts", ("stores/redis/test_interrupt.py", "stores/redis/test_death.py")),
     Group("redis-jobs", ("stores/redis/queues", "stores/redis/values")),
 )
-#: What a change is tested by first: no server, and two minutes with all checks. So it is without
-#: the longest: those that try all cases of a class, and those that kill processes.
+#: The first tests of a change: no server, and two minutes with all checks. So the longest tests are
+#: left out: tests that try all cases of a class, and tests that kill processes.
 _LONG = "url_secrets or door_walk_kit or few_descriptors or neighbours or damage_rounds or death"
 #: Tests of the core, and of the embedded store, that wait for most of their time.
 _ENDS = ("odd_ends", "itself", "itself_not", "claims", "given_back", "keeper_end")
@@ -82,24 +83,24 @@ QUICK = (
 
 
 def tests() -> list[str]:
-    """Every file of tests, as the groups name them."""
+    """Return every test file, in the form that groups use."""
     return sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py"))
 
 
 def groups() -> list[Group]:
-    """All groups: those with names, then those without."""
+    """Return all groups: first the named ones, then a group for each other folder."""
     unnamed = [file for file in tests() if not any(covers(one, file) for one in GROUPS)]
     return [*GROUPS, *(Group(place, (place,)) for place in sorted(set(map(_place, unnamed))))]
 
 
 def _place(file: str) -> str:
-    """The folder that is a group of its own where no group names this file."""
+    """Return the folder that becomes a group, for a file that no group names."""
     parts = file.split("/")
     return "/".join(parts[: 2 if parts[0] == "stores" and len(parts) > 2 else 1])
 
 
 def covers(group: Group, file: str) -> bool:
-    """Is the file, or a folder that it is in, named by the group?"""
+    """Return whether the group names the file, or a folder that contains it."""
     return any(_inside(file, path) for path in group.paths)
 
 
@@ -108,12 +109,12 @@ def _inside(path: str, folder: str) -> bool:
 
 
 def command(group: Group, everything: Iterable[Group]) -> list[str]:
-    """What runs the group: its paths, without those that others have inside them."""
+    """Return the command of a group: its paths, without paths inside them of other groups."""
     others = {path for one in everything for path in one.paths} - set(group.paths)
     inner = sorted(path for path in others if covers(group, path))
     return [
         *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tests.runner.plugin"),
-        # The runner itself ends a test that hangs, and says which.
+        # The runner itself ends a test that hangs, and reports which one.
         *(f"--rootdir={TESTS.parent}", "-o", "faulthandler_timeout=0"),
         *(["-k", group.only] if group.only else []),
         *(str(TESTS / path) for path in group.paths),

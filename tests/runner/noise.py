@@ -1,8 +1,9 @@
-"""A machine that isn't quiet: what a shared host does to those who run tests on it.
+"""A noisy machine: the effects of a shared host on its tests.
 
-One busy process for each processor, and stops of everything: about every ``MEAN_S`` seconds each
-processor runs a real-time loop for up to ``LONGEST_S`` seconds, so that nothing else runs. Where
-that isn't allowed, all descendants of the caller are stopped and go on (SIGSTOP, SIGCONT).
+One busy process runs for each processor, and everything stops at times. About every ``MEAN_S``
+seconds each processor runs a real-time loop for up to ``LONGEST_S`` seconds, so that nothing else
+runs. If that isn't allowed, all descendants of the caller are stopped and continued (SIGSTOP,
+SIGCONT).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
-#: Seconds between two stops, on average, and how long the longest lasts.
+#: Mean seconds between two stops; shortest and longest stop.
 MEAN_S = 20.0
 SHORTEST_S, LONGEST_S = 0.3, 2.5
 
@@ -26,7 +27,7 @@ _context = multiprocessing.get_context("spawn")
 
 @contextlib.contextmanager
 def noise(seed: int) -> Generator[None]:
-    """Noise as long as the body runs; the same stops for the same seed."""
+    """Make noise while the body runs; the same seed gives the same stops."""
     processors = os.cpu_count() or 1
     busy = [_context.Process(target=_busy, daemon=True) for _ in range(processors)]
     over = threading.Event()
@@ -46,7 +47,7 @@ def noise(seed: int) -> Generator[None]:
 
 
 def may_be_real_time() -> bool:
-    """May this process stop a processor by a real-time loop?"""
+    """Return whether this process is allowed to block a processor by a real-time loop."""
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))

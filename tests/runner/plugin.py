@@ -1,7 +1,7 @@
-"""Writes down what becomes of each test, as it happens, for the runner.
+"""Record the result of each test for the runner, when it happens.
 
-A plugin of pytest (``-p tests.runner.plugin``). ``HOLDFAST_NOTES`` names the file, a line of JSON
-per event; ``HOLDFAST_ONLY`` a file with the ids of the tests that are to run, if not all.
+A pytest plugin (``-p tests.runner.plugin``). ``HOLDFAST_NOTES`` names the file, with a line of JSON
+per event. ``HOLDFAST_ONLY`` names a file with the ids of the chosen tests, if not all run.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-#: On this signal the process writes where each of its threads is.
+#: On this signal the process prints the stack of each of its threads.
 DUMP = signal.SIGRTMIN + 5
-#: The longest text of one failure that is kept.
+#: Maximum characters that are kept of one failure.
 TEXT_MAX = 20_000
 
-# What a test starts isn't told: it may run pytest itself.
+# Processes that a test starts don't get these variables: they can run pytest themselves.
 _notes = os.environ.pop("HOLDFAST_NOTES", "")
 _only = os.environ.pop("HOLDFAST_ONLY", "")
 if _notes:
-    # Before pytest captures what is written there.
+    # Before pytest captures the output.
     faulthandler.register(DUMP, file=os.dup(2), all_threads=True)
 
 
@@ -38,7 +38,7 @@ def _note(**what: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what isn't asked for."""
+    """Leave out tests that were not chosen."""
     if _only:
         asked = set(Path(_only).read_text(encoding="utf-8").splitlines())
         left_out = [item for item in items if item.nodeid not in asked]
@@ -52,7 +52,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Note a file that could not be read."""
+    """Note a file that could not be collected."""
     if report.failed:
         _note(broken=report.nodeid, text=report.longreprtext)
 
@@ -69,7 +69,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Iterator[Any]:
-    """Have the report say whether a promise was broken."""
+    """Add to the report whether a promise was broken."""
     report = yield
     if report.failed:
         report.final = call.excinfo is not None and breaks_a_promise(call.excinfo.value)
@@ -77,7 +77,7 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Iterator[Any]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note how a part of a test ended, and that it is over."""
+    """Note how a part of a test ended, and whether the test has ended."""
     if report.failed:
         crash = getattr(report.longrepr, "reprcrash", None)
         text = report.longreprtext
@@ -97,9 +97,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def breaks_a_promise(failure: BaseException) -> bool:
-    """Is it a ``PromiseBroken``, or does one stand behind it or in its group?
+    """Return whether this is a ``PromiseBroken``, or has one among its causes or in its group.
 
-    By name, as a test may have imported holdfast a second time.
+    The check is by name, because a test can import holdfast a second time.
     """
     seen: set[int] = set()
     left: list[BaseException | None] = [failure]

@@ -1,4 +1,4 @@
-"""A process that runs a group of tests, watched: one test that kills or hangs it costs no other."""
+"""A watched process for a group of tests: a test that kills or hangs it costs no other test."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from .groups import Group, command
 from .plugin import DUMP, TEXT_MAX
 from .verdicts import Failure, Verdicts, tell
 
-#: A test that takes longer hangs. What the machine was late meanwhile is added.
+#: Seconds after which a test counts as hanging. Delays of the machine in that time are added.
 LIMIT_S = 120.0
-#: To read all tests of a group takes so many times as long: it works all the while.
+#: Factor for this limit while a group reads its tests, because it works all that time.
 READING = 5
-#: With all its attempts a test may take longer.
+#: The same limit for a full run, where a test makes all its attempts.
 LIMIT_FULL_S = 3600.0
-#: What doesn't heed a Ctrl-C is killed after this.
+#: Seconds after which a process that ignores Ctrl-C is killed.
 GRACE_S = 10.0
-#: How often the processes are looked after.
+#: Seconds between two checks of the processes.
 POLL_S = 0.1
 
 
 class Process:
-    """A group that runs, or what is left of it."""
+    """A group that runs, or the rest of it."""
 
     def __init__(
         self,
@@ -52,15 +52,15 @@ class Process:
         self._notes.touch()
         self._read = 0
         self._asked: Sequence[str] | None = only
-        #: The tests that are left, and the one under way.
+        #: The remaining tests, and the running one.
         self._left: dict[str, None] | None = None
         self._running: str | None = None
         self._failures: list[Failure] = []
         self._kind = "passed"
-        #: When the present test, or else the present pause, began.
+        #: The start of the current test, or of the pause between two tests.
         self._since = self.began
         self._hung = ""
-        #: How many tests came to an end, and of which kinds.
+        #: The numbers of ended tests, by result.
         self._kinds: Counter[str] = Counter()
         env = {**os.environ, "HOLDFAST_NOTES": str(self._notes)}
         if compiled:
@@ -79,7 +79,7 @@ class Process:
         )
 
     def look(self, verdicts: Verdicts) -> bool:
-        """Take note of what has happened; True when it is over."""
+        """Read new notes; return True when the process has ended."""
         pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
         self._take_notes(verdicts)
         if pid == 0:
@@ -92,15 +92,15 @@ class Process:
 
     @property
     def has_read(self) -> bool:
-        """Has it read its tests?"""
+        """True if the process has read its tests."""
         return self._left is not None
 
     def rest(self) -> list[str]:
-        """The tests that it did not come to."""
+        """Return the tests that were not reached."""
         return list(self._left or ())
 
     def end(self) -> None:
-        """End it before its time, and show how far it came."""
+        """End the process early, and show its output."""
         self._process.send_signal(signal.SIGINT)
         try:
             self._process.wait(GRACE_S)
@@ -166,7 +166,7 @@ class Process:
         said = self._show()
         why = self._hung or f"its process ended with {code}"
         if self._left and not self._running and self._kinds and (code < 0 or self._hung):
-            # It ended between two tests; the next one stands for it.
+            # The process ended between two tests; the failure is recorded for the next test.
             self._running = next(iter(self._left))
         if self._running:
             self._failures.append(self._failure(why, said[-TEXT_MAX:]))
@@ -177,7 +177,7 @@ class Process:
             self._left = None
 
     def _wrong(self, verdicts: Verdicts) -> str:
-        """What is wrong with the end of a process that ran no test then, or nothing."""
+        """Return what is wrong with the end of a process between tests, or an empty text."""
         code = self._process.returncode
         if self._left is None or (self._left and not self._kinds):
             return "no test was run"
@@ -192,7 +192,7 @@ class Process:
         return ""
 
     def _kill_all(self) -> None:
-        """End what it has started and left; servers end with it anyway."""
+        """Kill processes that it started and left; servers end with it anyway."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -213,9 +213,9 @@ def run(
     verdicts: Verdicts,
     only: Sequence[str] | None = None,
 ) -> None:
-    """Run these groups, ``at_once`` at a time; of them only these tests, if some are named.
+    """Run these groups, ``at_once`` at a time; if ``only`` is given, run only those tests.
 
-    A process that dies or hangs is followed by another one, for the rest of its group.
+    After a process that dies or hangs, another one runs the rest of its group.
     """
     lag.watch()
     waiting: list[tuple[Group, Sequence[str] | None]] = [(group, only) for group in chosen]
@@ -223,7 +223,7 @@ def run(
     compiled = False
     try:
         while waiting or running:
-            # In a fresh clone the first one compiles what they share, once and not all at once.
+            # In a fresh clone the first process compiles the shared modules, so that only one does.
             compiled = compiled or any(one.has_read for one in running)
             while waiting and len(running) < (at_once if compiled else 1):
                 group, tests = waiting.pop(0)

@@ -1,7 +1,7 @@
-"""The interpreters of this machine: the quick tests run under each, in a full run.
+"""The interpreters of this machine: a full run runs the quick tests with each of them.
 
-One of each minor version from 3.11 on, and one of each free-threaded build, among pyenv's, those in
-``/usr/bin`` and those on the PATH. Each has an environment of its own, ``.venv-3.X``.
+One interpreter of each minor version from 3.11, and of each free-threaded build, from pyenv,
+``/usr/bin`` and the PATH. Each has a separate environment, ``.venv-3.X``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .groups import TESTS
 from .verdicts import tell
 
 ROOT = TESTS.parent
-#: The minor versions of Python 3 that we support.
+#: The supported minor versions of Python 3.
 SUPPORTED = range(11, 15)
-#: What an interpreter is asked: its version, and "t" if it has no global lock.
+#: The program that returns the version of an interpreter, and "t" if it has no global lock.
 _ASKED = (
     "import sys, sysconfig; "
     "print(*sys.version_info[:3], 't' * bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
@@ -29,7 +29,7 @@ ASKED_S = 30.0
 
 
 def candidates() -> Iterator[Path]:
-    """Whatever may be an interpreter."""
+    """Return every path that can be an interpreter."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     yield from sorted(pyenv.glob("versions/*/bin/python"))
     for folder in dict.fromkeys(["/usr/bin", *os.get_exec_path()]):
@@ -38,7 +38,7 @@ def candidates() -> Iterator[Path]:
 
 
 def found(paths: Iterable[Path]) -> dict[str, Path]:
-    """One interpreter of each kind ("3.13", "3.13t") from 3.11 on, the newest of its kind."""
+    """Return the newest interpreter of each kind ("3.13", "3.13t") from 3.11."""
     newest: dict[tuple[int, str], tuple[int, Path]] = {}
     for path in paths:
         try:
@@ -55,17 +55,17 @@ def found(paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def ours() -> str:
-    """The kind of this interpreter."""
+    """Return the kind of this interpreter."""
     return next(iter(found([Path(sys.executable)])))
 
 
 def missing(there: Iterable[str]) -> list[str]:
-    """The versions that we support and that aren't there."""
+    """Return the supported versions that are missing."""
     return [name for minor in SUPPORTED if (name := f"3.{minor}") not in there]
 
 
 def quick_with(python: Path, kind: str) -> int:
-    """Run ``./dev test quick`` with this interpreter; its exit code."""
+    """Run ``./dev test quick`` with this interpreter; return its exit code."""
     venv = f".venv-{kind}"
     env = {**os.environ, "PYTHON": str(python), "HOLDFAST_VENV": venv}
     for name in ("HOLDFAST_TORTURE", "PYTEST_ADDOPTS"):
@@ -74,7 +74,7 @@ def quick_with(python: Path, kind: str) -> int:
 
 
 def quick_with_others(chosen: Mapping[str, Path] | None = None) -> int:
-    """Run the quick tests with each other interpreter, and say which aren't here; 0 if all pass."""
+    """Run the quick tests with each other interpreter, and report missing ones; 0 if all pass."""
     there = found(candidates()) if chosen is None else dict(chosen)
     own = ours()
     codes = {}

@@ -1,9 +1,11 @@
-"""What became of each test in all its tries, and what follows from it.
+"""The results of each test in all its tries, and the verdict.
 
-A failure beside other work may be the machine's: it stands still for seconds, and a bound that the
-code keeps is broken. So a test that failed is run again when nothing else runs, and counts as
-failed if it fails then too. A broken promise is final at once, and so is what no test is to blame
-for: a file that can't be read, a process that ends in an unknown way.
+A test that fails next to other work can fail because of the machine: it pauses for seconds, which
+breaks a bound that the code keeps. So a failed test runs again when nothing else runs, and counts
+as failed if it fails then, too.
+
+A broken promise is final immediately. So is an error outside any test: a file that can't be read,
+or a process that ends for an unknown reason.
 """
 
 from __future__ import annotations
@@ -15,61 +17,61 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-#: More tests that fail at first, as a part of all, are no noise of the machine.
+#: If a larger part of all tests fails at first, noise of the machine cannot be the reason.
 UNSTEADY_PART = 0.01
-#: Fewer than this are tried again in any case.
+#: Up to this number of failed tests is tried again in any case.
 UNSTEADY_MIN = 5
-#: Times that a test that failed beside others is run again, alone.
+#: Number of times that a failed test is run again, alone.
 TRIES = 2
-#: How much of a failure a line shows.
+#: Maximum characters of a failure in one line.
 SHOWN = 200
 
 
 class Failure(NamedTuple):
-    """A test that did not pass in one try: why, in one line and in full."""
+    """A test that did not pass in one try, with the reason in one line and in full."""
 
     why: str
     text: str
-    #: Seconds that the machine was late while the test ran, and how long it took with them.
+    #: Seconds that the machine was late while the test ran, and the whole time of the test.
     late: float = 0.0
     took: float = 0.0
-    #: A promise was broken: no other try makes that undone.
+    #: True if a promise was broken: no other try can change that.
     final: bool = False
 
 
 class Verdicts:
-    """All that is known so far; every process adds to it."""
+    """All results so far; every process adds to them."""
 
     def __init__(self) -> None:
         #: The last outcome of each test: passed, skipped, xfailed, or failed.
         self.outcomes: dict[str, str] = {}
         self.failures: dict[str, list[Failure]] = {}
-        #: What went wrong outside any test, by name.
+        #: Errors outside any test, by name.
         self.broken: dict[str, str] = {}
 
     def ended(self, test: str, outcome: str, failures: Iterable[Failure] = ()) -> None:
-        """A test came to its end, or was ended."""
+        """Record the end of a test."""
         self.outcomes[test] = outcome
         if found := list(failures):
             self.failures.setdefault(test, []).extend(found)
 
     @property
     def failed(self) -> list[str]:
-        """Those whose last try failed."""
+        """The tests whose last try failed."""
         return [test for test, outcome in self.outcomes.items() if outcome == "failed"]
 
     @property
     def final(self) -> list[str]:
-        """Those that broke a promise, in whatever try."""
+        """The tests that broke a promise, in any try."""
         return [test for test, tries in self.failures.items() if any(one.final for one in tries)]
 
     @property
     def unsteady(self) -> list[str]:
-        """Those that failed and then passed."""
+        """The tests that failed and then passed."""
         return [test for test in self.failures if self.outcomes[test] != "failed"]
 
     def worth_another_try(self) -> list[str]:
-        """The tests that may be run again; none if the whole is red already."""
+        """Return the tests to run again; none if the run has failed already."""
         failed = self.failed
         most = max(UNSTEADY_MIN, UNSTEADY_PART * len(self.outcomes))
         if self.final or self.broken or len(failed) > most:
@@ -78,11 +80,11 @@ class Verdicts:
 
     @property
     def code(self) -> int:
-        """0 if all is well."""
+        """The exit code: 0 if everything passed."""
         return 1 if self.failed or self.final or self.broken or not self.outcomes else 0
 
     def summary(self, seconds: float) -> str:
-        """The last line, as pytest says it.
+        """Return the last line, in the form of pytest.
 
         >>> verdicts = Verdicts()
         >>> verdicts.ended("a", "passed")
@@ -105,7 +107,7 @@ class Verdicts:
         return f"{', '.join(said) or 'no tests ran'} in {seconds:.2f}s"
 
     def tell(self, log: Path) -> None:
-        """Say what failed and what needed another try; the whole text goes to this file."""
+        """Report failed and repeated tests; write the full texts to this file."""
         for name, why in self.broken.items():
             tell(f"BROKEN {name}: {_line(why)}")
         for test in self.failed:
@@ -132,7 +134,7 @@ class Verdicts:
 
 
 def table(played: Iterable[Verdicts]) -> str:
-    """The tests that failed in some of these runs, the worst first.
+    """Return a table of the tests that failed in some of these runs, the worst first.
 
     >>> verdicts = Verdicts()
     >>> verdicts.ended("a", "failed", [Failure("too late", "", 1.5, 2.0)])
@@ -157,7 +159,7 @@ def table(played: Iterable[Verdicts]) -> str:
 
 
 def tell(what: str) -> None:
-    """Say it to whoever looks on."""
+    """Print a line of progress to stderr."""
     sys.stderr.write(f"tests: {what}\n")
     sys.stderr.flush()
 

@@ -1,7 +1,7 @@
-"""What each rule must have looked at: a rule that looks at nothing is kept by everybody.
+"""The least that each rule must examine: a rule that examines nothing is never broken.
 
-Numbers are floors, a little below what there is; raise one when much has come. Names are whole
-lists: a new store is written here, too.
+Numbers are floors, a little below the current figures; raise a floor when its figure has grown
+much. Lists of names are complete: add each new store to them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sized
 
-#: Rule of a tidy test -> the least number of files, functions or imports that it must have seen.
+#: The least number of files, functions or imports that each rule must examine.
 FLOORS = {
     "files of at most 400 lines": 850,
     "functions of at most 60 lines": 9500,
@@ -38,8 +38,8 @@ STORES = {"memory", "mysql", "postgres", "redis", "sqlite", "zookeeper"}
 DIALECTS = {"plain", "redisson", "timestamp"}
 _STORE_FILES = {f"holdfast.stores.{one}.store" for one in STORES}
 _DIALECT_FILES = {f"holdfast.dialects.{one}.store" for one in DIALECTS}
-#: Contract of import-linter -> each expression in it -> the modules that it names, or how many at
-#: least. One without a wildcard names itself, and must exist.
+#: By contract of import-linter, and by each expression in it: the modules that it must name, or
+#: their least number. An expression without a wildcard names one module, which must exist.
 CONTRACTS: dict[str, dict[str, set[str] | int]] = {
     "cli, testing -> faces -> dialects -> stores, fenced, sql, caches"
     " -> url, runtime -> core -> errors": {},
@@ -61,13 +61,13 @@ CONTRACTS: dict[str, dict[str, set[str] | int]] = {
 
 
 def enough(what: str, seen: Sized | int) -> None:
-    """Fail if a rule has looked at less than there is."""
+    """Fail if a rule has examined fewer things than its floor."""
     number = seen if isinstance(seen, int) else len(seen)
     assert number >= FLOORS[what], f"{what}: only {number} were looked at, not {FLOORS[what]}"
 
 
 def matching(expression: str, modules: Iterable[str]) -> set[str]:
-    """The modules that an expression of import-linter names.
+    """Return the modules that an expression of import-linter names.
 
     >>> sorted(matching("a.*", ["a", "a.b", "a.b.c"])), sorted(matching("a.**", ["a", "a.b.c"]))
     (['a.b'], ['a.b.c'])

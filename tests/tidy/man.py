@@ -40,7 +40,7 @@ Done. \\fBholdfast run\\fR ends with the status of its command.
 
 
 def roff(text: str) -> str:
-    r"""Text that roff shows as it is.
+    r"""Return the text, escaped so that roff prints it unchanged.
 
     >>> roff("--url 'x'\n.dot")
     "\\-\\-url 'x'\n\\&.dot"
@@ -50,7 +50,7 @@ def roff(text: str) -> str:
 
 
 def _usage(of: argparse.ArgumentParser, command: str) -> str:
-    """The synopsis, on one line whatever the width of the terminal is."""
+    """Return the synopsis on one line, whatever the width of the terminal is."""
     if of.usage:
         return of.usage
     words = [command, "[options]"]
@@ -77,7 +77,7 @@ def _options(of: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def manual() -> str:
-    """The page, as roff."""
+    """Return the page as roff."""
     lines = ['.TH HOLDFAST 1 "" "holdfast" "User Commands"', _WAYS.rstrip()]
     for name, of in commands(cli.parser()):
         lines += [f".SH {roff(name.upper())}", ".PP", f".B {roff(_usage(of, name))}"]
@@ -88,7 +88,7 @@ def manual() -> str:
 
 
 def _statuses() -> Iterator[str]:
-    """The statuses that ``codes`` names, with what it says of each."""
+    """Return the exit statuses of ``codes``, with the comment above each."""
     from tests.tidy.tree import SRC
 
     source = (SRC / "cli" / "codes.py").read_text(encoding="utf-8")

@@ -1,11 +1,11 @@
 """The pages (every .md file): their links, their headings, and their snippets, made runnable.
 
-How a page says what is run:
+A page marks the blocks that run:
 
-* Every ``python`` block is run, top to bottom, in one namespace per page, so that a later block
-  may use what an earlier one made; ``await`` at top level works. A block that can't run here
-  has the line ``<!-- not run: the reason -->`` just above it.
-* An ``sh`` block is run when ``<!-- run -->`` stands just above it.
+* Every ``python`` block runs, top to bottom, in one namespace per page. So a later block can use
+  names of an earlier one; ``await`` at top level works. A block that can't run here has the line
+  ``<!-- not run: the reason -->`` directly above it.
+* An ``sh`` block runs if ``<!-- run -->`` is directly above it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Snippet:
 
     @property
     def runs(self) -> bool:
-        """Is it to be run?"""
+        """True if a test runs this block."""
         if self.language == "python":
             return not self.mark.startswith("not run:")
         return self.language == "sh" and self.mark == "run"
 
 
 def snippets(text: str) -> Iterator[Snippet]:
-    """The fenced blocks of a page."""
+    """Return the fenced blocks of a page."""
     lines = text.splitlines()
     number = 0
     while number < len(lines):
@@ -59,7 +59,7 @@ def snippets(text: str) -> Iterator[Snippet]:
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
-    """(number, text) of the lines outside fenced blocks."""
+    """Return (number, text) of the lines outside fenced blocks."""
     fence = ""
     for number, line in enumerate(text.splitlines(), 1):
         opening = FENCE.match(line)
@@ -73,7 +73,7 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def anchors(text: str) -> set[str]:
-    """The names under which the headings of a page can be linked to."""
+    """Return the anchors of the headings of a page."""
     headings = (HEADING.match(line) for _, line in prose(text))
     return {_anchor(heading[1]) for heading in headings if heading}
 
@@ -83,7 +83,7 @@ def _anchor(heading: str) -> str:
 
 
 def broken_links(page: Path) -> Iterator[str]:
-    """Relative links of a page that lead nowhere."""
+    """Return the relative links of a page that lead nowhere."""
     for number, line in prose(_read(page)):
         for found in LINK.finditer(CODE.sub("", line)):
             link = found[1] or found[2]

@@ -1,7 +1,7 @@
-"""The house rules that can be read off one file, each a function from a file to its offences.
+"""The house rules for a single file, each a function from a file to its offences.
 
-An offence is a line of text that says where, what and what to do. `test_rules.py` applies every
-rule to every file that it concerns, and to a planted offence that it must find.
+An offence is a line of text that names the place, the offence and the remedy. `test_rules.py`
+applies every rule to every file that it concerns, and to a planted offence that it must find.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.tidy.tree import Import, imports
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 
-#: What has a clock, a source of chance, another thread or the outside world in it.
+#: Modules that use a clock, a source of chance, another thread or anything outside the process.
 # fmt: off
 WORLDLY = frozenset({
     "asyncio", "concurrent", "ctypes", "datetime", "fcntl", "io", "mmap", "multiprocessing",
@@ -23,7 +23,7 @@ WORLDLY = frozenset({
     "socket", "sqlite3", "subprocess", "tempfile", "threading", "time", "uuid",
 })
 # fmt: on
-#: What only the rooms named `blocking` and `aio` may import: it blocks, or belongs to a loop.
+#: Modules that only the rooms named `blocking` and `aio` can import: they block, or need a loop.
 ROOMS = {
     "asyncio": "aio",
     **dict.fromkeys(
@@ -39,18 +39,18 @@ FREE = {
     "cli": "a program of its own, which serves one person and may block",
     "testing": "drives both worlds, and the clock, on purpose",
 }
-#: Single exemptions from the rule of the rooms: path -> what it may import, and why.
+#: Single exemptions from the rule of the rooms: path -> the allowed modules, and the reason.
 EXCUSED: dict[str, tuple[frozenset[str], str]] = {}
 
-#: Functions of `time` that tell one, which freezegun and time-machine patch in a test.
+#: Functions of `time` that return a time, which freezegun and time-machine patch in a test.
 CLOCKS = frozenset(
     name + ending
     for name in ("time", "monotonic", "perf_counter", "clock_gettime")
     for ending in ("", "_ns")
 )
-#: Where they are called for all others.
+#: The file that calls them for all others.
 CLOCK_ROOM = "src/holdfast/runtime/blocking.py"
-#: What rings by the clock of an event loop, which freezegun patches, and where a client's is set.
+#: Timers of an event loop, whose clock freezegun patches; and the file that sets a client's timers.
 TIMERS = frozenset({"call_later", "call_at", "wait_for", "timeout", "timeout_at", "sleep"})
 TIMER_ROOM = "src/holdfast/runtime/timers/aio.py"
 
@@ -70,14 +70,14 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def size(text: str) -> Iterator[str]:
-    """No file is so long that nobody reads it to the end."""
+    """No file is too long to be read to the end."""
     lines = text.count("\n")
     if lines > FILE_LINES_MAX:
         yield f"1: {lines} lines, at most {FILE_LINES_MAX}: which second idea wants its own file?"
 
 
 def functions_of(module: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function, wherever it stands."""
+    """Return every function of a module, at any depth."""
     return [node for node in ast.walk(module) if isinstance(node, FUNCTIONS)]
 
 
@@ -97,14 +97,14 @@ def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def pure(imported: Iterable[Import]) -> Iterator[str]:
-    """Core and `store.py` see the world through the ports alone."""
+    """The core and every `store.py` reach the outside only through ports."""
     for line, name in imported:
         if name.split(".")[0] in WORLDLY:
             yield f"{line}: imports {name}; what it gives must come through a port"
 
 
 def room(imported: Iterable[Import], path: str) -> Iterator[str]:
-    """What blocks stands in `blocking`, what belongs to an event loop in `aio`."""
+    """Blocking code is in `blocking`, code for an event loop is in `aio`."""
     parts = path.removesuffix(".py").split("/")
     excused, _ = EXCUSED.get(path, (frozenset(), ""))
     for line, name in imported:
@@ -114,8 +114,11 @@ def room(imported: Iterable[Import], path: str) -> Iterator[str]:
 
 
 def one_clock(module: ast.Module) -> Iterator[str]:
-    """What counts time goes by the one clock that a test can't freeze: a hold that a frozen clock
-    keeps alive is held by two, and a wait by it never ends."""
+    """Code that measures time uses the one clock that a test can't freeze.
+
+    A hold that a frozen clock keeps alive can have two holders, and a wait by a frozen clock never
+    ends.
+    """
     for node in ast.walk(module):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             names = {f"{node.value.id}.{node.attr}"}
@@ -128,7 +131,7 @@ def one_clock(module: ast.Module) -> Iterator[str]:
 
 
 def real_timers(module: ast.Module) -> Iterator[str]:
-    """What a client waits for in an event loop ends by real time."""
+    """A client in an event loop uses timers of real time."""
     for node in ast.walk(module):
         if isinstance(node, ast.Attribute) and node.attr in TIMERS:
             of = ast.unparse(node.value)
@@ -137,7 +140,7 @@ def real_timers(module: ast.Module) -> Iterator[str]:
 
 
 def safe(module: ast.Module) -> Iterator[str]:
-    """Nothing turns data into code, and nothing is left to be written."""
+    """No code turns data into code, and no function is left to be written."""
     for line, name in imports(module):
         if name.split(".")[0] in UNSAFE_MODULES:
             yield f"{line}: imports {name}, which runs what it reads"
@@ -163,14 +166,14 @@ def _raised(node: ast.expr) -> str:
 
 
 def finished(text: str) -> Iterator[str]:
-    """What is missing is in the list of issues, not in the text."""
+    """Missing work is recorded in the list of issues, not in the text."""
     for number, line in enumerate(text.splitlines(), 1):
         if found := UNFINISHED.search(line):
             yield f"{number}: says {found[0]}; do it, or leave the note out"
 
 
 def ours(text: str) -> Iterator[str]:
-    """Nothing is true on one machine only, or refers to where we work."""
+    """No text depends on one machine, or refers to the place where it was written."""
     for number, line in enumerate(text.splitlines(), 1):
         if found := NOT_OURS.search(line):
             yield f"{number}: says {found[0]!r}, which means nothing to a reader elsewhere"

@@ -17,7 +17,7 @@ Parser = argparse.ArgumentParser
 
 
 def commands(of: Parser, path: str = "holdfast") -> Iterator[tuple[str, Parser]]:
-    """("holdfast ls", its parser) for every command that can be called, however deep."""
+    """Return ("holdfast ls", its parser) for every command that can be called, at any depth."""
     below = [a for a in of._actions if isinstance(a, argparse._SubParsersAction)]
     if not below:
         yield path, of
@@ -31,13 +31,13 @@ def flags(of: Parser) -> set[str]:
 
 
 def sections(text: str) -> dict[str, str]:
-    """The page by its headings: the text from each heading to the next."""
+    """Return the page by its headings: the text from each heading to the next."""
     parts = re.split(r"^#+ +(.+?)\s*$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def section(text: str, command: str) -> str:
-    """The section with this command in its heading."""
+    """Return the section with this command in its heading."""
     for heading, body in sections(text).items():
         if re.search(rf"(?<!\w){re.escape(command)}(?![\w-])", heading):
             return body
@@ -45,7 +45,7 @@ def section(text: str, command: str) -> str:
 
 
 def unexplained(of: Parser, command: str, text: str) -> Iterator[str]:
-    """What the section about a command lacks."""
+    """Return what the section about a command lacks."""
     body = section(text, command)
     if not body.strip():
         yield f"no section with '{command}' in its heading"
@@ -56,7 +56,7 @@ def unexplained(of: Parser, command: str, text: str) -> Iterator[str]:
 
 
 def invented(known: set[str], text: str) -> list[str]:
-    """Flags that the page speaks of, as `--flag`, and no command has."""
+    """Return the flags that the page mentions, as `--flag`, and no command has."""
     return sorted(set(re.findall(r"`(--[a-z][a-z-]*)", text)) - known - {"--help"})
 
 

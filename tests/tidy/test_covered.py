@@ -1,4 +1,4 @@
-"""A contract or a rule that covers nothing fails: it would be kept whatever was written."""
+"""A contract or a rule that covers nothing fails: otherwise no text could break it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTRACTS = {one["name"]: one for one in LINTER["contracts"]}
 
 
 def expressions(contract: dict[str, Any]) -> Iterator[str]:
-    """Every module, or pattern of modules, that a contract names."""
+    """Return every module, or pattern of modules, that a contract names."""
     for key in ("source_modules", "forbidden_modules", "modules", "containers", "ancestors"):
         yield from contract.get(key, ())
     for line in contract.get("ignore_imports", ()):
@@ -37,7 +37,7 @@ def expressions(contract: dict[str, Any]) -> Iterator[str]:
 def lacking(
     contract: dict[str, Any], golden: dict[str, set[str] | int], modules: set[str]
 ) -> Iterator[str]:
-    """Where a contract covers something else than the golden list says."""
+    """Return the differences between a contract and its golden list."""
     named = set(expressions(contract))
     for expression in sorted(named):
         found = covered.matching(expression, modules)

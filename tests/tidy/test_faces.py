@@ -1,4 +1,4 @@
-"""The two faces offer the same: names, arguments, and what their docstrings promise."""
+"""The two faces offer the same names and arguments, and their docstrings promise the same."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import holdfast.aio
 import holdfast.sync
 from tests.tidy.covered import enough
 
-#: What only one face has, and why. "Class.member", "Class.member(argument)" or "function".
+#: Members of only one face, with the reason. "Class.member", "Class.member(argument)" or
+#: "function".
 ALONE = {
     "default_client": "a client for asyncio belongs to its event loop, so none can be everybody's",
     "lock": "likewise",
     "Client.lock(cancel_on_lost)": "a task can be cancelled from outside, a thread can't",
 }
-#: Docstrings that say something else on purpose, and why.
+#: Docstrings that differ on purpose, with the reason.
 WORDED = {
     "Client": "a client belongs to threads or to one event loop",
     "Client.lock": "one has cancel_on_lost, which can only be had for tasks",
@@ -40,20 +41,20 @@ SPECIAL = {"__call__", "__enter__", "__exit__", "__init__", "__reduce__"}
 
 
 def plain(text: str) -> str:
-    """A text of the asyncio face, in the words of the face for threads."""
+    """Return a text of the asyncio face in the words of the face for threads."""
     for word, instead in WORDS:
         text = re.sub(word, instead, text)
     return text.strip()
 
 
 def offers(thing: Any) -> dict[str, Any]:
-    """The public members of a module, or what a class adds to its bases, by their plain names."""
+    """Return the public members of a module, or those defined by a class, by plain name."""
     named = {plain(name): member for name, member in vars(thing).items()}
     return {n: m for n, m in named.items() if not n.startswith("_") or n in SPECIAL}
 
 
 def classes(face: Any) -> dict[str, type]:
-    """The classes of a face, by the names of the face for threads."""
+    """Return the classes of a face, by the names of the face for threads."""
     late = {plain(name): getattr(face, name) for name in face.__all__}  # some come when asked for
     everything = {**offers(face), **late}
     return {n: m for n, m in everything.items() if inspect.isclass(m) and _at_home(m, face)}
@@ -68,7 +69,7 @@ def _at_home(member: Any, face: Any) -> bool:
 
 
 def forms(member: Any, path: str) -> list[str]:
-    """How it may be called: its overloads or else its signature, without what is excused."""
+    """Return the overloads of a member, or else its signature, without excused parameters."""
     if isinstance(member, property):
         member = member.fget
     if not inspect.isfunction(member):
@@ -83,7 +84,7 @@ def _form(function: Any, path: str) -> str:
 
 
 def differences(threads: Any, loop: Any, path: str) -> Iterator[str]:
-    """What differs between a class and its twin."""
+    """Return the differences between a class and its twin."""
     ours, theirs = offers(threads), offers(loop)
     for name in sorted(ours.keys() ^ theirs.keys()):
         if f"{path}.{name}" not in ALONE:

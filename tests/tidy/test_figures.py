@@ -1,7 +1,7 @@
-"""Figures of the comparison, in README and two pages of docs, are those that a suite measured.
+"""A suite measured each figure of the comparison in README and two pages of docs.
 
-A figure is the text of a link to the section of a performance page, and must stand there. After a
-measurement that moved one, write the new one into the comparison.
+A figure is the text of a link to the section of a performance page, and must occur there. After a
+measurement that moved a figure, write the new one into the comparison.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tests.tidy.tree import ROOT
 PAGES = ("README.md", "docs/choosing.md", "docs/stores/README.md")
 _LINK = re.compile(r"\[([^\]]+)\]\(((?:docs/|\.\./)?performance[\w-]*\.md)#([\w-]+)\)")
 _NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\w,.]*\d)")
-#: What looks like a measurement.
+#: A text that looks like a measurement.
 _FIGURE = re.compile(r"\d[\d,.]* (?:x |times|µs|us\b)")
 
 
 def section(page: Path, anchor: str) -> str:
-    """The text below the heading with this anchor, to the next one."""
+    """Return the text below the heading with this anchor, to the next heading."""
     parts = re.split(r"^(#+ .*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     for heading, body in zip(parts[1::2], parts[2::2], strict=True):
         if anchor in anchors(heading):
@@ -32,7 +32,7 @@ def section(page: Path, anchor: str) -> str:
 
 
 def stands(number: str, text: str) -> bool:
-    """Is this one of the numbers in the text, rounded to as many places?
+    """Return whether this is one of the numbers in the text, rounded to as many places.
 
     >>> stands("1.8", "| 1.82 (1.8 to 1.84) |"), stands("1.7", "| 1.82 |"), stands("4,720", "4,720")
     (True, False, True)
@@ -44,7 +44,7 @@ def stands(number: str, text: str) -> bool:
 
 
 def wrong(page: Path) -> Iterator[str]:
-    """Figures of a page that no table has, and those that are no link to one."""
+    """Return the figures of a page that occur in no table, and those without a link to one."""
     for number, line in prose(page.read_text(encoding="utf-8")):
         for text, place, anchor in _LINK.findall(line):
             measured = section(page.parent / place, anchor)

@@ -1,4 +1,4 @@
-"""Every public name is explained: in its docstring, and to the readers of the pages."""
+"""Every public name is explained: in its docstring, and in the pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tidy.tree import ROOT, files
 
 
 def undocumented(thing: object, name: str) -> Iterator[str]:
-    """The thing, and what a class of ours offers, where there is no docstring."""
+    """Return the thing, and the public members of a class of holdfast, that lack a docstring."""
     if not inspect.getdoc(thing):
         yield name
     if not inspect.isclass(thing):

@@ -1,4 +1,4 @@
-"""The package is what its metadata says: no dependencies, typed, light to import."""
+"""The package matches its metadata: no dependencies, typed, light to import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tidy.tree import ROOT, SRC, files
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROGRAMS = {**PROJECT["project"]["scripts"], **PROJECT["project"]["entry-points"]["pytest11"]}
-#: Slow to import, and not needed by somebody who imports holdfast to take a lock.
+#: Modules that are slow to import, and not needed by an import of holdfast for a lock.
 HEAVY = ["argparse", "asyncio", "concurrent.futures", "socket", "sqlite3", "subprocess"]
 
 
@@ -73,7 +73,7 @@ def test_every_change_note_has_a_kind() -> None:
 
 
 def test_the_notes_become_the_changelog() -> None:
-    """The tool reads each of them, under the heading of its kind."""
+    """The changelog contains each note under the heading of its kind."""
     done = subprocess.run(
         [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "9.9.9"],
         cwd=ROOT,
@@ -93,7 +93,7 @@ def test_the_notes_become_the_changelog() -> None:
 
 
 def description() -> str:
-    """What a package index shows, made as a build makes it."""
+    """Return the description that a package index shows, made as a build makes it."""
     from hatchling.metadata.core import ProjectMetadata
     from hatchling.plugin.manager import PluginManager
 
@@ -110,7 +110,7 @@ def test_an_index_shows_the_readme_without_what_it_has_not() -> None:
     assert [to for to in targets if to and not re.match(r"https?:|#", to)] == []
     assert "<img" not in page
     assert "<!--" not in shown
-    # All else is there: headings, and code to the letter
+    # The rest is there: headings, and code to the letter
     headings = re.compile(r"^#+ .*$", re.MULTILINE)
     blocks = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
     assert headings.findall(shown) == headings.findall(readme)

@@ -1,4 +1,4 @@
-"""What the pages name is there: the pages themselves, and what their links lead to."""
+"""The needed pages exist, and the links of all pages lead somewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.tidy.pages import broken_links
 from tests.tidy.tree import ROOT, files, relative
 
 PAGES = [*files(".md"), ROOT / "llms.txt"]
-#: The pages that must be there, whatever else is.
+#: The pages that must exist.
 NEEDED = [
     "README.md",
     "ARCHITECTURE.md",

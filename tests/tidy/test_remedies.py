@@ -1,5 +1,7 @@
-"""What people are told to do can be pasted: no word in it stands for another, and nothing that is
-there, or belongs to others, is changed by it."""
+"""Commands in remedies can be pasted without a change.
+
+They contain no placeholder, and change nothing that exists already or belongs to others.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pathlib import Path
 import holdfast
 
 SOURCES = Path(holdfast.__file__).parent
-#: What a command must not have, and why.
+#: Texts that a remedy must not contain, with the reason.
 WRONG = {
     r"ACL SETUSER (?:\.\.\.|[A-Z]+\b)": "it makes a user of that name; see `complaints.rules`",
     r"ALTER ROLE \.\.\.": "the role is missing",
@@ -24,7 +26,7 @@ WRONG = {
 
 
 def said(path: Path) -> list[str]:
-    """Every text of a module that isn't a docstring, an f-string with {} for what is filled in."""
+    """Return every string that isn't a docstring, with {} for the fields of an f-string."""
     tree = ast.parse(path.read_text())
     docs = {
         id(node.body[0].value)

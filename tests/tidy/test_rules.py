@@ -1,4 +1,4 @@
-"""Every file keeps the house rules, and every rule can tell."""
+"""Every file keeps the house rules, and every rule finds a planted offence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def text(path: Path) -> str:
 
 
 def is_pure(path: Path) -> bool:
-    """Core, and the verbs of each store."""
+    """Return whether this is a file of the core, or the `store.py` of a store."""
     return path.name == "store.py" or SRC / "core" in path.parents
 
 

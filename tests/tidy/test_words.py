@@ -1,4 +1,4 @@
-"""The words of the list become fewer, and the list can tell."""
+"""The word list has fewer and fewer hits, and it finds planted phrases."""
 
 from __future__ import annotations
 

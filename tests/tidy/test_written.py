@@ -1,4 +1,4 @@
-"""The pages that are made from the code are as the code is, and leave nothing out."""
+"""The pages that are made from the code match the code, and leave nothing out."""
 
 from __future__ import annotations
 

@@ -12,35 +12,35 @@ from typing import TypeAlias
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src" / "holdfast"
 
-#: Line, absolute name of the module.
+#: The line, and the absolute name of the module.
 Import: TypeAlias = tuple[int, str]
 
-#: Folders that tools make, and so are nobody's text.
+#: Folders that tools make.
 MADE = {"__pycache__", "build", "dist"}
 
 
 def files(*suffixes: str, under: Path = ROOT) -> list[Path]:
-    """Every file of the project with one of these suffixes (or all), sorted."""
+    """Return every file of the project with one of these suffixes (or all), sorted."""
     found = []
     for folder, folders, names in os.walk(under):
         folders[:] = [f for f in folders if f == ".ci" or not (f.startswith(".") or f in MADE)]
-        # In a second work tree `.git` is a file that says where the first one is.
+        # In a second work tree `.git` is a file that names the first one.
         found += [Path(folder, name) for name in names if name != ".git"]
     return sorted(f for f in found if not suffixes or f.suffix in suffixes)
 
 
 def relative(path: Path) -> str:
-    """The path as people write it, from the project's folder."""
+    """Return the path from the project's folder, with slashes."""
     return path.relative_to(ROOT).as_posix()
 
 
 def tree(path: Path) -> ast.Module:
-    """The syntax tree of one Python file."""
+    """Return the syntax tree of one Python file."""
     return ast.parse(path.read_text(encoding="utf-8"), relative(path))
 
 
 def imports(module: ast.Module) -> Iterator[Import]:
-    """Every import from outside the package, wherever it stands."""
+    """Return every absolute import, at any depth."""
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -50,5 +50,5 @@ def imports(module: ast.Module) -> Iterator[Import]:
 
 @functools.cache
 def imports_of(path: Path) -> tuple[Import, ...]:
-    """Those of one Python file."""
+    """Return the imports of one Python file."""
     return tuple(imports(tree(path)))

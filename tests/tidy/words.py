@@ -20,7 +20,7 @@ PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.
 _AFTER = "of|to|by|for|from|than|with|if|that|and|or|but|only|when|until|as|lets|shows?|knows?"
 _VERBS = "ha[sd]|have|is|waits?|holds|computes|comes|came|leaves|left|joins|reads|takes|puts"
 _END = r"(?=[.,;:)\]\0]| (?:and|or|that|which|in|for|with|to|is|are|by|at|as|from|on|of|so)\b|$)"
-#: Phrase (a blank stands for any white space) = what to write instead. `|` ends no phrase.
+#: Phrase (a blank matches any white space) = what to write instead. `|` ends no phrase.
 CLASSES = {
     "A": rf"""
 (?:^|[\0.;:(,!?*"] ?|\b(?:{_AFTER}) )who(?= (?:{_VERBS}|acquires|asks|works|can|may)\b) = the waiter
@@ -93,7 +93,7 @@ _PAGE = re.compile(r"^ *(```|~~~).*?^ *\1[^\n]*", re.DOTALL | re.MULTILINE)
 _NAMES = re.compile(
     r"``[^`]+``|`[^`\n]+`|\]\([^)\s]*\)|\{[^}\n]*\}|\w+(?=\()|(?<!\S)--[\w-]+|\bb'[^'\n]*'|\bb\"[^\"\n]*\""
 )
-#: A string or a comment that is code: a statement, or the name of one.
+#: A string or a comment that is code: a statement, or the name of a statement.
 _CODE = re.compile(
     r"\b(?:SELECT|FROM|AND|IN|ON|WHERE|ORDER BY)\b|^-- name: "
     # Rows of a table of verbs.

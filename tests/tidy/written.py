@@ -1,7 +1,7 @@
 """The pages that are made from the code: ``python -m tests.tidy.written`` writes them.
 
-``docs/api.md`` from the docstrings of the public names, ``docs/man/holdfast.1`` from the tree of
-commands. A test compares them with the code, so they are never out of date.
+``docs/api.md`` is made from the docstrings of the public names, ``docs/man/holdfast.1`` from the
+tree of commands. A test compares them with the code, so they are never out of date.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def sentence(thing: object) -> str:
 
 
 def call(thing: Callable[..., Any], name: str) -> str:
-    """How it is called: parameters and defaults, without types.
+    """Return the call of a function: parameters and defaults, without types.
 
     >>> call(lambda self, a, *, b=3: None, "f")
     'f(a, *, b=3)'
@@ -73,7 +73,7 @@ def call(thing: Callable[..., Any], name: str) -> str:
 
 
 def members(cls: type) -> Iterator[tuple[str, str]]:
-    """(how it is used, its first sentence) of what a class of ours offers, by name."""
+    """Return (its call, its first sentence) for each public member of a class, by name."""
     for name, value in inspect.getmembers_static(cls):
         plain = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
         if name.startswith("_") or not _ours(plain):
@@ -89,7 +89,7 @@ def _ours(thing: object) -> bool:
 
 
 def _told(cls: type) -> list[str]:
-    """What an error has beside its message, as its own ``__init__`` takes it.
+    """Return the fields of an error without its message, from the parameters of ``__init__``.
 
     >>> _told(holdfast.LockLost), _told(holdfast.StoreUnavailable)
     (['reason'], [])
@@ -100,7 +100,7 @@ def _told(cls: type) -> list[str]:
 
 
 def explained(name: str, thing: Any) -> Iterator[str]:
-    """The lines about one public name."""
+    """Return the lines about one public name."""
     if not inspect.isclass(thing):
         if not callable(thing):
             kind = type(thing)
@@ -126,7 +126,7 @@ def explained(name: str, thing: Any) -> Iterator[str]:
 
 
 def api() -> str:
-    """The page about all public names."""
+    """Return the page about all public names."""
     lines = [HEAD]
     for module, page in MODULES.items():
         found = importlib.import_module(module)
@@ -136,7 +136,7 @@ def api() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-#: Path -> what makes it.
+#: Path -> the function that makes it.
 WRITTEN: dict[str, Callable[[], str]] = {
     "docs/api.md": api,
     "docs/man/holdfast.1": manual,
@@ -144,7 +144,7 @@ WRITTEN: dict[str, Callable[[], str]] = {
 
 
 def main() -> int:
-    """Write them all."""
+    """Write all pages."""
     for place, make in WRITTEN.items():
         path: Path = ROOT / place
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """The public API as a type checker sees it. Checked by mypy and pyright, never run.
 
-A line that must be an error carries ``type: ignore`` with the error's name; mypy complains as
-soon as it isn't an error any more.
+A line that must be an error carries ``type: ignore`` with the error's name. mypy reports such a
+line when it is no longer an error.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def one_queue() -> None:
 
 
 def words_of_the_field() -> None:
-    """Public words that were private ones: the new name, and the former one is an error."""
+    """The new public names of options and methods; each former name is an error."""
     queue = locks.queue(
         "refunds", interval_from="take", dedup_window=60, retry_delay=1, retry_delay_max=60
     )
@@ -173,7 +173,7 @@ def the_fields_of_errors(late: NotAcquired, lost: LockLost) -> None:
 
 
 def told(hold: Hold, reason: Loss) -> None:
-    """What on_lost is given."""
+    """A function that on_lost accepts."""
 
 
 locks.lock("x", on_lost=told)
