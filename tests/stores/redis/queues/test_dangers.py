@@ -33,7 +33,7 @@ def url(server: RedisServer, *options: str) -> str:
     return f"{server.url}?{'&'.join(options)}"
 
 
-# -- replies that are lost -------------------------------------------------------------------
+# -- lost replies ----------------------------------------------------------------------------
 
 
 @RESETS
@@ -97,7 +97,7 @@ def test_a_renewal_that_is_cut_off_costs_no_delivery(
     assert job.ack()
 
 
-# -- servers that end ------------------------------------------------------------------------
+# -- servers that die ------------------------------------------------------------------------
 
 
 def test_what_was_accepted_survives_kills_of_a_durable_server(
@@ -205,7 +205,7 @@ def test_a_loop_continues_on_a_server_that_lost_its_data(
     assert again.ack()
 
 
-# -- what is left, and what it costs ---------------------------------------------------------
+# -- remaining keys, and costs ---------------------------------------------------------------
 
 
 def test_a_queue_that_is_empty_leaves_only_keys_that_end(

@@ -53,7 +53,7 @@ def keys_of(guard: str, key: str = "") -> tuple[bytes, bytes]:
     return value, duty
 
 
-# -- replies that are lost -------------------------------------------------------------------
+# -- lost replies ----------------------------------------------------------------------------
 
 
 @RESETS
@@ -83,7 +83,7 @@ def test_a_failed_computation_leaves_no_waiter_blocked_though_cut_off(
         with pytest.raises(LookupError):
             ours.get(fail, key=str(number))
         assert theirs.get(Source(), key=str(number), timeout=10) == 1
-        # The abandon waits for one second at most, and the machine can stall for that time.
+        # The abandon request waits for one second at most, and the machine can stall for that time.
         armed.wait()
 
 
@@ -182,7 +182,7 @@ def test_no_reader_gets_the_value_of_another_from_a_server_that_answers_once_too
     asyncio.run(main())
 
 
-# -- servers that end, and are full ----------------------------------------------------------
+# -- servers that die, and full servers ------------------------------------------------------
 
 
 def test_a_server_that_forgets_costs_one_more_computation(
@@ -233,7 +233,7 @@ def test_without_memory_a_computed_value_is_still_returned(
     assert guard.get(lambda: 4, timeout=5) == 3
 
 
-# -- what others have written ----------------------------------------------------------------
+# -- keys of other programs ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["string", "list"])
@@ -269,7 +269,7 @@ def test_keys_of_others_are_named_and_left_alone(
         asyncio.run(with_a_loop())
 
 
-# -- what is left, and what it costs ---------------------------------------------------------
+# -- remaining keys, and costs ---------------------------------------------------------------
 
 
 def test_nothing_is_left_but_what_ends(new_redis: NewRedis, new_client: MakeClient) -> None:
