@@ -1,7 +1,7 @@
 """The conformance kit with several servers.
 
-The whole kit ran on both kinds once (see the page of this store). Here a part of it runs, spread
-over all cases: some runs of each primitive on each face.
+The whole kit once ran in a cluster and behind sentinels (see the page of this store). Here a part
+of it runs, spread over all cases: some runs of each primitive on each face.
 """
 
 from __future__ import annotations

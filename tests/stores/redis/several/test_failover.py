@@ -1,4 +1,4 @@
-"""A primary is lost or replaced under load: one holder at a time, rising fences, no stop."""
+"""A primary is lost or replaced under load: one holder at a time, rising fences, all continue."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_promoted_replica_delivers_nothing_while_workers_may_believe(
         assert job
         watched.fail_over()
         again = other.queue(own_name).take(timeout=3)
-        # Either the new primary has the delivery, or it lost it and the worker knows that
+        # Either the new primary still has the delivery, or the worker knows that it is lost
         assert again is None or job.lost
 
 
