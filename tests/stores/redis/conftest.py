@@ -1,4 +1,4 @@
-"""Clients, names and a proxy in between, for the tests of the Redis store."""
+"""Clients, scripts and a proxy in between, for the tests of the Redis store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Counted(Proxy):
 
 @pytest.fixture
 def new_client(redis_url: str) -> Iterator[MakeClient]:
-    """Makes clients, of the shared server if no other is named, and closes them afterwards."""
+    """Make clients, by default of the shared server, and close them after the test."""
     made: list[Client] = []
 
     def make(store: Any = None, **options: Any) -> Client:
@@ -49,20 +49,20 @@ def locks(new_client: MakeClient) -> Client:
 
 @pytest.fixture
 def other(new_client: MakeClient) -> Client:
-    """Another one, that looks."""
+    """A second client, with which tests inspect the store."""
     return new_client(label="other")
 
 
 @pytest.fixture
 def proxy(shared_redis: RedisServer) -> Iterator[Proxy]:
-    """Stands between a client and the shared server."""
+    """A proxy between a client and the shared server."""
     with Proxy(shared_redis.host, shared_redis.port, RESP) as one:
         yield one
 
 
 @pytest.fixture(params=["resp3", "resp2"])
 def by_proxy(request: pytest.FixtureRequest, proxy: Proxy, new_client: MakeClient) -> Client:
-    """A client behind the proxy, in both protocols; it has connected already."""
+    """A client behind the proxy, with either protocol, that has connected already."""
     client = new_client(f"redis://127.0.0.1:{proxy.port}?protocol={request.param[-1]}")
     client.lock(f"warm:{proxy.port}").acquire().release()
     return client
@@ -70,7 +70,7 @@ def by_proxy(request: pytest.FixtureRequest, proxy: Proxy, new_client: MakeClien
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
-    """The scripts on a server of their own, at a time of the test's."""
+    """The scripts on a separate server, with the test's clock."""
     with Verbs(new_redis(known=False), clock=True) as one:
         one.at(START)
         yield one
@@ -78,7 +78,7 @@ def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
 
 @pytest.fixture
 def line(other: Client) -> Callable[[str], LineRecord | None]:
-    """Looks at the line of a name."""
+    """A function that returns the line of a name."""
 
     def look(name: str) -> LineRecord | None:
         found = other.inspect(name, exact=True)
@@ -88,7 +88,7 @@ def line(other: Client) -> Callable[[str], LineRecord | None]:
 
 
 def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:
-    """Wait until something is true, and give what it gave."""
+    """Wait until the function returns something true, and return that."""
     end = time.monotonic() + within
     while not (found := true()):
         assert time.monotonic() < end, "it did not come true"
@@ -97,7 +97,7 @@ def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:
 
 
 def connections(server: RedisServer, listening: bool = False) -> set[str]:
-    """The ids of a server's connections, but for the one that asks; only of those that listen."""
+    """Return the ids of a server's connections except this one; or only of the listening ones."""
     own = str(server.ask("CLIENT", "ID"))
     text = server.ask("CLIENT", "LIST").decode()
     rows = [dict(word.partition("=")[::2] for word in row.split(" ")) for row in text.splitlines()]

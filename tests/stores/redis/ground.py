@@ -1,4 +1,4 @@
-"""What holdfast keeps on Redis, as it is damaged from outside."""
+"""The data of holdfast on Redis, for tests that damage them from outside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.stores.bytes import changed
 
 
 class Field(NamedTuple):
-    """One key, or one field or member of it."""
+    """One key, or one field or member of a key."""
 
     key: bytes
     type: str
@@ -20,9 +20,9 @@ class Field(NamedTuple):
 class RedisGround:
     """See `holdfast.testing.faults.damage.Ground`."""
 
-    #: A third of the ttl until the next renewal, and what a busy machine adds to it.
+    #: A third of the ttl until the next renewal, plus the lag of a busy machine.
     overlap_s = 2.5
-    #: A flipped bit of a time bars a name for ten seconds, and up to five until it is looked at.
+    #: A flipped bit of a time blocks a name for ten seconds, and up to five more until a check.
     calm_s = 18.0
 
     def __init__(self, server: RedisServer) -> None:
@@ -30,7 +30,7 @@ class RedisGround:
         self._client = server.client()
 
     def items(self, token: str) -> list[Field]:
-        """All keys of a round's names, and what is in them."""
+        """Return all keys of a round's names, and their fields and members."""
         found = []
         for key in sorted(self._client.scan_iter(f"*{token}*", count=10_000)):
             kind = self._client.type(key).decode()
@@ -42,7 +42,7 @@ class RedisGround:
         return found
 
     def damage(self, item: Field, kind: str, chance: random.Random) -> bool:
-        """Damage one key, field or member."""
+        """Damage one key, field or member; return whether this kind of damage applies to it."""
         client, key = self._client, item.key
         if kind == "another type":
             if item.field:

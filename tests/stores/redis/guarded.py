@@ -1,4 +1,4 @@
-"""The scripts with the guard, on a server that is as old as the test says."""
+"""The scripts with recovery, on a server whose age the test sets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UP = b"string.match(said, 'uptime_in_seconds:(%d+)')"
 
 
 class Guarded(Verbs):
-    """The scripts and the guard, on a server that is as old as the test says."""
+    """The scripts and recovery, on a server whose age the test sets."""
 
     def __init__(self, server: RedisServer) -> None:
         super().__init__(server, clock=True)
@@ -38,16 +38,16 @@ class Guarded(Verbs):
             self.raw(load_command(script))
 
     def up(self, seconds: float) -> None:
-        """It was started so many seconds ago at least: what it says may be a second too much."""
+        """Set the least age of the server; the age that it reports can be a second higher."""
         self.client.hset(CLOCK, "up", str(int(seconds) + 1))
 
     def at(self, now: float) -> None:
-        """It is this time now."""
+        """Set the time of the test's clock."""
         super().at(now)
         self.client.hsetnx(CLOCK, "up", "1000")
 
     def know(self) -> bytes:
-        """Learn which server this is, as a new connection does."""
+        """Find out which server this is, as a new connection does."""
         said = [
             self.client.execute_command("INFO", section)
             for section in ("server", "replication", "memory")
@@ -58,8 +58,10 @@ class Guarded(Verbs):
         return self.run_id
 
     def judged(self, window: float = WINDOW_S, strict: bool = False, **caller: Any) -> Verdict:
-        """What the guard says once it has looked at all records; ``caller``: what that one knows
-        (see `Requests.guard`)."""
+        """Return the verdict of recovery after it has read all records.
+
+        ``caller`` has the facts that the caller knows (see `Requests.guard`).
+        """
         caller.setdefault("run_id", self.run_id)
         reply = self.ask(self.requests.guard(range(BUCKETS), window, strict, **caller))
         found = Guard(settings(find("redis://here")[1])).verdict(reply)
@@ -67,15 +69,15 @@ class Guarded(Verbs):
         return found._replace(record=found.record or found.run_id)
 
     def remember(self, record: bytes) -> None:
-        """This is in all records."""
+        """Write this record into all buckets."""
         self.client.mset({guard_of("holdfast", bucket): record for bucket in range(BUCKETS)})
 
     def records(self) -> set[bytes | None]:
-        """What is in them."""
+        """Return the records of all buckets."""
         return set(self.client.mget([guard_of("holdfast", bucket) for bucket in range(BUCKETS)]))
 
     def reclaim(self, keep: Keep) -> Standing:
-        """Put a forgotten claim back."""
+        """Restore a forgotten claim."""
         reply = self.ask(self.requests.reclaim(keep, WINDOW_S))
         if reply == [6]:
             raise NotYet("ask the guard", 0.0)
@@ -83,14 +85,14 @@ class Guarded(Verbs):
 
 
 def barred(verbs: Verbs, one: Claim) -> None:
-    """It may not be let in, be it in a hurry or not."""
+    """Expect that the claim is not granted, whether it may wait or not."""
     for wait in (True, False):
         with pytest.raises(NotYet):
             verbs.join(one, wait)
 
 
 def promoted(verbs: Guarded) -> None:
-    """The server is the copy of another one, and lets nobody in for the window."""
+    """Make the server the copy of another one, which grants nothing for the grace period."""
     verbs.remember(b"0" * 40)
     verbs.up(1000)
     verbs.know()

@@ -1,7 +1,7 @@
 """A process that holds two locks while its threads wait for one of them: see `test_starving`.
 
-It is told a URL, how many threads wait, the lease, for how long, and how many descriptors it may
-have (0: as many as usual). At its end it prints what came of it, as JSON.
+Its arguments are a URL, the number of waiting threads, the lease, the seconds of waiting, and the
+limit of descriptors (0: the usual limit). At its end it prints its counts as JSON.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections import Counter
 
 from holdfast import Client, HoldfastError, LockLost, StoreUnavailable
 
-#: The stack of a thread that waits, and how long all may take to be let in at the end.
+#: The stack size of a waiting thread, and the time in which all must be granted at the end.
 STACK, DRAIN_S = 256 * 1024, 60.0
 
 
 def main(url: str, threads: int, ttl: float, seconds: float, descriptors: int) -> Counter[str]:
-    """What came of it: see above."""
+    """Hold two locks while threads wait, and return the counts."""
     logging.basicConfig(level=logging.CRITICAL)
     if descriptors:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

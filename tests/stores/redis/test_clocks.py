@@ -1,4 +1,4 @@
-"""`doctor` on the clocks of servers that may take each other's place."""
+"""`doctor` on the clocks of servers that can replace each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.stores.examined import examined, one
 
 
 def replicated(new_redis: NewRedis, clock: Clock) -> tuple[RedisServer, RedisServer]:
-    """A primary, and a replica that has this clock."""
+    """Return a primary, and a replica that has this clock."""
     primary = new_redis()
     with clock.worn():
         replica = new_redis(f"replicaof {primary.host} {primary.port}")

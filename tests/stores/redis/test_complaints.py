@@ -1,4 +1,4 @@
-"""Each way a real server can refuse is said in words: what is wrong there, and what to do."""
+"""Each refusal of a real server becomes an error that names the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.stores.redis.verbs import LABEL, Verbs, claim
 
 
 def told(verbs: Verbs, *words: str) -> tuple[ServerSaid, HoldfastError]:
-    """The error reply to a command, and what becomes of it."""
+    """Return the error reply to a command, and the exception that it becomes."""
     reply = verbs.raw(packed(*(word.encode() for word in words)))
     assert isinstance(reply, ServerSaid), reply
     return reply, complaint(reply, LABEL)
 
 
 def joining(verbs: Verbs, wanted: Claim | None = None) -> str:
-    """What a join raises."""
+    """Return the text of the error that a join raises."""
     with pytest.raises(StoreUnavailable) as failure:
         verbs.join(wanted or claim())
     return str(failure.value)
@@ -35,7 +35,7 @@ def test_a_server_that_wants_a_password(new_redis: NewRedis) -> None:
     server = new_redis(password="hunter2")
     with Verbs(server, load=False) as verbs:
         _, wrong = told(verbs, "AUTH", "hunter3")
-        # It closes the connection after the second; with or without a name for that error.
+        # Two requests only, because the server closes the connection after the second one.
         for ask in (lambda: told(verbs, "PING")[1], lambda: verbs.join(claim())):
             with pytest.raises(ConfigError, match="requires a password"):
                 raise ask()
@@ -89,13 +89,13 @@ def test_a_replica(new_redis: NewRedis) -> None:
 def test_a_server_that_reads_its_data(new_redis: NewRedis) -> None:
     server = new_redis("loading-process-events-interval-bytes 1024")
     with Verbs(server, load=False) as verbs:
-        # Given a server that takes seconds for what it has on its disk
+        # Given a server that needs seconds to load its data
         server.ask("DEBUG", "POPULATE", 20_000, "many", 10)
         server.ask("CONFIG", "SET", "key-load-delay", 100)
         loading = threading.Thread(target=_reload, args=(server,))
         loading.start()
         try:
-            # When it is asked meanwhile, then it says so
+            # When a request comes while it loads, then the reply reports that
             reply = until(lambda: _loading(verbs), "it is loading")
             assert "reading its data" in str(complaint(reply, LABEL))
         finally:
@@ -197,7 +197,7 @@ def test_what_is_hard_to_provoke(line: str, words: str) -> None:
     assert line in str(wrong)
 
 
-# -- keys of somebody else -------------------------------------------------------------------
+# -- keys of other programs ------------------------------------------------------------------
 
 MAKERS: dict[str, Callable[[Verbs, bytes], object]] = {
     "string": lambda verbs, key: verbs.client.set(key, "theirs"),
@@ -237,16 +237,16 @@ def test_waiters_that_are_none_are_named_and_left_alone(
     kind: str, shared_redis: RedisServer, own_name: str
 ) -> None:
     with Verbs(shared_redis) as verbs:
-        # Given a hold, and somebody else's key where those who wait would be
+        # Given a hold, and a foreign key in the place of the waiters' key
         key = verbs.keys(own_name)[1]
         MAKERS[kind](verbs, key)
         one, two = claim(own_name), claim(own_name)
         held = verbs.join(one)
         assert isinstance(held, Held)
-        # When somebody comes
+        # When a waiter joins
         with pytest.raises(ConfigError, match=f"~{own_name} is a {kind}, not a hash"):
             verbs.join(two)
-        # Then the key is as it was, and so is the hold
+        # Then the key is unchanged, and so is the hold
         assert verbs.client.type(key) == kind.encode()
         assert isinstance(verbs.join(two, wait=False), Refused)
         assert verbs.keep([Keep(one, held.fence, 30.0)]) == [Held(held.fence, 30.0)]
@@ -258,16 +258,16 @@ def test_waiters_that_were_overwritten_cost_the_holders_nothing(
     shared_redis: RedisServer, own_name: str
 ) -> None:
     with Verbs(shared_redis) as verbs:
-        # Given one who holds and one who waits, whose key somebody else overwrites
+        # Given a holder, and a waiter whose key another program overwrites
         one, two, three = (claim(own_name) for _ in range(3))
         held = verbs.join(one)
         assert isinstance(held, Held)
         assert isinstance(verbs.join(two), Waiting)
         verbs.client.set(verbs.keys(own_name)[1], "theirs")
-        # When the holder leaves
+        # When the holder releases
         with pytest.raises(ConfigError, match="is a string"):
             verbs.gone(one)
-        # Then it is said once more, until the key is taken away; then all goes on
+        # Then the error is repeated until the key is removed; after that the line works again
         with pytest.raises(ConfigError, match="is a string"):
             verbs.join(three)
         verbs.client.delete(verbs.keys(own_name)[1])
@@ -285,7 +285,7 @@ def test_without_memory_holds_are_renewed_and_new_claims_are_refused(
 ) -> None:
     server = new_redis(server=old_program()) if old else new_redis()
     with Verbs(server, old=old) as verbs:
-        # Given a lone hold, one with others behind it, some permits, and no memory left
+        # Given a lone hold, a hold with waiters behind it, and no memory left
         lone, one, two, three = claim("lone"), claim(), claim(), claim()
         fences = [verbs.join(c) for c in (lone, one, two, three)]
         assert isinstance(fences[0], Held)
@@ -300,7 +300,7 @@ def test_without_memory_holds_are_renewed_and_new_claims_are_refused(
             assert not verbs.gone(newcomer)
         assert isinstance(verbs.join(claim("lone"), wait=False), Refused)
         assert verbs.client.exists(*verbs.keys("new")[:3]) == 0
-        # And what is held is kept, and given back to those who wait
+        # And holds are renewed, and their release grants the waiters
         keeps = [Keep(lone, fences[0].fence, 30.0), Keep(one, fences[1].fence, 30.0)]
         assert all(isinstance(kept, Held) for kept in verbs.keep(keeps))
         assert isinstance(verbs.stand(Keep(two, 0, 30.0)), Waiting)
@@ -311,6 +311,6 @@ def test_without_memory_holds_are_renewed_and_new_claims_are_refused(
         assert isinstance(verbs.stand(Keep(three, 0, 30.0)), Held)
         assert verbs.resize("refund", 2) is not None
         assert verbs.gone(three, after=1.0)
-        # And when there is memory again, all is well
+        # And when there is memory again, a join is granted
         server.ask("CONFIG", "SET", "maxmemory", "0")
         assert isinstance(verbs.join(claim("lone")), Held)

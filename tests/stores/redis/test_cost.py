@@ -1,4 +1,4 @@
-"""What a verb costs the server is counted in commands, which no other program disturbs."""
+"""The cost of a verb on the server, counted in commands, which no other program disturbs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.servers.redis_server import RedisServer
 from tests.stores.redis.verbs import START, Verbs, claim, permit
 
 WAITERS = 10_000
-#: Reading the counts is not counted.
+#: The commands of the counting, and the call of the script itself. They are not counted.
 OURS = {"config|resetstat", "info", "evalsha"}
 
 
@@ -30,7 +30,7 @@ def verbs(server: RedisServer) -> Iterator[Verbs]:
 
 @pytest.fixture
 def timeless(server: RedisServer) -> Iterator[Verbs]:
-    """Nobody's patience ends, however long the test takes."""
+    """Scripts with the test's clock: no waiter expires, however long the test takes."""
     with Verbs(server, clock=True) as verbs:
         verbs.at(START)
         verbs.look()
@@ -38,7 +38,7 @@ def timeless(server: RedisServer) -> Iterator[Verbs]:
 
 
 def counted(server: RedisServer, work: Callable[[], object]) -> dict[str, int]:
-    """The commands that this took inside of scripts."""
+    """Return the commands that this work ran inside of scripts."""
     server.ask("CONFIG", "RESETSTAT")
     work()
     return {name: calls for name, calls in sorted(server.calls().items()) if name not in OURS}
@@ -54,7 +54,7 @@ def test_the_uncontended_verbs_take_two_or_three_commands(
     keep = Keep(one, 0, 30.0)
     assert counted(server, lambda: verbs.keep([keep])) == {"time": 1, "hget": 1, "hset": 1}
     assert counted(server, lambda: verbs.join(claim(), wait=False)) == {"time": 1, "hget": 1}
-    # And where there is a guard, its record is read by a join
+    # And with recovery a join also reads the record
     verbs.run_id = b"r" * 40
     verbs.client.set(verbs.keys()[3], verbs.run_id)
     with_guard = {"time": 1, "hget": 1, "get": 1}
@@ -63,21 +63,21 @@ def test_the_uncontended_verbs_take_two_or_three_commands(
 
 
 def test_a_hand_off_takes_few_commands(server: RedisServer, verbs: Verbs) -> None:
-    # Given three in line, where somebody listens
+    # Given three claims in line, and a listener
     with verbs.client.pubsub() as ear:
         ear.subscribe("ear")
         ear.get_message(timeout=9)
         crew = [claim() for _ in range(3)]
         for one in crew:
             verbs.join(one, address=b"ear")
-        # When each leaves, and the next is served, and the first comes back
+        # When each releases, the next is granted, and the first joins again
         served = {"time": 1, "hget": 3, "hdel": 2, "hset": 1, "publish": 1}
         assert counted(server, lambda: verbs.gone(crew[0])) == served
         join = counted(server, lambda: verbs.join(crew[0], address=b"ear"))
         assert join == {"time": 1, "hget": 4, "hset": 2}
         assert counted(server, lambda: verbs.gone(crew[1])) == served
         assert counted(server, lambda: verbs.gone(crew[2])) == served
-        # Then the last one finds nobody left to look for
+        # Then the last release finds no waiter to look up
         last = counted(server, lambda: verbs.gone(crew[0]))
         assert last == {"time": 1, "hget": 2, "hdel": 1, "hset": 1}
 
@@ -91,7 +91,7 @@ def test_a_batch_of_a_hundred_asks_for_the_time_once(server: RedisServer, verbs:
 
 
 def crowd(verbs: Verbs, size: int) -> list[Claim]:
-    """So many claims stand behind those that are in the line."""
+    """Let `size` claims wait at the end of the line."""
     newcomers = [claim() for _ in range(size)]
     replied = verbs.all([verbs.requests.join(one, True) for one in newcomers])
     assert all(reply[0] == 2 for reply in replied)
@@ -104,7 +104,7 @@ def test_no_verb_costs_more_behind_ten_thousand_waiters(
     verbs = timeless
 
     def costs(here: int) -> dict[str, dict[str, int]]:
-        """Of each verb, in a line with so many waiters."""
+        """Return the cost of each verb in a line with `here` waiters."""
         first, *others = line
         latest = claim()
         found = {
@@ -126,21 +126,21 @@ def test_no_verb_costs_more_behind_ten_thousand_waiters(
     for one in line:
         verbs.join(one)
     few = costs(3)
-    # When ten thousand stand in it
+    # When ten thousand claims wait in it
     crew = crowd(verbs, WAITERS - 3)
     latest = claim()
     assert verbs.join(latest) == Full(WAITERS)
     verbs.gone(crew[17])
     verbs.gone(crew[18])
-    # Then each costs as much
+    # Then each verb costs the same
     assert costs(WAITERS - 3) == few
-    # (Ten, and a look at the few holders, which is taken in one second of five.)
+    # (Ten, and a check of the few holders, which happens in one second of five.)
     assert max(sum(one.values()) for one in few.values()) <= 11, few
 
 
 def test_no_verb_costs_more_with_a_thousand_holders(server: RedisServer, verbs: Verbs) -> None:
     def heavy() -> dict[str, int]:
-        """It tells of one of two at random, one of which may be no holder but the line's own."""
+        """Refuse a claim. The reply names one of two random fields; one can be the line's state."""
         return counted(server, lambda: verbs.join(permit(2000, 2000), wait=False))
 
     def costs() -> dict[str, dict[str, int]]:
@@ -167,17 +167,17 @@ def test_no_verb_costs_more_with_a_thousand_holders(server: RedisServer, verbs: 
 def test_a_thousand_holders_are_looked_through_once_for_each_end(
     server: RedisServer,
 ) -> None:
-    # Given a thousand holders, of whom every tenth ends together
+    # Given a thousand holders; the lease of every tenth one ends at the same time
     with Verbs(server, clock=True) as verbs:
         verbs.at(1_700_000_000.0)
         for number in range(1000):
             assert isinstance(verbs.join(permit(1000, ttl=2.0 if number % 10 == 0 else 50.0)), Held)
         assert isinstance(verbs.join(permit(1000, 100)), Waiting)
-        # When they have ended
+        # When these leases have ended
         verbs.at(1_700_000_002.0)
         first = counted(server, lambda: verbs.join(permit(1000)))
         second = counted(server, lambda: verbs.join(permit(1000)))
-        # Then the first verb after that drops them, in one go, and serves; the next has no work
+        # Then the first verb drops them in one pass, and grants; the next has no such work
         assert first["hgetall"] == 1
         assert first["hdel"] <= 2
         assert "hgetall" not in second
@@ -188,7 +188,7 @@ def test_a_thousand_holders_are_looked_through_once_for_each_end(
 
 @pytest.mark.parametrize("dead", [3, 2000])
 def test_dead_waiters_are_passed_in_portions(dead: int, server: RedisServer) -> None:
-    # Given a hold, many who wait behind it and have died, and one who lives
+    # Given a hold, many dead waiters behind it, and a living one
     with Verbs(server, clock=True) as verbs:
         verbs.at(1_700_000_000.0)
         holder, alive = claim(), claim()
@@ -197,7 +197,7 @@ def test_dead_waiters_are_passed_in_portions(dead: int, server: RedisServer) -> 
         verbs.at(1_700_000_002.0)
         verbs.join(alive)
         verbs.at(1_700_000_004.0)
-        # When the holder leaves, then no verb is long, and after some of them all are passed
+        # When the holder releases, then no verb is long, and a few verbs drop all dead waiters
         verbs_needed = 1
         cost = counted(server, lambda: verbs.gone(holder))
         assert sum(cost.values()) <= 1100
@@ -212,16 +212,16 @@ def test_seats_that_were_left_are_stepped_over_many_at_a_time(
     server: RedisServer, timeless: Verbs
 ) -> None:
     verbs = timeless
-    # Given ten thousand who waited, of whom only the first and the last are left
+    # Given ten thousand waiters, of which only the first and the last have stayed
     holder, first, last = claim(), claim(), claim()
     verbs.join(holder)
     verbs.join(first)
     crew = crowd(verbs, WAITERS - 2)
     verbs.join(last)
     assert set(verbs.all([verbs.requests.leave(Leave("refund", c.id, 0)) for c in crew])) == {1}
-    # When the first is served, and leaves
+    # When the first is granted, and releases
     verbs.gone(holder)
     cost = counted(server, lambda: verbs.gone(first))
-    # Then the last is served by the same verb
+    # Then the same verb grants the last
     assert isinstance(verbs.stand(Keep(last, 0, 30.0)), Held)
     assert sum(cost.values()) < 200, Counter(cost)

@@ -1,4 +1,4 @@
-"""A line that was damaged from outside, or that a clock was set back under."""
+"""A line that was damaged from outside, or whose clock was set back."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_dead_holder_is_dropped_in_time_though_the_clock_was_set_back(
 
 
 def renewed_for(verbs: Verbs, keeps: list[Keep], until: float) -> None:
-    """They are renewed until then, as if the time between had passed."""
+    """Renew the holds until that moment of the test's clock."""
     now = START
     while now < until:
         now = min(until, now + 25.0)
@@ -131,7 +131,7 @@ def test_a_holder_that_dies_after_a_renewal_behind_a_step_back_is_dropped_in_tim
     since = START + HOUR_S
     verbs.at(since)
     assert all(isinstance(one, Held) for one in verbs.keep(keeps))
-    # Then it lasts for its ttl, as it would have without the step
+    # Then its lease lasts for its ttl, as it would have without the step
     verbs.at(since + 29)
     assert not isinstance(verbs.join(permit(others + 1), False), Held)
     verbs.at(since + 31)

@@ -8,8 +8,8 @@ from tests.stores.damaged_lines import Lines, nobody_holds_beside_another
 from tests.stores.redis.ground import RedisGround
 from tests.torture.scale import seed_of, times
 
-#: What once let two hold: the state of a line was removed, and its claims stayed; a holder that was
-#: made heavier took more along than it had brought.
+#: Seeds that once led to two holders. The state of a line was removed while its claims stayed, or
+#: the weight of a holder was raised, so that it released more than it had acquired.
 KNOWN = (314, 941, 1073, 9406)
 
 

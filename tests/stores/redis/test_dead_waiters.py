@@ -1,4 +1,4 @@
-"""A line of waiters many of whom have died: verbs are bounded, and the living are served."""
+"""A line with many dead waiters: each verb is bounded, and the living waiters are granted."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from tests.stores.redis.verbs import LABEL, START, Verbs, claim, fence, ticket
 from tests.torture.scale import seed_of
 
 MOST = 10_000
-#: Number of the dead that one call drops, which limits the calls that the living need.
+#: The dead waiters that one call drops. This limits the calls that a living waiter needs.
 STEPS = 500
-#: No call holds the server for longer, on a machine that is busy with other things.
+#: No call takes longer than this, even on a busy machine.
 BOUND_S = 0.25
 
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
-    """The scripts on a server of their own, at a time of the test's."""
+    """The scripts on a separate server, with the test's clock."""
     with Verbs(new_redis(), clock=True) as one:
         one.at(START)
         yield one
 
 
 def full_line(verbs: Verbs) -> tuple[Claim, list[Claim], list[int]]:
-    """A holder and as many waiters as there may be, with their tickets."""
+    """Return a holder and as many waiters as a line may have, with their tickets."""
     holder = claim(ttl=60.0)
     fence(verbs.join(holder))
     waiters = [claim() for _ in range(MOST)]
@@ -40,7 +40,7 @@ def full_line(verbs: Verbs) -> tuple[Claim, list[Claim], list[int]]:
 
 
 def revive(verbs: Verbs, waiters: list[Claim], places: list[int], now: float) -> None:
-    """These ask again at this time, and so live on."""
+    """Let these waiters ask at this time, so that they stay alive."""
     verbs.at(now)
     pairs = zip(waiters, places, strict=True)
     verbs.all([verbs.requests.stand(Keep(one, place, 30.0)) for one, place in pairs])
@@ -54,7 +54,7 @@ def test_the_living_are_served_at_once_behind_thousands_of_dead(verbs: Verbs, li
     share = {"the last": 0.0, "one in a hundred": 0.01, "half": 0.5}[living]
     alive = [at for at in range(MOST - 1) if chance.random() < share] + [MOST - 1]
     revive(verbs, [waiters[at] for at in alive], [places[at] for at in alive], START + 2.5)
-    # Given that the patience of all others is over
+    # Given that all other waiters have expired
     verbs.at(START + 4)
     begun = time.monotonic()
     assert verbs.gone(holder)
@@ -63,7 +63,7 @@ def test_the_living_are_served_at_once_behind_thousands_of_dead(verbs: Verbs, li
     keep = Keep(waiters[first], places[first], 30.0)
     calls = 0
     while not isinstance(answer := verbs.stand(keep), Held):
-        # Then who asks is told to ask again at once, as long as there is more to be dropped
+        # Then the waiter must ask again immediately, while there are more waiters to drop
         assert isinstance(answer, Waiting)
         assert answer.retry_in == 0
         calls += 1
@@ -93,7 +93,7 @@ def test_each_verb_is_bounded_in_a_line_of_dead(verbs: Verbs) -> None:
         verb()
         longest = max(longest, time.monotonic() - begun)
     assert longest < BOUND_S
-    # And whoever comes is in once the dead are dropped
+    # And a new claim is granted once the dead waiters are dropped
     for _ in range(MOST // STEPS + 2):
         answer = verbs.join(late)
         if isinstance(answer, Held):

@@ -1,4 +1,4 @@
-"""Whoever dies or stands still costs the others what the lease says, and no more."""
+"""A client that dies or freezes delays the others by its lease, and by no more."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.stores.redis.conftest import connections, eventually
 Look = Callable[[str], LineRecord | None]
 TTL_S = 3.0
 PATIENCE_S = 3.0
-#: By so much a server or another process may be late, of which we know nothing.
+#: A server or another process can be late by this much, and the test can't measure that.
 LATE_S = 2.0
-#: What the machine itself is late is taken off.
+#: The lag of the machine itself is measured and subtracted.
 lag.watch()
 
 
@@ -31,13 +31,13 @@ def waiters(found: LineRecord | None) -> int:
 
 
 def addresses(server: RedisServer, name: str) -> int:
-    """How many of those who wait can be poked."""
+    """Return the number of waiters that have an address for wake-ups."""
     rows = server.ask("HVALS", keys_of(PREFIX, name.encode())[1])
     return sum(b":poke:" in row for row in rows)
 
 
 def served(locks: Client, name: str) -> tuple[threading.Thread, list[float]]:
-    """A thread that waits for it; when it holds, it notes the time and leaves."""
+    """Start a thread that waits for the lock, records when it holds, and releases."""
     at: list[float] = []
 
     def work() -> None:
@@ -73,7 +73,7 @@ def test_a_killed_waiter_costs_those_behind_it_milliseconds(
 ) -> None:
     late = []
     for _ in range(5):
-        # Given a holder, a waiter, and one behind it
+        # Given a holder, a waiter, and another waiter behind it
         hold = locks.lock(own_name).acquire()
         url = f"{shared_redis.url}?protocol={protocol}"
         with Subject("tests.stores.redis.workers:wait", url, own_name) as doomed:
@@ -81,7 +81,7 @@ def test_a_killed_waiter_costs_those_behind_it_milliseconds(
             thread, at = served(locks, own_name)
             eventually(lambda: addresses(shared_redis, own_name) == 2)
             listening = connections(shared_redis, listening=True)
-            # When it is killed, and the server has seen its connection end
+            # When the first waiter is killed, and the server has seen its connection end
             doomed.kill()
         eventually(lambda: listening - connections(shared_redis, listening=True))  # noqa: B023
         released, begun = time.monotonic(), boottime()
@@ -90,7 +90,8 @@ def test_a_killed_waiter_costs_those_behind_it_milliseconds(
         # Then
         late.append(at[0] - released - lag.since(begun))
     print(f"served after {[f'{one * 1e3:.1f} ms' for one in late]}")
-    # In the middle, as the server may be late now and then; but never for as long as it is patient
+    # The server can be late now and then, so the median counts. Each try is shorter than the
+    # waiter TTL
     assert sorted(late)[2] <= 0.05
     assert max(late) <= PATIENCE_S / 2
 
@@ -111,7 +112,7 @@ def test_a_frozen_waiter_delays_the_next_by_its_waiter_ttl(
         thread.join(20)
         # Then
         assert at[0] - released - lag.since(begun) <= PATIENCE_S + LATE_S
-        # And it comes in at the end when it goes on
+        # And the frozen waiter gets the lock after it continues
         frozen.go_on()
         fence, _ = frozen.hear()
         assert fence > hold.fence
@@ -120,7 +121,7 @@ def test_a_frozen_waiter_delays_the_next_by_its_waiter_ttl(
 def test_live_waiters_whose_connections_are_killed_keep_their_places(
     locks: Client, shared_redis: RedisServer, own_name: str, line: Look
 ) -> None:
-    # Given a holder and 50 in line
+    # Given a holder and 50 waiters
     hold = locks.lock(own_name).acquire()
     crowd, fences = 50, []
 
@@ -134,7 +135,7 @@ def test_live_waiters_whose_connections_are_killed_keep_their_places(
         eventually(lambda: waiters(line(own_name)) == number)  # noqa: B023
     before = [one.fence for one in line(own_name).waiters]  # type: ignore[union-attr]
     listening = connections(shared_redis, listening=True)
-    # When all that listens is cut off, and has had a moment to connect again
+    # When the listening connection is killed, and the client has connected again
     killed = shared_redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
     assert killed == 1  # it listens for all of them
     eventually(lambda: connections(shared_redis, listening=True) - listening)

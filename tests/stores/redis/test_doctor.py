@@ -1,4 +1,4 @@
-"""`doctor` on real servers: each has the defect that it is to find, and the remedy is named."""
+"""`doctor` on real servers: it finds the defect of each server, and names the remedy."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.servers.sentinels import Watched
 from tests.stores.examined import KEPT, Between, examined, one, troubles
 
 CANARY = "hunter2"
-#: What is found on a server that is as it should be.
+#: The subjects of the findings on a server without defects.
 ALL = {
     "server", "role", "identity", "latency", "clock", "pokes", "rights", "guard", "memory",
     "persistence", "keys",
 }  # fmt: skip
 
 
-# -- a server that is well -------------------------------------------------------------------
+# -- a server without defects ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
@@ -65,7 +65,7 @@ def test_a_password_is_never_shown(new_redis: NewRedis) -> None:
     assert CANARY not in str(failure.value)
 
 
-# -- which server it is ----------------------------------------------------------------------
+# -- the kind and the identity of the server -------------------------------------------------
 
 
 def test_a_replica_is_no_place_for_locks(new_watched: Callable[..., Watched]) -> None:
@@ -74,7 +74,7 @@ def test_a_replica_is_no_place_for_locks(new_watched: Callable[..., Watched]) ->
     assert finding.level is Level.FAIL
     assert f":{watched.primary.port}" in finding.text
     assert "primary" in finding.remedy
-    # And one that has lost its primary is that, too
+    # And a replica that has lost its primary gets the same finding
     watched.cut_off()
     assert "(not connected to it now)" in one(watched.replicas[0].url, "role").text
 
@@ -111,7 +111,7 @@ def test_a_server_that_is_too_old_is_reported_with_the_needed_version(
 
 @pytest.fixture
 def balanced(new_redis: NewRedis) -> Iterator[str]:
-    """An address that stands for two servers."""
+    """An address that leads to two different servers."""
     with Between(new_redis(), new_redis()) as balancer:
         yield balancer.url
 
@@ -142,7 +142,7 @@ def test_a_server_that_hides_which_one_it_is(shared_redis: RedisServer) -> None:
     assert "hides its run id" in finding.text
 
 
-# -- how far away it is ----------------------------------------------------------------------
+# -- latency and clock -----------------------------------------------------------------------
 
 
 def test_a_slow_answer_is_noticed(shared_redis: RedisServer) -> None:

@@ -31,7 +31,7 @@ from tests.stores.redis.test_rights import url as least_url
 
 
 def with_rights(new_redis: NewRedis, *without: str, more: str = "", old: bool = False) -> str:
-    """The address of a server for a user with the least rights but for some."""
+    """Return the URL of a server for a user that has the least rights without some."""
     words = [word for word in least_rights() if word not in without]
     line = " ".join([*words, more])
     return least_url(new_redis(users=(line,), server=old_program() if old else None))
@@ -54,15 +54,15 @@ def test_missing_rights_for_queues_are_no_failure_for_locks(new_redis: NewRedis)
     assert found, "the page shows no rights"
     more = found[1].split()
     assert {word[1:] for word in more} == rights.QUEUES
-    # A user for locks alone is told what is missing for queues
+    # For a user with rights for locks only, the finding names the missing rights for queues
     finding = one(with_rights(new_redis, more="+info"), "queues")
     assert finding.level is Level.WARN
     assert set(more) <= set(finding.remedy.replace(",", "").split())
-    # One that lacks a single right is told which
+    # For a user that lacks a single right, the finding names that right
     line = [word for word in more if word != "+zpopmin"]
     finding = one(with_rights(new_redis, more=" ".join(line)), "queues")
     assert (finding.level, "ZPOPMIN:" in finding.text) == (Level.WARN, True)
-    # And one that has them all can use queues, under the eyes of the doctor
+    # And a user with all these rights can use queues, and the doctor finds no trouble
     url = with_rights(new_redis, more=" ".join(more))
     with Client(url) as client:
         client.queue("q").put_many([{"payload": n, "group": str(n), "id": str(n)} for n in (1, 2)])
@@ -131,7 +131,7 @@ def test_a_command_that_was_taken_away(new_redis: NewRedis) -> None:
     assert "SCAN" in spare.text
 
 
-# -- what it keeps ---------------------------------------------------------------------------
+# -- memory, disk and replicas ---------------------------------------------------------------
 
 
 def test_a_server_that_evicts(new_redis: NewRedis) -> None:
@@ -141,7 +141,7 @@ def test_a_server_that_evicts(new_redis: NewRedis) -> None:
     assert "volatile-ttl" in finding.text
     assert "has evicted" not in finding.text
     assert "noeviction" in finding.remedy
-    # And what it has done already
+    # And when keys have been evicted, the finding reports that
     for number in range(5000):
         server.ask("SET", f"filler{number}", "x" * 1000, "EX", 1000)
     assert "has evicted" in one(server.url, "eviction").text
@@ -185,7 +185,7 @@ def test_what_a_restart_loses(
     finding = one(f"{server.url}?recovery=off", "persistence")
     assert (finding.level, words in finding.text) == (level, True)
     assert ("appendonly yes" in finding.remedy) == (level is not Level.OK)
-    # And the guard makes up for it
+    # And recovery makes up for the loss
     assert one(server.url, "persistence").level is Level.OK
 
 
@@ -198,7 +198,7 @@ def test_a_disk_that_cannot_be_written_to(new_redis: NewRedis) -> None:
     found = examined(server.url)
     assert found["disk"][0].level is Level.WARN
     assert "log" in found["disk"][0].remedy
-    # Nothing is taken in then, unless it was told otherwise
+    # Then the server accepts no writes, unless its settings allow them
     assert found["writing"][0].level is Level.FAIL
     assert "disk" in found["writing"][0].text
     server.ask("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
@@ -211,7 +211,7 @@ def test_a_replica_that_does_not_follow(
     watched = new_watched(replicas=2, sentinels=0)
     primary, stopped = watched.primary, watched.replicas[0]
     until(lambda: one(primary.url, "replicas").text.startswith("2, at most"), "all follow")
-    # When one is stopped, and much is written
+    # When one replica is stopped, and much is written
     stopped.stop()
     for _ in range(20):
         primary.ask("SET", "much", "x" * 100_000)
@@ -219,7 +219,7 @@ def test_a_replica_that_does_not_follow(
     assert finding.level is Level.WARN
     assert f":{stopped.port} is " in finding.text
     assert "MiB behind" in finding.text
-    # And one that is merely silent
+    # And when a replica is only silent
     monkeypatch.setattr(keeping, "BEHIND_BYTES", 1 << 40)
     monkeypatch.setattr(keeping, "SILENT_S", 1)
     until(lambda: "silent for" in one(primary.url, "replicas").text, "its silence is noticed")
@@ -227,19 +227,19 @@ def test_a_replica_that_does_not_follow(
 
 
 def test_doctor_reports_the_state_of_recovery(new_redis: NewRedis) -> None:
-    # Given a server that has just been started, and that nobody has used
+    # Given a server that has just started, and that no client has used
     server = new_redis(*KEPT, known=False)
     assert "grants nothing" in one(server.url, "guard").text
     assert one(f"{server.url}?recovery=off", "guard").level is Level.OK
-    # When it is used, then it waits for those who may hold
+    # When it is used, then it waits for possible holders
     with Client(f"{server.url}?grace=2") as locks:
         assert locks.lock("x").acquire(timeout=10)
     until(lambda: one(f"{server.url}?grace=2", "guard").level is Level.OK, "all are let in")
-    # And when it is started again, with its records, the server is another one
+    # And when it restarts with its records, it counts as another server
     server.restart(data=True)
     finding = one(f"{server.url}?grace=0.5", "guard")
     assert finding.level is Level.WARN
-    # And so it is told while it lasts
+    # And the doctor reports that during the grace period
     with Client(f"{server.url}?grace=20") as locks:
         with pytest.raises(StoreUnavailable):
             locks.lock("y").acquire(timeout=0.2)
@@ -293,7 +293,7 @@ def test_few_connections_are_left(new_redis: NewRedis) -> None:
         each.close()
 
 
-# -- whose keys there are --------------------------------------------------------------------
+# -- the stored keys -------------------------------------------------------------------------
 
 
 def test_foreign_keys_under_the_prefix_are_reported(new_redis: NewRedis) -> None:
@@ -305,7 +305,7 @@ def test_foreign_keys_under_the_prefix_are_reported(new_redis: NewRedis) -> None
     assert finding.text.startswith("3 under holdfast: ")
     assert "holdfast:config" in finding.text
     assert "other:x" not in finding.text
-    # And by another prefix it is well
+    # And another prefix has no foreign keys
     assert one(f"{server.url}?prefix=mine", "keys").level is Level.OK
 
 
@@ -355,12 +355,12 @@ def test_a_clock_that_was_set_back_is_found_by_the_fences(new_redis: NewRedis) -
     with Client(server.url) as locks:
         locks.lock("x").acquire().release()
         assert "fences" not in examined(server.url)
-        # Given a fence that was given when the clock was an hour ahead
+        # Given a fence from a time when the clock was an hour ahead
         key = keys_of("holdfast", b"x")[0]
         server.ask("HSET", key, "s", struct.pack(">d", int((time.time() + 3600) * 1e6)))
         finding = one(server.url, "fences")
         assert finding.level is Level.WARN
         assert "set back" in finding.text
         assert "NTP" in finding.remedy
-        # And indeed it goes on from there
+        # And later fences do continue from there
         assert locks.lock("x").acquire().fence > (time.time() + 3000) * 1e6

@@ -1,4 +1,4 @@
-"""Clocks that step back, and keys that end: tickets rise all the same."""
+"""Clocks that step back, and keys that expire: tickets rise all the same."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_last_ticket_is_remembered_for_an_hour_and_more(verbs: Verbs) -> Non
         verbs.gone(one)
         if (now_ends := verbs.client.pexpiretime(state)) > ends:
             renewed, ends = minute, now_ends
-        # Then its key was renewed within ten minutes, for so long that an hour remains
+        # Then the key's expiry moved within ten minutes, so that an hour always remains
         assert minute - renewed < 10
         assert verbs.client.pttl(state) - 600_000 > HOUR_MS
 
@@ -82,7 +82,7 @@ def test_the_keys_outlive_what_they_hold(ttl: float, verbs: Verbs) -> None:
 
 
 def test_a_hold_that_is_renewed_for_days_keeps_its_keys(verbs: Verbs) -> None:
-    # Given a hold, and one who waits for it, kept for longer than any key lives
+    # Given a hold and a waiter that are renewed for 2000 s of the test's clock
     state, waiters = verbs.keys()[:2]
     one, two = claim(ttl=60.0), claim()
     held = verbs.join(one)
@@ -101,7 +101,7 @@ def test_a_hold_that_is_renewed_for_days_keeps_its_keys(verbs: Verbs) -> None:
             if ends > before[key]:
                 renewed[key] = now - START
                 before[key] = ends
-    # Then both were given a longer life at least every ten minutes
+    # Then the expiry of both keys moved at least every ten minutes
     assert min(renewed.values()) >= 1400
 
 
@@ -123,11 +123,11 @@ def test_a_second_key_of_a_line_that_was_lost_does_no_harm(verbs: Verbs) -> None
     verbs.join(two)
     verbs.join(three)
     verbs.client.delete(verbs.keys()[0])
-    # When the name is used anew
+    # When the name is used again
     fence(verbs.join(four))
     assert isinstance(verbs.join(one), Waiting)
     verbs.gone(four)
-    # Then only those are served who came since
+    # Then only claims that joined since then are granted
     assert fence(verbs.stand(Keep(one, 0, 30.0)))
     assert verbs.stand(Keep(two, 0, 30.0)) == Gone(Loss.EXPIRED)
     assert not verbs.gone(three)

@@ -1,4 +1,4 @@
-"""Each bit of what a line keeps on Redis is flipped once, under a holder that dies."""
+"""Each stored bit of a line on Redis is flipped once, while its holder dies."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from holdfast.core.model import Claim, Full, Gone, Held, Keep, Mismatch
 from tests.servers.fixtures import NewRedis
 from tests.stores.redis.verbs import START, Verbs, claim, fence, ticket
 
-#: The lease of the holder, and of whoever comes after it.
+#: The ttl of the holder, and of each later claim.
 TTL_S = 2.0
-#: A flipped bit of a time may make a lease this long, as the page says.
+#: A flipped bit of a time can make a lease this long (see the page of this store).
 LONGEST_S = 10.0
-#: A line is asked again after this time.
+#: The seconds between two requests for the line.
 ASKED_S = 1.0
 
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
-    """The scripts on a server of their own, at a time of the test's."""
+    """The scripts on a separate server, with the test's clock."""
     with Verbs(new_redis(), clock=True) as one:
         yield one
 
 
 def fields(verbs: Verbs, name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Each key and field of the line."""
+    """Yield each key and field of the line."""
     for key in sorted(verbs.client.keys(f"*{name}*")):
         if verbs.client.type(key) == b"hash":
             for field in sorted(verbs.client.hkeys(key)):
@@ -35,7 +35,7 @@ def fields(verbs: Verbs, name: str) -> Iterator[tuple[bytes, bytes]]:
 
 
 def free_after(verbs: Verbs, name: str, waits: Claim | None, place: int) -> float | str:
-    """Seconds until somebody has the name, or why nobody ever does."""
+    """Return the seconds until a later claim holds the name, or why no claim ever does."""
     passed = TTL_S
     said = ""
     while passed < 120:

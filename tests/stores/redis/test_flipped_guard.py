@@ -1,5 +1,7 @@
-"""Each bit of the record by which a bucket knows its server is flipped once: nobody is barred for
-longer than a record can bar."""
+"""Each bit of the record by which a bucket knows its server is flipped once.
+
+No flipped bit blocks claims for longer than a record can.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,21 @@ from tests.servers.fixtures import NewRedis
 from tests.stores.redis.guarded import WINDOW_S, Guarded
 from tests.stores.redis.verbs import START, claim
 
-#: A record bars for a window, and for what a clock may be behind the latest fence.
+#: A record blocks for a grace period, plus the time by which a clock is behind the latest fence.
 LONGEST_S = WINDOW_S + 60.0
 STEP_S = 2.5
 
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    """The scripts on a server of their own."""
+    """The scripts on a separate server."""
     with Guarded(new_redis(known=False)) as one:
         one.at(START)
         yield one
 
 
 def let_in_after(verbs: Guarded, name: str) -> float | str:
-    """Seconds until somebody is let in; or why that never happens."""
+    """Return the seconds until a claim is granted, or the reason why no claim ever is."""
     passed = 0.0
     while passed < 4 * LONGEST_S:
         verbs.at(START + passed)

@@ -1,4 +1,4 @@
-"""A client of redis-py in place of a URL: used as it was made, and left as it was."""
+"""A client of redis-py instead of a URL: its settings are used, and it stays unchanged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_client_will_do(
             with locks.lock(own_name, timeout=10) as mine:
                 found.append(mine.fence)
 
-        # When it is held, waited for, handed over
+        # When the lock is held, waited for, and handed off
         took = []
         for turn in range(3):
             with locks.lock(own_name) as hold:
@@ -63,7 +63,7 @@ def test_every_client_will_do(
             took.append(boottime() - begun - lag.since(begun))
             assert found[turn] > hold.fence
         assert sorted(took)[1] < 0.5
-        # Then the client is as it was, and open after ours is closed
+        # Then the given client is unchanged, and still open after holdfast's client is closed
         locks.close()
         assert given.get(own_name + ":theirs") in (b"1", "1")
 

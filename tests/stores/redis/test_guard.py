@@ -1,4 +1,4 @@
-"""The records of the guard, and who is let in, at a time of the test's."""
+"""The records of recovery, and which claims it grants, on the test's clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.stores.redis.verbs import START, claim, fence, ticket
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    """The scripts on a server of their own."""
+    """The scripts on a separate server."""
     with Guarded(new_redis(known=False)) as one:
         one.at(START)
         yield one
@@ -47,7 +47,7 @@ def test_a_long_running_server_has_no_grace_period(verbs: Guarded) -> None:
 def test_a_new_server_grants_nothing_until_its_grace_period_has_passed(
     verbs: Guarded, up: float
 ) -> None:
-    # Given a server that nobody could reach until now, as behind a readiness delay
+    # Given a server that no client could reach until now, as behind a readiness delay
     verbs.up(up)
     run_id = verbs.know()
     barred(verbs, claim())
@@ -56,7 +56,7 @@ def test_a_new_server_grants_nothing_until_its_grace_period_has_passed(
     verbs.at(START + 4.999)
     barred(verbs, claim())
     assert verbs.judged().seconds == 0.001
-    # When the time is over it needs no further question
+    # When the grace period has passed, then no further question is needed
     verbs.at(START + 5.001)
     one = claim()
     assert fence(verbs.join(one))
@@ -77,7 +77,7 @@ def test_a_strict_guard_with_a_longer_window_takes_a_server_of_that_age_for_youn
 
 @pytest.mark.parametrize("how", ["FLUSHALL", "FLUSHDB", "FLUSHDB of another", "SWAPDB 2 3"])
 def test_no_flush_takes_the_window_away_from_a_young_server(verbs: Guarded, how: str) -> None:
-    """The server counts its commands for all of its databases together."""
+    """The server counts the commands of all its databases together."""
     if how.endswith("another"):
         with verbs.client.pipeline() as both:  # it leaves the connection where it was
             both.execute_command("SELECT", 5)
@@ -101,7 +101,7 @@ def test_a_caller_that_knew_another_server_opens_a_window_however_long_this_one_
     verbs.know()
     assert verbs.judged(known=1.0, former=True)[1:3] == (4.0, b"r")
     barred(verbs, claim())
-    # And once it is open it stays so for callers that know nothing
+    # And once the grace period has begun, it holds for callers that know nothing, too
     assert verbs.judged().seconds == 4.0
 
 
@@ -121,7 +121,7 @@ def test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used(
     verbs.up(1000)
     verbs.know()
     assert verbs.judged(known=1.0)[1:3] == (4.0, b"p")
-    # But not for a caller that has seen it as the primary for as long
+    # But not for a caller that has known it as the primary for the whole grace period
     verbs.client.flushall()
     verbs.at(START)
     verbs.up(1000)
@@ -129,7 +129,7 @@ def test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used(
 
 
 def test_a_window_lasts_until_no_fence_can_fall(verbs: Guarded) -> None:
-    # Given a promoted replica whose clock is 20 s behind that of the primary that is lost
+    # Given a promoted replica whose clock is 20 s behind the clock of the lost primary
     latest = int((START + 20) * 1e6)
     verbs.remember(b"0" * 40)
     verbs.up(1000)
@@ -148,10 +148,10 @@ def test_a_client_with_a_later_fence_extends_the_grace_period(verbs: Guarded, ca
     verbs.up(1000 if cause == "promoted" else 2)
     verbs.know()
     assert verbs.judged().seconds == WINDOW_S
-    # When one asks that knows the fence, in the last moment of that window
+    # When a client that knows the fence asks in the last moment of the grace period
     verbs.at(START + WINDOW_S - 0.001)
     assert verbs.judged(latest=latest).seconds == 15.001
-    # Then nobody is let in until no fence can fall, and whoever knows less shortens nothing
+    # Then nothing is granted until no fence can fall, and callers that know less shorten nothing
     for second in (WINDOW_S, 19.999):
         verbs.at(START + second)
         with promised("fences rise"):
@@ -163,11 +163,11 @@ def test_a_client_with_a_later_fence_extends_the_grace_period(verbs: Guarded, ca
 
 
 def test_an_ended_grace_period_is_not_reopened_by_a_later_fence(verbs: Guarded) -> None:
-    # Or each client that was given a fence elsewhere would bar all the others
+    # Otherwise each client with a fence from elsewhere would block all the others
     promoted(verbs)
     verbs.at(START + WINDOW_S)
     assert verbs.judged(latest=int((START + 20) * 1e6)).seconds == 0
-    # And one that is an hour ahead is waited for in no window
+    # And a fence that is an hour ahead extends no grace period
     verbs.remember(b"0" * 40)
     assert verbs.judged().seconds == WINDOW_S
     assert verbs.judged(latest=int((START + 3600) * 1e6)).seconds == WINDOW_S
@@ -191,7 +191,7 @@ def test_a_grace_period_ends_in_time_although_the_clock_was_set_back(verbs: Guar
 
 @pytest.mark.parametrize("up", [1.0, 1000.0])
 def test_the_data_of_another_server_are_not_to_be_trusted(verbs: Guarded, up: float) -> None:
-    # Given an old backup, or the copy that a replica had
+    # Given an old backup, or the copy of a replica
     verbs.remember(b"0" * 40)
     verbs.up(up)
     verbs.know()
@@ -211,20 +211,20 @@ def test_a_connection_that_knows_another_server_grants_nothing(
     verbs.remember(b"0" * 40)
     verbs.run_id = b"1" * 40
     barred(verbs, claim())
-    # When the guard was asked, the connection is told which server it is
+    # When recovery has been asked, its reply names the server
     assert verbs.judged().run_id == verbs.know()
 
 
 def test_a_primary_that_was_a_replica_meanwhile_is_another_server(
     verbs: Guarded,
 ) -> None:
-    # Given a primary, and a time in which it wasn't one
+    # Given a primary that was a replica for a while
     verbs.up(1000)
     before = verbs.know()
     assert verbs.judged().seconds == 0
     verbs.client.replicaof("127.0.0.1", "1")
     verbs.client.replicaof("NO", "ONE")
-    # Then it may have missed what the other one did, though it has its own records
+    # Then it can have missed writes of the other primary, though it has its own records
     after = verbs.know()
     assert after.partition(b".")[0] == before
     assert after != before
@@ -233,7 +233,7 @@ def test_a_primary_that_was_a_replica_meanwhile_is_another_server(
 
 
 def test_a_young_server_that_was_promoted_has_the_whole_window_before_it(verbs: Guarded) -> None:
-    # Given a replica that was started lately, and takes over just now
+    # Given a replica that was started recently, and is promoted now
     verbs.client.replicaof("127.0.0.1", "1")
     verbs.client.replicaof("NO", "ONE")
     verbs.up(WINDOW_S - 1)
@@ -270,12 +270,12 @@ def test_a_strict_guard_sees_that_data_were_thrown_away(
     verbs.at(START)
     verbs.up(1000)
     found = verbs.judged(30.0, strict)
-    # Then the strict one waits, and the usual one takes it for a first use
+    # Then strict recovery waits, and the usual recovery assumes a first use
     assert (found.seconds, found.cause) == ((30.0, b"l") if strict else (0.0, b""))
 
 
 def evict_all(client: redis.Redis) -> None:
-    """Have the server evict what it has."""
+    """Make the server evict all its keys."""
     client.config_set("maxmemory-policy", "allkeys-random")
     client.config_set("maxmemory", "1")
     while client.dbsize():
@@ -302,11 +302,11 @@ def test_a_foreign_key_in_the_place_of_a_record_is_named(verbs: Guarded) -> None
         assert f"{key.decode()} is a list, not a string" in str(reply)
 
 
-# -- nobody is let in --------------------------------------------------------------------------
+# -- nothing is granted ------------------------------------------------------------------------
 
 
 def stale_line(verbs: Guarded) -> tuple[Claim, Claim]:
-    """A line that a lagging replica has: one holds, one waits; and then it is promoted."""
+    """Return a holder and a waiter of a line on a lagging replica, which is then promoted."""
     holds, waits = claim(ttl=2.0), claim()
     fence(verbs.join(holds))
     ticket(verbs.join(waits, address=b"there"))
@@ -322,19 +322,19 @@ def test_a_waiter_is_not_granted_until_the_grace_period_has_passed(
     with verbs.client.pubsub() as ear:
         ear.subscribe("there")
         ear.get_message(timeout=9)
-        # When the holder leaves, or dies
+        # When the holder releases or dies
         if release == "expiry":
             verbs.at(START + 2.5)
         else:
             assert verbs.gone(holds, suspect=release == "long")
-        # Then the one who waits goes on to wait, whoever comes by
+        # Then the waiter continues to wait, whatever other verbs come
         assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Waiting)
         verbs.resize("refund", 1)
         assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Waiting)
         why = Loss.RELEASED if release == "long" else Loss.EXPIRED
         assert verbs.keep([Keep(holds, 0, 30.0)]) == [Gone(why)]
         assert ear.get_message(timeout=0.05) is None
-    # And when the window is over it is served
+    # And when the grace period has passed, it is granted
     for second in (2.5, 4.9):
         verbs.at(START + second)
         assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Waiting)

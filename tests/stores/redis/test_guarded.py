@@ -1,4 +1,4 @@
-"""The guard as programs meet it, on both faces: restarts, options, rights, and replicas."""
+"""Recovery as programs meet it, on both faces: restarts, options, rights, and replicas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.traps.amnesia import NewWatched, tries
 lag.watch()
 
 WINDOW_S = 1.0
-#: A window in which who holds says so, though the machine stands still for a while.
+#: A grace period in which holders can renew, even if the machine stalls for a while.
 LONG_S = 3.0
 
 
@@ -33,7 +33,7 @@ def url(server: RedisServer, *options: str) -> str:
 
 
 def young(new_redis: NewRedis, *options: str) -> tuple[RedisServer, str]:
-    """A server that has just been started, and its URL with a window of a second."""
+    """Return a server that has just started, and its URL with a grace period of a second."""
     server = new_redis(known=False)
     return server, url(server, f"grace={WINDOW_S}", *options)
 
@@ -53,7 +53,7 @@ async def loop_holds_over_a_restart(server: RedisServer, address: str) -> None:
         for hold in [*holds, *permits]:
             hold.check()
             assert await hold.release()
-        # And as soon as they are over, others are let in
+        # And as soon as the holds are released, others are granted
         after = await other.lock("x7").acquire(timeout=5)
         assert after
         assert after.fence > holds[7].fence
@@ -63,7 +63,7 @@ async def loop_holds_over_a_restart(server: RedisServer, address: str) -> None:
 def test_no_token_brings_back_a_hold_that_a_restart_has_lost(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
-    """Nobody renews it, so the server alone knew whether it was over, or of another store."""
+    """No client renews such a hold, so only the lost data showed whether it was still valid."""
     server = new_redis()
     locks, elsewhere = new_client(url(server, f"grace={LONG_S}")), new_client("memory://tokens")
     over = token.read(locks.lock("x", ttl=30).acquire().detach())
@@ -187,14 +187,14 @@ def test_a_strict_guard_gives_no_lease_that_is_longer_than_its_window(
     with client.lock("x", ttl=3600) as hold:
         assert hold.remaining() < 3
         assert hold.extend(3600) < 3
-        # It is kept all the same
+        # Renewals keep the hold all the same
         time.sleep(4)
         hold.check()
     with pytest.raises(ConfigError, match="auto_renew"):
         client.lock("x", ttl=3600, auto_renew=False)
 
 
-# -- where it isn't to be had ------------------------------------------------------------------
+# -- where recovery is not possible ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("face", ["threads", "asyncio"])
@@ -239,13 +239,13 @@ def test_a_grant_that_no_replica_confirms_is_none(new_watched: NewWatched, face:
         def run() -> None:
             asyncio.run(on_a_loop()) if face == "asyncio" else with_threads()
 
-        # Given a replica that has what it is told, it is there when the acquire returns
+        # Given a replica that follows, the grant is on the replica when the acquire returns
         run()
         (replica,) = watched.replicas
         watched.cut_off()
         with pytest.raises(StoreUnavailable, match="0 of 1 replicas"):
             run()
-        # And what nobody confirmed has been withdrawn
+        # And the grant that no replica confirmed has been withdrawn
         with Client(url(watched.primary)) as other:
             eventually(lambda: tries(other, "x", time.monotonic() + 5))
         assert replica.ask("DBSIZE") > 0

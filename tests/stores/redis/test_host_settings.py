@@ -1,4 +1,4 @@
-"""Settings of a server that its host may have chosen: each works, or is one error that says why."""
+"""Settings that the host of a server can choose: each works, or is one error with its reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.stores.host_settings import errors, refused, silent_about, use
 from tests.stores.redis.several.conftest import slot_for
 from tests.torture.scale import part
 
-#: Lines of a redis.conf with which all of it works.
+#: Lines of a redis.conf with which all of holdfast works.
 SETTINGS = [
     "timeout 1",
     'rename-command HELLO ""',
@@ -54,7 +54,7 @@ SETTINGS = [
     "save 60 1",
     "dynamic-hz no",
 ]
-#: A command that isn't there; of some a lock has no need.
+#: Removed commands. The first line is needed by locks, the second only by other parts.
 GONE = ("EVALSHA", "TIME", "HSET", "PEXPIRE", "SET", "GET")
 GONE_ELSE = ("UNLINK", "SCRIPT", "SCAN", "PTTL", "ZREM", "ZADD", "DEL", "HGETALL")
 
@@ -84,13 +84,13 @@ def test_a_renamed_command_of_one_part_is_reported_where_it_is_used(
 def test_a_setting_that_can_never_work_is_one_error_with_its_remedy(
     new_redis: NewRedis,
 ) -> None:
-    # A password that nobody names, a database that isn't there
+    # A password that the URL lacks, and a database that isn't there
     server = new_redis("requirepass sesame", "databases 1", known=False)
     refused(
         server.url, "it requires a password: put it into the URL, as in redis://:password@host/0"
     )
     refused(f"redis://:sesame@127.0.0.1:{server.port}/3", "no database with that number")
-    # A user without scripts, and one without our keys
+    # A user without scripts, and one without holdfast's keys
     users = ("user a on >sesame ~* &* +@all -@scripting", "user b on >sesame ~b* &* +@all")
     server = new_redis(users=users)
     refused(server.url_for("a", "sesame"), r"SETUSER.*\+evalsha")

@@ -1,4 +1,4 @@
-"""Ctrl-C at every point of a verb, and in a read that blocks: no claim and no reply is left."""
+"""Ctrl-C at every point of a verb, and in a blocking read: no claim and no reply is left."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORKS = [
     in_the_line,
     in_vain,
 ]
-#: Where an interrupt strikes in a finalizer, the interpreter can but complain.
+#: If an interrupt hits a finalizer, the interpreter can only warn.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
@@ -83,12 +83,12 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
     some = numbers if FULL else sorted(dice(work.__name__).sample(numbers, min(many, 14)))
     not_begun, left, struck = [], [], 0
     for number in some:
-        # When Ctrl-C strikes there
+        # When Ctrl-C comes at this point
         room.prepare(work)
         with contextlib.suppress(KeyboardInterrupt), Strike(number) as strike:
             do()
         struck += bool(strike.where)
-        # Then a moment later nothing is left
+        # Then nothing is left a moment later
         begun = strike.where.rpartition(" ")[2] not in NOT_BEGUN
         if room.left(LEFT_S if begun and not left else LATER_S):
             (left if begun else not_begun).append(f"{number}: {strike.where}")
@@ -97,7 +97,7 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
     assert left == []
     assert len(not_begun) <= NOT_BEGUN_MAX * statements(work)
     assert struck >= len(some) / 2
-    # And everything works as before: no reply is taken for another's
+    # And everything works as before: no verb gets the reply of another
     for _ in range(3):
         room.prepare(work)
         asked = boottime()
@@ -110,7 +110,7 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
 
 @contextlib.contextmanager
 def ctrl_c() -> Iterator[Callable[[], None]]:
-    """Sends Ctrl-C to the main thread; anybody may call it."""
+    """Yield a function that sends Ctrl-C to the main thread; any thread may call it."""
     former = signal.signal(signal.SIGUSR2, signal.default_int_handler)
     try:
         yield lambda: os.kill(os.getpid(), signal.SIGUSR2)
@@ -143,14 +143,14 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
         mine.lock("warm").acquire().release()
         took = []
         for number in range(times(300, 3)):
-            # Given a request whose answer doesn't come
+            # Given a request whose reply doesn't come
             name = f"x{number:04}"
             rival = other.lock(name).acquire() if verb is STAND else None
-            # Of this name: what is undone of the last one may come once more by the keeper
+            # Only for this name, because the renewer can still clean up after the last one
             ours = partial(_is_of, verb.sha, name.encode())
             armed = proxy.arm(ours, DROP_REPLY)
             thread = threading.Thread(target=lambda: (armed.wait(), interrupt()))  # noqa: B023
-            # When Ctrl-C comes while it is read
+            # When Ctrl-C comes during the read
             thread.start()
             with pytest.raises(KeyboardInterrupt):
                 _pass(mine, name, extend=verb is KEEP)
@@ -158,12 +158,12 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
             thread.join()
             if rival is not None:
                 rival.release()
-            # Then nothing of it is left
+            # Then nothing of the request is left
             eventually(lambda: not other.inspect(name))  # noqa: B023
             took.append(time.monotonic() - came)
             with mine.lock(name, timeout=5):
                 pass
-        # At once, but for what the machine does meanwhile
+        # Half of the tries are fast; the machine can delay the others
         assert sorted(took)[len(took) // 2] < 0.25
 
 
@@ -171,7 +171,7 @@ def test_a_waiter_in_its_sleep_is_woken_by_ctrl_c(
     locks: Client, other: Client, own_name: str
 ) -> None:
     with ctrl_c() as interrupt:
-        # Not by `with`, as a wait inside of that would be refused.
+        # Without `with`, because inside of it the other client's wait would be refused.
         hold = other.lock(own_name).acquire()
 
         def when_it_waits() -> None:

@@ -1,4 +1,4 @@
-"""What the store makes of the answers to a batch of renewals, whatever is among them."""
+"""The store's handling of the replies to a batch of renewals, whatever they contain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.stores.redis.verbs import claim
 
 
 class Guard:
-    """Of a server that may have lost something, or of one that never does."""
+    """The recovery of a server that can lose data, or of a server that can't."""
 
     window = WINDOW_S["reclaim"]
     mode = "reclaim"
@@ -31,7 +31,7 @@ class Guard:
 
 
 class Port:
-    """Answers a call of keep with what the test has laid out for it, and notes all calls."""
+    """A port that gives prepared replies to KEEP, and records all calls."""
 
     label, patience, replicas = "stub", PATIENCE_S, 0
 
@@ -39,7 +39,7 @@ class Port:
         self.guard = Guard(guard)
         self.clustered = clustered
         self.calls: list[Call] = []
-        #: For each call of keep its reply; by default what is held is held.
+        #: The replies to the calls of KEEP, in order.
         self.said: list[Any] = []
         self.alone: Any = [0, b"expired"]
 
@@ -66,15 +66,15 @@ def test_where_all_is_well_there_is_one_call(guard: bool) -> None:
 
 
 def test_each_answer_goes_to_its_own_claim_whatever_the_others_are() -> None:
-    # Given a renewal that is fine, a downgrade, one unknown there, one that has an error, one
-    # with a name that can't be sent, and one that has another ticket
+    # Given a good renewal, a downgrade, a claim that the server doesn't know, one with an error,
+    # one with a name that can't be sent, and one with another ticket
     port = Port()
     keeps = renewals(6)
     keeps[1] = keeps[1]._replace(weight=1)
     keeps[4] = Renewal(claim("\ud800"), 14, 30.0)
     port.said = [[10, -1, b"ERR odd", 99]]
     found = kept(port, keeps)
-    # Then two are asked for alone, and each has its own answer
+    # Then two claims are asked for separately, and each gets its own answer
     assert [call.script for call in port.calls] == [KEEP, STAND, STAND]
     assert found[0] == Held(10, 30.0)
     assert found[1] == found[2] == Gone(Loss.EXPIRED)

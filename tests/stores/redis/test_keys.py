@@ -1,4 +1,4 @@
-"""Names become keys and names again, whatever bytes they have; and requests are whole commands."""
+"""Names become keys and names again, whatever bytes they have; requests are whole commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_name_is_found_again_in_its_keys(name: str) -> None:
     assert name_of("holdfast", state) == name
     assert state_of("holdfast", bucket_of(name.encode()), name.encode()) == state
     assert [name_of("holdfast", key) for key in (waiters, tombs, guard)] == [None] * 3
-    # All four are in one slot: what stands in the first braces is the bucket's number alone.
+    # All four are in one slot, as the first braces contain only the bucket's number.
     tag = tag_of(bucket_of(name.encode())).encode()
     for key in keys:
         assert key.startswith(b"holdfast:" + tag)
@@ -89,17 +89,17 @@ def test_a_foreign_key_is_no_name(key: bytes) -> None:
 
 
 def test_a_pattern_finds_the_names_that_begin_so_and_no_others(new_redis: NewRedis) -> None:
-    # Given all these names, held
+    # Given a holder and a waiter for each of these names
     with Verbs(new_redis()) as verbs:
         for name in NAMES:
             verbs.join(claim(name))
             verbs.join(claim(name))
-        # When they are looked for by every beginning of each
+        # When the lines are listed by each prefix of each name
         for wanted in NAMES:
             for end in range(min(len(wanted), 12) + 1):
                 prefix = wanted[:end]
                 found = verbs.names(prefix)
-                # Then exactly those are found
+                # Then exactly the names with this prefix are found
                 assert found == sorted(n for n in NAMES if n.startswith(prefix))
 
 
@@ -108,7 +108,7 @@ def test_a_pattern_has_nothing_to_interpret() -> None:
 
 
 def parsed(wire: bytes) -> list[bytes]:
-    """The words of one whole command."""
+    """Return the words of one whole command."""
     head, _, rest = wire.partition(b"\r\n")
     words = []
     for _ in range(int(head[1:])):
@@ -152,7 +152,7 @@ def test_each_request_is_one_whole_command_with_the_tag_at_its_end() -> None:
 
 
 def test_the_bytes_of_a_spec_are_packed_once_and_never_mixed_up() -> None:
-    # Given two specs that are alike but for their owner, and one object in place of another
+    # Given two specs that differ only in their owner, used in turn
     requests = Requests()
     mine, theirs = claim(owner="mine"), claim(owner="theirs")
     for _ in range(2):
@@ -160,10 +160,10 @@ def test_the_bytes_of_a_spec_are_packed_once_and_never_mixed_up() -> None:
             head = requests.join(one, True).head
             assert one.spec.owner.encode() in head
             assert one.id.encode() in head
-    # Then how it joins makes a difference too
+    # Then the way to join makes a difference, too
     shown = {requests.join(mine, wait, at).head for wait in (True, False) for at in (b"", b"a")}
     assert len(shown) == 4
-    # And what is remembered stays bounded
+    # And the number of remembered requests stays bounded
     for number in range(5000):
         requests.join(claim(f"n{number}"), True)
         requests.leave(Leave(f"n{number}", mine.id, 0))
@@ -200,14 +200,14 @@ def test_a_renewal_is_packed_once_and_sent_as_any_other() -> None:
         assert held == [Held(keep.ticket, keep.ttl) for keep in some]
         return call.head
 
-    # When renewals are sent twice, beside the same as keeps
+    # When renewals are sent twice, and equal keeps once
     heads = {sent(keeps), sent(renewals), sent(renewals)}
-    # Then the bytes are the same, and what was packed is used again
+    # Then the bytes are the same, and the packed bytes are used again
     assert len(heads) == 1
     ready = [one.ready for one in renewals]
     sent(renewals)
     assert all(one.ready is before for one, before in zip(renewals, ready, strict=True))
-    # And another length is packed anew
+    # And another ttl is packed again
     longer = [Renewal(one.claim, one.ticket, 60.0) for one in renewals]
     assert sent(longer) == sent([one._replace(ttl=60.0) for one in keeps]) != heads.pop()
 

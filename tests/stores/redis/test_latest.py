@@ -1,6 +1,6 @@
-"""A client knows the latest fence that it was given, in whichever way it was given.
+"""A client records the latest fence that it was given, in whichever way it was given.
 
-After a fail-over its guard says how long nobody is let in: until no fence can be smaller than that.
+After a fail-over recovery grants nothing until no new fence can be smaller than that fence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def several(ours: Client, other: Client, name: str) -> int:
 
 
 def after_waiting(ours: Client, other: Client, name: str) -> int:
-    """Poked by whoever leaves, or told when it asks again."""
+    """The waiter is granted by a wake-up after the release, or when it asks again."""
     hold = other.lock(name).acquire()
     found: list[int] = []
     thread = threading.Thread(target=lambda: found.append(ours.lock(name).acquire().fence))
@@ -52,6 +52,6 @@ def test_the_latest_fence_is_known(
     store: Any = ours._ctx.store
     fence = way(ours, other, own_name)
     assert store._latest.fence == fence
-    # And a grant that comes late says nothing against a greater one
+    # And a late grant with a smaller fence changes nothing
     store._note(fence - 1)
     assert store._latest.fence == fence

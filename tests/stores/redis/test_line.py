@@ -1,4 +1,4 @@
-"""What can go wrong between the verbs: late copies, breaks, roll-outs, adoptions, strange names."""
+"""Trouble between the verbs: late copies, breaks, roll-outs, adoptions, strange names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.stores.redis.verbs import LABEL, START, Verbs, claim, fence, permit, 
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("busy", [True, False])
 def test_a_late_copy_of_a_join_finds_a_tombstone(there: bool, busy: bool, verbs: Verbs) -> None:
-    # Given a join that was sent twice, of which one copy is still under way
+    # Given a join that was sent twice, with one copy still under way
     one, other = claim(), claim()
     if busy:
         verbs.join(other)
@@ -40,7 +40,7 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(there: bool, busy: bool, verbs:
     # When the claim leaves, and then the copy arrives
     assert verbs.gone(one, suspect=True, ttl=30.0) is there
     late = verbs.join(one)
-    # Then it doesn't enter, as long as a request may be under way, and nobody is in its way
+    # Then it doesn't enter while a request can be under way, and it blocks no other claim
     assert late == Gone(Loss.RELEASED)
     if busy:
         assert verbs.gone(other)
@@ -49,7 +49,7 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(there: bool, busy: bool, verbs:
     assert verbs.gone(other) is False
     assert fence(verbs.join(other))
     assert verbs.gone(other)
-    # And after that the server has forgotten it
+    # And after that time the server has forgotten the tombstone
     verbs.at(START + 30.0 + TOMB_S + 0.001)
     assert fence(verbs.join(one))
 
@@ -71,13 +71,13 @@ def test_a_repeated_leave_finds_no_claim(verbs: Verbs) -> None:
 
 
 def test_a_repeated_join_enters_once_and_returns_the_rest_of_the_lease(verbs: Verbs) -> None:
-    # Given one who holds and one who waits
+    # Given a holder and a waiter
     one, two = claim(ttl=10.0), claim()
     held, waits = verbs.join(one), verbs.join(two)
-    # When each sends the same again, some time later
+    # When each repeats its request some time later
     verbs.at(START + 2.0)
     again, still = verbs.join(one), verbs.join(two)
-    # Then the holder learns what is left, and who waits lives for another while
+    # Then the holder gets the rest of its lease, and the waiter's lease is renewed
     assert again == Held(fence(held), 8.0)
     assert ticket(still) == ticket(waits)
     verbs.at(START + 2.0 + PATIENCE_S - 0.01)
@@ -135,7 +135,7 @@ def test_a_claim_that_stays_on_can_not_be_kept_and_ends_in_time(verbs: Verbs) ->
     assert verbs.join(one) == Gone(Loss.EXPIRED)
     assert verbs.join(two, wait=False) == Refused(1.0, "somebody")
     verbs.at(START + 4.5)
-    # A repetition doesn't make it longer.
+    # A repetition doesn't extend the stay.
     assert verbs.gone(one, after=5.0)
     assert verbs.join(two, wait=False) == Refused(0.5, "somebody")
     verbs.at(START + 5.0)
@@ -155,7 +155,7 @@ def test_a_roll_out_of_more_permits_takes_both_numbers_in(verbs: Verbs) -> None:
     assert fence(verbs.join(new()))
     assert isinstance(verbs.join(old()), Waiting)
     assert verbs.join(permit(3)) == Mismatch("semaphore", 4)
-    # And back again: nobody who holds loses it, and who has become too heavy is let go.
+    # And back again: no holder loses its hold, and a waiter that is too heavy now is removed.
     heavy = permit(4, 3)
     verbs.join(heavy)
     assert verbs.resize("gpu", 2) == 4
@@ -173,7 +173,7 @@ def test_of_two_adoptions_of_one_claim_one_succeeds(verbs: Verbs) -> None:
     spec = one.spec._replace(owner="adopter of it")
     adopt = Keep(Claim(one.id, spec), held, 30.0, new_id=mine)
     assert fence(verbs.stand(adopt)) == held
-    # Sent again, because the reply was lost, it says the same.
+    # When the request is repeated because its reply was lost, its reply is the same.
     assert fence(verbs.stand(adopt)) == held
     assert verbs.stand(adopt._replace(new_id=theirs)) == Gone(Loss.EXPIRED)
     assert verbs.stand(Keep(one, held, 30.0)) == Gone(Loss.EXPIRED)
@@ -183,7 +183,7 @@ def test_of_two_adoptions_of_one_claim_one_succeeds(verbs: Verbs) -> None:
     assert verbs.gone(Claim(mine, spec))
 
 
-# -- the guard's place -------------------------------------------------------------------------
+# -- the record of recovery --------------------------------------------------------------------
 
 
 def test_where_a_guard_is_asked_its_record_must_fit(verbs: Verbs) -> None:
@@ -205,7 +205,7 @@ def test_where_a_guard_is_asked_its_record_must_fit(verbs: Verbs) -> None:
     assert fence(joined(b"this")) == held
 
 
-# -- what a batch and a name may be ------------------------------------------------------------
+# -- limits of a batch and of a name -----------------------------------------------------------
 
 
 def test_a_batch_of_a_hundred_with_a_broken_key_in_its_middle(verbs: Verbs) -> None:

@@ -30,7 +30,7 @@ from tests.stores.redis.conftest import eventually
 from tests.torture.scale import times
 
 Look = Callable[[str], LineRecord | None]
-#: An acquire may exceed its time-out by so much; what the machine itself is late is taken off.
+#: An acquire can exceed its time-out by this much; the lag of the machine is subtracted.
 LATE_S = 0.25
 lag.watch()
 
@@ -57,14 +57,14 @@ def test_a_join_without_an_answer_ends_in_time(
 def test_a_late_reply_is_never_taken_for_anothers(
     verb: Script, by_proxy: Client, proxy: Proxy, own_name: str, line: Look
 ) -> None:
-    # Given a request that was given up, and whose answer comes after all
+    # Given a request that was given up, and whose reply comes after that
     late, within = proxy.arm(verb.sha, HOLD_REPLY), 0.05 if verb is JOIN else 5
     with contextlib.suppress(StoreUnavailable):
         if hold := by_proxy.lock(own_name, ttl=0.3, auto_renew=False).acquire(timeout=within):
             hold.release()
     assert late.hits == 1
     late.let_go()
-    # When others are asked for, then each gets its own answer
+    # When other names are acquired, then each request gets its own reply
     for number in range(5):
         name = f"{own_name}:{number}"
         mine = by_proxy.lock(name).acquire(timeout=5)
@@ -84,17 +84,17 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(
         late = proxy.arm(JOIN.sha, HOLD_REQUEST)
         with pytest.raises(StoreUnavailable):
             by_proxy.lock(name).acquire(timeout=0.05)
-        # When it arrives after all
+        # When the join arrives at last
         late.let_go()
         eventually(lambda: proxy.connections <= 2)
-        # Then nobody holds
+        # Then no claim holds
         eventually(partial(lambda name: line(name) is None, name))
 
 
 def test_a_late_copy_of_a_join_that_was_repeated_and_released_finds_a_tombstone(
     by_proxy: Client, proxy: Proxy, own_name: str, line: Look
 ) -> None:
-    """The copy is on one connection, the repetition, which held and has left, on another."""
+    """One connection has the copy. On another, the repeated join was granted and released."""
     # Given
     late = proxy.arm(JOIN.sha, HOLD_REQUEST)
     held = threading.Event()
@@ -121,7 +121,7 @@ def test_a_late_copy_of_a_join_that_was_repeated_and_released_finds_a_tombstone(
 def test_a_wake_up_in_the_same_read_as_the_reply_before_it_is_received(
     by_proxy: Client, proxy: Proxy, own_name: str, locks: Client, line: Look
 ) -> None:
-    # Given a waiter that has asked again, and whose answer is on its way
+    # Given a waiter that has asked again, and whose reply is on its way
     holder = locks.lock(own_name).acquire()
     found: list[float] = []
 
@@ -133,11 +133,11 @@ def test_a_wake_up_in_the_same_read_as_the_reply_before_it_is_received(
     thread = threading.Thread(target=work)
     thread.start()
     held_back.wait()
-    # When it is served meanwhile, so that the poke comes right behind the answer
+    # When it is granted meanwhile, so that the wake-up comes right behind the reply
     holder.release()
     eventually(lambda: (found := line(own_name)) and found.holders)
     begun = boottime()
     held_back.let_go()
     thread.join(10)
-    # Then it doesn't sleep until it would ask again
+    # Then it doesn't sleep until its next poll
     assert found[0] - begun < 0.5 + lag.since(begun)

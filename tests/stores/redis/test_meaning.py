@@ -1,6 +1,6 @@
-"""The verbs mean what the memory store's mean: random sequences, the same answers from both.
+"""The verbs of Redis and of the memory store give the same answers to random sequences.
 
-Time is the test's (see `verbs.Verbs`), so leases end without anybody waiting for it.
+The test sets the clock (see `verbs.Verbs`), so leases end without a wait.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHANNEL = b"pokes-of-the-test"
 
 
 class RedisTwins(Twins):
-    """The scripts and the memory store; the pokes are those of the memory store, too."""
+    """The scripts and the memory store, which must send the same wake-ups, too."""
 
     start = START
     near = 0.001
@@ -38,7 +38,7 @@ class RedisTwins(Twins):
         self.pushes.get_message(timeout=9)
 
     def at(self, now: float) -> float:
-        # No two tickets of different names are alike, which keeps the comparison simple.
+        # Tickets of different names are never equal, which keeps the comparison simple.
         now = round(now + 0.00001, 6)
         self.verbs.at(now)
         return now
@@ -54,7 +54,7 @@ class RedisTwins(Twins):
         return getattr(self.verbs, verb)(*what, tag)
 
     def same_hint(self, theirs: Waiting | Refused, ours: Waiting | Refused, name: str) -> bool:
-        # Asking earlier is allowed, but not later than the next lease ends.
+        # A waiter may ask earlier than necessary, but not later than the end of the next lease.
         held = self.lines.lines[name].held.values()
         next_end = min((row.expires for row in held), default=self.now + 1.0)
         return 0 <= ours.retry_in <= min(1.0, next_end - self.now + 0.001)
@@ -99,7 +99,8 @@ def test_a_claim_behind_expired_waiters_is_the_first(
             waits = verbs.join(permit(4, 2, name))
             assert isinstance(waits, Waiting)
             assert waits.position == place
-        # Less is there than is held, so nobody fits, and nobody has looked at those who wait since
+        # The capacity is below the held weight, so no waiter fits. No verb has dropped the expired
+        # waiters since.
         assert verbs.resize(name, 3) == 4
         verbs.at(START + 2.0)
         last = verbs.join(permit(3, 1, name))

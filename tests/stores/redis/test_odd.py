@@ -1,6 +1,7 @@
-"""Peers that answer with nonsense, without end or not as a Redis does: one clear error, in time.
+"""Peers that send odd or endless replies, or that aren't Redis: one clear error, in time.
 
-The replies are drawn at random from what RESP can say; each verb meets each kind, in both faces.
+The replies are drawn at random from the kinds that RESP allows. Each verb gets some of them, on
+both faces.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from tests.torture.scale import seed_of, times
 
 lag.watch()
 
-#: Rounds of each verb on each face.
+#: The rounds of each verb on each face.
 ROUNDS = times(4, 1)
-#: Longer than any time-out below, with what the undo of an acquire may take.
+#: Longer than each time-out below plus the cleanup of an acquire.
 LATE_S = 6.0
-#: Seconds that bound each read: a reader that goes on to the end would be late.
+#: A flood of bytes ends after these seconds; a reader that reads to its end would be late.
 FLOOD_S = 10.0
 MEMORY = 1500 << 20
 HELLO = b"%2\r\n+server\r\n+redis\r\n+proto\r\n:3\r\n"
 INFO = b"run_id:%b\r\nrole:master\r\nsecond_repl_offset:-1\r\n" % (b"a" * 40)
 
-#: What has no end, or is damaged: of each, bytes that are said once, and those again and again.
+#: Replies that don't end or are damaged: the bytes that are sent once, and the repeated bytes.
 ENDLESS = {
     "one long string": (b"$999999999999\r\n", b"x" * 65536),
     "one long line": (b"+", b"x" * 65536),
@@ -48,7 +49,7 @@ ENDLESS = {
 
 
 class Peer:
-    """A server that shakes hands, and then says whatever the test wants."""
+    """A server that completes the handshake, and then sends the replies of the test."""
 
     def __init__(self, answer: Callable[[bytes], bytes], hello: bytes = HELLO) -> None:
         self.answer, self.hello = answer, hello
@@ -59,7 +60,7 @@ class Peer:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """End it."""
+        """Close the server."""
         self._over = True
         self._listener.close()
 
@@ -95,7 +96,7 @@ class Peer:
 
 @contextlib.contextmanager
 def peer(answer: Callable[[bytes], bytes], **more: Any) -> Iterator[Peer]:
-    """Such a server for a while."""
+    """Run such a server during the with-block."""
     one = Peer(answer, **more)
     try:
         yield one
@@ -104,7 +105,7 @@ def peer(answer: Callable[[bytes], bytes], **more: Any) -> Iterator[Peer]:
 
 
 def drawn(chance: random.Random, depth: int = 0) -> bytes:
-    """Any reply that the protocol allows, or nearly."""
+    """Return a random reply that the protocol allows, or nearly allows."""
     kinds = "+-:$_,#(!=" if depth > 3 else "+-:$_,#(!=*%~>*%0"
     kind = chance.choice(kinds)
     text = chance.choice([b"", b"x", b"OK", b"17", b"-1", b"holdfast", b"\xff\xfe", b"inf"])
@@ -127,7 +128,7 @@ def drawn(chance: random.Random, depth: int = 0) -> bytes:
     )
 
 
-#: On the face for asyncio they give something that can be awaited.
+#: On the asyncio face each of these returns an awaitable.
 VERBS: dict[str, Callable[[Any], Any]] = {
     "try": lambda client: client.lock("x").acquire(blocking=False),
     "wait": lambda client: client.lock("x").acquire(timeout=0.05),
@@ -153,7 +154,7 @@ def _guard(client: Any) -> Any:
 
 
 def _computing(client: Any) -> Callable[..., Any]:
-    """What computes a value, on the face of this client."""
+    """Return a function that computes a value, for the face of this client."""
 
     def compute(*_: str) -> str:
         return "value"
@@ -166,7 +167,7 @@ def _computing(client: Any) -> Callable[..., Any]:
 
 @pytest.fixture(params=["own", "hiredis"])
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The parser of replies that is used: ours, or that of hiredis."""
+    """The parser of replies that is used: holdfast's, or that of hiredis."""
     if request.param == "own":
         monkeypatch.setattr(resp, "_quick", None)
         for module in ("blocking.link", "aio.wire"):
@@ -227,7 +228,7 @@ def test_an_endless_reply_to_a_thread_ends_with_its_time(flood: str) -> None:
 def test_a_stream_that_is_faster_than_its_reader_ends_with_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a reader that finds more each time that it looks
+    # Given a reader that finds more bytes each time that it reads
     monkeypatch.setattr("holdfast.stores.redis.blocking.link._BYTES", 24)
     first, more = ENDLESS["pushes"]
     with peer(lambda _: first) as one:
@@ -261,13 +262,13 @@ def test_an_endless_reply_to_a_task_ends_with_its_time(flood: str) -> None:
 
 
 def by_thread(url: str) -> None:
-    """A lock is wanted."""
+    """Acquire a lock on the face for threads."""
     with Client(url) as client:
         client.lock("x").acquire(timeout=2)
 
 
 def by_task(url: str) -> None:
-    """The same on the other face."""
+    """Acquire a lock on the face for asyncio."""
 
     async def main() -> None:
         async with AsyncClient(url) as client:
@@ -281,12 +282,12 @@ def by_task(url: str) -> None:
 def test_a_reply_that_becomes_too_long_is_refused_before_its_time_out(
     face: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a bound for one reply, and a peer that says more than that and then falls silent
+    # Given a limit for one reply, and a peer that exceeds it and then falls silent
     for module in ("blocking.link", "aio.wire"):
         monkeypatch.setattr(f"holdfast.stores.redis.{module}.REPLY_BYTES_MAX", 1 << 20)
     with (
         peer(lambda _: b"+" + b"x" * (2 << 20)) as one,
-        # Then what ends it isn't the time
+        # Then the limit ends the call, and not the time-out
         pytest.raises(HoldfastError, match=r"The last failure was: .*a reply of more than"),
     ):
         face(one.url)

@@ -1,5 +1,8 @@
-"""Sockets whose calls the kernel doesn't bound as it does elsewhere: those of Windows, which reads
-another type for the time of a call. For gevent's see ``tests/conformance/test_worlds.py``."""
+"""Sockets on which the kernel bounds a call in another way than usual.
+
+On Windows the time-out of a call has another type. For gevent see
+``tests/conformance/test_worlds.py``.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.blocking.link import Link
 from holdfast.testing.faults import Proxy
 
-#: A wait that doesn't end by itself is given up after so long.
+#: A wait that doesn't end by itself is given up after this time.
 STUCK_S = 20.0
 
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``setsockopt`` reads the time of a call as Windows does: 32 bits, milliseconds."""
+    """Make ``setsockopt`` read the time-out of a call as Windows does: 32 bits, milliseconds."""
     given = socket.socket.setsockopt
 
     def setsockopt(sock: socket.socket, level: int, name: int, value: int | bytes) -> None:
@@ -84,7 +87,7 @@ def _takes(client: Client, name: str) -> bool:
 
 
 class Green(socket.socket):
-    """As those of gevent: it waits by itself, so what the kernel was told bounds nothing."""
+    """A socket like those of gevent: it waits by itself, so the kernel's time-out is unused."""
 
     seconds: float | None = None
 
@@ -98,7 +101,7 @@ class Green(socket.socket):
 
 
 class Driver:
-    """As much of a connection of redis-py as a link needs."""
+    """The part of a redis-py connection that a link needs."""
 
     run_id = b""
 

@@ -1,4 +1,4 @@
-"""The oldest Redis that is promised: it reads other scripts, and says its errors otherwise."""
+"""The oldest supported Redis: it needs other scripts, and its error texts differ."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FACES = pytest.mark.parametrize("face", ["threads", "asyncio"])
 
 @pytest.fixture
 def old(new_redis: NewRedis) -> RedisServer:
-    """A Redis 6.2."""
+    """A server with Redis 6.2."""
     server = new_redis(server=old_program())
     assert server.version[:2] == (6, 2)
     return server
 
 
 def acquired(server: RedisServer, name: str, face: str, timeout: float = 0.5) -> Exception | None:
-    """Acquire and release once; what it raised."""
+    """Acquire and release once; return the error if there was one."""
 
     async def with_a_loop() -> None:
         async with AsyncClient(server.url) as locks, locks.lock(name, timeout=timeout):
@@ -56,7 +56,7 @@ def test_a_replica_is_no_lasting_mistake(old: RedisServer, face: str) -> None:
     assert isinstance(wrong, StoreUnavailable)
     assert "is a replica" in str(wrong)
     old.ask("REPLICAOF", "NO", "ONE")
-    # It may have missed something meanwhile, so it lets nobody in for a while
+    # As a replica it can have missed writes, so it grants nothing for a while
     assert "grants nothing" in str(acquired(old, "x", face))
     eventually(lambda: acquired(old, "x", face) is None)
 

@@ -1,4 +1,4 @@
-"""An outage of two fifths of the lease costs no hold, whatever kind it is and whenever it comes."""
+"""An outage of two fifths of the lease costs no hold, whatever its kind and its moment."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from holdfast.testing.faults import Proxy, dice
 from tests.torture.scale import times
 
 OUTAGES = times(100, 2)
-#: Each client has so many holds.
+#: The number of holds of each client.
 HOLDS = 5
-#: An attempt is given up after a second at first, which is a large part of a lease of few seconds.
+#: The first attempt is given up after a second, which is a large part of a short lease.
 TTL_S = 8
 OUTAGE_S = 0.4 * TTL_S
-#: Between two of them: as long as a client may need to come back, and longer.
+#: The pause between two outages: at least the time that a client needs to connect again.
 BREAK_S = 0.5 * TTL_S, 0.9 * TTL_S
 LIFE_S = 2000.0
-#: A loss counts if the machine itself was late by less than so much while that lease ran.
+#: A loss counts if the machine was late by less than this during that lease.
 LATE_S = 0.05 * TTL_S
 lag.watch()
 
 
 class Holder:
-    """A client that holds, in a thread of its own, until it is told to release."""
+    """A client that holds locks, in a separate thread, until `end` is called."""
 
     def __init__(self, face: str, url: str, name: str) -> None:
         self.ready, self.over = threading.Event(), threading.Event()
-        #: What was lost, and how late the machine was meanwhile.
+        #: The lost holds, each with the lag of the machine during its last lease.
         self.lost: list[tuple[str, float]] = []
         self.released: list[bool] = []
         self.wrong: list[BaseException] = []
@@ -63,7 +63,7 @@ class Holder:
             self.released = [await hold.release() for hold in holds if hold.lost is None]
 
     def end(self) -> None:
-        """Release, and wait for the end of it."""
+        """Release the holds, and wait for the thread."""
         self.over.set()
         self._thread.join()
 
@@ -77,7 +77,7 @@ def test_an_outage_of_two_fifths_of_the_lease_costs_no_hold(proxy: Proxy, own_na
         for face in FACES
         for protocol in (2, 3)
     ]
-    # When the server is silent, unreachable or refuses, again and again
+    # When the server is silent, stalls or refuses, again and again
     for number in range(OUTAGES):
         (proxy.blackhole, proxy.hold, proxy.refuse)[number % 3]()
         time.sleep(OUTAGE_S)
@@ -85,7 +85,7 @@ def test_an_outage_of_two_fifths_of_the_lease_costs_no_hold(proxy: Proxy, own_na
         time.sleep(chance.uniform(*BREAK_S))
     for one in crew:
         one.end()
-    # Then none is lost
+    # Then no hold is lost
     lost = [entry for one in crew for entry in one.lost]
     print(f"{OUTAGES} outages of {OUTAGE_S:g} s, {len(crew) * HOLDS} holds: {len(lost)} lost")
     print(f"the machine was late by {[f'{late:.2f} s' for _, late in lost]} of {TTL_S} s then")

@@ -1,4 +1,4 @@
-"""Who is poked, and what becomes of those whom nobody hears."""
+"""Which waiters are woken, and what happens to waiters without a listener."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.stores.redis.verbs import START, Verbs, claim, fence, permit, ticket
 
 
 class Ear:
-    """Listens on an address."""
+    """A subscriber of one address."""
 
     def __init__(self, verbs: Verbs, address: bytes = b"ear") -> None:
         self.address = address
@@ -28,7 +28,7 @@ class Ear:
         self._pushes.get_message(timeout=9)
 
     def heard(self) -> list[tuple[str, int] | None]:
-        """The pokes that have come since the last time."""
+        """Return the wake-ups that have come since the last call."""
         seen = []
         self._pushes.ping()
         while (message := self._pushes.get_message(timeout=9))["type"] != "pong":
@@ -36,22 +36,22 @@ class Ear:
         return seen
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._pushes.close()
 
 
 def test_a_grant_is_published_once_although_others_join(verbs: Verbs) -> None:
-    # Given two who wait where somebody listens
+    # Given two waiters whose address has a listener
     ear = Ear(verbs)
     one, two, three = claim(), claim(), claim()
     verbs.join(one)
     second = ticket(verbs.join(two, address=ear.address))
     third = ticket(verbs.join(three, address=ear.address))
-    # When the holder leaves, and others come before the poked one has said anything
+    # When the holder releases, and others join before the woken waiter has sent anything
     assert verbs.gone(one)
     for _ in range(5):
         assert isinstance(verbs.join(claim()), Waiting)
-    # Then it was poked once, with its ticket in full, and nobody else was
+    # Then that waiter was woken once, with its whole ticket, and no other waiter was
     assert ear.heard() == [(two.id, second)]
     assert second > 10**15
     assert verbs.gone(two)
@@ -71,21 +71,21 @@ def test_nothing_is_published_without_waiters(verbs: Verbs) -> None:
 
 
 def test_a_push_grants_no_lease(verbs: Verbs) -> None:
-    # Given one who waits since a second
+    # Given a waiter that has waited for a second
     one, two = claim(), claim()
     verbs.join(one)
     verbs.join(two)
     verbs.at(START + 1.0)
-    # When it is served
+    # When it is granted
     verbs.gone(one)
-    # Then it holds for what is left of its patience
+    # Then it holds for the rest of its waiter TTL
     assert verbs.join(two) == Held(verbs.look().holders[0].fence, PATIENCE_S - 1.0)  # type: ignore[union-attr]
     verbs.at(START + PATIENCE_S)
     assert verbs.stand(Keep(two, 0, 30.0)) == Gone(Loss.EXPIRED)
 
 
 def test_one_leave_skips_one_waiter_without_a_listener(verbs: Verbs) -> None:
-    # Given four who wait; the connections of the first three are just being made anew
+    # Given four waiters; the clients of the first three are connecting again and don't listen
     ear = Ear(verbs)
     first = claim()
     verbs.join(first)
@@ -93,22 +93,22 @@ def test_one_leave_skips_one_waiter_without_a_listener(verbs: Verbs) -> None:
     for one in waiting[:3]:
         verbs.join(one, address=b"deaf")
     verbs.join(waiting[3], address=ear.address)
-    # When the holder leaves
+    # When the holder releases
     assert verbs.gone(first)
-    # Then one of them is passed over; the next holds, though nobody heard that either
+    # Then the first is skipped, and the second holds, though no client received its wake-up
     line = verbs.look()
     assert line is not None
     assert [c.held for c in line.claims] == [True, False, False]
     assert verbs.stand(Keep(waiting[0], 0, 30.0)) == Gone(Loss.EXPIRED)
     assert fence(verbs.stand(Keep(waiting[1], 0, 30.0)))
-    # And the order of the others is what it was
+    # And the order of the others is unchanged
     assert isinstance(verbs.stand(Keep(waiting[2], 0, 30.0)), Waiting)
     assert ear.heard() == []
     ear.close()
 
 
 def test_of_several_waiters_without_a_listener_one_is_skipped(verbs: Verbs) -> None:
-    # Given two permits, both held by one, and three who wait for one each; nobody hears two of them
+    # Given one holder of both permits, and three waiters, the first two without a listener
     ear = Ear(verbs)
     first = permit(2, 2)
     verbs.join(first)
@@ -116,9 +116,9 @@ def test_of_several_waiters_without_a_listener_one_is_skipped(verbs: Verbs) -> N
     for one in waiting[:2]:
         verbs.join(one, address=b"deaf")
     last = ticket(verbs.join(waiting[2], address=ear.address))
-    # When the holder leaves
+    # When the holder releases
     assert verbs.gone(first)
-    # Then one of them is passed over, and the third is served in its place
+    # Then the first is skipped, and the third is granted in its place
     assert verbs.stand(Keep(waiting[0], 0, 30.0)) == Gone(Loss.EXPIRED)
     assert fence(verbs.stand(Keep(waiting[1], 0, 30.0)))
     assert ear.heard() == [(waiting[2].id, last)]
@@ -127,7 +127,7 @@ def test_of_several_waiters_without_a_listener_one_is_skipped(verbs: Verbs) -> N
 
 @pytest.mark.parametrize("dead", [1, 3])
 def test_dead_waiters_are_neither_granted_nor_woken(dead: int, verbs: Verbs) -> None:
-    # Given some who wait and have died, and one behind them who lives
+    # Given some dead waiters, and a living one behind them
     ear = Ear(verbs)
     first, alive = claim(), claim()
     verbs.join(first)
@@ -136,7 +136,7 @@ def test_dead_waiters_are_neither_granted_nor_woken(dead: int, verbs: Verbs) -> 
     verbs.at(START + PATIENCE_S - 0.1)
     waits = ticket(verbs.join(alive, address=ear.address))
     verbs.at(START + PATIENCE_S)
-    # When the holder leaves, then the living one holds at once
+    # When the holder releases, then the living waiter holds immediately
     assert verbs.gone(first)
     assert ear.heard() == [(alive.id, waits)]
     (row,) = verbs.look().claims  # type: ignore[union-attr]

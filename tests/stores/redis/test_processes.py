@@ -1,4 +1,4 @@
-"""Forks, threads and the end of a client: connections are nobody else's, and none is left."""
+"""Forks, threads and the end of a client: no connection is shared, and none is left."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_child_uses_and_ends_none_of_its_parents_connections(
     ca = certificate.certificate
     locks = new_client(f"{server.tls_url}?ssl_ca_certs={ca}" if tls else server.url)
     for turn in range(times(100, 10)):
-        # Given a parent that holds, and has a connection more
+        # Given a parent that holds a lock, and its connections
         hold = locks.lock("x").acquire()
         before = connections(server)
 
@@ -92,8 +92,8 @@ def test_a_fork_in_the_middle_of_others_verbs_harms_neither_side(
 def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
     shared_redis: RedisServer, own_name: str, locks: Client, line: Look
 ) -> None:
-    """It has closed its copies, so the server sees the parent's end."""
-    # Given a parent that waits, and its child that stays
+    """The child has closed its copies of the connections, so the server sees the parent's end."""
+    # Given a parent that waits, and its child that stays alive
     hold = locks.lock(own_name).acquire()
     before = connections(shared_redis, listening=True)
 
@@ -102,7 +102,8 @@ def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
         mine.lock(own_name + ":warm").acquire().release()
         threading.Thread(target=lambda: mine.lock(own_name).acquire(), daemon=True).start()
         eventually(lambda: len((line(own_name) or empty()).waiters) == 1)
-        # It stands in the line before it listens; a copy of what is only being opened stays open
+        # The claim is in the line before the client listens. A connection that is still being
+        # opened during the fork would stay open in the child.
         eventually(lambda: connections(shared_redis, listening=True) - before)
         if os.fork() == 0:
             time.sleep(20)
@@ -134,7 +135,7 @@ def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
     os.close(get)
     os.close(ready)
     # Then
-    # The dead one's place would cost its patience, 3 s
+    # The dead waiter's place would cost its waiter TTL, 3 s
     assert found[0] - released < 2.0
 
 
@@ -180,12 +181,12 @@ def test_no_thread_is_started_before_a_hold_must_be_kept(locks: Client, own_name
     assert not locks.lock(own_name).locked()
     locks.inspect(own_name)
     locks.lock(own_name, auto_renew=False).acquire().release()
-    # Fewer, if the keeper of an earlier client has come to its end meanwhile.
+    # The number is smaller if the renewer of an earlier client has ended since.
     assert threading.active_count() <= before
 
 
 def test_the_end_of_a_client_ends_its_connections(new_redis: NewRedis) -> None:
-    # Given threads that hold and wait
+    # Given a hold, and threads that wait
     server = new_redis()
     locks = Client(server.url)
     failures: list[BaseException] = []
@@ -227,7 +228,7 @@ def test_a_client_that_is_forgotten_leaves_no_connection(new_redis: NewRedis) ->
 
 
 def test_connections_beyond_what_is_used_at_once_are_ended(new_redis: NewRedis) -> None:
-    # Given 100 threads that wait at once
+    # Given 100 threads that wait at the same time
     server = new_redis()
     with Client(server.url) as locks:
         hold = locks.lock("x").acquire()
@@ -237,7 +238,7 @@ def test_connections_beyond_what_is_used_at_once_are_ended(new_redis: NewRedis) 
         for thread in threads:
             thread.start()
         eventually(lambda: len(locks.inspect("x")[0].waiters) == 100)
-        # When they are through
+        # When all of them have held the lock
         hold.release()
         for thread in threads:
             thread.join(30)

@@ -1,4 +1,4 @@
-"""Who is put back on a server that has forgotten it, in whose place, and when."""
+"""Which holders are restored on a server that has forgotten them, in which place, and when."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.stores.redis.verbs import START, claim, fence, permit, ticket
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    """The scripts on a server of their own."""
+    """The scripts on a separate server."""
     with Guarded(new_redis(known=False)) as one:
         one.at(START)
         yield one
@@ -38,7 +38,7 @@ def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded)
         assert verbs.reclaim(Keep(one, held, 20.0)) == Held(held, 20.0)
     (row,) = verbs.look().holders  # type: ignore[union-attr]
     assert (row.fence, row.meta, row.owner, row.expires_in) == (held, "why", "somebody", 20.0)
-    # Then it holds as before, and whoever comes later has a later ticket
+    # Then it holds as before, and later claims have later tickets
     verbs.at(START + 7)
     later = ticket(verbs.join(other))
     assert later > held
@@ -64,18 +64,18 @@ def test_a_holder_is_restored_only_in_the_grace_period(verbs: Guarded) -> None:
     held = fence(verbs.join(one))
     verbs.gone(one)
     keep = Keep(one, held, 30.0)
-    # Where there is no guard
+    # When recovery is off
     assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
-    # Where the server is the one that it was
+    # When the server is still the same one
     verbs.up(1000)
     verbs.know()
     verbs.judged()
     assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
-    # Before the guard was asked
+    # When recovery has not judged the record of another server yet
     verbs.remember(b"0" * 40)
     with pytest.raises(NotYet):
         verbs.reclaim(keep)
-    # And when the window is over
+    # And when the grace period has passed
     verbs.judged()
     verbs.at(START + WINDOW_S)
     assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
@@ -86,7 +86,7 @@ def test_a_holder_is_restored_only_in_the_grace_period(verbs: Guarded) -> None:
 def test_a_holder_is_restored_to_an_unused_line_without_a_grace_period(
     verbs: Guarded, used: bool
 ) -> None:
-    # Given a holder, and an empty server that others took as it is: so there is no window
+    # Given a holder, and an empty server that another client accepted without a grace period
     one, other = claim(), claim()
     held = fence(verbs.join(one))
     verbs.client.flushall()
@@ -98,7 +98,7 @@ def test_a_holder_is_restored_to_an_unused_line_without_a_grace_period(
         fence(verbs.join(other))
         verbs.gone(other)
     answer = verbs.reclaim(Keep(one, held, 60.0))
-    # Then it is back, unless somebody had the name since
+    # Then it is restored, unless another claim has held the name since
     assert answer == (Gone(Loss.EXPIRED) if used else Held(held, 60.0))
 
 
@@ -121,7 +121,7 @@ def test_a_broken_hold_is_not_restored(verbs: Guarded) -> None:
 
 
 def test_a_claim_recorded_as_a_waiter_is_restored_as_a_holder(verbs: Guarded) -> None:
-    # Given a replica that missed that the first one left and the second one was served
+    # Given a replica that missed the release of the first claim and the grant of the second
     first, second, third = claim(ttl=30.0), claim(), claim()
     fence(verbs.join(first))
     served = ticket(verbs.join(second))
@@ -130,7 +130,7 @@ def test_a_claim_recorded_as_a_waiter_is_restored_as_a_holder(verbs: Guarded) ->
     promoted(verbs)
     keep = Keep(second, served, 30.0)
     assert verbs.reclaim(keep) == Held(served, 30.0)
-    # Then the one who had left is not in its way, nor is it in the line twice
+    # Then the first claim is not in its way, and the second is in the line only once
     line = verbs.look()
     assert [row.fence for row in line.holders] == [served]  # type: ignore[union-attr]
     assert len(line.waiters) == 1  # type: ignore[union-attr]
@@ -139,7 +139,7 @@ def test_a_claim_recorded_as_a_waiter_is_restored_as_a_holder(verbs: Guarded) ->
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_of_two_claimed_holds_the_later_one_is_restored(verbs: Guarded, first: int) -> None:
-    # Given one who was broken, doesn't know it, and of whom the server has forgotten it
+    # Given a broken claim whose client doesn't know it, a later holder, and a server without both
     broken, holds = claim(), claim()
     keeps = [Keep(broken, fence(verbs.join(broken)), 30.0)]
     verbs.break_("refund", keeps[0].ticket)
@@ -147,31 +147,31 @@ def test_of_two_claimed_holds_the_later_one_is_restored(verbs: Guarded, first: i
     verbs.client.flushall()
     verbs.at(START + 1)
     promoted(verbs)
-    # When both want to be put back, in either order, and again
+    # When both ask to be restored, in either order, and again
     for number in (first, 1 - first, 0, 1):
         answer = verbs.reclaim(keeps[number])
-    # Then the later one holds
+    # Then the later claim holds
     assert isinstance(answer, Held)
     assert [row.fence for row in verbs.look().holders] == [keeps[1].ticket]  # type: ignore[union-attr]
 
 
 def test_live_claims_are_not_displaced_by_remembered_ones(verbs: Guarded) -> None:
-    # Given three permits; a replica that knows three holders, two of whom have left since
+    # Given three permits, and a replica with three holders, two of which were released since
     live, gone, left, late = (permit(3, ttl=30.0) for _ in range(4))
     keep = {one: Keep(one, fence(verbs.join(one)), 30.0) for one in (live, gone, left)}
     verbs.at(START + 1)
     later = [Keep(late, int((START + 1) * 1e6), 30.0)]
     later.append(later[0]._replace(claim=permit(3), ticket=later[0].ticket + 1))
     promoted(verbs)
-    # When those who hold by now say so
+    # When the present holders renew or ask to be restored
     verbs.at(START + 2)
     assert verbs.keep([keep[live]]) == [Held(keep[live].ticket, 30.0)]
     for one in later:
         assert isinstance(verbs.reclaim(one), Held)
-    # Then exactly they do
+    # Then exactly these hold
     found = [row.fence for row in verbs.look("gpu").holders]  # type: ignore[union-attr]
     assert found == sorted(one.ticket for one in (keep[live], *later))
-    # And a fourth one has no place
+    # And there is no permit for a fourth claim
     fourth = later[0]._replace(claim=permit(3), ticket=keep[live].ticket - 1)
     assert verbs.reclaim(fourth) == Gone(Loss.EXPIRED)
 
@@ -184,7 +184,7 @@ def test_many_readers_are_all_restored(verbs: Guarded) -> None:
     promoted(verbs)
     assert {type(verbs.reclaim(keep)) for keep in keeps} == {Held}
     assert len(verbs.look("book").holders) == 40  # type: ignore[union-attr]
-    # And each may leave, and the line is empty then
+    # And each can release, and then the line is empty
     for one in readers:
         assert verbs.gone(one)
     assert verbs.look("book") is None

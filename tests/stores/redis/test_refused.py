@@ -1,4 +1,4 @@
-"""A server that refuses, is silent, wants another password or is none: said in words, and soon."""
+"""A server that refuses, is silent, needs another password, or is no Redis: a clear error, soon."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from tests.servers.tls import Certificate
 from tests.stores.redis.conftest import MakeClient
 
 TIMEOUT_S = 1.0
-#: Where it is refused at once.
+#: A time-out for cases that are refused immediately.
 PLENTY_S = 10.0
 LATE_S = 2.0
 CANARY = "hunter2"
-# What the machine itself is late is taken off.
+# The lag of the machine itself is measured and subtracted.
 lag.watch()
 
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """A port that takes connections and never says a word."""
+    """A port that accepts connections and never sends anything."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
 
 @pytest.fixture
 def full() -> Iterator[int]:
-    """A port whose host drops every packet: nobody takes up the connection."""
+    """A port whose host drops every packet, so that no connection is accepted."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         port = listener.getsockname()[1]
         crowd = []
@@ -53,7 +53,7 @@ def full() -> Iterator[int]:
 
 
 def unavailable(client: Client, name: str = "x") -> str:
-    """It says so in time, and doesn't call it busy."""
+    """Return the text of the error, which must come in time and be StoreUnavailable."""
     begun = boottime()
     with pytest.raises(StoreUnavailable) as failure:
         client.lock(name).acquire(timeout=TIMEOUT_S)
@@ -92,7 +92,7 @@ def test_a_server_that_goes_away_while_we_are_connected(
     getattr(proxy, how)()
     # Then
     unavailable(by_proxy, own_name)
-    # And when it is back, all is well
+    # And when the server is back, the client works
     proxy.heal()
     with by_proxy.lock(own_name, timeout=5):
         pass
@@ -133,7 +133,7 @@ def test_an_idle_connection_that_was_closed_is_not_used(
     link = client._ctx.store._port._pool[-1]  # type: ignore[attr-defined]
     link.used -= 2.0
     server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    # When, then: nothing has to be said twice, so no tombstone is needed
+    # When, then: no request is sent twice, so no tombstone is needed
     with client.lock("x", timeout=5):
         pass
     assert not server.ask("KEYS", "holdfast:*!x")
@@ -190,9 +190,9 @@ def test_tls(new_redis: NewRedis, new_client: MakeClient, certificate: Certifica
         thread.join(10)
         took.append(boottime() - begun - lag.since(begun))
         assert found[0] > hold.fence
-    # The first may not listen yet; unheard it would be a second, each time
+    # The first wait can begin without a listener. If no wait had one, each would take a second
     assert min(took) < 0.5
-    # An idle TLS connection is looked at, too
+    # An idle TLS connection is checked, too
     port = client._ctx.store._port  # type: ignore[attr-defined]
     for link in port._pool:
         link.used -= 2.0
@@ -200,7 +200,7 @@ def test_tls(new_redis: NewRedis, new_client: MakeClient, certificate: Certifica
     with client.lock("x"):
         pass
     assert set(port._pool) & before
-    # Wrong ways to it
+    # Wrong ways to connect
     with pytest.raises(ConfigError, match="ssl_ca_certs"):
         new_client(server.tls_url).lock("x").acquire(timeout=PLENTY_S)
     assert "without TLS write redis://" in unavailable(
@@ -235,7 +235,7 @@ def test_something_else_at_the_port(new_client: MakeClient) -> None:
 def test_an_answer_over_which_the_driver_stumbles_is_no_error_of_the_driver(
     new_client: MakeClient,
 ) -> None:
-    """redis-py looks for the parts of a greeting in OK."""
+    """redis-py searches the reply OK for the parts of a greeting."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
@@ -278,7 +278,7 @@ def test_scripts_that_were_flushed_are_loaded_again(
             server.ask("SCRIPT", "FLUSH")
             assert client.inspect()
             server.ask("SCRIPT", "FLUSH")
-    # And many at once
+    # And several names in one request
     with client.all(*(f"x{number}" for number in range(10))):
         server.ask("SCRIPT", "FLUSH")
         assert len(client.inspect()) == 10

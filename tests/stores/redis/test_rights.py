@@ -1,4 +1,4 @@
-"""The least rights that the page names suffice, and none of them is too much."""
+"""The least rights that the page names suffice, and none of them is unused."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.tidy.tree import ROOT
 
 PAGE = ROOT / "docs" / "stores" / "redis.md"
 USER, PASSWORD = "holdfast", "secret"
-#: A lease with room for a busy machine, and a time in which it is renewed, by its third.
+#: A lease with room for a busy machine, and a time in which it is renewed (after a third of it).
 TTL_S, RENEWED_S = 3.0, 1.2
-#: Carried out for us by the tests themselves.
+#: Commands that the tests themselves run.
 THEIRS = {"acl", "config", "info", "hset", "set"}
 
 
 def rights() -> list[str]:
-    """The line of an ACL file that the page shows, as words."""
+    """Return the line of an ACL file that the page shows, as words."""
     text = PAGE.read_text(encoding="utf-8")
     found = re.search(r"<!-- rights -->\n```\n(.*?)```", text, re.DOTALL)
     assert found, "the page shows no rights"
@@ -40,13 +40,13 @@ def rights() -> list[str]:
 
 
 def commands() -> set[str]:
-    """What the user may do, in the words of INFO."""
+    """Return the commands that the user may run, in the words of INFO."""
     return {word[1:] for word in rights() if word.startswith("+")}
 
 
 @pytest.fixture(params=[program, old_program], ids=["usual", "6.2"])
 def server(request: pytest.FixtureRequest, new_redis: NewRedis) -> RedisServer:
-    """A server with a user who has these rights; also the oldest one that is promised."""
+    """A server whose user has these rights, in the usual and in the oldest supported version."""
     return new_redis(users=(" ".join(rights()),), server=request.param())
 
 
@@ -55,15 +55,15 @@ def url(server: RedisServer, *, port: int = 0, options: str = "") -> str:
 
 
 def denied(server: RedisServer) -> list[str]:
-    """What was refused for want of rights, whoever swallowed the refusal."""
+    """Return all requests that were refused because a right is missing, even unreported ones."""
     return [str(one) for one in server.ask("ACL", "LOG")]
 
 
-# -- everything that can be done -------------------------------------------------------------
+# -- every operation -------------------------------------------------------------------------
 
 
 def everything(locks: Client, server: RedisServer, address: str) -> None:
-    """Every operation once, on the face for threads."""
+    """Run every operation once, on the face for threads."""
     with locks.lock("plain", meta="why", min_hold=0.01):
         assert locks.lock("plain").acquire(blocking=False) is None
         assert [one.name for one in locks.inspect("pl")] == ["plain"]
@@ -89,7 +89,7 @@ def everything(locks: Client, server: RedisServer, address: str) -> None:
 
 
 def renewed(locks: Client) -> None:
-    """Hold until the lease is renewed: alone, and beside others."""
+    """Hold a lock and a semaphore until their leases are renewed."""
     with locks.lock("renewed", ttl=TTL_S) as hold, locks.semaphore("renewed too", 2, ttl=TTL_S):
         fence, seen = hold.fence, threading.Event()
         hold.on_lost(lambda *_: seen.set())
@@ -98,7 +98,7 @@ def renewed(locks: Client) -> None:
 
 
 def handed_over(locks: Client, address: str, times: int = 2) -> None:
-    """Release to somebody who waits: before its address is known, and then after."""
+    """Release to a waiter: first before its address is known, and then after that."""
     with Client(address) as other:
         for _ in range(times):
             hold = locks.lock("handed over").acquire()
@@ -110,7 +110,7 @@ def handed_over(locks: Client, address: str, times: int = 2) -> None:
 
 
 def given_up(locks: Client) -> None:
-    """One of three who wait leaves the line, and the others are served over the gap."""
+    """Let one of three waiters leave the line; the others are granted over the gap."""
     hold = locks.lock("given up").acquire()
     threads = []
     for timeout in (10, 2.5, 10):
@@ -138,7 +138,7 @@ def waiters(locks: Client, name: str) -> int:
 
 
 def crowd(locks: Client) -> None:
-    """A semaphore with many holders, refused, resized and broken into; and one with few."""
+    """Refuse, resize and break with a semaphore of many holders; refuse with one of few."""
     with locks.semaphore("few", 2), locks.semaphore("few", 2):
         assert locks.semaphore("few", 2).acquire(blocking=False) is None
     holds = [locks.semaphore("crowd", 40).acquire() for _ in range(40)]
@@ -152,7 +152,7 @@ def crowd(locks: Client) -> None:
 
 
 def expired(locks: Client) -> None:
-    """A holder among several whose lease is over when the next one comes."""
+    """Let the leases of two holders expire; the next claim gets a permit."""
     dead = [locks.semaphore("dead", 2, ttl=0.05, auto_renew=False).acquire() for _ in range(2)]
     again = locks.semaphore("dead", 2, timeout=5).acquire()
     assert again
@@ -162,14 +162,14 @@ def expired(locks: Client) -> None:
 
 
 def foreign(locks: Client, server: RedisServer) -> None:
-    """Keys of somebody else in the place of ours: named, and left as they are."""
+    """Put keys of another program in the place of holdfast's; they are named and unchanged."""
     state, waits, *_ = (key.decode() for key in keys_of("holdfast", b"foreign"))
     with server.client(db=1) as admin:
         admin.set(state, "mine")
         with pytest.raises(HoldfastError, match=re.escape(state)):
             locks.lock("foreign").acquire(blocking=False)
         assert admin.get(state) == b"mine"
-        # And what is left of a line whose first key was lost is swept away
+        # And the second key of a line that lost its first key is removed
         admin.delete(state)
         admin.hset(waits, "q1", "left over")
         hold = locks.lock("foreign").acquire()
@@ -181,7 +181,7 @@ def foreign(locks: Client, server: RedisServer) -> None:
 
 
 def suspect(server: RedisServer, address: str) -> None:
-    """A join whose answer was lost is sent again, and leaves a tombstone."""
+    """Lose the reply to a join: it is sent again, and its release leaves a tombstone."""
     with Proxy(server.host, server.port, RESP) as proxy:
         options = address.partition("?")[2]
         with Client(url(server, port=proxy.port, options=options)) as locks:
@@ -193,7 +193,7 @@ def suspect(server: RedisServer, address: str) -> None:
 
 
 async def everything_with_a_loop(address: str) -> None:
-    """The same machinery, as far as it is another one under asyncio."""
+    """Run the operations that work differently under asyncio."""
     async with AsyncClient(address) as locks, AsyncClient(address) as other:
         hold = await locks.lock("loop", ttl=TTL_S).acquire()
         waiting = asyncio.create_task(pass_through_with_a_loop(other))
@@ -204,7 +204,7 @@ async def everything_with_a_loop(address: str) -> None:
         hold.check()
         assert await hold.release()
         await waiting
-        # And a client that is closed while a request of it is under way
+        # And a client that is closed while its request is under way
         closing = asyncio.create_task(other.lock("closing").acquire())
         await asyncio.sleep(0)
         await other.close()
@@ -223,12 +223,12 @@ async def pass_through_with_a_loop(locks: AsyncClient) -> None:
 def test_the_rights_of_the_page_suffice_and_none_is_unused(
     server: RedisServer, protocol: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a server that counts what is called, and knows none of our scripts
+    # Given a server that counts calls, and has none of the scripts
     for listening in (ear, port):  # or nobody waits long enough to ask for a sign of life
         monkeypatch.setattr(listening, "SILENT_S", 0.3)
     server.ask("ACL", "LOG", "RESET")
     server.ask("CONFIG", "RESETSTAT")
-    # When everything is done once
+    # When every operation has run once
     address = url(server, options=f"protocol={protocol}")
     with Client(address) as locks:
         everything(locks, server, address)

@@ -1,4 +1,4 @@
-"""A program that gets signals all the time waits no longer than it wants to."""
+"""A program that receives signals all the time waits no longer than its time-out."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from holdfast.testing import lag
 from holdfast.testing.faults import Proxy
 
 lag.watch()
-#: Between two signals; each interrupts the call of the kernel that is under way.
+#: The time between two signals; each interrupts the system call that is under way.
 EVERY_S = 0.02
 TIMEOUT_S, LATE_S = 0.5, 2.5
-#: So long there are signals at most.
+#: The longest time for which signals come.
 ENOUGH_S = 4.0
 
 
 @pytest.fixture
 def signals() -> Iterator[list[int]]:
-    """A timer of the process, whose handler does nothing but count."""
+    """The signals of a process timer; their handler only counts them."""
     came: list[int] = []
 
     def handle(number: int, _: object) -> None:

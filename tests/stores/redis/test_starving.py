@@ -1,4 +1,4 @@
-"""Waiting threads cost few connections, and never those that a holder of the same client needs."""
+"""Waiting threads use few connections, and leave enough to the holder of the same client."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ lag.watch()
 
 PROGRAM = Path(__file__).with_name("starving.py")
 THREADS, TTL, SECONDS = 500, 6.0, 9.0
-#: More than the server below takes connections.
+#: More threads than the connections that the server below accepts.
 DIALECT_THREADS = 50
-#: One that listens, one in reserve, those that are used by turns, and two of this test.
+#: The maximum: one that listens, one in reserve, some used in turns, and two of this test.
 CONNECTIONS_MAX = 40
 
 
@@ -46,7 +46,7 @@ def test_waiting_threads_never_cost_their_own_client_a_lock(
         check=False,
         env={**os.environ, "PYTHONPATH": str(world.ROOT / "src")},
     )
-    # Then none of the two holds was lost, all threads wait in the line, and all are served
+    # Then neither hold was lost, all threads waited in the line, and all were granted
     assert run.returncode == 0, run.stderr[-2000:]
     came = json.loads(run.stdout)
     assert came.get("lost", 0) == 0, came
@@ -60,7 +60,7 @@ def test_waiting_threads_never_cost_their_own_client_a_lock(
 def test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock(
     dialect: str, protocol: int, new_redis: NewRedis
 ) -> None:
-    # Given more threads that wait, each on a connection of its own, than the server has connections
+    # Given more waiting threads than the server has connections, each on a separate connection
     server = new_redis("maxclients 40")
     url = server.url.replace("redis://", f"redis+{dialect}://")
     words = (f"{url}?protocol={protocol}", DIALECT_THREADS, TTL, SECONDS, 0)
@@ -72,7 +72,7 @@ def test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock(
         check=False,
         env={**os.environ, "PYTHONPATH": str(world.ROOT / "src")},
     )
-    # Then none of the two holds was lost, and all threads were served
+    # Then neither hold was lost, and all threads were granted
     assert run.returncode == 0, run.stderr[-2000:]
     came = json.loads(run.stdout)
     assert came.get("lost", 0) == 0, came
@@ -96,7 +96,7 @@ def test_a_thousand_waiting_threads_have_a_few_connections(
 
         with client.lock("x", ttl=60):
             crowd = [threading.Thread(target=work) for _ in range(1000)]
-            # When the server answers nobody while all of them ask
+            # When the server is silent while all threads ask
             server.stop()
             for one in crowd:
                 one.start()
@@ -108,7 +108,7 @@ def test_a_thousand_waiting_threads_have_a_few_connections(
         for one in crowd:
             one.join(120)
         threading.stack_size(stack)
-        # And all were served in their order, though one connection told them
+        # And all were granted in order, though one connection received all wake-ups
         assert len(served) == 1000
         assert served == sorted(served)
 
@@ -117,7 +117,7 @@ def test_a_thousand_waiting_threads_have_a_few_connections(
 def test_all_waiters_are_woken_again_after_their_listener_died(
     protocol: int, new_redis: NewRedis
 ) -> None:
-    # Given twenty threads that wait for a lock each
+    # Given twenty threads, each of which waits for another lock
     server = new_redis()
     url = f"{server.url}?protocol={protocol}"
     with Client(url) as holder, Client(url) as client:
@@ -133,12 +133,12 @@ def test_all_waiters_are_woken_again_after_their_listener_died(
             one.start()
         port = client._ctx.store._port  # type: ignore[attr-defined]
         eventually(lambda: len(port._ear.boxes) == 20 and port._ear.link is not None)
-        # When it dies, and is there again
+        # When the listening connection dies, and a new one listens
         link = port._ear.link
         server.ask("CLIENT", "KILL", "TYPE", "pubsub")
         eventually(lambda: port._ear.link not in (None, link), 30)
         eventually(lambda: server.ask("PUBSUB", "NUMSUB", port._address)[1] == 1, 30)
-        # Then each is served when its turn comes
+        # Then each thread is granted when its turn comes
         for hold in holds:
             hold.release()
         for one in crowd:
@@ -149,7 +149,7 @@ def test_all_waiters_are_woken_again_after_their_listener_died(
 def test_a_client_without_the_right_to_subscribe_polls_and_warns(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A right that is given later is of use without a new client."""
+    """A right that is granted later takes effect without a new client."""
     monkeypatch.setattr("holdfast.stores.redis.blocking.port.DEAF_S", 0.5)
     server = new_redis(users=("user app on >secret ~* resetchannels +@all",))
     with Client(server.url) as holder, Client(server.url_for("app", "secret")) as client:
@@ -177,14 +177,14 @@ def test_no_connection_is_handed_to_a_thread_that_has_left(redis_url: str, own_n
         client.lock(own_name).acquire().release()
         port = client._ctx.store._port
         (link,) = port._pool
-        # Given a turn that was put back when its thread had left
+        # Given a turn that was queued after its thread had left
         ghost = _Turn(urgent=False)
         ghost.gone = True
         port._queue.append(ghost)
         port._short = True
-        # When connections are given back
+        # When connections are returned
         for _ in range(3):
             client.lock(own_name).acquire().release()
-        # Then the one that there is serves on
+        # Then the only connection is used again
         assert list(port._pool) == [link]
         assert ghost.link is None

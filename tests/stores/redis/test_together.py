@@ -1,4 +1,4 @@
-"""Several names at once on Redis: all or none, in one round trip, and nothing is left of a loss."""
+"""Several names in one call on Redis: all or none, in one round trip, nothing left on failure."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from tests.torture.scale import times
 Look = Callable[[str], LineRecord | None]
 DROPS = pytest.mark.parametrize("fault", [DROP_REQUEST, DROP_REPLY], ids=["request", "reply"])
 RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
-#: An acquire may take so much longer than its time-out, and what the machine itself is late.
+#: An acquire can exceed its time-out by this much, and by the lag of the machine.
 LATER_S = 0.75
 lag.watch()
-#: So many processes want some of so many names.
+#: The number of processes, and the number of names that they share.
 PROCESSES, NAMES = 6, 7
 
 
@@ -50,7 +50,7 @@ def names_of(start: str, many: int = 3) -> list[str]:
 
 
 def joined(verbs: Verbs, claims: list[Claim], tag: bytes = b"") -> list[int] | None:
-    """Their tickets, if they were let in together."""
+    """Return the tickets of the claims if all were granted together."""
     reply = verbs.ask(verbs.requests.join_free(claims), tag)
     held = replies.let_in(reply, claims, LABEL)
     return None if held is None else [one.fence for one in held]
@@ -114,13 +114,13 @@ def test_one_line_that_is_not_empty_keeps_all_of_them_out(there: str, verbs: Ver
 
 
 def _all(verbs: Verbs) -> dict[bytes, bytes]:
-    """All keys of the server as they are, but for the test's own clock."""
+    """Return all keys of the server with their contents, except the test's clock."""
     keys = [key for key in verbs.client.scan_iter() if key != CLOCK.encode()]
     return {key: verbs.client.dump(key) for key in keys}
 
 
 def test_only_a_claim_without_others_in_line_is_released_by_the_short_path(verbs: Verbs) -> None:
-    # Given one alone, one with somebody behind, one that isn't there, and one who has expired
+    # Given a lone claim, one with a waiter behind it, one that isn't there, and an expired one
     alone, crowded, nobody, dead = (claim(name) for name in "abcd")
     for one in (alone, crowded, dead._replace(spec=dead.spec._replace(ttl=1.0))):
         verbs.join(one)
@@ -144,7 +144,7 @@ def test_the_guard_of_each_name_is_asked(new_redis: NewRedis) -> None:
         verbs.know()
         claims = [claim(f"n{number}") for number in range(3)]
         assert verbs.judged().seconds == 0
-        # Given one record of another server
+        # Given a record of another server for one name
         verbs.client.set(verbs.keys(claims[2].spec.name)[3], b"0" * 40)
         # When, then
         assert verbs.ask(verbs.requests.join_free(claims)) == [6]
@@ -192,7 +192,7 @@ def test_a_server_that_knows_no_script_and_has_no_memory(
     taken()
     server.ask("SCRIPT", "FLUSH")
     taken()
-    # Without memory it lets nobody in, and says so; who holds can give back
+    # Without memory the server grants nothing and reports that; a holder can still release
     with Client(server.url) as client:
         hold = client.all("c", "d").acquire()
         server.ask("CONFIG", "SET", "maxmemory", "1")
@@ -224,7 +224,7 @@ def test_all_names_are_acquired_and_released_although_cut_off(
 ) -> None:
     for number in range(times(100, 5)):
         names = names_of(f"{own_name}:{number}")
-        # When the request is cut off, then all are held, each by one claim
+        # When the request is cut off, then all names are held, each by one claim
         armed = proxy.arm(JOIN_FREE.sha, fault)
         hold = by_proxy.all(*names).acquire(timeout=5)
         assert armed.hits == 1
@@ -235,7 +235,7 @@ def test_all_names_are_acquired_and_released_although_cut_off(
             assert [one.fence for one in found.claims] == [hold.fences[name]]
         assert hold.release()
         assert not any(map(line, names))
-        # When the release is cut off, then it is done, and true
+        # When the release is cut off, then it is done once, and returns the truth
         again = names_of(f"{own_name}:{number} again")
         hold = by_proxy.all(*again).acquire(timeout=5)
         assert hold is not None
@@ -262,13 +262,13 @@ def test_a_late_copy_finds_a_tombstone_and_enters_nothing(
         late.wait()
         tombs = [keys_of(PREFIX, name.encode())[2] for name in names]
         eventually(lambda: shared_redis.ask("EXISTS", *tombs) == 3)  # noqa: B023
-        # And others who held all of them meanwhile, and have given them back
+        # And another client that held all names in the meantime, and released them
         eventually(partial(_passed, locks, names))
-        # When it arrives after all
+        # When the request arrives at last
         late.let_go()
         eventually(lambda: proxy.connections <= 2)
         time.sleep(0.02)
-        # Then nobody holds
+        # Then no name is held
         assert not any(map(line, names))
 
 
@@ -295,7 +295,7 @@ def test_a_key_of_a_foreign_type_is_named_and_nothing_is_held(
 def test_processes_that_want_some_of_the_same_names_never_share_one_and_all_get_on(
     redis_url: str, own_name: str, tmp_path: Path
 ) -> None:
-    # Given processes that take random names in random order, every second one on a loop
+    # Given processes that take random names in random order; every second one uses asyncio
     names = names_of(own_name, NAMES)
     seconds = times(20, 3)
     seed = time.time_ns() % 100_000
@@ -315,7 +315,7 @@ def test_processes_that_want_some_of_the_same_names_never_share_one_and_all_get_
         # When all begin
         for one in crew:
             one.say("go")
-        # Then each had them often, alone, and with rising fences
+        # Then each held its names alone, with rising fences
         for one in crew:
             turns, wrong = one.hear(seconds + 30)
             assert wrong == []

@@ -1,4 +1,4 @@
-"""What is said of a server that is the wrong one, or can't say which one it is just now."""
+"""Errors about a server that is the wrong one, or that can't report its identity now."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.servers.tls import Certificate
 def test_a_certificate_for_another_host_is_refused_and_named(
     new_redis: NewRedis, tmp_path: Path
 ) -> None:
-    # Given a server whose certificate is trusted, but for another name
+    # Given a server with a trusted certificate for another host
     made = Certificate(tmp_path / "certificate.pem", tmp_path / "key.pem")
     subprocess.run(
         [
@@ -35,7 +35,7 @@ def test_a_certificate_for_another_host_is_refused_and_named(
     )
     server = new_redis(tls=made)
     url = f"{server.tls_url}?ssl_ca_certs={made.certificate}"
-    # Then both faces refuse it, and say why
+    # Then both faces refuse it, and name the reason
     with Client(url) as client, pytest.raises(ConfigError, match="for another host"):
         client.lock("x").acquire(timeout=2)
 
@@ -45,7 +45,7 @@ def test_a_certificate_for_another_host_is_refused_and_named(
                 await client.lock("x").acquire(timeout=2)
 
     asyncio.run(main())
-    # But who asks for no check gets none
+    # But a client that turns the check off connects
     with Client(f"{url}&ssl_check_hostname=false") as client, client.lock("x"):
         pass
 

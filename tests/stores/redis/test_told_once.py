@@ -1,4 +1,4 @@
-"""What the log says of a server that can't keep what it is given, and of one that hides itself."""
+"""Log entries about a server that can evict keys, and about one that hides its identity."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.stores.redis.verbs import START
 
 
 def said(log: pytest.LogCaptureFixture, words: str) -> list[logging.LogRecord]:
-    """What was logged that contains these words."""
+    """Return the log records that contain these words."""
     return [one for one in log.records if words in one.getMessage()]
 
 
 def use(face: str, address: str) -> None:
-    """One client on several connections: it holds, others of its threads or tasks wait."""
+    """Let several threads or tasks of one client take the same lock in turns."""
 
     def with_threads() -> None:
         with Client(address) as locks:
@@ -106,11 +106,11 @@ def test_a_user_without_the_right_to_ask_is_not_failed(
     assert len(said(caplog, "give the right to INFO")) == 1
 
 
-# -- whoever is busy is not hiding ---------------------------------------------------------------
+# -- a busy server is not hiding -----------------------------------------------------------------
 
 
 def busy(server: RedisServer) -> threading.Thread:
-    """A script that runs until somebody ends it, and the thread that sent it."""
+    """Start a script that runs until it is killed, and return the thread that sent it."""
     server.ask("CONFIG", "SET", "lua-time-limit", 10)
 
     def run() -> None:
@@ -145,7 +145,7 @@ def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_g
             server.ask("SCRIPT", "KILL")
             runs.join(20)
         with locks.lock("x", timeout=20, ttl=30) as hold:
-            # Then it is guarded: a restart without data grants nothing beside it
+            # Then recovery protects the hold: a restart without data grants nothing next to it
             server.restart(data=False)
             with pytest.raises(StoreUnavailable, match="has just restarted"):
                 other.lock("x").acquire(blocking=False)

@@ -1,4 +1,4 @@
-"""Torture on Redis: killed, stopped and forked workers, and messages that are lost and late."""
+"""Torture on Redis: killed, stopped and forked workers, and messages that are lost or late."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ USUAL = Options(
     weather=True,
     strikes=("kill", "stop", "stop", "stop", "fork"),
 )
-#: How long a strict guard lets nobody in, and between two losses of data.
+#: The grace period of strict recovery, and the time between two losses of data.
 WINDOW_S, LOSS_S = 3.0, 8.0
 
 
 def seeded(what: str) -> int:
-    """A seed for this run, which is printed."""
+    """Return a seed for this run, and print it."""
     return dice(what).randrange(1 << 32)
 
 
 def test_processes_under_torture_and_network_faults_break_no_promise(redis_url: str) -> None:
-    # Given processes of both faces that lock, are struck, and whose messages are lost and late
+    # Given workers of both faces that are killed, stopped and forked, under network faults
     outcome = run(USUAL._replace(store=redis_url, seed=seeded("torture on Redis")))
     print(outcome)
     # Then no promise is broken, and nothing is left
@@ -48,18 +48,18 @@ def test_processes_under_torture_and_network_faults_break_no_promise(redis_url: 
 
 @pytest.mark.usual(0)
 def test_a_client_that_does_not_look_at_its_deadline_is_found_out(redis_url: str) -> None:
-    # Given a bug: no look at the deadline, so a process that was stopped believes when it wakes
+    # Given a bug: a process that was stopped doesn't check its deadline when it continues
     seed = seeded("torture on Redis, with a bug")
     options = Options(
         store=redis_url, seconds=3, seed=seed, names=1, ttl=0.3, strikes=("stop",), every=0.1
     )
-    # When it is run (a few times, if no stop has struck a holder at the right moment)
+    # When it runs (a few times, if no stop comes at the right moment of a hold)
     for _ in range(10):
         outcome = run(options._replace(first="tests.torture.no_deadline"))
         print(outcome)
         if "exclusion" in outcome.verdict.counts:
             break
-    # Then the judgement names overlaps
+    # Then the verdict names overlaps
     assert outcome.verdict.counts.get("exclusion", 0) > 0
 
 
@@ -68,7 +68,7 @@ def test_a_client_that_does_not_look_at_its_deadline_is_found_out(redis_url: str
 def test_data_lost_under_load_cause_no_overlap_with_strict_recovery(
     loss: str, new_redis: NewRedis
 ) -> None:
-    # Given workers that are killed and stopped, on a server that loses all its data now and then
+    # Given workers that are killed and stopped, on a server that sometimes loses all its data
     server = new_redis()
     lose: dict[str, Callable[[], object]] = {
         "FLUSHDB": lambda: server.ask("FLUSHDB"),
@@ -87,7 +87,7 @@ def test_data_lost_under_load_cause_no_overlap_with_strict_recovery(
     losses, outcome = _run_beside(options, server, lose[loss])
     print(f"{losses} times {loss}")
     print(outcome)
-    # Then nobody overlaps, and no fence falls; some had to wait for longer than they wanted to
+    # Then no holds overlap, and no fence falls; only the bound on waiting may be exceeded
     outcome.demand({"bounded waiting"})
     assert outcome.verdict.figures["held"] > times(10 * losses, 0)
     assert losses >= times(45, 1)
@@ -96,7 +96,10 @@ def test_data_lost_under_load_cause_no_overlap_with_strict_recovery(
 def _run_beside(
     options: Options, server: RedisServer, lose: Callable[[], object]
 ) -> tuple[int, Outcome]:
-    """Run it, and lose the data meanwhile: from here, as a server ends with its thread."""
+    """Run the workers, and lose the data at intervals; return the losses and the outcome.
+
+    The data are lost in this thread, because a server ends with the thread that started it.
+    """
     outcomes: list[Outcome] = []
     thread = threading.Thread(target=lambda: outcomes.append(run(options)))
     losses = 0

@@ -1,4 +1,4 @@
-"""What a verb costs: so many messages there and back, and so many connections."""
+"""The cost of a verb: its round trips, and its connections."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_one_to_acquire_one_to_release_none_to_enter_again(
 def test_a_contended_hand_off(
     auto_renew: bool, trips: int, client: Client, other: Client, counter: Counted, own_name: str
 ) -> None:
-    """Its join and its leave; and a question if what is left of its patience won't do."""
-    # Given a thread whose connection listens already
+    """A join and a leave; and one more request if the rest of the waiter TTL isn't enough."""
+    # Given a client that listens already
     lock = client.lock(own_name, auto_renew=auto_renew)
 
     def wait() -> None:
@@ -66,7 +66,7 @@ def test_a_contended_hand_off(
 
     hand_over()
     # When, then
-    # (one more, if it has to ask again as the machine stands still)
+    # (one more, if the waiter has to ask again because the machine stalls)
     assert min(cost(counter, hand_over) for _ in range(3)) == trips
 
 
@@ -79,7 +79,7 @@ def test_many_renewals_go_together(client: Client, counter: Counted, own_name: s
     eventually(
         lambda: all(hold._lease.deadline > at for hold, at in zip(holds, granted, strict=True))
     )
-    # Then they went together, also if it took a second to acquire them all
+    # Then renewals share requests, even if it took a second to acquire all holds
     assert 1 <= counter.requests - before <= 50
     for hold in holds:
         hold.release()

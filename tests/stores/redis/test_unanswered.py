@@ -1,7 +1,7 @@
-"""A verb that gets no answer, on both faces: what is said is true, and nothing is left.
+"""A verb that gets no reply, on both faces: its result is true, and nothing is left.
 
-Whoever is not answered may not be told "busy" or "lost": it isn't known. Each try is aimed, by the
-name that it locks, and many go side by side, each with a client of its own.
+Without a reply the outcome is unknown, so the verb may report neither "busy" nor "lost". Each
+fault is aimed at one name. Many tries run in parallel, and each thread has its own client.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from holdfast.testing.faults import (
 from tests.stores.redis.conftest import eventually
 from tests.torture.scale import times
 
-#: Side by side; as many for each fault.
+#: The number of parallel threads; each fault gets the same number of them.
 CREW = 40
 FAULTS = (DROP_REQUEST, DROP_REPLY, RESET_REQUEST, RESET_REPLY)
-#: Of each verb and each fault, on each face.
+#: The number of tries of each verb with each fault, on each face.
 TRIES = times(300, CREW // len(FAULTS))
-#: Longer than a request: so that a claim which is left is seen.
+#: Longer than a request, so that a claim that is left behind is seen.
 TTL_S = 8
-#: A leave that the keeper goes on with is done so soon, on a busy machine.
+#: The renewer finishes a release within this time, even on a busy machine.
 LATER_S = 5.0
-#: Does one aimed try; says what came of it.
+#: Runs one aimed try, and returns its outcome.
 Try = Callable[[AsyncClient, str, Callable[[], None]], Awaitable[str]]
 
 
@@ -87,7 +87,7 @@ def test_what_is_not_answered_is_neither_called_busy_nor_lost_and_leaves_nothing
     wrong: list[BaseException] = []
 
     def crew_member(at: int) -> None:
-        # One after the other, each with another protocol, and each with another fault
+        # The protocol differs from thread to thread, the fault from pair to pair
         protocol, fault = 2 + at % 2, FAULTS[at // 2 % len(FAULTS)]
 
         async def main() -> None:
@@ -96,7 +96,7 @@ def test_what_is_not_answered_is_neither_called_busy_nor_lost_and_leaves_nothing
                 for number in range(at // len(FAULTS), TRIES, CREW // len(FAULTS)):
                     found = await one(client, f"{own_name}:{at}:{number}:", fault)
                     said[f"{fault.what} {fault.of}: {found}"] += 1
-                # Its keeper undoes what is in doubt; closing waits for that, but not for long
+                # The renewer withdraws suspect claims; closing waits for that only briefly
                 until = time.monotonic() + LATER_S
                 while other.inspect(f"{own_name}:{at}:") and time.monotonic() < until:
                     await FACES[face].sleep(0.02)
@@ -127,7 +127,7 @@ def test_what_is_not_answered_is_neither_called_busy_nor_lost_and_leaves_nothing
     print(f"{face}, {script.name}:", ", ".join(f"{what} {n}" for what, n in sorted(said.items())))
     assert wrong == []
     assert said.total() == TRIES * len(FAULTS)
-    # Then nothing is left, long before a lease would be over
+    # Then nothing is left, long before a lease would expire
     try:
         eventually(lambda: other.inspect(own_name) == [], LATER_S)
     except AssertionError:

@@ -1,4 +1,4 @@
-"""What a URL of a server, or a client of redis-py, is read as; a password is never shown."""
+"""The settings that are read from a server's URL or a client of redis-py, without passwords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a waiter hears that it is served, and what it makes of what it hears."""
+"""How a waiter is notified of its grant, and how it handles each message."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Desk:
 
 
 def heard(desk: Desk, waiter: Claim, waiting: Waiting) -> Granted | None:
-    """What it is told within five seconds, however often it is woken for nothing."""
+    """Return the grant that the waiter receives within five seconds, however often it is woken."""
     end = boottime() + WITHIN_S
     found = None
     while found is None and boottime() < end:
@@ -110,26 +110,26 @@ def test_a_wake_up_for_another_ticket_or_claim_is_ignored(
     waiting = desk.join(second)
     assert isinstance(waiting, Waiting)
     address = desk.address(second)
-    # When it hears of an earlier ticket of its own, and of somebody else's
+    # When it receives wake-ups for an earlier ticket, for another claim, and without meaning
     for text in (f"{second.id} {waiting.ticket - 1}", f"{first.id} {waiting.ticket}", "", "x"):
         assert shared_redis.ask("PUBLISH", address, text) == 1
-    # Then it sleeps on
+    # Then it continues to sleep
     begun = time.monotonic()
     assert desk.wait(second, waiting, 0.2) is None
     assert time.monotonic() - begun >= 0.15
-    # And is woken by its own
+    # And it is woken by its own wake-up
     assert shared_redis.ask("PUBLISH", address, f"{second.id} {waiting.ticket}") == 1
     assert heard(desk, second, waiting) == Granted(waiting.ticket)
 
 
 def test_an_unexpected_wake_up_is_not_taken_for_a_reply(desk: Desk, own_name: str) -> None:
-    # Given a waiter who is served, and is gone before it hears of it
+    # Given a waiter that is granted, and that stops listening before it reads the wake-up
     first, second = claim(own_name), claim(own_name)
     desk.join(first)
     assert isinstance(desk.join(second), Waiting)
     desk.leave(first)
     desk.store.unlisten(second)
-    # When its connection is used for something else, again and again
+    # When its connection is used for other requests, again and again
     for _ in range(5):
         third = claim(own_name + ":2")
         assert isinstance(desk.join(third), Held)
@@ -153,7 +153,7 @@ def test_a_connection_that_died_is_made_again_under_the_same_address(
     assert desk.wait(second, waiting, 5.0) is None
     assert boottime() - begun < 1.0 + lag.since(begun)
     assert shared_redis.ask("PUBSUB", "NUMSUB", address) == [address, 0]
-    # Then its next question brings it back, to the place that it had
+    # Then its next request connects it again, in its old place
     (answer,) = run_sync(desk.store.keep([keep(second, waiting)], WITHIN_S))
     assert isinstance(answer, Waiting)
     assert answer.ticket == waiting.ticket
@@ -170,7 +170,7 @@ def keep(wanted: Claim, waiting: Waiting) -> Keep:
 def test_one_connection_is_enough_for_one_after_the_other(
     desk: Desk, shared_redis: RedisServer, own_name: str
 ) -> None:
-    """It stays subscribed, so the next wait on it costs no round trip more."""
+    """The connection stays subscribed, so the next wait on it costs no further round trip."""
     first, second, third = (claim(own_name) for _ in range(3))
     desk.join(first)
     desk.join(second)
@@ -213,9 +213,9 @@ def test_a_writer_that_leaves_grants_all_readers_at_once(desk: Desk, own_name: s
     readers = [of_weight(1) for _ in range(6)]
     for reader in readers:
         assert isinstance(desk.join(reader), Waiting)
-    # When it leaves
+    # When the writer releases
     desk.leave(writer)
-    # Then all six hold by that, without asking
+    # Then all six hold without asking
     (line,) = run_sync(desk.store.inspect(own_name, WITHIN_S, True))
     assert [one.held for one in line.claims] == [True] * 6
     for reader in readers:

@@ -1,7 +1,7 @@
-"""The scripts as plain calls on one connection, with nothing of the ports above them.
+"""The scripts as plain calls on one connection, without the ports above them.
 
-With ``clock`` the server's TIME is one that the test sets: it stands in a key that debug copies of
-the scripts read, so hours pass at once, forwards or backwards.
+With ``clock`` the test sets the server's TIME. It is in a key that debug copies of the scripts
+read, so hours pass immediately, forwards or backwards.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from tests.servers.redis_server import RedisServer
 LABEL = "redis://here"
 CLOCK = "clock-of-the-test"
 TAG = b"7f"
-#: The time at which tests with a clock of their own begin.
+#: The time at which the test's clock starts.
 START = 1_700_000_000.0
 
 
 def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
-    """A new claim with a secret of its own."""
+    """Return a new claim with a new secret id."""
     spec = Spec(
         name=name,
         kind=other.get("kind", Kind.LOCK),
@@ -54,18 +54,18 @@ def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
 
 
 def permit(capacity: int, weight: int = 1, name: str = "gpu", **other: Any) -> Claim:
-    """A new claim to some permits."""
+    """Return a new claim to some permits."""
     return claim(name, kind=Kind.SEMAPHORE, capacity=capacity, weight=weight, **other)
 
 
 def fence(standing: Joined | Standing | Exception) -> int:
-    """The ticket of what must be held."""
+    """Return the ticket of a claim that must be held."""
     assert isinstance(standing, Held), standing
     return standing.fence
 
 
 def ticket(standing: Joined | Standing | Exception) -> int:
-    """The ticket of what must wait."""
+    """Return the ticket of a claim that must wait."""
     assert isinstance(standing, Waiting), standing
     return standing.ticket
 
@@ -82,7 +82,7 @@ class Verbs:
         patience: float = PATIENCE_S,
     ) -> None:
         self.client = server.client(protocol=3)
-        #: Of the server, as a connection knows it; empty: no guard.
+        #: The server's run id, as a connection knows it; empty if recovery is off.
         self.run_id = b""
         self._socket = socket.create_connection((server.host, server.port), 10)
         self._parser = Parser()
@@ -101,7 +101,7 @@ class Verbs:
             assert loaded == script.sha, loaded
 
     def at(self, now: float) -> None:
-        """It is this time now, for the scripts: the server is told together with the next one."""
+        """Set the time for the scripts; it is sent together with the next request."""
         whole, rest = divmod(round(now * 1_000_000), 1_000_000)
         words = (b"HSET", CLOCK.encode(), b"s", b"%d" % whole, b"u", b"%d" % rest)
         self._ahead = b"*6\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(one), one) for one in words)
@@ -125,7 +125,7 @@ class Verbs:
         return reply
 
     def all(self, calls: Sequence[Call]) -> list[Any]:
-        """Send many, some hundreds at a time, and read their replies."""
+        """Send many calls, 500 at a time, and return their replies."""
         replied = []
         for start in range(0, len(calls), 500):
             part = calls[start : start + 500]
@@ -138,7 +138,7 @@ class Verbs:
         return call.head.replace(call.script.sha, debug.sha, 1) if debug else call.head
 
     def ask(self, call: Call, tag: bytes = b"") -> Any:
-        """The reply to a call, without its tag."""
+        """Return the reply to a call, without its tag."""
         reply = self.raw(self._head(call) + ending(self.run_id, tag))
         if tag and not isinstance(reply, ServerSaid):
             assert isinstance(reply, list), reply
@@ -154,11 +154,11 @@ class Verbs:
         return replies.joined(reply, wanted, LABEL)
 
     def stand(self, keep: Keep, address: bytes = b"", tag: bytes = b"") -> Standing:
-        """Keep one claim alive, whatever it is."""
+        """Renew one claim, held or waiting."""
         return replies.stood(self.ask(self.requests.stand(keep, address), tag), keep, LABEL)
 
     def keep(self, keeps: Sequence[Keep], tag: bytes = b"") -> list[Standing | Exception]:
-        """Renew a batch as the store does: first the plain renewals, then what is more."""
+        """Renew a batch as the store does: first the plain renewals, then all others."""
         plain = [i for i, k in enumerate(keeps) if not (k.weight or k.new_id or k.detach)]
         batches, wrong = self.requests.batches(keeps, plain, by_bucket=False)
         answers: dict[int, Standing | Exception] = dict(wrong)
@@ -187,21 +187,21 @@ class Verbs:
         return replies.resized(self.ask(self.requests.resize(name, capacity), tag), LABEL)
 
     def look(self, name: str = "refund", tag: bytes = b"") -> LineRecord | None:
-        """Look at one line."""
+        """Return one line."""
         return replies.looked(self.ask(self.requests.inspect(name), tag), name, LABEL)
 
     def names(self, prefix: str = "") -> list[str]:
-        """The names that begin so and have a line, or had one lately."""
+        """Return the names with this prefix that have a line, or had one recently."""
         pattern = keys.pattern_of(keys.PREFIX, prefix.encode())
         found = (keys.name_of(keys.PREFIX, key) for key in self.client.scan_iter(pattern))
         return sorted({name for name in found if name and name.startswith(prefix)})
 
     def keys(self, name: str = "refund") -> tuple[bytes, bytes, bytes, bytes]:
-        """The keys of a name."""
+        """Return the keys of a name."""
         return keys.keys_of(keys.PREFIX, name.encode())
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connections."""
         self._socket.close()
         self.client.close()
 

@@ -1,4 +1,4 @@
-"""What processes do that the tests start, stop and kill (``holdfast.testing.faults.Subject``)."""
+"""The work of processes that tests start, stop and kill (``holdfast.testing.faults.Subject``)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from holdfast.testing.faults.stage import Stage
 
 
 def hold(stage: Stage, url: str, name: str, ttl: float) -> None:
-    """Hold it, say the fence, and stay until told to go on."""
+    """Hold the lock, report the fence, and stay until the test sends a message."""
     with Client(url) as client, client.lock(name, ttl=ttl) as held:
         stage.say(held.fence)
         stage.hear()
 
 
 def wait(stage: Stage, url: str, name: str) -> None:
-    """Wait for it; say when it is there, hold it until told to go on."""
+    """Wait for the lock, report the grant, and hold until the test sends a message."""
     with Client(url) as client, client.lock(name, timeout=30) as held:
         stage.say([held.fence, time.monotonic()])
         stage.hear()
 
 
 class Marks:
-    """Files that show who is inside of which name, and the greatest fence that was there."""
+    """Files that show which names are held, and the greatest fence of each name."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class Marks:
         self.wrong: list[str] = []
 
     def inside(self, fences: dict[str, int], seconds: float) -> None:
-        """Be inside of these for so long; note it if another is, or was with a later fence."""
+        """Hold the names for `seconds`; note a second holder, and a fence that doesn't rise."""
         self.turns += 1
         marks = {f"{self._folder}/{name.rpartition(':')[2]}": one for name, one in fences.items()}
         for mark, fence in marks.items():
@@ -56,7 +56,7 @@ class Marks:
 def some_of(
     stage: Stage, url: str, names: list[str], folder: str, seconds: float, seed: int, loop: bool
 ) -> None:
-    """Take random names together, over and over; say how often, and what was wrong."""
+    """Take random names together, again and again; report the turns, and all errors."""
     chance, marks = random.Random(seed), Marks(folder)
 
     def chosen() -> list[str]:

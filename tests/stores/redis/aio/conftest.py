@@ -1,4 +1,4 @@
-"""What the tests of the Redis store under asyncio begin with."""
+"""The fixtures and helpers of the tests of the Redis store under asyncio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.testing.faults import Proxy
 from tests.stores.redis.conftest import eventually
 
 LIMIT_S = 90.0
-#: Opens a client behind the proxy that has connected already, and closes it.
+#: Opens a client behind the proxy, connects it, and closes it after the with-block.
 Open = Callable[..., AbstractAsyncContextManager[AsyncClient]]
 
 
@@ -26,7 +26,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def behind(proxy: Proxy, protocol: str) -> Open:
-    """Opens clients behind the proxy, in both protocols."""
+    """Open clients behind the proxy, with either protocol."""
 
     @asynccontextmanager
     async def open_(**options: Any) -> AsyncIterator[AsyncClient]:
@@ -41,7 +41,7 @@ def behind(proxy: Proxy, protocol: str) -> Open:
 
 @pytest.fixture
 def nothing_left(other: Client) -> Callable[[str], None]:
-    """Asserts that soon no claim is left in the lines whose names begin so."""
+    """Assert that soon no claim is left in the lines whose names have this prefix."""
 
     def look(prefix: str) -> None:
         eventually(lambda: other.inspect(prefix) == [])
@@ -50,7 +50,7 @@ def nothing_left(other: Client) -> Callable[[str], None]:
 
 
 def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a test to its end, within limits."""
+    """Run a test to its end, for at most `LIMIT_S` seconds."""
 
     async def bounded() -> None:
         async with asyncio.timeout(LIMIT_S):
@@ -60,6 +60,6 @@ def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def wire_of(client: AsyncClient) -> Any:
-    """The connection that all of this client's requests go by."""
+    """Return the connection that carries all requests of this client."""
     store: Any = client._ctx.store
     return store._port._wire

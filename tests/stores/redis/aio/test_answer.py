@@ -1,4 +1,4 @@
-"""A task goes on as soon as its answer is there, and nobody is left asleep for another's sake."""
+"""A task continues as soon as its reply is there, and no other task is left asleep."""
 
 from __future__ import annotations
 

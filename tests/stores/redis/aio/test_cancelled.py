@@ -1,4 +1,4 @@
-"""Tasks that are cancelled between sending and reply: nothing is left behind, ever."""
+"""Tasks that are cancelled between the request and its reply: nothing is ever left behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.testing.faults import Proxy
 from tests.stores.redis.aio.conftest import Open, play, wire_of
 from tests.stores.works import Work, enter, join, keep, leave
 
-#: So many are struck at once, each on a name of its own.
+#: The number of tasks that are cancelled together, each on a separate name.
 CREW = 30
 ROUNDS = 10
 SEED = random.SystemRandom().randrange(1 << 32)
@@ -28,12 +28,12 @@ async def exit_(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
 
 
 def cancelled(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
-    """The task itself is cancelled."""
+    """Return the work itself, so that a cancellation reaches it directly."""
     return work
 
 
 async def timed(work: Coroutine[Any, Any, None]) -> None:
-    """It is cancelled from within, as by a ``wait_for`` whose time is over."""
+    """Run the work inside a ``wait_for``, which passes a cancellation on to it."""
     await asyncio.wait_for(work, 3600)
 
 
@@ -66,14 +66,14 @@ def test_a_cancelled_task_leaves_nothing_behind(
         ]
         for ready in readies:
             await ready.wait()
-        # Given requests that are on their way, and whose answers are kept back
+        # Given requests that are on their way, whose replies are held back
         proxy.hold("reply")
         go.set()
         while wire_of(client).under_way < CREW:
             await asyncio.sleep(0)
         for _ in range(dice.randrange(8)):
             await asyncio.sleep(0)
-        # When each of their tasks is cancelled, some of them twice
+        # When each of these tasks is cancelled, some of them twice
         for task in crew:
             task.cancel()
         for task in crew:
@@ -81,7 +81,7 @@ def test_a_cancelled_task_leaves_nothing_behind(
             if dice.random() < 0.3:
                 task.cancel()
         proxy.heal()
-        # Then each ends cancelled
+        # Then each task ends as cancelled
         ends = await asyncio.gather(*crew, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
 
@@ -94,16 +94,16 @@ def test_a_wait_for_that_timed_out_leaves_nothing(
     async def main() -> None:
         async with behind() as client:
             for number in range(ROUNDS):
-                # Given joins whose answers come late
+                # Given joins whose replies come late
                 proxy.hold("reply")
                 names = [f"{own_name}:{number}:{at}" for at in range(CREW)]
                 waits = [asyncio.wait_for(client.lock(one).acquire(), 0.005) for one in names]
                 crew = asyncio.gather(*waits, return_exceptions=True)
                 await asyncio.sleep(0)  # each has begun, so its time is over before ours
-                # When the time of each is over
+                # When the time-out of each has expired
                 await asyncio.sleep(0.02)
                 proxy.heal()
-                # Then that is what each is told
+                # Then each raises a TimeoutError
                 assert all(isinstance(end, TimeoutError) for end in await crew)
         nothing_left(own_name)
 
@@ -122,17 +122,17 @@ def test_a_cancelled_waiter_leaves_the_line(
                 name = f"{own_name}:{number}"
                 holder = await client.lock(name).acquire()
                 crew = [asyncio.create_task(client.lock(name).acquire()) for _ in range(CREW)]
-                # Given a line of waiters, each somewhere on its way into it
+                # Given waiters, each at some point of its way into the line
                 for _ in range(dice.randrange(40)):
                     await asyncio.sleep(0.000_2)
-                # When some are cancelled, while the holder leaves
+                # When some of them are cancelled while the holder releases
                 struck = [task for task in crew if dice.random() < 0.7]
                 release = asyncio.create_task(holder.release())
                 for task in struck:
                     task.cancel()
                     await asyncio.sleep(0)
                 assert await release
-                # Then all others are served, each in its turn
+                # Then all others are granted, each in its turn
                 served = [task for task in crew if task not in struck]
                 for task in served:
                     await (await task).release()

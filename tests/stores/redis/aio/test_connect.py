@@ -22,7 +22,7 @@ NewRedis = Callable[..., RedisServer]
 
 
 async def use(client: AsyncClient, name: str) -> None:
-    """A hold, a waiter that is served, and a look."""
+    """Hold a lock, let a waiter follow, and inspect the line."""
     async with client.lock(name) as hold:
         waiter = asyncio.create_task(client.lock(name).acquire())
         while not any(line.waiters for line in await client.inspect(name, exact=True)):
@@ -69,7 +69,7 @@ def test_by_tls(new_redis: NewRedis, certificate: Certificate, own_name: str) ->
         url = f"{server.tls_url}?ssl_ca_certs={certificate.certificate}"
         async with AsyncClient(url) as client:
             await use(client, own_name)
-            # Also what is longer than a packet of TLS
+            # And with data that is longer than one TLS record
             names = [f"{own_name}:{at}:{'x' * 300}" for at in range(500)]
             holds = await asyncio.gather(*[client.lock(name).acquire() for name in names])
             assert len(await client.inspect(own_name)) == 500
@@ -77,7 +77,7 @@ def test_by_tls(new_redis: NewRedis, certificate: Certificate, own_name: str) ->
         async with AsyncClient(server.tls_url) as stranger:
             with pytest.raises(ConfigError, match="ssl_ca_certs"):
                 await stranger.lock(own_name).acquire(timeout=2)
-        # What speaks no TLS doesn't answer
+        # And with a URL and a port that disagree about TLS
         async with AsyncClient(server.url.replace("redis://", "rediss://")) as wrong:
             with pytest.raises(StoreUnavailable, match="TLS"):
                 await wrong.lock(own_name).acquire(timeout=2)
@@ -115,7 +115,7 @@ def test_a_given_client_stays_unchanged(
         )
         async with AsyncClient(given) as client:
             await use(client, own_name)
-        # It is still open, and decodes or not as before
+        # Then the client is still open, and decodes replies as before
         await given.set(own_name, "x")
         assert await given.getdel(own_name) == ("x" if decode else b"x")
         await given.aclose()
@@ -194,7 +194,7 @@ def test_a_right_to_subscribe_that_is_given_later_is_of_use(
             await until(lambda: "refused the subscription" in caplog.text)
             port: Any = client._ctx.store._port  # type: ignore[attr-defined]
             assert port._ear is None
-            # When the right is given, then the waiter listens
+            # When the right is granted, then the waiter listens
             server.ask("ACL", "SETUSER", "app", "&holdfast:*")
             await until(lambda: port._ear is not None)
             await hold.release()
@@ -224,11 +224,11 @@ def test_a_server_that_became_a_replica(new_redis: NewRedis, own_name: str) -> N
             async with client.lock(own_name):
                 wire: Any = wire_of(client)
             await asyncio.to_thread(server.ask, "REPLICAOF", primary.host, primary.port)
-            # It refuses to write: that connection isn't used again
+            # When it refuses to write, its connection isn't used again
             with pytest.raises(StoreUnavailable, match="is a replica"):
                 await client.lock(own_name).acquire(timeout=0.3)
             assert wire.over
-            # Until it is a master again
+            # And when it is a primary again, the client works
             await asyncio.to_thread(server.ask, "REPLICAOF", "NO", "ONE")
             async with client.lock(own_name, timeout=10):
                 pass

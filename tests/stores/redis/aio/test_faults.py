@@ -1,4 +1,4 @@
-"""Connections that break, stall or mix up what they carry: no answer is ever a lie."""
+"""Connections that break, stall or mix up replies: no claim ever gets a wrong answer."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_whatever_is_cut_off_is_done_once(
         async with behind() as client:
             for number in range(TRIES):
                 name = f"{own_name}:{number}"
-                # Given joins and leaves each of which is cut off
+                # Given a join and a release that are both cut off
                 joins = proxy.arm(JOIN.sha, fault)
                 # When
                 hold = await client.lock(name).acquire(timeout=5)
                 assert hold is not None
-                # Then the claim is in the line once, and the release says the truth
+                # Then the claim is in the line once, and the release returns the truth
                 (line,) = other.inspect(name, exact=True)
                 assert [claim.fence for claim in line.claims] == [hold.fence]
                 leaves = proxy.arm(LEAVE.sha, fault)
@@ -91,11 +91,11 @@ def test_what_is_lost_among_others_is_noticed_by_the_next_reply(
         async with behind() as client:
             for number in range(10):
                 names = [f"{own_name}:{number}:{at}" for at in range(20)]
-                # Given many requests on one connection, one of which gets no answer: the answers
-                # of those behind it then come in its place
+                # Given many requests on one connection, one of them without a reply: the replies to
+                # later requests then come in place of the missing one
                 armed = proxy.arm(script.sha, fault)  # type: ignore[attr-defined]
                 holds = await asyncio.gather(*[client.lock(one).acquire() for one in names])
-                # Then nobody takes another's for his own
+                # Then no claim takes the reply of another for its own
                 for name, hold in zip(names, holds, strict=True):
                     (line,) = other.inspect(name, exact=True)
                     assert [claim.fence for claim in line.holders] == [hold.fence]
@@ -107,9 +107,9 @@ def test_what_is_lost_among_others_is_noticed_by_the_next_reply(
 
 
 class Liar:
-    """Passes everything on between a client and a server, but sends one reply twice when told.
+    """A proxy between a client and a server that can send one reply twice.
 
-    From then on each answer is that of the request before.
+    After that, each reply that the client gets belongs to the request before.
     """
 
     def __init__(self, server: RedisServer) -> None:
@@ -119,7 +119,7 @@ class Liar:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Liar]:
-        """Ready for clients."""
+        """Accept clients until the end of the with-block."""
         self._ends: list[asyncio.StreamWriter] = []
         listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = listener.sockets[0].getsockname()[1]
@@ -164,16 +164,16 @@ def test_a_reply_with_a_wrong_tag_drops_the_connection(
             for number in range(30):
                 async with client.lock(f"{own_name}:warm"):
                     wire = wire_of(client)
-                # Given a server that answers once too often
+                # Given a server that sends one reply twice
                 liar.twice = 1
                 names = [f"{own_name}:{number}:{at}" for at in range(crew)]
                 holds = await asyncio.gather(*[client.lock(one).acquire() for one in names])
-                # Then each has his own fence
+                # Then each claim has its own fence
                 for name, hold in zip(names, holds, strict=True):
                     (line,) = other.inspect(name, exact=True)
                     assert [claim.fence for claim in line.holders] == [hold.fence]
                 assert all(await asyncio.gather(*[hold.release() for hold in holds]))
-                # And the connection is another one
+                # And the client has a new connection
                 assert wire.over
                 assert wire_of(client) is not wire
         nothing_left(own_name)
@@ -187,21 +187,21 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(
     async def main() -> None:
         async with behind() as client:
             for number in range(times(300, 30)):
-                # Given a join that is on its way when its connection is given up
+                # Given a join that is on its way when its connection is dropped
                 armed = proxy.arm(JOIN.sha, HOLD_REQUEST)
                 task = asyncio.create_task(client.lock(f"{own_name}:{number}").acquire())
                 await asyncio.to_thread(armed.wait)
                 wire_of(client).drop("the test")
-                # And its repetition is held and released
+                # And a repetition of the join that is granted and released
                 assert await (await task).release()
-                # When it arrives at last
+                # When the first copy arrives at last
                 before = shared_redis.calls()["evalsha"]
                 armed.let_go()
                 await asyncio.to_thread(
                     eventually,
                     lambda was=before: shared_redis.calls()["evalsha"] > was,
                 )
-        # Then it enters nowhere
+        # Then it enters no line
         nothing_left(own_name)
 
     play(main)
@@ -232,43 +232,43 @@ def test_waiters_are_woken_again_after_their_connection_was_cut_off(
         async with behind() as client, AsyncClient(f"redis://127.0.0.1:{proxy.port}") as other:
             took = []
             for _ in range(20):
-                # Given some who wait, whose connections are cut off
+                # Given waiters whose connections are cut off
                 holder = await other.lock(own_name).acquire()
                 crew = [asyncio.create_task(client.lock(own_name).acquire()) for _ in range(5)]
                 before = await waiting(client, own_name, 5)
                 ears = {ear_of(client), None}
                 proxy.reset()
-                # When they are back, with their addresses
+                # When they have connected again and sent their new addresses
                 while ear_of(client) in ears:
                     await asyncio.sleep(0.001)
                 after = await waiting(client, own_name, 5)
                 assert tickets(after) == tickets(before)
-                # Then the one whose turn it is hears at once
+                # Then the first waiter is woken immediately
                 begun = boottime()
                 await holder.release()
                 await (await crew[0]).release()
                 took.append(boottime() - begun - lag.since(begun))
                 for task in crew[1:]:
                     await (await task).release()
-            # (but for one or two, on a machine that does something else)
+            # (two of the wake-ups can be late on a busy machine)
             assert sorted(took)[-3] < 0.5
 
     play(main)
 
 
 def tickets(line: LineRecord) -> list[int]:
-    """The tickets of those who wait."""
+    """Return the tickets of the waiters."""
     return [one.fence for one in line.waiters]
 
 
 def ear_of(client: AsyncClient) -> Any:
-    """The connection on which this client hears its pokes."""
+    """Return the connection on which this client receives its wake-ups."""
     store: Any = client._ctx.store
     return store._port._ear
 
 
 async def waiting(client: AsyncClient, name: str, number: int) -> LineRecord:
-    """The line, as soon as so many wait there."""
+    """Return the line as soon as it has `number` waiters."""
     while True:
         for line in await client.inspect(name, exact=True):
             if len(line.waiters) == number:
@@ -293,7 +293,7 @@ def test_a_server_that_is_silent_is_not_busy(
             took, late = boottime() - begun, lag.since(begun)
             proxy.heal()
             assert took <= 3.0 + late
-            # And when it is back all is well
+            # And when the server is back, the client works
             async with client.lock(own_name, timeout=10):
                 pass
 

@@ -1,4 +1,4 @@
-"""Ctrl-C under asyncio, once and again: the process ends, and what it had is given back."""
+"""Ctrl-C under asyncio, once and twice: the process ends, and its claims are released."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tests.torture.scale import times
 TRIES = times(300, 3)
 END_S = 10.0
 TTL_S = 30.0
-#: The second Ctrl-C may strike the undoing after the first one.
+#: The second Ctrl-C can interrupt the cleanup after the first one.
 SHORT_TTL_S = 3.0
-#: Of so many processes that a second Ctrl-C strikes, asyncio leaves one without an end, at most.
+#: The largest accepted part of processes in which asyncio hangs after a second Ctrl-C.
 FORGOTTEN_PART = 0.03
 SEED = random.SystemRandom().randrange(1 << 32)
 Look = Callable[[str], None]
 
 
 async def interrupted(stage: Stage, url: str, name: str, ttl: float) -> None:
-    """Works until it is interrupted; asked by a signal, it says what its tasks wait for."""
+    """Work until the process is interrupted; on SIGUSR1, report what the tasks wait for."""
     signal.signal(signal.SIGUSR1, lambda *_: stage.say(_waiting(loop)))
     loop = asyncio.get_running_loop()
     client = AsyncClient(url)
@@ -46,7 +46,7 @@ async def interrupted(stage: Stage, url: str, name: str, ttl: float) -> None:
 
 
 def _waiting(loop: asyncio.AbstractEventLoop) -> list[list[object]]:
-    """Of each task that goes on: its name, and whether what it waits for is over."""
+    """Return for each pending task its name, and whether the future that it awaits is done."""
     found: list[list[object]] = []
     for task in asyncio.all_tasks(loop):
         waiter: Any = getattr(task, "_fut_waiter", None)
@@ -73,12 +73,12 @@ def test_ctrl_c_ends_the_process_and_leaves_nothing(
             try:
                 one.process.wait(END_S)
             except subprocess.TimeoutExpired:
-                # Struck between taking a callback from its queue and running it, asyncio has
-                # forgotten that for ever, and waits for the end of a task that waits for it.
+                # A signal can come after asyncio took a callback from its queue and before it runs
+                # the callback. Then the callback is lost, and a task that needs it never ends.
                 one.signal(signal.SIGUSR1)
                 print("asyncio waits for", one.hear())
                 forgotten += 1
-        # Then nothing is left; where the undoing itself was struck, for no longer than a lease
+        # Then nothing is left; after an interrupted cleanup, a claim lasts until its lease ends
         if often == 1:
             nothing_left(name)
         else:

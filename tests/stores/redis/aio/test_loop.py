@@ -1,4 +1,4 @@
-"""One loop and its end, forks, crowds: the connection belongs to the loop, and harms nobody."""
+"""The connection belongs to one loop: the loop's end, forks and crowds of tasks do no harm."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_thousand_tasks_on_one_name(redis_url: str, own_name: str) -> None:
 
     play(main)
     print(f"{len(fences)} holds, from {min(served)} to {max(served)} for each task")
-    # Nobody starves, and the fences rise in the order of the holds
+    # Every task is granted the lock, and the fences rise in the order of the holds
     assert min(served) > 0
     assert all(one < other for one, other in itertools.pairwise(fences))
 
@@ -77,7 +77,7 @@ def test_all_requests_of_one_tick_leave_in_one_write(redis_url: str, own_name: s
             wire._transport = Counting()
             locks = [client.lock(f"{own_name}:{at}") for at in range(500)]
             holds = await asyncio.gather(*[lock.acquire() for lock in locks])
-            # The first one needn't wait for others; all others go together
+            # The first request needn't wait for others; all others leave together
             assert written == [1, 499]
             written.clear()
             assert all(await asyncio.gather(*[hold.release() for hold in holds]))
@@ -115,7 +115,7 @@ def test_a_wake_up_in_the_same_read_as_a_reply_is_received(redis_url: str, own_n
             store = client._ctx.store
             with Client(redis_url) as other:
                 for _ in range(20):
-                    # Given a waiter that asks, whose answer isn't read yet
+                    # Given a waiter that asks, and whose reply isn't read yet
                     hold = other.lock(own_name).acquire()
                     wanted = claim(own_name)
                     waiting = await store.join(wanted, True, WITHIN_S)
@@ -124,9 +124,9 @@ def test_a_wake_up_in_the_same_read_as_a_reply_is_received(redis_url: str, own_n
                     asked = asyncio.ensure_future(keep)
                     await asyncio.sleep(0)
                     time.sleep(0.002)
-                    # When the holder leaves, so that the poke lies behind that answer
+                    # When the holder releases, so that the wake-up arrives behind that reply
                     assert hold.release()
-                    # Then neither is overlooked
+                    # Then both are received
                     (answer,) = await asked
                     assert isinstance(answer, Waiting)
                     begun = boottime()
@@ -191,7 +191,7 @@ def test_the_end_of_the_loop_in_the_middle_of_everything(
 
         crew = [asyncio.create_task(work(at)) for at in range(50)]
         await asyncio.sleep(0.02 + dice.random() * 0.02)
-        # When the main task ends, `asyncio.run` cancels all the others
+        # When the main task ends, `asyncio.run` cancels all other tasks
         assert not any(task.done() for task in crew)
         keep.append(client)
 
@@ -204,7 +204,7 @@ def test_the_end_of_the_loop_in_the_middle_of_everything(
 
     for _ in range(TRIES):
         unclosed()
-        # Then the client is closed there, and nothing is left behind
+        # Then the client is closed with the loop, and nothing is left behind
         nothing_left(own_name)
 
 
@@ -225,7 +225,7 @@ def test_a_forked_child_starts_fresh_and_its_parent_is_unaffected(
                 os._exit(in_child(client, hold))
             _, status = await asyncio.to_thread(os.waitpid, child, 0)
             assert os.waitstatus_to_exitcode(status) == 0
-            # The parent's connection is the same, and both of its claims are there
+            # Then the parent's connection is the same, and both of its claims are there
             assert wire_of(client) is wire
             assert not wire.over
             hold.check()
@@ -293,7 +293,7 @@ def test_more_requests_than_a_connection_takes_are_refused(
 
     async def main() -> None:
         async with AsyncClient(redis_url) as client:
-            # Given more tasks than may ask at once: they come again, and all are served
+            # Given more tasks than one connection accepts: they try again, and all are granted
             async def work(at: int) -> None:
                 async with client.lock(f"{own_name}:{at}"):
                     pass
@@ -316,7 +316,7 @@ def test_a_server_that_forgot_the_scripts(new_redis: Any, own_name: str) -> None
         async with AsyncClient(server.url) as client:
             for _ in range(5):
                 await asyncio.to_thread(server.ask, "SCRIPT", "FLUSH")
-                # Given many who ask at once
+                # Given many tasks that ask at the same time
                 locks = [client.lock(f"{own_name}:{at}") for at in range(100)]
                 holds = await asyncio.gather(*[lock.acquire() for lock in locks])
                 assert all(await asyncio.gather(*[hold.release() for hold in holds]))

@@ -1,4 +1,4 @@
-"""The fixtures of the Redis store, for its serial queues."""
+"""The fixtures of the Redis store, for the tests of its serial queues."""
 
 from tests.stores.redis.conftest import (  # noqa: F401 # they are fixtures
     by_proxy,

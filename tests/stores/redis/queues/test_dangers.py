@@ -1,4 +1,4 @@
-"""What may happen to a queue on Redis: replies are lost, servers end; and what it costs."""
+"""Faults of a queue on Redis (lost replies, dead servers), and the cost of its verbs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def url(server: RedisServer, *options: str) -> str:
     return f"{server.url}?{'&'.join(options)}"
 
 
-# -- replies that are lost -------------------------------------------------------------------
+# -- lost replies ----------------------------------------------------------------------------
 
 
 @RESETS
@@ -97,7 +97,7 @@ def test_a_renewal_that_is_cut_off_costs_no_delivery(
     assert job.ack()
 
 
-# -- servers that end ------------------------------------------------------------------------
+# -- servers that die ------------------------------------------------------------------------
 
 
 def test_what_was_accepted_survives_kills_of_a_durable_server(
@@ -135,7 +135,7 @@ def test_what_was_accepted_survives_kills_of_a_durable_server(
         over.set()
         thread.join(30)
         eventually(lambda: sum(len(set(some)) for some in seen.values()) == len(accepted), 60)
-    # Each was executed; in order, but for one that came again as its ack was lost
+    # Each job was executed, in order; only a job whose ack was lost was executed again
     for some in seen.values():
         assert list(dict.fromkeys(some)) == sorted(set(some))
 
@@ -149,12 +149,12 @@ def test_a_server_that_lost_its_data_delivers_nothing_while_workers_may_believe(
     queue.put("first", group="g")
     job = queue.take(timeout=5)
     assert job
-    # When it starts again with nothing, and the same group gets a new job
+    # When the server restarts without data, and the same group gets a new job
     server.restart(data=False)
     other = new_client(address).queue("q")
     other.put("second", group="g")
     again = other.take(timeout=20)
-    # Then whoever had the first one knows before the next one is delivered
+    # Then the worker of the first job notices the loss before the next job is delivered
     assert again
     assert job.lost
     assert again.fence > job.fence
@@ -165,7 +165,7 @@ def test_a_server_that_lost_its_data_delivers_nothing_while_workers_may_believe(
 def test_with_a_strict_guard_no_delivery_is_believed_beyond_its_window(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
-    """Whoever is cut off has lost it when the guard lets others have it, whatever ttl he wants."""
+    """Without renewal a delivery ends within the grace period, whatever ttl the worker sets."""
     server = new_redis()
     client = new_client(url(server, "recovery=strict", "grace=3"))
     queue = client.queue("q", ttl=600)
@@ -173,7 +173,7 @@ def test_with_a_strict_guard_no_delivery_is_believed_beyond_its_window(
     job = queue.take(timeout=5)
     assert job
     assert 0 < job.remaining() <= 3
-    # And kept as long as it is wanted by being renewed
+    # And renewals keep the delivery, each for the grace period at most
     first = job._lease.deadline
     eventually(lambda: job._lease.deadline > first, 10)
     assert job.remaining() <= 3
@@ -184,7 +184,7 @@ def test_with_a_strict_guard_no_delivery_is_believed_beyond_its_window(
 def test_a_loop_continues_on_a_server_that_lost_its_data(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
-    """What acks and takes finds another server: nothing is taken before the guard says so."""
+    """A request that acks and takes finds a server without data: recovery delays the take."""
     server = new_redis()
     address = url(server, f"grace={WINDOW_S}")
     queue = new_client(address).queue("q", ttl=30)
@@ -205,7 +205,7 @@ def test_a_loop_continues_on_a_server_that_lost_its_data(
     assert again.ack()
 
 
-# -- what is left, and what it costs ---------------------------------------------------------
+# -- remaining keys, and costs ---------------------------------------------------------------
 
 
 def test_a_queue_that_is_empty_leaves_only_keys_that_end(
@@ -225,7 +225,7 @@ def test_a_queue_that_is_empty_leaves_only_keys_that_end(
         left = admin.keys(f"{PREFIX}:*@*")
         assert left
         assert all(admin.ttl(key) > 0 for key in left), left
-        # And it goes on, where it was
+        # And the queue continues with its earlier state
         assert queue.put("again", id="1").duplicate
         queue.put("again", group="g1")
         lasting = [key for key in left if b"@g:" in key]
@@ -257,7 +257,7 @@ def test_each_verb_costs_one_round_trip(
     assert cost(counter, jobs[-1].ack) == 1
     loop = iter(queue.consume(timeout=5))
     assert cost(counter, lambda: next(loop)) == 1
-    # To ack one and to take the next are one
+    # An ack and the next take are one request
     assert cost(counter, lambda: [next(loop) for _ in range(20)]) == 20
 
 
@@ -280,7 +280,7 @@ def test_a_waiting_take_is_woken_once_and_asks_once(
         assert taken[0].ack()
     late.sort()
     print(f"woken after {late[len(late) // 2] * 1e3:.2f} ms, at worst {late[-1] * 1e3:.2f} ms")
-    # Half of them at least long before they would have asked by themselves
+    # At least half of the takes are woken long before they would poll
     assert late[len(late) // 2] < 0.4
 
 
@@ -318,14 +318,14 @@ def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
 
 
 def test_depth_costs_nothing(new_redis: NewRedis, new_client: MakeClient) -> None:
-    """So many commands for each verb, however many jobs and groups there are."""
+    """A verb runs about as many commands in a long queue with many groups as in an empty one."""
     server = new_redis()
     client = new_client(server.url)
     queue = client.queue("q")
     depth, groups = times(1_000_000, 6000), times(100_000, 1000)
 
     def spent(count: int = 50) -> tuple[float, float]:
-        """Commands, and microseconds in scripts, for a put, a take and an ack."""
+        """Return the commands, and the microseconds in scripts, of one put, take and ack."""
         with server.client() as admin:
             admin.config_resetstat()
             for number in range(count):

@@ -1,7 +1,7 @@
-"""The verbs of queues mean what the memory store's mean: random sequences, the same answers.
+"""The queue verbs of Redis and of the memory store give the same answers to random sequences.
 
-Time is the test's, so leases and intervals end without anybody waiting for it. No two moments are
-ever the same, because the order of those isn't promised.
+The test sets the clock, so leases and intervals end without a wait. No two moments are equal,
+because the order of events at one moment isn't promised.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ GROUPS = ("", "", "a", "b", "bank:4001\n")
 
 
 class Twins:
-    """The same request to both stores, and one answer, or a complaint."""
+    """Two stores that get the same requests; the test fails where their answers differ."""
 
     def __init__(self, verbs: Verbs, dice: random.Random, calm: bool = False) -> None:
         self.verbs, self.dice = verbs, dice
-        #: Does hardly anything go wrong? Then the scripts take their short ways.
+        #: Whether nearly all requests are usual ones. Then the scripts take their fast paths.
         self.calm = calm
         self.requests = QueueRequests(ONE)
         self.queue = Queue()
         self.name = f"q{dice.getrandbits(64):x}"
         self.now = START
         self.pace = Pace(
-            # By the take and without an interval, who is taken would be due again at the very
-            # moment at which another one is settled by the same request.
+            # An interval of 0 from the take is left out: a job would be due again at the very
+            # moment at which the same request settles another one.
             *dice.choice(((0.0, Start.ACK), (0.500419, Start.ACK), (0.500419, Start.TAKE))),
             dice.choice((float("inf"), float("inf"), 1.937)),
         )
         self.patience = Patience(dice.choice((2, 10)), dice.random() < 0.5)
         self.puts = 0
-        #: The last put, and the one before it.
+        #: The last put, and the put before it.
         self.last: Put | None = None
         self.late: Put | None = None
         self.takes: list[Take] = []
-        #: What was ever delivered: (take, as memory has it, as Redis has it).
+        #: All deliveries: the take, the delivery in memory, and the delivery in Redis.
         self.loans: list[tuple[Take, Any, Any]] = []
         self.ids: list[str] = []
         self.fences: dict[str, int] = {}
@@ -98,7 +98,7 @@ class Twins:
             self.dice.choice((self.purge, self.revive))()
 
     def step_calmly(self) -> None:
-        # Sometimes all leases end
+        # Sometimes all leases expire
         self.now += 2.1 if self.dice.random() < 0.02 else self.dice.randrange(1, 60) / 1000
         acts, weights = [self.put, self.take], [5, 2]
         if self.loans:
@@ -171,7 +171,7 @@ class Twins:
         self.look()
 
     def soonest(self) -> float:
-        """Seconds until there may be something to take."""
+        """Return the seconds until a job can be due, at most 1."""
         tracks = [*self.queue.tracks.values(), *self.queue.singles.values()]
         moments = [one.loan.expires if one.loan else one.at() for one in tracks]
         soonest = min(moments, default=math.inf) - self.now
@@ -186,7 +186,7 @@ class Twins:
             self.same(one, [answer], replies.settled(reply, 1, LABEL)[0])
 
     def go_on(self) -> None:
-        """Settle one and take the next by one request."""
+        """Settle one delivery and take the next job, in one request."""
         if not self.loans:
             return
         one, answer = self.verdict(self.dice.choice(self.loans[-3:]))
@@ -203,7 +203,7 @@ class Twins:
         self.taken(take, theirs, Taken(job, 0.0))
 
     def verdict(self, loan: tuple[Take, Any, Any]) -> tuple[Settle, bool]:
-        """How to settle it as Redis has it, and what memory says to the same."""
+        """Return how to settle a delivery on Redis, and the memory store's answer to the same."""
         take, theirs, ours = loan
         if self.calm:
             self.loans.remove(loan)
@@ -255,7 +255,7 @@ class Twins:
         self.same(("revive", id_), theirs, replies.counted(self.ask(call), LABEL)[0])
 
     def fields(self) -> dict[bytes, str]:
-        """All jobs by their fields."""
+        """Return the ids of all jobs by their fields."""
         found, cursor = {}, b"0"
         while True:
             call = self.requests.look(self.name, 0, b"scan", cursor)
@@ -265,7 +265,7 @@ class Twins:
                 return found
 
     def look(self) -> None:
-        """All jobs stand as they do in memory."""
+        """Compare all jobs and all counts with those of the memory store."""
         call = self.requests.look(self.name, 0, b"rows", *self.fields())
         rows = replies.shown(replies.listed(self.ask(call), LABEL), LABEL)
         theirs = jobs_look.records(self.queue, self.now)
@@ -300,7 +300,7 @@ def test_random_sequences_have_the_same_answers(number: int, verbs: Verbs) -> No
 
 
 def test_what_is_usual_has_the_same_answers(verbs: Verbs) -> None:
-    """The short ways of the scripts, and where they end."""
+    """Calm runs reach the fast paths of the scripts, and the points where these paths end."""
     for number in range(times(400, 15)):
         dice = random.Random(f"{SEED}-calm-{number}")
         print(f"seed {SEED}-calm-{number}")
@@ -311,7 +311,7 @@ def test_what_is_usual_has_the_same_answers(verbs: Verbs) -> None:
 
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_an_expired_lease_has_no_effect(verdict: Verdict, verbs: Verbs) -> None:
-    """Though nobody has taken it back yet."""
+    """No request has reaped the expired lease yet."""
     requests, name, id_ = QueueRequests(ONE), f"q{verdict}", secrets.token_hex(16)
     put = Put(name, "l" * 32, 1, (Job("x" * 32, "g", b"p"),), 3.0)
     assert verbs.ask(requests.put(put, 0, put.jobs)) == 1
@@ -355,13 +355,13 @@ def test_settle_and_take_takes_nothing_before_recovery_is_checked(
     ((job,), _) = replies.taken(verbs.ask(requests.take(take, 0, 1, b"", b"")), 0, ONE, LABEL)
     done = Settle(name, "", job.seq, take.id, Verdict.ACK)
     behind = take._replace(id=secrets.token_hex(16))
-    # When it is another server than the guard knows
+    # When recovery has the record of another server
     verbs.run_id = b"f" * 40
     try:
         reply = verbs.ask(requests.settle_and_take([done], behind, b""))
     finally:
         verbs.run_id = b""
-    # Then it is done, and nothing is on loan
+    # Then the job is settled, and no other is delivered
     assert replies.went_on(reply, 1, ONE, LABEL) == ([True], None)
     sizes = replies.listed(verbs.ask(requests.look(name, 0, b"sizes")), LABEL)
     assert sizes[:2] == [2, 0]
@@ -373,12 +373,12 @@ def test_an_empty_queue_leaves_nothing_that_lasts(new_redis: NewRedis) -> None:
         print(f"seed {SEED}")
         for _ in range(200):
             twins.step()
-        # When all of it is over
+        # When all jobs are purged
         twins.now += 100
         twins.pace, twins.patience = Pace(0.001), Patience(1000)
         while twins.fields():
             call = twins.requests.mend(b"purge", twins.name, 0, "", list(twins.fields()))
             twins.ask(call)
-        # Then what is left has an end
+        # Then every key that is left has an expiry
         left = list(verbs.client.keys("holdfast:*"))
         assert all(verbs.client.ttl(key) > 0 for key in left), left

@@ -1,4 +1,4 @@
-"""Several servers, for all tests of this folder: watched by sentinels, and in a cluster."""
+"""Several servers for all tests of this folder: watched by sentinels, or in a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.servers.sentinels import Watched
 
 
 def grown(servers: list[RedisServer], seconds: float = WINDOW_S["reclaim"]) -> None:
-    """Wait until the guard takes no server for one that has just started."""
+    """Wait until no server counts as just started, so that recovery has no reason to refuse."""
 
     def old(server: RedisServer) -> bool:
         return bool(server.info("server")["uptime_in_seconds"] > seconds + 1)
@@ -30,7 +30,7 @@ def grown(servers: list[RedisServer], seconds: float = WINDOW_S["reclaim"]) -> N
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three primaries with a replica each, that no test may leave otherwise than it was."""
+    """Three primaries with one replica each; every test must leave the cluster unchanged."""
     with Cluster(tmp_path_factory.mktemp("cluster")) as one:
         grown(one.servers)
         yield one
@@ -38,23 +38,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """A primary, two replicas and three sentinels, that no test may leave otherwise."""
+    """A primary, two replicas and three sentinels; every test must leave them unchanged."""
     with Watched(tmp_path_factory.mktemp("watched")) as one:
         yield one
 
 
 def slot_for(name: str) -> int:
-    """The slot of a name's keys."""
+    """Return the slot of a name's keys."""
     return int(key_slot(b"%d" % bucket_of(name.encode())))
 
 
 def client_of(cluster: Cluster) -> redis.RedisCluster:
-    """A client as a user makes one; close it."""
+    """Return a client such as a user would make; the caller closes it."""
     first = next(one for one in cluster.servers if one.runs)
     return redis.RedisCluster(host=first.host, port=first.port)
 
 
 def group_in(shard: int) -> str:
-    """A group that belongs to this shard of a queue."""
+    """Return a group that belongs to this shard of a queue."""
     names = (f"g{number}" for number in range(1000))
     return next(one for one in names if Layout(SHARDS).home_of(Job("x", one, b"")) == shard)

@@ -1,4 +1,4 @@
-"""The least rights in a cluster: those of one server, and those that the page adds."""
+"""The least rights in a cluster: the rights for one server, and the rights that the page adds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.stores.redis.test_rights import (
     rights,
 )
 
-#: What one server needs and a cluster doesn't.
+#: Rights that one server needs and a cluster doesn't.
 USELESS = {"+select", "+subscribe", "+publish", "&holdfast:*"}
 
 
 def added() -> list[str]:
-    """The rights that the page adds for a cluster, as words."""
+    """Return the rights that the page adds for a cluster, as words."""
     text = PAGE.read_text(encoding="utf-8")
     found = re.search(r"<!-- rights in a cluster -->\n```\n(.*?)```", text, re.DOTALL)
     assert found, "the page shows no rights in a cluster"
@@ -35,14 +35,14 @@ def added() -> list[str]:
 
 @pytest.fixture
 def enabled(cluster: Cluster) -> Iterator[list[str]]:
-    """The words of a user with these rights and no others; give them to `allow`."""
+    """The words of a user with these rights and no others; pass them to `allow`."""
     yield [word for word in rights()[1:] if word not in USELESS] + added()
     for one in cluster.servers:
         one.ask("ACL", "DELUSER", USER)
 
 
 def allow(cluster: Cluster, words: list[str]) -> str:
-    """Make the user, and forget what was counted; the address for the user."""
+    """Create the user, reset all counts, and return the URL with this user."""
     for one in cluster.servers:
         one.ask("ACL", "SETUSER", *words)
         one.ask("ACL", "LOG", "RESET")
@@ -52,7 +52,7 @@ def allow(cluster: Cluster, words: list[str]) -> str:
 
 
 def denied(cluster: Cluster) -> list[str]:
-    """What was refused for want of rights, whoever swallowed the refusal."""
+    """Return all requests that were refused because a right is missing, even unreported ones."""
     return [str(entry) for one in cluster.servers for entry in one.ask("ACL", "LOG")]
 
 

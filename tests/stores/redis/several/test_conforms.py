@@ -1,7 +1,7 @@
-"""The conformance kit where there are several servers.
+"""The conformance kit with several servers.
 
-All of it was run on both (see the page of this store); here each primitive on each face is asked
-the questions by which a cluster could differ: waiting, being served, expiring, breaking, looking.
+The whole kit once ran in a cluster and behind sentinels (see the page of this store). Here a part
+of it runs, spread over all cases: some runs of each primitive on each face.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from tests.servers.sentinels import Watched
 from tests.torture.scale import times
 
 AT_ONCE = 4
-#: Of each primitive on each face so many runs, spread over the kit.
+#: The number of runs of each primitive on each face, spread over the kit.
 EACH = times(12, 4)
-#: In a cluster an id is known in its group and the lanes take turns within a shard: see
-#: `test_queues.py` and the page of this store. The last one loses a reply above the code that asks
-#: the same shard again, so the repeated take goes to another shard, and one job stays on loan.
+#: Cases that differ in a cluster. An id is recognised only in its group, and grouped and ungrouped
+#: jobs take turns only within a shard: see `test_queues.py` and the page of this store. The last
+#: case loses a reply above the code that repeats a request at the same shard. So the repeated take
+#: goes to another shard, and one job stays delivered.
 OTHERWISE = frozenset(
     {
         "a_duplicate_is_dropped_and_says_so",
@@ -31,7 +32,7 @@ OTHERWISE = frozenset(
 
 
 def chosen(but: Collection[str] = ()) -> list[Run]:
-    """Some runs of each primitive on each face, but for these."""
+    """Return some runs of each primitive on each face, without the cases named in `but`."""
     found: list[Run] = []
     everything = [run for run in runs("redis") if not run.case.alone and run.case.name not in but]
     for primitive in PRIMITIVES:
@@ -42,7 +43,7 @@ def chosen(but: Collection[str] = ()) -> list[Run]:
 
 
 def played(url: str, but: Collection[str] = ()) -> None:
-    """Run them, some at once; the first that fails is raised, and named."""
+    """Run them, `AT_ONCE` in parallel; raise the error of the first run that failed."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         begun: list[tuple[Run, Future[None]]] = [
             (run, pool.submit(run.on, url)) for run in chosen(but)

@@ -1,4 +1,4 @@
-"""`doctor` where there are several servers: whom sentinels name, and whether a cluster is whole."""
+"""`doctor` with several servers: what sentinels report, and whether a cluster is complete."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_sentinels_that_agree_lead_to_the_primary(new_watched: Callable[..., Wat
     assert finding.text == f"3 of 3 name 127.0.0.1:{watched.primary.port}"
     assert found["role"][0].level is Level.OK
     assert Level.FAIL not in troubles(watched.url).values()
-    # When one is gone and another has never been there
+    # When one sentinel is dead, and the URL names another that never ran
     watched.sentinels[0].kill()
     found = examined(watched.url.replace("://", f"://127.0.0.1:{free_port()},"))
     assert [each.level for each in found["sentinel"]] == [Level.WARN, Level.WARN]
     assert found["sentinels"][0].text.startswith("2 of 4")
-    # And by a name that they don't know
+    # And with a service name that the sentinels don't know
     assert troubles(watched.url.replace("holdfast-test", "other"))["sentinels"] is Level.FAIL
 
 
@@ -32,7 +32,7 @@ def test_sentinels_with_a_password_of_their_own_name_where_to_give_it(
 ) -> None:
     watched = new_watched(*KEPT, replicas=0, sentinels=1)
     watched.sentinels[0].ask("ACL", "SETUSER", "default", "resetpass", ">theirs")
-    # Without one, and with a wrong one
+    # Given a URL without a password, and one with a wrong password
     for url in (watched.url, f"{watched.url}?sentinel_password=ours"):
         (finding,) = examined(url)["sentinel"]
         assert finding.level is Level.WARN
@@ -40,7 +40,7 @@ def test_sentinels_with_a_password_of_their_own_name_where_to_give_it(
         assert "sentinel_password=" in finding.remedy
         assert "start it" not in finding.remedy
     assert Level.FAIL not in troubles(f"{watched.url}?sentinel_password=theirs").values()
-    # And with one that it doesn't want
+    # And with a user name that the sentinel doesn't know
     watched.sentinels[0].ask("ACL", "SETUSER", "default", "nopass")
     (finding,) = examined(f"{watched.url}?sentinel_username=nobody&sentinel_password=x")["sentinel"]
     assert "sentinel_password=" in finding.remedy
@@ -53,13 +53,13 @@ def test_a_cluster_that_is_whole_and_one_that_is_not(new_cluster: Callable[..., 
     assert len(found["node"]) == 2
     for subject in ("pokes", "rights", "keys", "persistence"):
         assert [each.level for each in found[subject]] == [Level.OK], subject
-    # When something is wrong with one of them
+    # When one node refuses to write
     last = cluster.servers[2]
     last.ask("CONFIG", "SET", "min-replicas-to-write", 1)
     (finding,) = examined(cluster.url)["writing"]
     assert finding.level is Level.FAIL
     assert finding.text.startswith(f"127.0.0.1:{last.port}: ")
-    # And when it is gone
+    # And when that node is dead
     cluster.attend()
     last.kill()
     assert troubles(cluster.url)["node"] is Level.FAIL

@@ -1,4 +1,4 @@
-"""A primary that is lost or replaced under load: no two hold at once, fences rise, all go on."""
+"""A primary is lost or replaced under load: one holder at a time, rising fences, all continue."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tests.torture.scale import FULL
 
 THREADS = TASKS = 3
 NAMES = 6
-#: One replica has confirmed each grant; where none is left, the guard is what we have.
+#: With `SURE` one replica has confirmed each grant. Without a replica only recovery protects.
 SURE, GUARDED = "?replicas=1", ""
 TTL_S, LONG_S = 3.0, 15.0
-#: How long it is worked before, and at least after.
+#: The time of load before the event; the least time of load after it.
 CALM_S = 1.5
-#: Finding out, promoting, and the window in which the guard lets nobody in.
+#: The time to detect the failure and promote, plus the grace period of recovery.
 BACK_S = 30.0
 
 
 class Load:
-    """Threads and tasks that take names in turn, and write down what they got."""
+    """Threads and tasks that take names in turn, and record what they got."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url = url
@@ -41,7 +41,7 @@ class Load:
         self._over = threading.Event()
         self._numbers = itertools.count()
         self.files: list[Path] = []
-        #: When each worker held something last, on each name.
+        #: When each worker last held each name.
         self.held: dict[tuple[str, str], float] = {}
         self.errors: list[str] = []
         self._threads = [
@@ -60,7 +60,7 @@ class Load:
             thread.join(60)
 
     def everybody_held(self, since: float) -> bool:
-        """Has each name been held since then?"""
+        """Return whether each name has been held since then."""
         return all(
             any(at > since for (_, known), at in self.held.items() if known == name)
             for name in map(str, range(NAMES))
@@ -130,7 +130,7 @@ class Load:
 
 
 def goes_on(url: str, folder: Path, happens: Callable[[], object]) -> None:
-    """Judge a load during which something happens, and see all names free in the end."""
+    """Judge a load during which `happens` runs; at the end all names must be free."""
     with Load(url, folder) as load:
         begun = time.monotonic()
         eventually(lambda: load.everybody_held(begun), BACK_S)
@@ -156,7 +156,7 @@ def test_a_primary_of_a_cluster_is_replaced_under_load(
 ) -> None:
     cluster = new_cluster()
     url = cluster.url + (SURE if how == "told" else GUARDED)
-    # Given a node that has some of what is worked with
+    # Given the node that has one of the names of the load
     victim = cluster.owner(slot_for("0"))
     act = cluster.lose if how == "killed" else cluster.fail_over
     goes_on(url, tmp_path, lambda: act(victim))
@@ -174,13 +174,13 @@ def test_a_primary_with_sentinels_is_replaced_under_load(
 
 
 def test_a_hold_outlives_its_primary(new_cluster: Callable[..., Cluster], own_name: str) -> None:
-    """Who holds on a node that dies keeps the hold, if the replica takes over within the ttl."""
+    """A holder on a node that dies keeps its hold if the replica takes over within the ttl."""
     cluster = new_cluster()
     with Client(cluster.url) as locks:
         names = [f"{own_name}-{number}" for number in range(20)]
         holds = [locks.lock(name, ttl=LONG_S).acquire() for name in names]
         cluster.lose(cluster.owner(slot_for(names[0])))
-        # When each was renewed by the nodes that there are now: a hundredth of a lease is kept back
+        # When the present nodes have renewed each hold (a hundredth of a lease is held back)
         whole = time.monotonic() + 0.99 * LONG_S
         eventually(
             lambda: all(time.monotonic() + one.remaining() >= whole for one in holds),

@@ -1,4 +1,4 @@
-"""Slots that move to another node while they are used: nothing is lost, and everybody is woken."""
+"""Slots that move to another node while they are used: no hold is lost, every waiter is woken."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from tests.stores.redis.several.conftest import grown, slot_for
 
 lag.watch()
 
-#: A node that is up for less may have the record of a slot from before it was started again.
+#: A node with a shorter uptime can have the record of a slot from before its last start.
 LEASE_S = 30.0
 HOLDS = 200
 TTL_S = 4.0
 PROTOCOLS = pytest.mark.parametrize("protocol", [3, 2])
-#: A waiter that is woken neither by a poke nor by the end of its channel asks after a third of its
-#: patience; here that is longer than any test waits.
+#: A waiter that receives no wake-up, and whose channel doesn't end, asks after a third of its
+#: waiter TTL. A third of this TTL is longer than any test waits.
 PATIENCE_S = 90.0
 SOON_S = 3.0
-#: A slot is on its way for so long.
+#: The time that a move takes in the case "while".
 HALF_S = 0.2
 
 
 @pytest.fixture(autouse=True)
 def _unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No waiter asks by itself, so whatever is served was woken."""
+    """Keep waiters from asking by themselves, so that a waiter is served only after a wake-up."""
     monkeypatch.setattr(ClusterPort, "patience", PATIENCE_S)
     monkeypatch.setattr(policy, "NAP_S_MAX", PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
 def cluster(cluster: Cluster) -> Cluster:
-    """One whose nodes are up for longer than a lease."""
+    """A cluster whose nodes are up for longer than a lease."""
     grown(cluster.servers, LEASE_S)
     return cluster
 
 
 @contextlib.contextmanager
 def moved_back(cluster: Cluster, slot: int) -> Iterator[tuple[RedisServer, RedisServer]]:
-    """The owner of a slot and another primary; whatever becomes of it, the slot is put back."""
+    """Yield the owner of a slot and another primary; at the end, move the slot back."""
     owner = cluster.owner(slot)
     other = next(one for one in cluster.primaries if one is not owner)
     try:
@@ -66,7 +66,7 @@ def moved_back(cluster: Cluster, slot: int) -> Iterator[tuple[RedisServer, Redis
 
 
 def poked(cluster: Cluster, name: str) -> Callable[[], bool]:
-    """Does the one who waits have an address at which somebody listens?"""
+    """Return a check: does a client listen at the address that the waiter gave?"""
     slot, key = slot_for(name), keys_of(PREFIX, name.encode())[1]
 
     def look() -> bool:
@@ -78,12 +78,12 @@ def poked(cluster: Cluster, name: str) -> Callable[[], bool]:
 
 
 class Move(threading.Thread):
-    """Move a slot now, or begin it now and bring it to its end soon."""
+    """Move a slot now ("before"), move it within `HALF_S` ("while"), or do nothing ("after")."""
 
     def __init__(self, cluster: Cluster, slot: int, to: RedisServer, when: str) -> None:
         super().__init__()
         self._cluster, self._slot, self._to, self._when = cluster, slot, to, when
-        #: When all nodes knew where the slot is.
+        #: When all nodes knew the new owner of the slot.
         self.arrived = 0.0
         if when == "before":
             cluster.move(slot, to)
@@ -93,14 +93,14 @@ class Move(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """The rest of it."""
+        """Finish a move that has begun."""
         if self._when == "while":
             time.sleep(HALF_S)
             self._cluster.move(self._slot, self._to)
             self.arrived = boottime()
 
     def since(self, begun: float, served: float) -> float:
-        """Seconds for which somebody waited that no move kept from being served."""
+        """Return the seconds of waiting, without the time of the move and without lag."""
         self.join()
         begun = max(begun, self.arrived)
         return served - begun - lag.since(begun)
@@ -120,19 +120,19 @@ def test_a_waiting_thread_is_woken(
 
     url = f"{cluster.url}?protocol={protocol}"
     with moved_back(cluster, slot) as (_, other), Client(url) as locks, Client(url) as mine:
-        # Given somebody who waits
+        # Given a waiter
         hold = locks.lock(own_name).acquire()
         thread = threading.Thread(target=work)
         thread.start()
         eventually(poked(cluster, own_name))
-        # When it is released, and the slot has moved, or is just moving, or moves then
+        # When the hold is released after the move, during the move, or before it
         moving = Move(cluster, slot, other, when)
         if when == "before":
             eventually(poked(cluster, own_name))
         begun = boottime()
         assert hold.release()
         thread.join(20)
-        # Then it is served at once, or as soon as the slot has arrived
+        # Then the waiter is served immediately, or as soon as the slot has arrived
         assert served[0][1] > hold.fence
         assert moving.since(begun, served[0][0]) < SOON_S
         if when == "after":
@@ -177,8 +177,8 @@ def test_a_channel_that_ends_as_it_begins_is_not_relied_on(
     def confirmed(self: ShardWire, *words: bytes, within: float) -> Answer:
         answer = real(self, *words, within=within)
         if words[0] == b"SSUBSCRIBE" and not ended:
-            # The slot is given to the node that has it: all channels of the slot end. Both
-            # messages are there before the loop reads the first.
+            # Assign the slot to its present owner again: all channels of the slot end. Both
+            # messages have arrived before the loop reads the first one.
             ended.append(words[1])
             self._flush()
             eventually(lambda: owner.ask("PUBSUB", "SHARDCHANNELS", words[1].decode()))
@@ -207,7 +207,7 @@ def test_a_slot_that_is_half_moved_costs_time_and_no_hold(cluster: Cluster, own_
         hold = locks.lock(own_name, ttl=4).acquire()
         cluster.begin_move(slot, other)
         assert cluster.move_keys(slot, other, 1) == 1
-        # Renewals go on while its keys are in two places, as each is for one key
+        # Renewals succeed while the keys are on two nodes, as each renewal is for one key
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
             hold.check()
@@ -218,7 +218,7 @@ def test_a_slot_that_is_half_moved_costs_time_and_no_hold(cluster: Cluster, own_
 
 
 def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) -> None:
-    # Given many holds of both faces, each renewed several times meanwhile
+    # Given many holds of both faces, each renewed several times during the moves
     names = [f"{own_name}-{number}" for number in range(HOLDS)]
     owners = {slot: cluster.owner(slot) for slot in BUCKET_SLOTS}
     primaries = cluster.primaries
@@ -250,7 +250,7 @@ def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) ->
         for one in holds:
             one.on_lost(lambda hold, *_: lost.append(hold.name))
         assert ready.wait(30)
-        # When every slot goes to another node and back
+        # When each slot moves to another node and back
         begun = time.monotonic()
         for slot, owner in owners.items():
             cluster.move(slot, primaries[(primaries.index(owner) + 1) % len(primaries)])
@@ -259,7 +259,7 @@ def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) ->
         took = time.monotonic() - begun
         for one in holds:
             one.check()
-        # Then nothing is lost, and every one can be released
+        # Then no hold is lost, and each can be released
         done.set()
         released = [one.release() for one in holds]
         assert all(released)
@@ -272,7 +272,7 @@ def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) ->
 
 
 def test_a_node_that_lacks_the_slot_redirects_the_client(cluster: Cluster, own_name: str) -> None:
-    """Whoever has an old map is sent on, and learns it."""
+    """A client with an old map is redirected, and updates its map."""
     slot = slot_for(own_name)
     with moved_back(cluster, slot) as (_, other), Client(cluster.url) as locks:
         locks.lock(own_name).acquire().release()

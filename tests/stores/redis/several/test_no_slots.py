@@ -1,4 +1,4 @@
-"""A cluster that isn't made yet, or that is made again: no node has a slot."""
+"""A cluster that isn't created yet, or is created again: no node has a slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serial queues where there are several servers: shards, who wakes whom, and slots that move."""
+"""Serial queues with several servers: shards, wake-ups, and slots that move."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_jobs_of_all_shards_come_each_once_and_groups_in_order(
         assert seen == {groups[k]: list(range(k, 80, SHARDS)) for k in range(SHARDS)}
         record = queue.stats()
         assert (record.waiting, record.taken, record.accepted, record.done) == (0, 0, 120, 120)
-        # The keys of a shard are in one slot, and those of several nodes are used
+        # The keys of a shard are in one slot, and the shards are on more than one node
         slots = {slot_of(bucket_in(own_name.encode(), shard)) for shard in range(SHARDS)}
         assert len({cluster.owner(slot).port for slot in slots}) > 1
 
@@ -70,7 +70,7 @@ def test_a_waiting_take_is_woken_by_a_put_into_any_shard(
 
 
 def test_an_id_is_known_in_its_group(cluster: Cluster, own_name: str) -> None:
-    """Beyond it only if the shard happens to be the same: so the page of this store says."""
+    """In another group the id is recognised only if both groups are in the same shard."""
     with Client(cluster.url) as client:
         queue = client.queue(own_name)
         receipts = queue.put_many([{"payload": n, "id": "order:1", "group": "g"} for n in (1, 2)])
@@ -130,14 +130,14 @@ def test_a_promoted_replica_delivers_nothing_while_workers_may_believe(
         assert job
         watched.fail_over()
         again = other.queue(own_name).take(timeout=3)
-        # It has all of it, or it has forgotten the loan, which its worker knows by then
+        # Either the new primary still has the delivery, or the worker knows that it is lost
         assert again is None or job.lost
 
 
 def test_all_dead_letters_of_all_shards_are_revived(cluster: Cluster, own_name: str) -> None:
     with Client(cluster.url) as client:
         queue = client.queue(own_name)
-        # Given shards that number their jobs alike
+        # Given shards whose jobs have the same numbers
         queue.put_many([{"payload": n, "group": group_in(n)} for n in range(SHARDS)])
         queue.put_many(range(40))
         while jobs := queue.take_many(100, timeout=0):

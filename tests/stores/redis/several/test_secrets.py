@@ -1,4 +1,4 @@
-"""TLS and passwords, where there are several servers."""
+"""TLS and passwords with several servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLOTS = 16384
 
 
 def used(url: str) -> None:
-    """Hold a lock on both faces, and see it looked at."""
+    """Hold a lock on both faces, and inspect it."""
     with Client(url) as locks, locks.lock("x"):
         assert [one.name for one in locks.inspect("")] == ["x"]
 
@@ -30,7 +30,7 @@ def used(url: str) -> None:
 
 
 def refused(url: str, words: str) -> None:
-    """A ConfigError on both faces, that has these words and not the password."""
+    """Expect a ConfigError on both faces, with these words and without the password."""
     with Client(url) as locks, pytest.raises(ConfigError, match=words) as one:
         locks.lock("x").acquire(timeout=2)
 

@@ -1,4 +1,4 @@
-"""Several names at once in a cluster: one by one, where they aren't in one slot."""
+"""Several names in one call in a cluster: claimed one by one if their slots differ."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def client(cluster: Cluster) -> Iterator[Client]:
 
 
 def apart(start: str) -> list[str]:
-    """Names of different buckets, on all nodes."""
+    """Return names of different buckets, on all nodes."""
     return [f"{start}:{number}" for number in range(MANY)]
 
 
 def beside(start: str) -> list[str]:
-    """Names of one bucket."""
+    """Return names of one bucket."""
     first = bucket_of(start.encode())
     more = (f"{start}:{number}" for number in range(100_000))
     found = [name for name in more if bucket_of(name.encode()) == first]

@@ -1,4 +1,4 @@
-"""A cluster of which a node is silent, callers who give up, forks: bounded times, nothing left."""
+"""A cluster with a silent node, callers that give up, forks: bounded times, nothing left."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ lag.watch()
 
 TRIES = 150
 LATE_S = 1.75
-#: A lease, and in how long it is renewed at least once more.
+#: A lease, and a time in which it is renewed at least once more.
 TTL_S, RENEWED_S = 3.0, 1.2
 
 
 def passed(locks: Client, name: str) -> None:
-    """Wait for it, and leave."""
+    """Wait for the lock, and release it."""
     with locks.lock(name, timeout=10):
         pass
 
 
 def names_of(cluster: Cluster, stem: str) -> tuple[str, list[str]]:
-    """A name, and others that are at other nodes."""
+    """Return a name, and other names that are on other nodes."""
     first = f"{stem}-0"
     owner = cluster.owner(slot_for(first))
     more = (f"{stem}-{number}" for number in range(1, 20))
@@ -63,13 +63,13 @@ def test_a_silent_node_costs_a_caller_no_more_than_its_time_and_others_nothing(
         also = locks.lock(there, ttl=TTL_S).acquire()
         victim.stop()
         try:
-            # Who wants something of that node is told so in time: with a map and without
+            # A claim at the silent node fails in time, in a client with a map and in one without
             for client in (locks, fresh):
                 begun = boottime()
                 with pytest.raises(StoreUnavailable):
                     client.lock(there).acquire(timeout=1)
                 assert boottime() - begun - lag.since(begun) <= LATE_S
-            # And what is held at the others goes on, though it is renewed together with that
+            # And the holds at the other nodes stay valid, though they are renewed together with it
             eventually(lambda: also.lost)
             time.sleep(RENEWED_S)
             for one in holds:
@@ -148,7 +148,7 @@ def test_threads_that_give_up_leave_nothing(cluster: Cluster, own_name: str) -> 
 
         def work(number: int) -> None:
             for _ in range(10):
-                # (a node that is late at the end of the wait is rightly said not to answer)
+                # (a node that answers too late, at the end of the wait, counts as unavailable)
                 with contextlib.suppress(StoreUnavailable):
                     assert locks.lock(f"{own_name}-{number % 4}").acquire(timeout=0.02) is None
 

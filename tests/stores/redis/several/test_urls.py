@@ -1,4 +1,4 @@
-"""URLs and given clients that mean several servers."""
+"""URLs and given clients that lead to several servers."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_client_of_replicas_is_refused(watched: Watched) -> None:
         Client(redis.Sentinel(places).slave_for(NAME))
 
 
-# -- what answers is something else --------------------------------------------------------------
+# -- the servers are missing, or of another kind --------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["sentinel", "cluster"])

@@ -1,4 +1,4 @@
-"""Refresh guards where there are several servers: values of all nodes, and slots that move."""
+"""Refresh guards with several servers: values of all nodes, and slots that move."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.servers.cluster import Cluster
 
 lag.watch()
 PROTOCOLS = pytest.mark.parametrize("protocol", [3, 2])
-#: A lease that nobody would wait for.
+#: A lease that outlasts every wait of these tests.
 LONG_S = 60.0
 
 
 def slot_for(guard: str, key: str = "") -> int:
-    """The slot of an entry."""
+    """Return the slot of an entry."""
     return slot_of(ValueRequests().place(Entry(guard, key)).bucket)
 
 
@@ -66,7 +66,7 @@ def test_values_of_all_nodes_are_read_together(
 def test_a_value_is_read_while_its_slot_is_on_its_way(
     protocol: int, cluster: Cluster, own_name: str
 ) -> None:
-    """It is found where it is, before, while and after it is moved."""
+    """Both faces find the value before, during and after the move of its slot."""
     slot = slot_for(own_name)
     owner = cluster.owner(slot)
     target = next(one for one in cluster.primaries if one is not owner)
@@ -127,7 +127,7 @@ def test_a_waiter_for_a_value_is_woken_after_its_slot_moved(
             waiting.start()
             time.sleep(0.3)
             cluster.move(slot, target)
-            # It has asked again where the slot is now: at once, or within 1.2 s
+            # The waiter has looked up the slot's new owner: immediately, or within 1.2 s
             time.sleep(1.3)
             begun = boottime()
             go.set()

@@ -1,4 +1,4 @@
-"""The guard in a cluster after a promotion: whom it keeps out, and for how long."""
+"""Recovery in a cluster after a promotion: which claims it refuses, and for how long."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.stores.redis.several.conftest import group_in, slot_for
 
 lag.watch()
 
-#: The window of these tests.
+#: The grace period of these tests, in seconds.
 GRACE_S = 2.0
 NAMES = 12
 
 
 def without_records(cluster: Cluster) -> None:
-    """No bucket was ever used."""
+    """Delete all records of recovery, as if no bucket had ever been used."""
     for primary in cluster.primaries:
         for bucket in range(BUCKETS):
             if cluster.owner(slot_of(bucket)) is primary:
@@ -36,12 +36,12 @@ def without_records(cluster: Cluster) -> None:
 
 
 def slot_of(bucket: int) -> int:
-    """The slot of a bucket's keys."""
+    """Return the slot of a bucket's keys."""
     return int(key_slot(b"%d" % bucket))
 
 
 def cut_off(cluster: Cluster, primary: RedisServer) -> RedisServer:
-    """The replica of this primary gets nothing from it any more; which one."""
+    """Cut off the replica of this primary from all further writes, and return the replica."""
     replica = cluster.replica_of(primary)
     primary.ask("WAIT", 1, 1000)
     replica.stop()
@@ -50,7 +50,7 @@ def cut_off(cluster: Cluster, primary: RedisServer) -> RedisServer:
 
 
 def take_over(cluster: Cluster, primary: RedisServer, replica: RedisServer) -> None:
-    """The primary dies and the replica serves its slots, with what it has."""
+    """Kill the primary, and let the replica serve its slots with the data that it has."""
     primary.kill()
     replica.go_on()
     replica.ask("CLUSTER", "FAILOVER", "TAKEOVER")
@@ -58,7 +58,7 @@ def take_over(cluster: Cluster, primary: RedisServer, replica: RedisServer) -> N
 
 
 def names_of(cluster: Cluster, primary: RedisServer, many: int) -> list[str]:
-    """Names in as many different buckets of this primary."""
+    """Return `many` names of this primary, each in a different bucket."""
     found: dict[int, str] = {}
     number = 0
     while len(found) < many:
@@ -82,13 +82,13 @@ def test_a_promoted_node_without_the_first_grant_grants_nothing(
         hold = holder.lock(name, ttl=20).acquire(timeout=10)
         assert hold
         take_over(cluster, primary, replica)
-        # When the next one tries for longer than the window
+        # When another client tries for longer than the grace period
         end = time.monotonic() + 2 * GRACE_S
         while time.monotonic() < end:
             with contextlib.suppress(StoreUnavailable):
                 assert other.lock(name).acquire(blocking=False) is None
             time.sleep(0.02)
-        # Then the holder is back, and the other has a later fence
+        # Then the holder still holds the lock, and the next fence is higher
         hold.check()
         assert hold.release()
         with other.lock(name, timeout=10) as after:
@@ -124,7 +124,7 @@ def test_a_node_promoted_before_the_grace_period_refuses_no_claim(
     names = names_of(cluster, cluster.primaries[0], NAMES)
     url = f"{cluster.url}?grace={GRACE_S}"
     with Client(url) as holder, Client(url) as other, holder.lock("elsewhere", timeout=10) as hold:
-        # Given somebody who holds anything at all, and so looks after the servers
+        # Given a client that holds a lock elsewhere, and so checks the servers
         cluster.fail_over(cluster.primaries[0])
         time.sleep(2.5 * GRACE_S)
         for name in names:
@@ -142,7 +142,7 @@ def test_a_client_that_has_seen_the_promotion_for_a_window_is_not_refused(
         without_records(cluster)
     cluster.fail_over(cluster.primaries[0])
     with Client(f"{cluster.url}?grace={GRACE_S}") as client:
-        # Given a client that has only looked
+        # Given a client that has only inspected
         assert client.inspect(one, exact=True) == []
         time.sleep(GRACE_S + 0.1)
         assert client.lock(two).acquire(blocking=False)
@@ -178,7 +178,7 @@ def test_the_shards_of_a_queue_open_their_windows_together(
     cluster.fail_over(primary)
     took: list[float] = []
     for shard in there:
-        # When a job comes into one more shard of the promoted node, to a worker that just began
+        # When a job arrives in another shard of the promoted node, for a client that just started
         with Client(f"{cluster.url}?grace={GRACE_S}") as client:
             queue = client.queue(name)
             queue.put("x", group=group_in(shard))
@@ -187,5 +187,5 @@ def test_the_shards_of_a_queue_open_their_windows_together(
             took.append(boottime() - begun - lag.since(begun))
             assert job
             assert job.ack()
-    # Then only the first one had to wait
+    # Then only the first take had to wait
     assert max(took[1:]) < GRACE_S / 2 < took[0], took

@@ -1,4 +1,4 @@
-"""The fixtures of the Redis store, for its refresh guards."""
+"""The fixtures of the Redis store, for the tests of its refresh guards."""
 
 from tests.stores.redis.conftest import (  # noqa: F401 # they are fixtures
     by_proxy,

@@ -1,4 +1,4 @@
-"""What may happen to a refresh guard on Redis: replies are lost, servers end; and what it costs."""
+"""Faults of a refresh guard on Redis (lost replies, dead servers), and the cost of its verbs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.torture.scale import times
 lag.watch()
 RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
 TRIES = times(100, 3)
-#: A lease that nobody would wait for.
+#: A lease that outlasts every wait of these tests.
 LONG_S = 60.0
 
 
 class Source:
-    """What is computed: how often it was asked."""
+    """A computation that returns the number of its calls."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -47,13 +47,13 @@ def fail() -> int:
 
 
 def keys_of(guard: str, key: str = "") -> tuple[bytes, bytes]:
-    """Value and duty."""
+    """Return the keys of the value and of the refresh lease."""
     place = ValueRequests().place(Entry(guard, key))
     value, duty = (one.split(b"\r\n")[1] for one in (place.value, place.duty))
     return value, duty
 
 
-# -- replies that are lost -------------------------------------------------------------------
+# -- lost replies ----------------------------------------------------------------------------
 
 
 @RESETS
@@ -83,7 +83,7 @@ def test_a_failed_computation_leaves_no_waiter_blocked_though_cut_off(
         with pytest.raises(LookupError):
             ours.get(fail, key=str(number))
         assert theirs.get(Source(), key=str(number), timeout=10) == 1
-        # Who gives up waits for a second at most, which a machine may stand still.
+        # The abandon request waits for one second at most, and the machine can stall for that time.
         armed.wait()
 
 
@@ -136,7 +136,7 @@ def test_a_renewal_that_is_cut_off_loses_no_refresh_lease(
 def test_a_read_that_is_cancelled_keeps_its_place(
     protocol: int, proxy: Proxy, own_name: str
 ) -> None:
-    """Its replies come later, and are nobody else's."""
+    """The replies of the cancelled read arrive later, and no other read gets them."""
 
     async def main() -> None:
         async def compute(key: str) -> str:
@@ -182,7 +182,7 @@ def test_no_reader_gets_the_value_of_another_from_a_server_that_answers_once_too
     asyncio.run(main())
 
 
-# -- servers that end, and are full ----------------------------------------------------------
+# -- servers that die, and full servers ------------------------------------------------------
 
 
 def test_a_server_that_forgets_costs_one_more_computation(
@@ -223,17 +223,17 @@ def test_without_memory_a_computed_value_is_still_returned(
     assert "was computed, but not stored" in caplog.text
     assert "no memory left" in caplog.text
     assert guard.get(lambda: 2, timeout=5) == 2
-    # What is there can be read, and is forgotten if that is wished
+    # The stored value can still be read, and can be invalidated
     assert guard.get(Source(), key="before") == "there"
     assert guard.invalidate("before") == 1
-    # And nobody waits for the one who could not store it
+    # And no caller waits for the computation whose value could not be stored
     server.ask("CONFIG", "SET", "maxmemory", "0")
     assert guard.inspect().owner == ""
     assert guard.get(lambda: 3, timeout=5) == 3
     assert guard.get(lambda: 4, timeout=5) == 3
 
 
-# -- what others have written ----------------------------------------------------------------
+# -- keys of other programs ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["string", "list"])
@@ -269,7 +269,7 @@ def test_keys_of_others_are_named_and_left_alone(
         asyncio.run(with_a_loop())
 
 
-# -- what is left, and what it costs ---------------------------------------------------------
+# -- remaining keys, and costs ---------------------------------------------------------------
 
 
 def test_nothing_is_left_but_what_ends(new_redis: NewRedis, new_client: MakeClient) -> None:
@@ -297,7 +297,7 @@ def test_nothing_is_left_but_what_ends(new_redis: NewRedis, new_client: MakeClie
         with pytest.raises(LookupError):
             guards[0].get(fail, key="failing")
         guards[0].stats()
-        # Of those that are over only the failure is remembered; all of it ends
+        # Only the failure is remembered after its refresh lease, and every key has an expiry
         made = set(admin.keys()) - before
         assert not [key for key in made if admin.pttl(key) == -1]
         assert len([key for key in made if b"%" in key]) == 1
@@ -314,7 +314,7 @@ def counter(shared_redis: RedisServer) -> Iterator[Counted]:
 def test_what_it_costs(
     protocol: int, counter: Counted, new_client: MakeClient, own_name: str
 ) -> None:
-    """A hit is two plain commands in one write; all else is one script, a value three of them."""
+    """A hit is two plain commands; a miss is two scripts more; each other verb is one script."""
     client = new_client(f"redis://127.0.0.1:{counter.port}?protocol={protocol}")
     guard = client.guard(own_name, ttl=600, stale=600)
     guard.get(Source())
@@ -365,7 +365,7 @@ def test_a_waiter_for_a_value_is_woken_and_reads_once(
         assert found == [1]
     late.sort()
     print(f"woken after {late[len(late) // 2] * 1e3:.2f} ms, at worst {late[-1] * 1e3:.2f} ms")
-    # Half of them at least long before they would have asked by themselves
+    # At least half of the waiters are woken long before they would poll
     assert late[len(late) // 2] < 0.4
-    # Two to read, one to ask, and one when it was woken; the first one also has to subscribe
+    # Two requests to read, one to ask, one after the wake-up; the first waiter also subscribes
     assert min(asked) == 4

@@ -1,4 +1,4 @@
-"""Each bit of what a refresh guard keeps on Redis is flipped once: values are computed and kept."""
+"""Each stored bit of a refresh guard is flipped once: values are still computed and stored."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.stores.redis.verbs import LABEL, START, Verbs
 
 #: The refresh lease, and the pause after a failure.
 LEASE_S, PAUSE_S = 2.0, 3.0
-#: Within this time somebody computes, whatever was flipped.
+#: Within this time a caller gets the refresh lease, whatever bit was flipped.
 SOON_S = 15.0
 ID, OTHER = "a" * 32, "b" * 32
 
 
 class Desk:
-    """One entry's duty, asked for by plain calls at times of the test's."""
+    """The refresh lease of one entry, requested by plain calls on the test's clock."""
 
     def __init__(self, verbs: Verbs, key: str) -> None:
         self.verbs = verbs
@@ -33,7 +33,7 @@ class Desk:
         self.duty = self.place.duty.split(b"\r\n")[1]
 
     def begin(self, id_: str, seat: bytes = b"") -> object:
-        """Ask for the duty."""
+        """Ask for the refresh lease."""
         wish = Wish(self.entry, id_, "somebody", LEASE_S)
         return replies.begun(self.verbs.ask(self.requests.begin(wish, seat)), self.place, LABEL)
 
@@ -43,31 +43,31 @@ class Desk:
         return replies.yes(self.verbs.ask(self.requests.finish(finish)), LABEL)
 
     def fail(self, id_: str) -> None:
-        """Give the duty up, with a pause for all."""
+        """Give up the refresh lease, with a pause for all callers."""
         abandon = Abandon(self.entry, id_, LEASE_S, PAUSE_S, PAUSE_S, "no such thing")
         assert replies.yes(self.verbs.ask(self.requests.abandon(abandon)), LABEL)
 
 
 def computing(desk: Desk) -> None:
-    """Somebody has the duty, and another one waits."""
+    """One caller has the refresh lease, and another one waits."""
     assert isinstance(desk.begin(ID), Duty)
     assert isinstance(desk.begin(OTHER, b"1 somewhere"), Busy)
 
 
 def failing(desk: Desk) -> None:
-    """Nobody is to compute for a while."""
+    """After a failure no caller may compute for a while."""
     assert isinstance(desk.begin(ID), Duty)
     desk.fail(ID)
     assert isinstance(desk.begin(OTHER, b"1 somewhere"), Failing)
 
 
 def fields(desk: Desk) -> dict[bytes, bytes]:
-    """What is kept of the duty."""
+    """Return the stored fields of the refresh lease."""
     return desk.verbs.client.hgetall(desk.duty)
 
 
 def kept_after(desk: Desk) -> float | str:
-    """Seconds until a third one computes and its value is stored; or why that never happens."""
+    """Return the seconds until a third caller computes and stores a value, or why it can't."""
     passed, said = LEASE_S, ""
     while passed < 120:
         passed += 0.5
@@ -116,7 +116,7 @@ def flip(verbs: Verbs, guard: str, key: str, bit: int) -> None:
 
 
 def compute(computed: list[str]) -> str:
-    """The value; how often that was is noted."""
+    """Return the value, and record the computation."""
     computed.append("value")
     return "value"
 

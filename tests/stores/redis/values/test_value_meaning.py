@@ -1,7 +1,8 @@
-"""The verbs of refresh guards mean what the memory store's mean: random sequences, same answers.
+"""The guard verbs of Redis and of the memory store give the same answers to random sequences.
 
-Time is the test's, so leases and pauses end without anybody waiting for it; but for that of the
-values, which are fresh all the while, or stale after a moment. Late copies of requests come, too.
+The test sets the clock, so leases and pauses end without a wait. Only values live on the real
+clock: they are fresh during the whole test, or stale after a moment. Late copies of requests
+arrive, too.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from tests.torture.scale import times
 
 SEED = random.SystemRandom().randrange(1 << 32)
 LONG, SHORT = 1e6, 0.001
-#: By so much two answers about time may differ: of the values' time, which isn't the test's.
+#: The times of values are real, so the answers about them can differ by this much.
 NEAR_S = 120.0
 
 
 class Twins:
-    """The same request to both stores, and one answer, or a complaint."""
+    """Two stores that get the same requests; the test fails where their answers differ."""
 
     def __init__(self, verbs: Verbs, dice: random.Random) -> None:
         self.verbs, self.dice = verbs, dice
@@ -49,7 +50,7 @@ class Twins:
         self.place = self.requests.place(self.entry)
         self.now = START
         self.wishes: list[Wish] = []
-        #: Whoever was given the duty: the wish, the fence as memory has it, and as Redis has it.
+        #: The refresh leases: the request, the fence in memory, and the fence in Redis.
         self.duties: list[tuple[Wish, int, int]] = []
         self.finishes: list[tuple[Finish, Finish]] = []
         self.story: list[str] = []
@@ -69,7 +70,7 @@ class Twins:
         self.look()
 
     def told(self, what: Any) -> Any:
-        """An answer without its moments and fences."""
+        """Return an answer without its moments and fences."""
         if isinstance(what, Value):
             return what.data, what.fresh_in > 0, what.stale_in > 0, what.cost
         if isinstance(what, Busy):
@@ -83,7 +84,7 @@ class Twins:
         if self.wishes and self.dice.random() < 0.3:
             wish = self.dice.choice(self.wishes[-4:])
         else:
-            # Not whole milliseconds, as the steps are: at the very end either answer is right.
+            # No whole milliseconds, unlike the steps: at the exact end both answers are right.
             lease, name = self.dice.choice((0.2005, 0.7005, 3.0005)), secrets.token_hex(16)
             wish = Wish(self.entry, name, self.dice.choice(("", "me", "\N{SNOWMAN}")), lease)
         if any(wish.id == one.id for _, one in self.finishes):
@@ -102,7 +103,7 @@ class Twins:
         self.same(("begin", wish.id[:4], pair), self.told(theirs), self.told(ours))
         self.wishes.append(wish)
         if isinstance(theirs, Duty) and isinstance(ours, Duty):
-            # In memory nothing is late, so a fence that is another one isn't looked at there
+            # In memory no request is late, so the memory store doesn't compare the fence
             self.duties = [one for one in self.duties if one[0].id != wish.id]
             self.duties.append((wish, theirs.fence, ours.fence))
 
@@ -134,7 +135,7 @@ class Twins:
         if not self.wishes:
             return
         wish = self.dice.choice(self.wishes[-3:])
-        # Neither end is a whole millisecond here, too.
+        # Here, too, no end is a whole millisecond.
         pause, memory = self.dice.choice(((0.0, 0.0), (0.0, 0.0), (0.4005, 0.8015)))
         what = Abandon(self.entry, wish.id, wish.lease, pause, memory, "why \N{SNOWMAN}")
         theirs = self.values.abandon(what, self.now)
@@ -198,7 +199,7 @@ def test_a_request_that_comes_after_it_was_given_up_gets_nothing(verbs: Verbs) -
         given_up = Abandon(late.entry, late.id, late.lease, suspect=suspect)
         assert verbs.ask(requests.abandon(given_up)) == 0
     assert isinstance(duty(verbs, late, START + 20), Busy)
-    # It is in nobody's way, neither then nor when the next one has been served
+    # It blocks no other request, neither now nor after the next value is stored
     found = duty(verbs, next_, START + 21)
     assert isinstance(found, Duty)
     end = Finish(next_.entry, next_.id, found.fence, b"x", 0.001, 0, 0, 0)
@@ -211,7 +212,7 @@ def test_a_request_that_comes_after_it_was_given_up_gets_nothing(verbs: Verbs) -
 def test_a_late_copy_after_an_invalidation_is_another_refresh_lease(
     verbs: Verbs,
 ) -> None:
-    """Its reply was lost, it was sent again, and then the first copy comes at last."""
+    """A reply was lost, the request was repeated, and at last the first copy arrives."""
     requests, mine = ValueRequests(), wish()
     first = duty(verbs, mine, START)
     verbs.ask(requests.invalidate(mine.entry))

@@ -1,4 +1,4 @@
-"""The rights that refresh guards on Redis need besides, and what doctor says of them."""
+"""The additional rights that refresh guards on Redis need, and what `doctor` reports of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.stores.redis.values.test_value_dangers import Source, fail
 
 
 def added() -> list[str]:
-    """The rights that the page adds for guards, as words."""
+    """Return the rights that the page adds for guards, as words."""
     found = re.search(
         r"<!-- rights for guards -->\n```\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
