@@ -139,9 +139,7 @@ class Found(Exception):  # what is looked for
 
 
 def histories(room: Path, count: int, seed: int, wanted: Sequence[str] = ()) -> None:
-    """Run histories; raise ``Found`` at the first violation, or at the first wanted one if any is
-    named.
-    """
+    """Run histories; raise ``Found`` at the first violation, or the first one in ``wanted``."""
     for number in range(count):
         folder = room / f"{number}"
         folder.mkdir()

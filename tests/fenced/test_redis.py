@@ -222,9 +222,7 @@ def test_a_fence_may_be_forgotten_in_the_end(shared_redis: RedisServer, own_name
 
 
 def attack(guard: FencedRedis, locks: Client, client: redis.Redis, name: str) -> bytes | None:
-    """Let a holder sleep beyond its lease and write after the next holder; return the final
-    value.
-    """
+    """Let a holder sleep past its lease and write after the next holder; return the final value."""
     slept = locks.lock(name, ttl=0.05, auto_renew=False).acquire()
     assert slept
     old = slept.fence

@@ -161,9 +161,7 @@ def test_two_connections_race_for_the_first_insert(path: Path, orders: sqlite3.C
 
 
 class Overtaken(sqlite3.Connection):
-    """A connection to a database that hides uncommitted rows: between the read and the insert of
-    this writer, the row of another transaction appears.
-    """
+    """A connection in which the row of another transaction appears between a read and an insert."""
 
     others_fence = 0
 
