@@ -39,9 +39,7 @@ class Database:
 
     @contextmanager
     def open(self, level: str = "", **options: Any) -> Iterator[Any]:
-        """A connection with this isolation level; at the end its open transaction is rolled
-        back.
-        """
+        """A connection with this isolation level; it is rolled back at the end."""
         with closing(self.connect(**options)) as connection:
             if level:
                 self.set_level(connection, level)
