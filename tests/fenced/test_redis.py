@@ -311,7 +311,7 @@ def test_writers_with_interleaved_fences_leave_them_in_order(
     assert order == sorted(accepted)
 
 
-# -- what is wrong -------------------------------------------------------------------------
+# -- wrong arguments -----------------------------------------------------------------------
 
 
 def test_wrong_keys_fences_commands_and_times_are_refused(shared_redis: RedisServer) -> None:

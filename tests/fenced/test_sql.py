@@ -366,7 +366,7 @@ def test_an_error_that_is_no_race_comes_through(orders: sqlite3.Connection) -> N
         SqlFence("odd").advance(orders, "a", 1)
 
 
-# -- a fence in one's own row ---------------------------------------------------------------
+# -- a fence in the caller's row ------------------------------------------------------------
 
 
 def test_a_fence_in_the_row_itself_is_checked_by_the_number_of_rows(

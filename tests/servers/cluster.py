@@ -83,7 +83,7 @@ class Cluster:
         until(knows, "the node knows whom to follow")
         one.ask("CLUSTER", "REPLICATE", primary)
 
-    # -- looking ---------------------------------------------------------------------------
+    # -- views -----------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
@@ -151,7 +151,7 @@ class Cluster:
             if one.runs:
                 until(lambda one=one: well(one), "the cluster is whole", 2 * SOON_S)
 
-    # -- changing --------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------
 
     def attend(self, within_ms: int = HASTY_MS) -> None:
         """Set the time after which a silent node counts as dead."""

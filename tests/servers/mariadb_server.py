@@ -153,7 +153,7 @@ class MariadbServer(Program):
             give(one)
         self.start()
 
-    # -- where it is -----------------------------------------------------------------------
+    # -- address ---------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
@@ -164,7 +164,7 @@ class MariadbServer(Program):
         """Its TCP address for this user."""
         return f"{scheme}://{user}:{password}@{self.host}:{port or self.port}/{DATABASE}"
 
-    # -- life ------------------------------------------------------------------------------
+    # -- start and end ---------------------------------------------------------------------
 
     def start(self) -> None:
         """Start it with the data on its disk, and wait until it answers."""
@@ -212,7 +212,7 @@ class MariadbServer(Program):
             return False
         return True
 
-    # -- talking to it ---------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------
 
     def connect(self, **options: Any) -> Connection[Any]:
         """A new PyMySQL connection by TCP, as a user makes one; the caller closes it."""

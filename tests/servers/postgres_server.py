@@ -162,7 +162,7 @@ class PostgresServer(Program):
             env=surroundings(),
         )
 
-    # -- where it is -----------------------------------------------------------------------
+    # -- address ---------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
@@ -179,7 +179,7 @@ class PostgresServer(Program):
         """Its address by the Unix socket."""
         return f"postgresql://postgres@/postgres?host={self.folder}&port={self.port}"
 
-    # -- life ------------------------------------------------------------------------------
+    # -- start and end ---------------------------------------------------------------------
 
     def start(self) -> None:
         """Start it with the data on its disk, and wait until it answers."""
@@ -213,7 +213,7 @@ class PostgresServer(Program):
         """Return whether none of its processes works in the cluster's folder."""
         return not any(_works_in(one, self.data) for one in Path("/proc").glob("[0-9]*"))
 
-    # -- talking to it ---------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
         """A new psycopg connection with autocommit; the caller closes it."""

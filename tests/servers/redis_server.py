@@ -158,7 +158,7 @@ class RedisServer(Program):
             ]
         return lines
 
-    # -- where it is -----------------------------------------------------------------------
+    # -- address ---------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
@@ -183,7 +183,7 @@ class RedisServer(Program):
         login = f":{self.password}@" if self.password else ""
         return f"unix://{login}{self.socket}"
 
-    # -- life ------------------------------------------------------------------------------
+    # -- start and end ---------------------------------------------------------------------
 
     def start(self) -> None:
         """Start it with the data on its disk, and wait until it answers."""
@@ -202,7 +202,7 @@ class RedisServer(Program):
             shutil.rmtree(self.data)
         self.start()
 
-    # -- talking to it ---------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------
 
     def client(self, **options: Any) -> redis.Redis:
         """A new redis-py client, as a user makes one; the caller closes it."""

@@ -20,7 +20,7 @@ from tests.servers.process import until
 
 from .database import NAME, PostgresDatabase
 
-#: The caller's timeout, the minimum time-out of a side connection, and time for a slow machine.
+#: Maximum seconds: the caller's timeout, the minimum for a side connection, and a slow machine.
 SOON_S = 1.0 + 2.0 + 5.0
 
 

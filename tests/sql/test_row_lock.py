@@ -239,7 +239,7 @@ def test_a_deadlock_is_raised_and_not_retried(
         assert database.ask(f"SELECT what FROM {notes}") == [(names[1 - loser],)]
 
 
-# -- what is refused ---------------------------------------------------------------------------
+# -- refusals ----------------------------------------------------------------------------------
 
 
 def test_outside_a_transaction_nothing_is_locked(database: Database, own_name: str) -> None:

@@ -21,8 +21,8 @@ from tests.servers.process import until
 LONG_S = 60.0
 #: The methods of a pool that get a connection and return it.
 WAY = ("_reach", "_new", "_lend", "_give")
-#: The function in which a thread waits for its turn, and its number of points, lower than the
-#: number for Ctrl-C.
+#: The function in which a thread takes its turn, and a lower bound of the points in it at which
+#: Ctrl-C can come.
 TURN, TURNS = f"{Turn.__module__}:{Turn.take.__qualname__}", 1
 
 

@@ -1,7 +1,4 @@
-"""A row is locked by another session: the number of server sessions that a client then uses.
-
-Other tests check that its holds can still be renewed and released.
-"""
+"""A client while another session locks a row: it uses few sessions, and can renew and release."""
 
 from __future__ import annotations
 

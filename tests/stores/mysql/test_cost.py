@@ -124,7 +124,7 @@ def test_a_waiter_asks_less_than_ten_times_a_second(
         took = time.monotonic() - begun
     for one in crew:
         one.join()
-    # Then this is the rate of each waiter
+    # Then each waiter sends at most ten statements a second
     rate = len(sent) / took / CREW
     print(f"{rate:.1f} statements a second for each who waits")
     assert rate <= 10

@@ -153,7 +153,7 @@ def test_of_callers_that_begin_on_all_nodes_one_computes(cluster: Galera, own_na
         mine = wishes[[isinstance(one, Duty) for one in answers].index(True)]
         gone = Abandon(Entry(own_name, f"{turn % 3}"), mine.id, 60.0)
         assert run_sync(guards_of(clients[0]).abandon(gone, 20.0)) in (True, False)
-        # A node that has not yet received the begin gives up nothing
+        # An abandon at a node that has not yet received the begin ends nothing
         run_sync(guards_of(clients[turn % 3]).invalidate([mine.entry], 20.0))
     for client in clients:
         client.close()

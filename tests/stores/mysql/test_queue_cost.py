@@ -92,7 +92,7 @@ def test_an_idle_worker_asks_less_than_ten_times_a_second(
     stop.set()
     for one in crew:
         one.join()
-    # Then this is the rate of each waiter
+    # Then each waiter sends at most ten statements a second
     rate = len(sent) / took / CREW
     print(f"{rate:.1f} statements a second for each who waits")
     assert rate <= 10

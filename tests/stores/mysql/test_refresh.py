@@ -279,7 +279,7 @@ def test_many_are_invalidated_in_a_few_transactions(locks: Client, own_name: str
     assert [at for at, one in enumerate(there) if one] == [700]
 
 
-# -- who waits ------------------------------------------------------------------------------------
+# -- waiters --------------------------------------------------------------------------------------
 
 
 def test_a_waiter_soon_notices_the_end_of_the_refresh_lease(locks: Client, own_name: str) -> None:
@@ -310,7 +310,7 @@ def test_a_waiter_asks_again_when_a_dead_callers_lease_expires(
     assert time.monotonic() - begun < 4.0 + lag.since(since)
 
 
-# -- what stays behind ----------------------------------------------------------------------------
+# -- expired rows ---------------------------------------------------------------------------------
 
 
 def test_expired_rows_are_removed_and_live_rows_stay(

@@ -1,6 +1,4 @@
-"""The rights that each step of a database's life needs are exactly the rights that the page
-names.
-"""
+"""The rights that each step of a database's life needs: exactly those of the docs page."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_of_simultaneous_tries_exactly_one_enters(direct: Direct, own_name: str)
 
 def test_no_more_enter_at_once_than_fit(direct: Direct, own_name: str) -> None:
     for turn in range(ROUNDS // 2):
-        # Given a semaphore of two with one holder, so that the row exists
+        # Given a semaphore of two with one holder, so that its line exists
         name = f"{own_name}:{turn}"
         first = direct.join(direct.claim(name, 1, permits=2))
         numbers = [CREW * turn + at + 2 for at in range(CREW)]

@@ -95,7 +95,8 @@ def test_what_a_locked_table_holds_up_is_ended_and_no_session_of_a_stranger(
                     await client.lock(own_name).acquire(timeout=0)
                 stuck = set(server.ask(look))
                 assert stuck
-                # When the server has assigned its session number to another user, too
+                # When the client's list of given-up sessions also has the number of another user's
+                # session
                 lost = client._ctx.store._port._lost
                 here, there = socket.socketpair()
                 lost.append(lost[0].__class__(here, number, lambda one: (one.end(), there.close())))
