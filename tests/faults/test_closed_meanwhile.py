@@ -1,4 +1,4 @@
-"""A client that is closed while one of its threads makes or returns a connection keeps none."""
+"""A client is closed while its thread makes or returns a connection: no connection stays open."""
 
 from __future__ import annotations
 

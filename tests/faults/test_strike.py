@@ -51,7 +51,7 @@ def test_an_interrupt_is_raised_at_each_point_in_turn() -> None:
     assert struck[0].endswith("in work")
     assert any(where.endswith("in called") for where in struck)
     assert len({where.partition(" ")[0] for where in struck}) >= 6
-    # And one point more is beyond the end
+    # And the next point is beyond the end of the work
     with Strike(many + 1, within=HERE) as strike:
         work()
     assert strike.where == ""

@@ -71,7 +71,7 @@ def test_kill_9_in_the_middle_of_appends_loses_and_tears_nothing(tmp_path: Path)
         torn += guard.path.stat().st_size != len(guard.read())
         # Then each reported record is there, and at most one more, whole, in order, below the fence
         last = check_whole(guard, done)
-        # And the next holder continues after them, an older one is refused
+        # And the next holder continues after these records, and an older holder is refused
         told += len(done)
         with pytest.raises(FenceRejected):
             guard.append(last, b"late")

@@ -242,7 +242,7 @@ def test_a_sidecar_that_is_replaced_while_one_waits_is_noticed(tmp_path: Path) -
         while times_open(where.note) < 2:
             assert time.monotonic() < end
             time.sleep(0.001)
-        # When another process deletes both files and creates them again meanwhile
+        # When the sidecar is deleted, and another writer makes a new one
         where.note.unlink()
         FencedFile(where.data).append(2, "b")
     writer.join(10)

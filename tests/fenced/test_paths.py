@@ -1,4 +1,4 @@
-"""Paths of fenced files: which ones are allowed, links, odd names, and the rights of the files."""
+"""Paths of fenced files: allowed paths, links, odd names, and the access rights of the files."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from time import sleep
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-dev"
 PROJECT = Path(__file__).parents[2]
 CONSTRAINTS = PROJECT / "constraints.txt"
-#: Pauses between the attempts in seconds; there is one attempt more than pauses.
+#: Seconds of the pauses between two attempts; there is one more attempt than there are pauses.
 PAUSES_S = (2.0, 6.0)
 #: The errors that a failed attempt raises.
 Failed = (subprocess.CalledProcessError, OSError)

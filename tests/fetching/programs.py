@@ -21,9 +21,7 @@ from tests.servers.redis_server import OLD
 
 
 class Thing(NamedTuple):
-    """One program for the tests: its folders, the tools that making them needs, and the function
-    that makes them.
-    """
+    """One program for the tests: its folders, the tools it needs, and the function to build it."""
 
     what: str
     folders: Sequence[Path]

@@ -321,7 +321,7 @@ def _rest(player: Player, at: int) -> None:
     player.finish()
 
 
-#: Steps in one jump, and slowly. A usual run has only the steps of an hour, and of the slow ones
-#: only the one back, which is the hardest.
+#: Steps in one jump, and slow ones. A usual run has only the steps of an hour. Of the slow ones it
+#: has only the step back, which is the hardest.
 USUAL = [(HOUR_S, False), (-HOUR_S, False), (-HOUR_S, True)]
 STEPPED = [(step, slowly) for step in STEPS_S for slowly in (False, True)] if FULL else USUAL

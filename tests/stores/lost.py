@@ -1,7 +1,8 @@
 """Requests and replies that are lost or cut off: nothing leaks, and no result is false.
 
-The tests of a store import these, and provide ``words`` (how to recognise a verb on the wire), a
-``proxy``, ``by_proxy`` (a client behind it), ``locks`` (a client without it) and ``line``.
+The tests of a store import these, and provide ``words`` (how to recognise a verb on the wire) and
+``line``. They also provide a ``proxy``, ``by_proxy`` (a client behind it) and ``locks`` (a client
+without it).
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def test_several_names_are_not_granted_over_claims_of_a_damaged_line(
         with contended(locks, own_name):
             # When the row of the line is damaged
             shared_mariadb.ask(DAMAGED[damage], own_name)
-            # Then no client gets the name together with another one while it is held
+            # Then no client gets the name together with another name while it is held
             assert other.all(f"{own_name}:a", own_name).acquire(blocking=False) is None
             hold.extend()
             hold.check()

@@ -26,7 +26,7 @@ SESSION = "SELECT @@autocommit, @@tx_isolation"
 
 
 def of(url: str, driver: str = "pymysql") -> str:
-    """The same address in the form for an engine."""
+    """The URL in the form for an engine of SQLAlchemy."""
     return url.replace("mysql:", f"mysql+{driver}:").replace("mariadb:", f"mariadb+{driver}:")
 
 
@@ -38,7 +38,7 @@ def test_an_engine_is_taken_and_its_pool_left_alone(
     with engine.connect() as theirs, Client(engine) as client:
         # When its client locks
         with client.lock(own_name) as hold:
-            # Then it is the same line as by URL
+            # Then it uses the same line as a client with a URL
             assert locks.inspect(own_name)[0].claims[0].fence == hold.fence
             assert locks.lock(own_name).acquire(blocking=False) is None
         assert theirs.execute(sqlalchemy.text("SELECT 1")).scalar() == 1

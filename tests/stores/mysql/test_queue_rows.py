@@ -117,7 +117,7 @@ def test_a_take_and_its_copies_and_its_undo_at_once(new_verbs: Make) -> None:
             assert one.take(request) == []
             one.give_back(request)
         else:
-            # Then both have the same deliveries
+            # Then both copies return the same deliveries
             first, second = ({(d.seq, d.fence) for d in found} for found in answers)
             assert first == second
             assert 0 < len(first) <= 3

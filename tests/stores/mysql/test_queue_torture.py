@@ -64,7 +64,7 @@ def test_no_job_is_lost_and_no_order_broken_under_kills(
         for one in crew:
             one.__exit__()
         left = queue.stats()
-    # Then each was done, in the order of its group, one at a time
+    # Then each job was done, in the order of its group, one at a time
     assert (left.waiting, left.taken, left.dead) == (0, 0, 0)
     check(tmp_path)
 

@@ -69,7 +69,7 @@ def test_a_database_that_knows_only_locks_gets_queues_when_they_are_used(
         for sql in schema.statements("holdfast", schema.FILES):
             cursor.execute(sql)
     with Client(server.url) as client, client.lock("held") as hold:
-        # When a user that may not make tables uses a queue, then only that fails
+        # When a user that may not make tables uses a queue, then only the queue fails
         with Client(server.url_for("least", "least")) as least:
             assert least.inspect("held")
             with pytest.raises(ConfigError, match=r"lacks a right|may not"):

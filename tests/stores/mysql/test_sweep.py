@@ -1,4 +1,4 @@
-"""Names that no client uses any longer are forgotten, and no others."""
+"""Names that no client uses any longer are forgotten; all other names stay."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Bank:
     def work(self, job: Any) -> None:
         """Do a job, and check its group.
 
-        No other job of the group may run, the fence must be the highest so far, and the number must
+        No other job of the group may run, and the fence must be the highest so far. The number must
         not be lower than the last one.
         """
         group, number = job.group, job.payload

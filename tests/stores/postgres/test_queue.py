@@ -363,7 +363,7 @@ def test_after_a_relaxed_crash_no_job_is_delivered_in_the_grace_period(
         queue.put("x", group="g")
         job = queue.take(timeout=5)
         assert job is not None
-        # Given a server that has lost the delivery, as it may
+        # Given a server that has lost the delivery, as is allowed with durable=relaxed
         server.crash()
         with server.connect() as admin:
             admin.execute("DELETE FROM holdfast.loans")

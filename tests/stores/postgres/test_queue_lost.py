@@ -153,7 +153,7 @@ def test_a_server_that_crashes_under_load_loses_nothing_and_keeps_the_order(
         thread.join(90)
     print(f"{crashes} crashes, {sum(len(one) for one in bank.accepted.values())} jobs")
     assert not any(thread.is_alive() for thread in threads)
-    # Then each was done, in order and one at a time
+    # Then each job was done, in order and one at a time
     assert bank.broken == []
     assert bank.all_done(), bank.lost()
 

@@ -374,7 +374,8 @@ def test_a_server_that_crashes_loses_values_and_refuses_what_was_computed(
             server.crash()
             return "late"
 
-        # It is back with empty tables: no caller has the refresh lease, and the value isn't stored
+        # The server is back with empty tables: the refresh lease is gone, and the value isn't
+        # stored
         assert guard.get(compute, key="b", timeout=30) == "late"
         assert (guard.inspect("b").version, guard.inspect("a").version) == (0, 0)
         assert guard.get(lambda: "anew", key="a") == "anew"
