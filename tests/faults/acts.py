@@ -1,4 +1,4 @@
-"""What the subjects of these tests do."""
+"""Functions that test subjects run in their own process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.testing.faults.stage import Stage
 
 
 def echo(stage: Stage, start: str) -> None:
-    """Say what we are told, after a first word; print a little as well."""
+    """Send a first word, then send back each message that arrives; print some text as well."""
     print("this is no answer")
     stage.say(start)
     while (told := stage.hear()) is not None:
@@ -21,13 +21,13 @@ def echo(stage: Stage, start: str) -> None:
 
 
 async def echo_later(stage: Stage) -> None:
-    """The same, under asyncio."""
+    """Send back each message that arrives, under asyncio."""
     while (told := await asyncio.to_thread(stage.hear)) is not None:
         stage.say(told)
 
 
 def count(stage: Stage) -> None:
-    """Count as fast as we can, and say every number."""
+    """Count without pauses, and send every number."""
     number = 0
     while True:
         number += 1
@@ -35,13 +35,13 @@ def count(stage: Stage) -> None:
 
 
 def stops_itself(stage: Stage) -> None:
-    """Stop, and say so when continued."""
+    """Stop this process, and send a message when it is continued."""
     os.kill(os.getpid(), signal.SIGSTOP)
     stage.say("on again")
 
 
 def waits_for_interrupt(stage: Stage) -> None:
-    """Say what Ctrl-C raised."""
+    """Send a message when Ctrl-C has raised KeyboardInterrupt."""
     try:
         stage.say("ready")
         signal.pause()
@@ -50,17 +50,17 @@ def waits_for_interrupt(stage: Stage) -> None:
 
 
 def knows(stage: Stage, module: str) -> None:
-    """Say whether a module was imported before us."""
+    """Report whether a module was imported before this one."""
     stage.say(module in sys.modules)
 
 
 def fails(stage: Stage) -> None:
-    """Raise."""
+    """Raise an error."""
     raise ValueError("on purpose")
 
 
 def tells_all(stage: Stage) -> None:
-    """Say what a program finds at its start."""
+    """Report the state that a program finds when it starts."""
     caught = {one: str(signal.getsignal(one)) for one in signal.valid_signals()}
     stage.say(
         {
@@ -77,7 +77,7 @@ def tells_all(stage: Stage) -> None:
 
 
 def exits(stage: Stage, how: str) -> None:
-    """End as it is told, and say so at the exit."""
+    """End in the way that ``how`` names, and send a message at the exit."""
     atexit.register(stage.say, "at exit")
     if how == "raises":
         raise ValueError("planted")

@@ -1,7 +1,7 @@
-"""A process that runs out of something at each step of each verb, and must then work as before.
+"""Take one resource away at each step of each verb; afterwards the client must work as before.
 
-Run by ``test_limits`` with what runs out, the URL of a store and a face; prints the number of steps
-that were struck. A store joins by its URL alone.
+``test_limits`` runs this module with the name of the resource, the URL of a store and a face. The
+module prints the number of steps at which the resource was missing. A new store needs only its URL.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from tests.torture.scale import times
 
 
 async def compute() -> str:
-    """What a guard keeps."""
+    """The computation of a guard's value."""
     return "value"
 
 
 async def fail() -> str:
-    """What can't be computed."""
+    """A computation that fails."""
     raise LookupError("there is none")
 
 
 async def acquired(client: Any) -> None:
-    """Wait for a lock, and give it back."""
+    """Wait for a lock, and release it."""
     await (await client.lock("x").acquire(timeout=1)).release()
 
 
 async def tried(client: Any) -> None:
-    """The same without waiting."""
+    """Try to get a lock without waiting, and release it."""
     await (await client.lock("x").acquire(blocking=False)).release()
 
 
 async def waited(client: Any) -> None:
-    """Wait for what somebody else has."""
+    """Wait for a lock that another client holds."""
     await client.lock("taken").acquire(timeout=0.3)
 
 
@@ -60,7 +60,7 @@ async def extended(client: Any) -> None:
 
 
 async def looked(client: Any) -> None:
-    """Look at all lines."""
+    """Inspect all lines."""
     await client.inspect("")
 
 
@@ -73,7 +73,7 @@ async def worked(client: Any) -> None:
 
 
 async def mended(client: Any) -> None:
-    """Have a job fail, come again, and die; bring it back, and remove it."""
+    """Let a job fail twice, make it a dead letter, retry the dead letters, and purge the queue."""
     queue = client.queue("mended", ttl=5)
     await queue.put("job", group="g", id="known")
     for _ in range(2):
@@ -87,7 +87,7 @@ async def mended(client: Any) -> None:
 
 
 async def kept(client: Any) -> None:
-    """Keep a value, have a computation fail, and look at both."""
+    """Store a value, let a computation fail, inspect the value, and invalidate it."""
     guard = client.guard("kept", ttl=60, lease=5, failure_ttl=0.1)
     with contextlib.suppress(LookupError):
         await guard.get(fail, key="fails", timeout=1)
@@ -97,18 +97,18 @@ async def kept(client: Any) -> None:
 
 
 async def idled(client: Any) -> None:
-    """Wait for a job where none is."""
+    """Wait for a job in an empty queue."""
     await client.queue("idle").take(timeout=0.3)
 
 
 async def refreshed(client: Any) -> None:
-    """Drop a value, and have it computed."""
+    """Invalidate a value, and let it be computed."""
     guard = client.guard("value", ttl=60, lease=5)
     await guard.invalidate()
     await guard.get(compute, timeout=1)
 
 
-#: What a client does that is struck: each verb of the contracts at least once.
+#: The actions in which a resource runs out. They use each verb of the contracts at least once.
 WORKS: dict[str, Callable[[Any], Awaitable[None]]] = {
     "acquire": acquired, "try": tried, "wait": waited, "all": several, "extend": extended,
     "inspect": looked, "queue": worked, "mend": mended, "idle": idled,
@@ -118,16 +118,16 @@ WORKS: dict[str, Callable[[Any], Awaitable[None]]] = {
 NEEDS = {
     "queue": "queues", "mend": "queues", "idle": "queues", "guard": "guards", "keep": "guards",
 }  # fmt: skip
-#: Steps of one work that are struck, one after the other; in a usual run each eighth of them.
+#: Maximum number of steps tried in one work. A usual run tries every eighth of these steps.
 STEPS_MAX = 24
 STRIDE = times(1, 8)
-#: What is lacking is lacking for this time.
+#: Seconds for which the resource is missing.
 LACK_S = 0.15
 
 
 @contextlib.contextmanager
 def no_descriptors(url: str = "") -> Generator[None]:
-    """None can be opened meanwhile, and the connections that there were have ended."""
+    """End all TCP connections over IPv4, and let no new descriptor be opened inside the block."""
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
             if os.readlink(f"/proc/self/fd/{number}").startswith("socket:"):
@@ -144,7 +144,7 @@ def no_descriptors(url: str = "") -> Generator[None]:
 
 @contextlib.contextmanager
 def no_threads(url: str) -> Generator[None]:
-    """None can be started meanwhile."""
+    """Let no thread be started inside the block."""
     start = threading.Thread.start
 
     def refuse(self: threading.Thread) -> None:
@@ -159,7 +159,7 @@ def no_threads(url: str) -> Generator[None]:
 
 @contextlib.contextmanager
 def no_memory(url: str) -> Generator[None]:
-    """No more can be had from the system meanwhile."""
+    """Let this process get no more memory from the system inside the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
@@ -172,7 +172,7 @@ def no_memory(url: str) -> Generator[None]:
 
 @contextlib.contextmanager
 def no_clients(url: str) -> Generator[None]:
-    """A Redis takes in nobody meanwhile, and has ended the connections that there were."""
+    """End the connections of a Redis, and let it accept no client inside the block."""
     place = urlsplit(url)
     address = (place.hostname or "", place.port or 0)
     with contextlib.ExitStack() as taken:
@@ -186,7 +186,7 @@ def no_clients(url: str) -> Generator[None]:
 
 @contextlib.contextmanager
 def no_room(url: str) -> Generator[None]:
-    """The disk of the store's file is full meanwhile."""
+    """Keep the disk of the store's file full inside the block."""
     ballast = Path(urlsplit(url).path).with_name("ballast")
     with open(ballast, "wb", buffering=0) as file:
         for piece in (1 << 16, 1 << 12, 1):
@@ -199,7 +199,7 @@ def no_room(url: str) -> Generator[None]:
         ballast.unlink()
 
 
-#: A server for ``no_clients`` takes in this number.
+#: Maximum number of clients that a server for ``no_clients`` accepts.
 CLIENTS = 40
 LACKS = {
     "clients": no_clients,
@@ -208,14 +208,15 @@ LACKS = {
     "memory": no_memory,
     "room": no_room,
 }
-#: What may be said meanwhile: an error of ours, or what the system says of threads and memory.
+#: Errors that are allowed while a resource is missing: those of holdfast, and those of the system
+#: about threads and memory.
 SAID = (HoldfastError, RuntimeError, MemoryError)
 
 
 async def struck(
     client: Any, lack: str, url: str, work: Callable[[Any], Awaitable[None]], number: int
 ) -> bool:
-    """Do the work, and have something run out at this step of it; False if there is none."""
+    """Do the work, and remove the resource at step ``number``; False if there is no such step."""
     seen = 0
     with contextlib.ExitStack() as stack:
 
@@ -234,7 +235,7 @@ async def struck(
 
 
 async def works_as_before(client: Any) -> None:
-    """Everything does, and nothing was left behind."""
+    """Check that locks, queues and guards work, and that no lock or job was left behind."""
     async with client.all("x", "y", timeout=20), client.lock("z", timeout=10) as hold:
         hold.check()
     if client.capabilities.queues:
@@ -253,10 +254,10 @@ async def works_as_before(client: Any) -> None:
 
 
 async def play(face: Face, lack: str, url: str) -> int:
-    """The number of steps that were struck."""
+    """Return the number of steps at which the resource was missing."""
     count = 0
     other = face.client(url)
-    # One client for all of it: what each failure leaves behind adds up.
+    # One client does all the work, so that the effects of each failure add up.
     client = face.client(url)
     async with other.lock("taken", ttl=60):
         for name, work in WORKS.items():
@@ -278,7 +279,7 @@ async def play(face: Face, lack: str, url: str) -> int:
 
 
 def main(lack: str, url: str, face: str) -> int:
-    """How many steps were struck."""
+    """Return the number of steps at which the resource was missing."""
     one = FACES[face]
     return one.run(lambda: play(one, lack, url), 280)
 

@@ -16,15 +16,15 @@ def waiter(name: str, ttl: float = 60.0) -> Claim:
 
 
 def stores_copied() -> bool:
-    """Is a module of a store with its own copy of PATIENCE_S imported?"""
+    """Return whether a module of a store with its own copy of PATIENCE_S is imported."""
     return any("PATIENCE_S" in vars(m) for n, m in sys.modules.items() if ".stores." in n)
 
 
 def crowd(stage: Stage, url: str, name: str, patience: float) -> None:
-    """Enter as often as we are told, and say how often in all. Each waiter keeps its place for
-    ``patience`` seconds without asking again.
+    """Enter the line as many times as each message demands, and report the total after each.
 
-    Start it with ``Subject(..., first="tests.faults.masses")``: a forked process has the stores.
+    Each waiter keeps its place for ``patience`` seconds without renewal. Start this function with
+    ``Subject(..., first="tests.faults.masses")``, because a forked process has imported the stores.
     """
     assert not stores_copied(), "a store has copied PATIENCE_S already; give first= to Subject"
     holdfast.core.policy.PATIENCE_S = patience

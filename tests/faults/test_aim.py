@@ -1,4 +1,4 @@
-"""The hook around the verbs: called at each step, and what it does there happens there."""
+"""The hook around the verbs: it is called at each step, and its action happens there."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def test_the_hook_is_called_at_every_step_of_a_blocking_verb(url: str) -> None:
     with Client(url) as client:
         with aim(client, steps.append):
             client.lock("x").acquire().release()
-        # Then all steps were told, in order; a blocking verb has nothing between
+        # Then the hook was called at all steps, in order; a blocking verb has no step between the
+        # two
         assert steps == [(v, w) for v in ("join", "leave") for w in ("before", "after")]
-        # And afterwards nothing is told any more
+        # And after the block the hook is no longer called
         client.lock("x").acquire().release()
         assert len(steps) == 4
 
@@ -68,7 +69,7 @@ def test_a_lost_request_or_reply_is_made_good(verb: str, when: str, url: str) ->
         with aim(client, at((verb, when), lose)):
             hold = client.lock("x").acquire(timeout=5)
             assert hold is not None
-            # Then it is held, once, and given back
+            # Then one hold exists, and it is released
             assert [len(line.holders) for line in other.inspect()] == [1]
             assert hold.release()
         assert other.inspect() == []
@@ -95,7 +96,7 @@ def test_what_is_cancelled_between_sending_and_reply_was_sent(url: str) -> None:
                 task = asyncio.create_task(client.lock("x").acquire())
                 with pytest.raises(asyncio.CancelledError):
                     await task
-            # Then it was sent, never answered, and undone
+            # Then the request was sent, its reply was not used, and the claim was withdrawn
             assert seen[:2] == ["join:before", "join:sent"]
             assert "join:after" not in seen
             assert "leave:sent" in seen

@@ -1,4 +1,4 @@
-"""A client that is closed while one of its threads makes or gives back a connection keeps none."""
+"""A client is closed while its thread makes or returns a connection: no connection stays open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.stores.postgres.blocking import port as postgres
 
 
 def sockets() -> set[str]:
-    """The sockets of this process, also those whose connection has ended."""
+    """The sockets of this process, including those whose connection has ended."""
     ours = set()
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -26,7 +26,7 @@ def sockets() -> set[str]:
 
 
 def none_is_left(before: set[str]) -> None:
-    """No socket is open that wasn't there before."""
+    """Wait until every socket that was not open before is closed."""
     end = time.monotonic() + 5
     while left := sockets() - before:
         assert time.monotonic() < end, f"{len(left)} sockets are open"
@@ -46,7 +46,7 @@ def waits(client: Client, name: str) -> threading.Thread:
 
 
 def closes_before(client: Client, made: Callable[..., Any]) -> Callable[..., Any]:
-    """The same as ``made``, while another thread closes the client."""
+    """A function that calls ``made``; before it returns, another thread closes the client."""
 
     def make(*given: Any) -> Any:
         link = made(*given)
@@ -59,7 +59,7 @@ def closes_before(client: Client, made: Callable[..., Any]) -> Callable[..., Any
 
 
 class ClosesBefore(deque[Any]):
-    """Idle connections; before one is given back, another thread closes the client."""
+    """Idle connections; before one is returned, another thread closes the client."""
 
     def __init__(self, client: Client) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Full disks, files that may not grow, files that vanish."""
+"""Full disks, files with a limit of their size, and files that vanish."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_small_disk_is_full_and_has_room_again() -> None:
 
 
 def test_files_and_folders_vanish_while_others_work_in_them(tmp_path: Path) -> None:
-    # Given a folder in which somebody makes files all the time
+    # Given a folder in which a thread makes files without pause
     folder = tmp_path / "folder"
     folder.mkdir()
     (tmp_path / "file").touch()
@@ -59,7 +59,7 @@ def test_files_and_folders_vanish_while_others_work_in_them(tmp_path: Path) -> N
     gone = delete(tmp_path / "file", folder, tmp_path / "nothing")
     over.set()
     maker.join()
-    # Then it is gone, and what there was is told
+    # Then it is gone, and the paths that existed are returned
     assert gone == [str(tmp_path / "file"), str(folder)]
     assert os.listdir(tmp_path) == []
 

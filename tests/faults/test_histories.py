@@ -1,4 +1,4 @@
-"""The judge of histories: every kind of defect is found where it was put, and nothing else is."""
+"""The judge of histories finds every kind of seeded defect, and reports no other defect."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from holdfast.testing.histories import BadHistory, Recorder, judge, judge_files,
 
 Event = dict[str, Any]
 MILLION = 1_000_000
-#: A million events are judged in so many seconds, on a machine that does other things as well.
+#: Maximum CPU seconds for judging a million events.
 LIMIT_S = 30.0
 
 
 class Worker:
-    """Writes a history by hand, at times of our choice."""
+    """Writes a history by hand, with chosen times."""
 
     def __init__(self, name: str, events: list[Event]) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Worker:
         return self.events[-1]
 
     def hold(self, start: float, end: float, fence: int, **other: Any) -> int:
-        """Ask, hold from ``start`` to ``end``, release."""
+        """Record a request, a hold from ``start`` to ``end``, and a release."""
         self.count += 1
         spec: Event = {"name": "x", "kind": "lock", "weight": 1, "capacity": 1, **other}
         self.note(spec.pop("asked", start - 0.1), "ask", c=self.count, **spec)
@@ -47,7 +47,7 @@ class Worker:
 
 
 def broken(events: list[Event]) -> dict[str, int]:
-    """The promises that this history breaks, and how often."""
+    """The promises that this history breaks, with the number of violations of each."""
     return judge([json.dumps(event) for event in events]).counts
 
 
@@ -82,7 +82,7 @@ def test_two_holders_at_once_are_found(one: Worker, two: Worker, events: list[Ev
 def test_a_claim_made_while_the_state_was_damaged_no_longer_counts(
     one: Worker, two: Worker, events: list[Event]
 ) -> None:
-    # Given two who hold, of whom the first came before or during a damage that was told afterwards
+    # Given two holders, of which the first was granted before or during a damage reported later
     one.hold(1, 2, 10)
     two.hold(1.5, 3, 11, asked=1.4)
     assert broken(events) == {"exclusion": 1}
@@ -95,14 +95,14 @@ def test_a_claim_made_while_the_state_was_damaged_no_longer_counts(
 def test_a_hold_counts_only_until_its_last_known_deadline(
     one: Worker, two: Worker, events: list[Event]
 ) -> None:
-    # Given a holder that was stopped and never looked again
+    # Given a holder that was stopped and did not check its hold again
     one.note(1, "ask", c=1, name="x", kind="lock", weight=1, capacity=1)
     one.note(1.1, "held", c=1, fence=10, until=3.0)
     # When another holds after that
     two.hold(3.1, 4, 11, asked=2)
     # Then nothing is proven
     assert broken(events) == {}
-    # But if it has looked later, and believed in it, there were two
+    # But if the first holder checked its hold later and found it valid, there were two holders
     one.note(3.5, "look", c=1, until=3.0)
     assert broken(events) == {"exclusion": 1}
 
@@ -176,7 +176,7 @@ def test_a_claim_overtaken_in_line_is_found(one: Worker, two: Worker, events: li
     one.hold(5, 6, 12, asked=1, place=1)
     two.hold(3, 4, 11, asked=2, place=2)
     assert broken(events) == {"FIFO": 1}
-    # Unless it was stopped meanwhile, and so has lost its place
+    # But this is no violation if the first process was stopped meanwhile and so lost its place
     Worker("nemesis", events).note(2.5, "stopped", who="one")
     Worker("nemesis", events).note(2.9, "continued", who="one")
     assert broken(events) == {}
@@ -187,9 +187,9 @@ def test_a_late_guarded_write_is_found(one: Worker, two: Worker, events: list[Ev
     one.note(2, "wrote", w=1, accepted=True)
     two.note(1.5, "write", w=1, thing="ledger", fence=9)
     two.note(2.5, "wrote", w=1, accepted=True)
-    # Given two writes at once, either may have come first
+    # Given two writes at the same time, either can be the first
     assert broken(events) == {}
-    # But not one that began after the other was over...
+    # But a write that began after the other one ended must not have a lower fence...
     two.note(3, "write", w=2, thing="ledger", fence=9)
     two.note(4, "wrote", w=2, accepted=True)
     assert broken(events) == {"guarded writes": 1}
@@ -210,12 +210,12 @@ def test_the_order_recorded_by_the_resource_itself_counts(
 
 def test_a_waiter_that_is_never_answered_is_found(one: Worker, events: list[Event]) -> None:
     one.note(1, "ask", c=1, name="x", kind="lock", weight=1, capacity=1)
-    # Given a worker of whose end nothing is known
+    # Given a worker whose end is not recorded
     assert broken(events) == {}
-    # When it has ended, with nothing under way, then it has forgotten the waiter
+    # When it ended and no request was pending, it has left its waiter without an answer
     one.note(2, "bye")
     assert broken(events) == {"acquire answered": 1}
-    # But not if it was killed
+    # But this is no violation if the worker was killed
     Worker("nemesis", events).note(2, "dead", who="one")
     assert broken(events) == {}
 
@@ -232,13 +232,13 @@ def test_an_answer_that_comes_too_late_is_found(one: Worker, events: list[Event]
     for number in range(1, 1500):
         one.note(1, "ask", c=number, name="x", kind="lock", weight=1, capacity=1, timeout=2.0)
         one.note(3.2, "busy", c=number)
-    # Given one in a thousand that took longer, as a busy machine may do
+    # Given that one answer in a thousand took longer, as can happen on a busy machine
     events[1]["t"] = 4.0
     assert broken(events) == {}
-    # When it is one more
+    # When one more answer is late, this is a violation
     events[3]["t"] = 4.0
     assert broken(events) == {"bounded waiting": 2}
-    # Then only being stopped excuses it
+    # Then only a recorded stop of the process excuses the late answers
     Worker("nemesis", events).note(1.5, "stopped", who="one")
     Worker("nemesis", events).note(3.5, "continued", who="one")
     assert broken(events) == {}
@@ -264,9 +264,9 @@ def test_the_story_names_claims_and_times(one: Worker, two: Worker, events: list
 def test_a_line_that_is_no_event_is_named(one: Worker, events: list[Event]) -> None:
     one.hold(1, 2, 10)
     lines = [json.dumps(event) + "\n" for event in events]
-    # Given a last line that was cut short by a kill, it doesn't count
+    # Given a last line that was cut short by a kill, the judge ignores it
     assert judge([*lines, lines[0][:20]]).good
-    # When it is in the middle, then it is an error
+    # When the cut line is in the middle, then it is an error
     with pytest.raises(BadHistory, match="history 1, line 2: not an event"):
         judge([lines[0], lines[1][:20], *lines[2:]])
     with pytest.raises(BadHistory, match="line 1"):
@@ -274,7 +274,7 @@ def test_a_line_that_is_no_event_is_named(one: Worker, events: list[Event]) -> N
 
 
 def grow(many: int, chance: random.Random) -> list[Event]:
-    """A clean history of so many events: fifty names, eight workers, guarded writes."""
+    """A clean history of at least ``many`` events: fifty names, eight workers, fenced writes."""
     events: list[Event] = []
     workers = [Worker(f"worker-{number}", events) for number in range(8)]
     fence, free = 0, dict.fromkeys((f"name-{n}" for n in range(50)), 0.0)
@@ -293,7 +293,7 @@ def grow(many: int, chance: random.Random) -> list[Event]:
 
 
 def namesake(events: list[Event], spoilt: Event) -> Event:
-    """The grant of another claim on the same name."""
+    """The grant of another claim to the same name."""
     names = {(e["p"], e["c"]): e["name"] for e in events if e["op"] == "ask"}
     name = names[spoilt["p"], spoilt["c"]]
     held = (e for e in events if e["op"] == "held" and e is not spoilt)
@@ -301,7 +301,7 @@ def namesake(events: list[Event], spoilt: Event) -> Event:
 
 
 Spoil = Callable[[list[Event], Event], None]
-#: The promise that is broken -> the events of which some are spoilt, and how.
+#: Maps each promise to the kind of event that is spoilt to break it, and to the change.
 DEFECTS: dict[str, tuple[str, Spoil]] = {
     "exclusion": ("leaving", lambda _, e: e.update(t=e["t"] + 0.5)),
     "duplicate fence": ("held", lambda es, e: e.update(fence=namesake(es, e)["fence"])),
@@ -319,7 +319,7 @@ def test_a_seeded_defect_among_many_thousand_events_is_found(promise: str) -> No
     chance = dice(f"a defect: {promise}")
     events = grow(30_000, chance)
     assert broken(events) == {}
-    # When one event of it is spoilt (of late answers, one in a thousand is allowed)
+    # When one event of it is spoilt (20 for late answers, because one in a thousand is allowed)
     op, spoil = DEFECTS[promise]
     start = chance.randrange(2000, 3000)
     count = 20 if promise == "bounded waiting" else 1
@@ -348,7 +348,7 @@ def test_a_million_events_are_judged_in_seconds() -> None:
     begun = time.process_time()  # which others have no part in
     verdict = judge(lines)
     took = time.process_time() - begun
-    # Then nothing is found, soon
+    # Then no defect is found, and judging is fast enough
     print(f"{verdict.events:,} events in {took:.1f} s")
     assert verdict.events == MILLION
     verdict.demand()
@@ -359,7 +359,7 @@ def test_a_million_events_are_judged_in_seconds() -> None:
 
 
 def test_what_a_recorder_writes_is_judged_by_the_command(tmp_path: Path) -> None:
-    # Given a worker that writes down what it does with a real lock
+    # Given a worker that records its actions on a real lock
     file = tmp_path / "one.jsonl"
     recorder = Recorder(file, "one")
     with Client("memory://recorded") as client:
@@ -378,13 +378,13 @@ def test_what_a_recorder_writes_is_judged_by_the_command(tmp_path: Path) -> None
     recorder.bye()
     recorder.close()
     assert judge_files(file).good
-    # When the command is asked, then it says so
+    # When the command judges the file, then it reports no broken promise
     command = [sys.executable, "-m", "holdfast.testing", "judge", str(file)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "no promise is broken" in done.stdout
     assert "held 1, busy 1" in done.stdout
-    # And when a second worker claims to have held meanwhile, it tells the story
+    # And when a second worker claims a hold in the same time, the command prints both holds
     start = json.loads(file.read_text().splitlines()[1])["t"]
     events: list[Event] = []
     Worker("two", events).hold(start + 1e-5, start + 1, hold.fence + 1)
@@ -393,7 +393,7 @@ def test_what_a_recorder_writes_is_judged_by_the_command(tmp_path: Path) -> None
     done = subprocess.run([*command, str(second)], capture_output=True, text=True)
     assert done.returncode == 1
     assert "BROKEN exclusion" in done.stdout
-    # And what is no history is named
+    # And a file that is no history is named in the error
     second.write_text("hello\n")
     done = subprocess.run([*command, str(second)], capture_output=True, text=True)
     assert done.returncode == 2

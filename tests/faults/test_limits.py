@@ -1,4 +1,4 @@
-"""Descriptors, threads or memory run out at any step of a verb: then everything works again."""
+"""Descriptors, threads or memory run out at any step of a verb; afterwards everything works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.faults.limits import CLIENTS
 from tests.servers.fixtures import NewRedis
 
 ROOT = Path(__file__).parents[2]
-#: Works times steps, at the least.
+#: Minimum number of steps at which the resource was missing, over all works.
 STRUCK_MIN = 6
 #: The fixture of each server.
 SERVERS = {
@@ -28,17 +28,17 @@ SERVERS = {
 
 @pytest.fixture(params=["sqlite", *SERVERS])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the store is; another store joins by a line here."""
+    """The URL of a store; a new store needs one line here."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/locks"
     found: str = request.getfixturevalue(SERVERS[request.param])
-    # So few connections that one which is lost for ever is missed
+    # The pools are so small that the test notices a connection that is lost permanently
     options = {"redis": "?prefix=limits", "mariadb": "?pool=2", "postgres": "?pool=2"}
     return found + options.get(request.param, "")
 
 
 def struck(lack: str, url: str, face: str) -> int:
-    """How often something ran out; afterwards everything worked."""
+    """The number of steps at which a resource was missing; afterwards everything worked."""
     run = subprocess.run(
         [sys.executable, "-m", "tests.faults.limits", lack, url, face],
         capture_output=True,

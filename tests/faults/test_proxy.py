@@ -1,4 +1,4 @@
-"""The proxy: exactly the chosen request, or its reply, is lost, late or answered by a reset."""
+"""The proxy loses, delays or resets the chosen request or its reply, and no other message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOON_S = 10.0
 
 
 class Server:
-    """Answers each line with its number and the line; ``seen`` is what it has carried out."""
+    """Answers each line with its number and the line; ``seen`` is the list of these lines."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -137,11 +137,11 @@ def test_a_dropped_request_never_arrives_and_the_rest_does(
     fault = proxy.arm(b"two", DROP_REQUEST)
     # When three requests are sent at once
     client.send("one", "two", "three")
-    # Then the second is lost, and it alone
+    # Then only the second request is lost
     assert [client.read(), client.read()] == ["1 one", "2 three"]
     assert server.seen == ["hello", "one", "three"]
     assert fault.hits == 1
-    # And a fault strikes so often as it was armed for
+    # And the fault happens only as often as it was armed for
     assert client.ask("two") == "3 two"
 
 
@@ -163,7 +163,7 @@ def test_a_reset_request_is_not_carried_out(
         client.ask("two")
     fault.wait()
     assert server.seen == ["hello"]
-    # And the next connection is all right
+    # And the next connection works
     assert connect(proxy).ask("two") == "0 two"
 
 
@@ -204,15 +204,15 @@ def test_a_delayed_reply_is_late_at_the_client(
 def test_a_held_request_is_forwarded_although_its_client_has_left(
     server: Server, proxy: Proxy, client: Client, connect: Connect
 ) -> None:
-    # Given a request that is kept on its way
+    # Given a request that the proxy holds back
     fault = proxy.arm(b"two", HOLD_REQUEST)
     client.send("two")
     fault.wait()
-    # When its client gives up, and sends it once more on another connection
+    # When its client gives up, and sends it again on another connection
     client.close()
     assert connect(proxy).ask("two") == "0 two"
     assert server.seen == ["hello", "two"]
-    # Then the late copy arrives when we say so
+    # Then the late copy arrives when the test releases it
     fault.let_go()
     until_seen(server, "two", times=2)
 
@@ -242,7 +242,7 @@ def test_a_reply_is_known_by_its_request_though_an_earlier_one_was_lost(
 def test_a_blackhole_swallows_and_a_partition_keeps(
     server: Server, proxy: Proxy, client: Client, connect: Connect
 ) -> None:
-    # When the replies are swallowed, the requests still arrive
+    # When the replies are dropped, the requests still arrive
     proxy.blackhole("reply")
     client.send("one")
     until_seen(server, "one")
@@ -251,7 +251,7 @@ def test_a_blackhole_swallows_and_a_partition_keeps(
     proxy.heal()
     client = connect(proxy)
     assert client.ask("two") == "0 two"
-    # When all is held back, nothing arrives, and afterwards all of it
+    # When everything is held back, nothing arrives before the proxy heals; then everything does
     proxy.hold()
     client.send("three", "four")
     with pytest.raises(TimeoutError):
@@ -305,7 +305,7 @@ def test_connections_and_threads_end(server: Server, connect: Connect) -> None:
         for client in clients:
             assert client.ask("x") == "0 x"
         assert proxy.connections == 5
-        # When the clients leave, politely
+        # When the clients close their connections
         for client in clients:
             client.close()
         end = time.monotonic() + SOON_S

@@ -1,4 +1,4 @@
-"""The proxy between a client and a real Redis: it knows commands, replies and pushes."""
+"""The proxy between a client and a real Redis: it parses commands, replies and pushes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from holdfast.testing.faults.wire import resp
 from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
 
-#: Whose answer is lost waits so long for it; all others bear that the server stands still.
+#: Seconds that a client waits for a reply that is lost. Every other client waits ``LONG_S``, so
+#: that it tolerates a server that pauses.
 SHORT_S = 0.5
 LONG_S = 10.0
 Connect = Callable[..., redis.Redis]
@@ -36,14 +37,14 @@ def proxy(shared_redis: RedisServer) -> Iterator[Proxy]:
 
 @pytest.fixture(params=[2, 3])
 def protocol(request: pytest.FixtureRequest) -> int:
-    """The version of Redis's protocol."""
+    """The version of the Redis protocol."""
     number: int = request.param
     return number
 
 
 @pytest.fixture
 def connect(proxy: Proxy, protocol: int) -> Iterator[Connect]:
-    """Makes clients that send everything once, and wait as long for an answer as they are told."""
+    """Makes clients that send each request once; ``socket_timeout`` sets the wait for a reply."""
     with contextlib.ExitStack() as ends:
 
         def make(**options: Any) -> redis.Redis:
@@ -83,7 +84,7 @@ REPLIES = {
 @pytest.mark.parametrize("message", REPLIES.values(), ids=REPLIES)
 def test_a_message_is_found_whole_and_never_before(message: bytes) -> None:
     # Given a message of each kind, and another behind it
-    # Then its length is known as soon as the last byte is here
+    # Then its length is found as soon as its last byte is here
     assert resp(message + b"+more") == len(message)
     assert resp(message) == len(message)
     assert [resp(message[:end]) for end in range(len(message))] == [0] * len(message)
@@ -100,7 +101,7 @@ def test_one_of_many_pipelined_requests_is_lost(
     with pytest.raises(redis.TimeoutError):
         pipe.execute()
     fault.wait()
-    # Its neighbours were carried out
+    # The requests before and after it were carried out
     assert connect().lrange(own_name, 0, -1) == [b"first", b"third"]
 
 
@@ -133,7 +134,7 @@ def test_a_late_copy_of_a_request_arrives_after_its_repetition(
         client.incr(own_name)
     client.close()
     assert connect().incr(own_name) == 1
-    # When the first one arrives at last
+    # When the first request arrives late
     fault.let_go()
     # Then the server carries it out as well
     until(lambda: shared_redis.ask("GET", own_name) == b"2", "the late copy is carried out")
@@ -142,7 +143,7 @@ def test_a_late_copy_of_a_request_arrives_after_its_repetition(
 def test_pushes_are_no_replies_and_can_be_lost_themselves(
     proxy: Proxy, connect: Connect, own_name: str, shared_redis: RedisServer
 ) -> None:
-    # Given somebody who listens
+    # Given a client that listens
     listener = connect().pubsub()
     listener.subscribe(own_name)
     assert listener.get_message(timeout=5)["type"] == "subscribe"
@@ -150,10 +151,10 @@ def test_pushes_are_no_replies_and_can_be_lost_themselves(
     fault = proxy.arm(b"two", DROP_PUSH)
     for word in ("one", "two", "three"):
         assert shared_redis.ask("PUBLISH", own_name, word) == 1
-    # Then the other two come
+    # Then the other two messages arrive
     assert [listener.get_message(timeout=5)["data"] for _ in range(2)] == [b"one", b"three"]
     assert fault.hits == 1
-    # And replies on that connection are still known by their requests
+    # And replies on that connection are still matched to their requests
     proxy.arm(b"other", DROP_REPLY)
     listener.subscribe("other")
     assert listener.get_message(timeout=5)["channel"] == b"other"

@@ -1,4 +1,4 @@
-"""Where connecting takes longer than a verb has time, or fails, it costs the next verb nothing."""
+"""A connection that fails, or takes longer than its verb has time, costs the next verb nothing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
 
 POOL = 3
-#: Connecting takes so long, in seconds, and a verb has this much.
+#: Seconds that connecting takes, and seconds that a verb has.
 SLOW_S, LITTLE_S = 1.0, 0.4
 LONG_S = 5.0
 
 
 class Slow(NamedTuple):
-    """A server behind a proxy. ``begins``: a part of what a client says first."""
+    """A server behind a proxy. ``begins``: a part of the first message of a client."""
 
     proxy: Proxy
     url: str
@@ -31,7 +31,7 @@ class Slow(NamedTuple):
 
 @contextmanager
 def postgres(server: PostgresServer, name: str) -> Iterator[Slow]:
-    """PostgreSQL."""
+    """A PostgreSQL server behind a proxy."""
     with Proxy(server.host, server.port, CHUNKS) as proxy:
         place = f"postgres@127.0.0.1:{proxy.port}/postgres"
         options = f"sslmode=disable&pool={POOL}&application_name={name}"
@@ -40,7 +40,7 @@ def postgres(server: PostgresServer, name: str) -> Iterator[Slow]:
 
 @contextmanager
 def mariadb(server: MariadbServer, name: str) -> Iterator[Slow]:
-    """MariaDB."""
+    """A MariaDB server behind a proxy."""
     with Proxy(server.host, server.port, MYSQL) as proxy:
         url = f"{server.url_for(USER, PASSWORD, proxy.port)}?pool={POOL}"
         yield Slow(proxy, url, f"{USER}\0".encode())
@@ -64,7 +64,7 @@ def test_verbs_with_little_time_get_through_though_connecting_takes_more(
         async with face.client(slow.url) as client:
             slow.proxy.arm(slow.begins, delay_request(SLOW_S), 1000)
             store = client._ctx.store  # because a client carries on for longer what it undoes
-            # When a verb is sent again and again that has less time
+            # When a verb that has less time is repeated until it succeeds
             found, tries = None, 0
             while found is None:
                 tries += 1
@@ -72,7 +72,7 @@ def test_verbs_with_little_time_get_through_though_connecting_takes_more(
                     found = await store.inspect(own_name, LITTLE_S, True)
                 except StoreUnavailable:
                     assert tries < 15
-            # Then the first one has found no connection, and one of the next has
+            # Then the first attempt found no connection, and a later one did
             assert tries > 1
             assert slow.proxy.connections <= POOL
 
@@ -87,7 +87,7 @@ def test_what_is_half_made_ends_with_its_client(slow: Slow, own_name: str, face:
             with pytest.raises(StoreUnavailable):
                 await client.lock(own_name).acquire(timeout=0)
             begin.wait()
-        # When it is made after the client was closed
+        # When the connection is made after the client was closed
         begin.let_go()
 
     face.run(main, 60.0)
@@ -102,12 +102,12 @@ def test_connections_that_could_not_be_made_take_no_place(
         async with face.client(slow.url) as client:
             store = client._ctx.store
             slow.proxy.refuse()
-            # When as many were refused as there are places, to verbs with little time and with much
+            # When ``POOL`` verbs with little time and ``POOL`` verbs with much time are refused
             for within in (LITTLE_S, LONG_S) * POOL:
                 with pytest.raises(StoreUnavailable):
                     await store.inspect(own_name, within, True)
             slow.proxy.heal()
-            # Then the next one finds room
+            # Then the next verb finds a free place in the pool
             assert await store.inspect(own_name, LONG_S, True) == []
 
     face.run(main, 60.0)

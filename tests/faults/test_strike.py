@@ -1,4 +1,4 @@
-"""Strikes: at the points where the interpreter looks for signals, each in turn, nowhere else."""
+"""Signal injection hits the points where the interpreter checks for signals, each in turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def called(number: int) -> int:
 
 
 def work() -> list[str]:
-    """Something with calls in Python, calls in C, a loop, a handler and a generator."""
+    """A function with calls in Python, calls in C, a loop, a handler and a generator."""
     steps = ["begun"]
     for number in range(3):
         steps += [str(called(number))]
@@ -39,26 +39,27 @@ def test_an_interrupt_is_raised_at_each_point_in_turn() -> None:
     many = points(work, within=HERE)
     assert many > 10
     assert points(work, within=HERE) == many
-    # When it is struck at each of them
+    # When a signal is injected at each of them
     struck = []
     for number in range(1, many + 1):
         with pytest.raises(KeyboardInterrupt), Strike(number, within=HERE) as strike:
             work()
         struck.append(strike.where)
         assert strike.points == number
-    # Then every part of it was, from the first to the last
+    # Then every part of the work was interrupted, from the first to the last
     assert all(where.startswith(__name__) for where in struck)
     assert struck[0].endswith("in work")
     assert any(where.endswith("in called") for where in struck)
     assert len({where.partition(" ")[0] for where in struck}) >= 6
-    # And one more is beyond the end
+    # And the next point is beyond the end of the work
     with Strike(many + 1, within=HERE) as strike:
         work()
     assert strike.where == ""
 
 
 def test_code_that_has_never_run_has_all_its_points() -> None:
-    # An interpreter prepares code for tracing as it runs: from Python 3.12 on, too late for this.
+    # An interpreter prepares code for tracing while the code runs. From Python 3.12 on, this
+    # happens too late for code that has never run.
     new: dict[str, object] = {"__name__": __name__}
     exec("def added(number):\n    return str(number) + str(number)\n", new)
     added = cast("Callable[[int], str]", new["added"])
@@ -93,7 +94,7 @@ def test_other_packages_and_other_threads_are_left_alone() -> None:
 
 @contextlib.contextmanager
 def alarm(after: float) -> Iterator[None]:
-    """A real signal after so many seconds, whose handler raises as Ctrl-C does."""
+    """Send a real signal after ``after`` seconds, whose handler raises as Ctrl-C does."""
     former = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, after)
     try:
@@ -104,7 +105,10 @@ def alarm(after: float) -> Iterator[None]:
 
 
 def struck(failure: KeyboardInterrupt) -> tuple[str, int]:
-    """Function and instruction of ours after which a real signal struck; an empty name if none."""
+    """The function of this module and the instruction after which a real signal was raised.
+
+    The name is empty if the signal hit no function of this module.
+    """
     found = "", -1
     trace = failure.__traceback__
     while trace is not None:
@@ -122,7 +126,7 @@ CODES = (work.__code__, called.__code__)
 
 
 def test_real_signals_arrive_only_at_these_points() -> None:
-    # Given the instructions after which a strike can hit
+    # Given the instructions after which an injected signal can hit
     aimed = set()
     for number in range(1, points(work, within=HERE) + 1):
         with contextlib.suppress(KeyboardInterrupt), Strike(number, within=HERE) as strike:
@@ -143,7 +147,7 @@ def test_real_signals_arrive_only_at_these_points() -> None:
             if where:
                 real.add((where, at))
                 count += 1
-    # Then every one of them hit where a strike can
+    # Then every one of them hit at one of these instructions
     assert count == 300
     assert len(real) >= 5
     assert real <= aimed, f"{real - aimed} are not among {aimed}"

@@ -1,4 +1,4 @@
-"""Processes as subjects: they talk, stop, go on and die when they are told to."""
+"""Test subjects: processes that exchange messages; a test can stop, continue or kill them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ACTS = "tests.faults.acts"
 def test_a_subject_talks_in_lines() -> None:
     # Given a process that echoes
     with Subject(f"{ACTS}:echo", "hello") as one:
-        # Then it says what it was started with, and not what it prints
+        # Then it sends the argument that it was started with, and not its printed text
         assert one.hear() == "hello"
-        # And it answers, in order
+        # And it answers each message, in order
         for value in (1, "zwei\n", None, {"three": [4.5]}):
             one.say(value)
         heard = [one.hear() for _ in range(2)]
         assert heard == [["heard", 1], ["heard", "zwei\n"]]
-        # When nobody will tell it anything any more, it ends as it likes
+        # When no more messages can come, the process ends normally
         assert one.end() == 0
         assert one.rest() == []
 
@@ -39,17 +39,17 @@ def test_a_stopped_subject_does_nothing_until_it_is_continued() -> None:
     # Given a process that counts
     with Subject(f"{ACTS}:count") as one:
         last = one.hear()
-        # When it is stopped, and what it had said is read
+        # When it is stopped, and all messages that it had sent are read
         one.stop()
         while True:
             try:
                 last = one.hear(0.2)
             except TimeoutError:
                 break
-        # Then it says nothing any more
+        # Then it sends nothing more
         with pytest.raises(TimeoutError):
             one.hear(0.05)
-        # Until it is continued, where it was
+        # And after it is continued, it sends the next number
         one.go_on()
         assert one.hear() == last + 1
 
@@ -79,7 +79,7 @@ def test_a_killed_subject_is_gone(stopped: bool) -> None:
             one.stop()
         # When it is killed, running or stopped
         one.kill()
-        # Then it says and hears nothing any more
+        # Then it sends and receives nothing more
         assert one.ended == -signal.SIGKILL
         with pytest.raises(SubjectGone):
             one.hear()

@@ -1,10 +1,10 @@
-"""A disk that forgets: what may be left of a folder when the power fails, or a process dies.
+"""A simulated disk that loses unsynced data when the power fails, a process dies or a call fails.
 
-The real code runs on real files; its changing system calls are noted down. What was synced is
-certain. Of what wasn't, any part may have reached the disk, in any order: each page of a write by
-itself, or half a page; the length of a file without its contents; a name without its file's data.
-A *kill* leaves all that the dead process wrote in the kernel's memory, synced or not, to whoever
-comes next. A *fault* is a call that fails as on a full or broken disk.
+The real code runs on real files, and its changing system calls are recorded. Synced data is
+certainly on the disk. Any part of the other data can have reached the disk, in any order: one page
+of a write, or part of a page; the length of a file without its contents; a name without the data of
+its file. A *kill* leaves everything that the dead process wrote in the kernel's memory. The next
+process reads all of it, synced or not. A *fault* is a call that fails as on a full or broken disk.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any, Self
 from holdfast.fenced.blocking import files
 
 PAGE = 4096
-#: The calls that are noted: those of ``os``, and ``files.write`` with the middle of it.
+#: The calls that are recorded: those of ``os``, and ``files.write`` after each of its halves.
 CALLS = ("open", "pwrite", "fsync", "ftruncate", "replace", "unlink", "write", "half")
 
 
 class Killed(BaseException):
-    """The process is dead from here on: every further call raises this too."""
+    """The process is dead after this; every further call raises this too."""
 
 
 class File:
-    """One inode: what is certainly on the disk, and what may be."""
+    """One inode: the data that is certainly on the disk, and the writes that can be on it."""
 
     def __init__(self, synced: bytes = b"") -> None:
         self.synced = synced
@@ -41,7 +41,7 @@ class File:
         self.pending.clear()
 
     def after_power_loss(self, dice: random.Random) -> bytes:
-        """One of the contents that the disk may have."""
+        """One of the contents that the disk can have."""
         contents = self.synced
         for at, data in self.pending:
             if dice.random() < 0.2:
@@ -63,7 +63,7 @@ class File:
 
 
 def _apply(contents: bytes, at: int, data: bytes | None) -> bytes:
-    """A write, or (None) a cut."""
+    """Apply a write, or (with None) a truncation."""
     if data is None:
         return contents[:at].ljust(at, b"\0")
     return contents.ljust(at, b"\0")[:at] + data + contents[at + len(data) :]
@@ -76,7 +76,7 @@ def _pages(at: int, size: int) -> list[tuple[int, int]]:
 
 
 class Disk:
-    """A folder whose changes are noted. Use as ``with disk:`` around the code under test."""
+    """A folder whose changes are recorded. Use as ``with disk:`` around the code under test."""
 
     def __init__(self, folder: Path, dice: random.Random) -> None:
         self.folder, self.dice = folder, dice
@@ -91,7 +91,7 @@ class Disk:
         self._kept: list[tuple[Any, str, Any]] = []
 
     def put(self, name: str, contents: bytes) -> None:
-        """A file that has been there for long."""
+        """Make a file that is completely synced."""
         path = self.folder / name
         path.write_bytes(contents)
         self.names[name] = self.synced_names[name] = File(contents)

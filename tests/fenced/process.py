@@ -1,4 +1,4 @@
-"""A forked process that runs one function, and says through a pipe how far it is."""
+"""A forked process that runs one function, and reports its progress through a pipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENCE_S = 20.0
 
 
 class Child:
-    """Leave the ``with`` block, and it is killed and reaped, however the test went."""
+    """A child process; it is killed and reaped at the end of the ``with`` block."""
 
     def __init__(self, work: Callable[[Child], object]) -> None:
         self._ear, self._mouth = os.pipe()
@@ -35,7 +35,7 @@ class Child:
     # -- in the child ----------------------------------------------------------------------
 
     def say(self, words: object) -> None:
-        """One line to the parent."""
+        """Send one line to the parent."""
         rest = f"{words}\n".encode()
         while rest:  # a signal cuts a long line short
             rest = rest[os.write(self._mouth, rest) :]
@@ -43,7 +43,7 @@ class Child:
     # -- in the parent ---------------------------------------------------------------------
 
     def hear(self) -> str:
-        """The next line, within a bound; empty when the child is gone."""
+        """The next line, within a time limit; empty if the child has ended."""
         while b"\n" not in self._heard:
             ready, _, _ = select.select([self._ear], [], [], PATIENCE_S)
             assert ready, f"the child {self.pid} said nothing for {PATIENCE_S} s"
@@ -55,14 +55,14 @@ class Child:
         return line.decode()
 
     def rest(self) -> list[str]:
-        """All that it still said before it died."""
+        """All remaining lines that the child sent before it ended."""
         lines = []
         while line := self.hear():
             lines.append(line)
         return lines
 
     def stopped(self) -> None:
-        """Wait until it has stopped itself."""
+        """Wait until the child has stopped itself."""
         _, status = os.waitpid(self.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), f"it didn't stop, but ended: {status}"
 
@@ -71,7 +71,7 @@ class Child:
         os.kill(self.pid, number)
 
     def end(self) -> int:
-        """Wait for its end: the exit code, or minus the signal."""
+        """Wait for the child's end; return the exit code, or the negative number of the signal."""
         if self._status is None:
             _, status = os.waitpid(self.pid, 0)
             self._status = os.waitstatus_to_exitcode(status)

@@ -1,4 +1,4 @@
-"""Autocommit where the driver doesn't tell whether a transaction is open, as mysqlclient's."""
+"""Autocommit with a driver that, like mysqlclient, does not show whether a transaction is open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers.mariadb_server import MariadbServer
 
 
 class Silent:
-    """A connection that tells whether it is in autocommit mode, and nothing of transactions."""
+    """A connection that shows its autocommit mode, but not whether a transaction is open."""
 
     def __init__(self, real: Any, automatic: bool) -> None:
         self.cursor = real.cursor

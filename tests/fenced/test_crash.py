@@ -1,4 +1,4 @@
-"""What kill -9, a full disk and Ctrl-C in the middle of a write leave behind."""
+"""The file that kill -9, a full disk or Ctrl-C in the middle of a write leaves behind."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.fenced.process import Child
 from tests.torture.scale import times
 
 SEED = random.SystemRandom().randrange(1 << 32)
-#: So many kills, and more until one has hit the middle of a write.
+#: Minimum number of kills; more follow until one has hit the middle of a write.
 KILLS = times(200, 60)
 
 
 def record(fence: int, count: int, size: int) -> bytes:
-    """One line that shows by itself whether it is whole."""
+    """One line with a checksum, so that a reader can see whether it is whole."""
     body = b"%d %d %s" % (fence, count, b"x" * size)
     return b"%s %d\n" % (body, zlib.crc32(body))
 
@@ -52,7 +52,7 @@ def test_kill_9_in_the_middle_of_appends_loses_and_tears_nothing(tmp_path: Path)
     for turn in range(4 * KILLS):
         if turn >= KILLS and torn:
             break
-        # Given a process that appends big records with rising fences and says when each is done
+        # Given a process that appends big records with rising fences and reports each append
         guard = FencedFile(tmp_path / f"ledger{turn}", durable=turn % 5 == 0)
         sizes = [dice.randrange(200_000) for _ in range(20)]
 
@@ -69,9 +69,9 @@ def test_kill_9_in_the_middle_of_appends_loses_and_tears_nothing(tmp_path: Path)
             writer.send(signal.SIGKILL)
             done = [0, *map(int, writer.rest())]
         torn += guard.path.stat().st_size != len(guard.read())
-        # Then all it was told is there, and at most one more, whole, in order, below the fence
+        # Then each reported record is there, and at most one more, whole, in order, below the fence
         last = check_whole(guard, done)
-        # And the next holder goes on behind it, an older one is refused
+        # And the next holder continues after these records, and an older holder is refused
         told += len(done)
         with pytest.raises(FenceRejected):
             guard.append(last, b"late")
@@ -83,7 +83,7 @@ def test_kill_9_in_the_middle_of_appends_loses_and_tears_nothing(tmp_path: Path)
 
 
 def check_whole(guard: FencedFile, done: list[int]) -> int:
-    """All that was told is there and whole; the answer is a fence below the greatest."""
+    """Check that each reported record is there and whole; return a fence below the greatest."""
     found = records(guard.read())
     assert len(done) <= len(found) <= len(done) + 1
     assert found == [(count // 3 + 1, count) for count in range(len(found))]
@@ -107,7 +107,7 @@ class Killer:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def arm(self) -> None:
-        """Put ourselves before every such call of this process; a write goes in two halves."""
+        """Add a step before every such call of this process; a write is done in two halves."""
         for name in ("pwrite", "fsync", "ftruncate", "replace", "unlink", "fchmod", "open"):
             setattr(os, name, self._before(getattr(os, name)))
         whole = files.write
@@ -158,9 +158,9 @@ def test_a_death_before_any_system_call_leaves_the_old_or_the_new(
         with Child(work) as writer:
             told = writer.hear() == "done"
             ended = writer.end()
-        # Then the file is as before or as after, and once it shows the new, older ones are refused
+        # Then the file is as before or as after; if it shows the new data, older fences are refused
         assert_old_or_new(guard, before, after, told)
-        # And the next holder goes on from there and clears up
+        # And the next holder continues from there and removes the leftovers
         seen = guard.read() if guard.path.exists() else b""
         guard.append(8, b"next\n")
         assert guard.path.read_bytes() == seen + b"next\n"
@@ -208,7 +208,7 @@ def test_a_full_disk_keeps_nothing_of_the_write_and_everything_before_it(
             except OSError as wrong:
                 child.say(wrong)
         child.say(guard.path.read_bytes() == b"a" * 30_000)
-        # Then what fits is still taken, and the fence holds
+        # Then a write that fits is still accepted, and the fence holds
         guard.append(6, b"d" * 10_000)
         try:
             guard.append(5, b"")

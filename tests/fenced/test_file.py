@@ -1,4 +1,4 @@
-"""What a fenced file accepts, refuses and keeps, seen by one process."""
+"""The writes that a fenced file accepts, refuses and keeps, as one process sees them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ledger(tmp_path: Path) -> FencedFile:
 
 
 class Hold:
-    """A hold as the guard sees it; it fails its n-th check if told so."""
+    """A hold as the fenced writer sees it; with ``fails``, its check number ``at`` raises."""
 
     def __init__(self, fence: int, *, fails: Exception | None = None, at: int = 1) -> None:
         self.fence, self.fails, self.at, self.checks = fence, fails, at, 0
@@ -44,10 +44,10 @@ def test_a_smaller_fence_is_refused_and_leaves_no_trace(ledger: FencedFile) -> N
     for write in (ledger.append, ledger.replace):
         with pytest.raises(FenceRejected) as told:
             write(6, "paid 42\n")
-        # Then it is told the file, both fences and what it means
+        # Then the error names the file, both fences and their meaning
         for part in (str(ledger.path), "fence 6", "fence 7", "lost", "acquire it again"):
             assert part in str(told.value)
-    # And the file is as it was
+    # And the file is unchanged
     assert ledger.read() == b"paid 42\n"
     assert ledger.fence() == 7
 
@@ -77,7 +77,7 @@ def test_a_hold_is_checked_before_and_after_the_file_is_locked(ledger: FencedFil
     good = Hold(5)
     ledger.append(good, "a")
     assert (ledger.fence(), good.checks) == (5, 2)
-    # When it is lost, given back, or lost while we waited for the file
+    # When it is lost, released, or lost while the call waits for the file
     for lost in (
         Hold(6, fails=LockLost("lost")),
         Hold(6, fails=NotHeld("given back")),
@@ -85,7 +85,7 @@ def test_a_hold_is_checked_before_and_after_the_file_is_locked(ledger: FencedFil
     ):
         with pytest.raises((LockLost, NotHeld)) as told:
             ledger.append(lost, "b")
-        # Then its own error comes, and nothing has moved
+        # Then the hold's own error is raised, and the file and its fence are unchanged
         assert told.value is lost.fails
     assert (ledger.read(), ledger.fence()) == (b"a", 5)
 
@@ -95,11 +95,11 @@ def test_a_real_hold_writes_until_it_is_lost(ledger: FencedFile) -> None:
     with Client("memory://") as one, Client("memory://") as two:
         hold = one.lock("ledger", ttl=2.0, auto_renew=False).acquire()
         ledger.append(hold, "first\n")
-        # When the first one's lease is over, and the next one has written
+        # When the lease of the first client has ended, and the second client has written
         later = two.lock("ledger", ttl=30).acquire(timeout=10)
         assert later
         ledger.append(later, "second\n")
-        # Then the first is refused by its own clock, and by the file
+        # Then the first client is refused by its own clock, and by the file
         with pytest.raises(LockLost) as told:
             ledger.append(hold, "late\n")
         assert not isinstance(told.value, FenceRejected)
@@ -139,9 +139,9 @@ def test_an_existing_file_is_fenced_from_its_first_write(tmp_path: Path) -> None
     path.chmod(0o640)
     ledger = FencedFile(path)
     assert (ledger.read(), ledger.fence()) == (b"old ", 0)
-    # When it is written through a guard
+    # When it is written through a fenced writer
     ledger.append(4, "new")
-    # Then it goes on from there, and the sidecar may be written by the same people
+    # Then the data is appended, and the sidecar has the same access rights as the file
     assert ledger.read() == b"old new"
     assert stat.S_IMODE((tmp_path / "old.fence").stat().st_mode) == 0o640
 
@@ -184,14 +184,14 @@ def test_a_damaged_or_foreign_sidecar_is_refused_and_left_alone(
 def test_one_torn_note_costs_nothing_that_was_written(
     ledger: FencedFile, tmp_path: Path, page: int, at: int
 ) -> None:
-    # Given notes 1, 2 and 3, of which the third stands in page 1
+    # Given notes 1, 2 and 3, of which the third is in page 1
     for fence in (5, 6, 7):
         ledger.append(fence, f"{fence}")
     # When a page is torn
     with (tmp_path / "ledger.fence").open("r+b") as sidecar:
         sidecar.seek(4096 * page + at)
         sidecar.write(b"9")
-    # Then the other one counts: the fence as it stood there, the data untouched
+    # Then the other note counts: its fence is valid, and the data is unchanged
     assert ledger.fence() == (7 if page == 0 else 6)
     ledger.append(8, "8")
     assert ledger.read() == b"5678"
@@ -201,10 +201,10 @@ def test_what_others_did_to_a_settled_file_is_never_cut(ledger: FencedFile) -> N
     # Given a file whose last append is settled
     ledger.append(5, "first\n")
     ledger.append(5, "second\n")
-    # When somebody shortens, lengthens or changes it by hand
+    # When another program shortens, lengthens or changes it
     for contents in (b"first\nsecon", b"first\nSECOND\n", b"first\nsecond\nby hand", b"", b"f"):
         ledger.path.write_bytes(contents)
-        # Then that is what is read, and what the next append goes on from
+        # Then the changed contents are read, and the next append continues after them
         assert ledger.read() == contents
         ledger.append(5, "next\n")
         assert ledger.read() == contents + b"next\n"
@@ -242,11 +242,11 @@ def test_a_sidecar_that_is_replaced_while_one_waits_is_noticed(tmp_path: Path) -
         while times_open(where.note) < 2:
             assert time.monotonic() < end
             time.sleep(0.001)
-        # When everything is deleted under it, and made anew by a third
+        # When the sidecar is deleted, and another writer makes a new one
         where.note.unlink()
         FencedFile(where.data).append(2, "b")
     writer.join(10)
-    # Then what it writes is noted in the sidecar that is there, not in the deleted one
+    # Then its write is recorded in the new sidecar, not in the deleted one
     assert guard.fence() == 3
     assert guard.read() == b"ablate"
 

@@ -1,4 +1,4 @@
-"""Which paths may be guarded, how links and odd names are taken, who may do what with the files."""
+"""Paths of fenced files: allowed paths, links, odd names, and the access rights of the files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_group_that_can_t_be_kept_is_replaced_by_none() -> None:
 
         with Child(stranger) as writer:
             assert writer.end() == 0
-        # Then its own group has no rights that it hadn't before
+        # Then the group of the new file has no rights that it did not have before
         for path in (page.path, Path(f"{page.path}.fence")):
             about = path.stat()
             assert (about.st_uid, about.st_gid) == (65534, 65534)
@@ -120,14 +120,14 @@ def test_a_link_put_in_the_place_of_a_guarded_file_is_not_followed(
             ledger.read()
         assert other.read_bytes() == b"other"
         (tmp_path / name).unlink()
-    # Nor is one that comes between the look and the opening
+    # A link that appears between the check and the opening is not followed either
     (tmp_path / "ledger").symlink_to(other)
     with monkeypatch.context() as patch:
         patch.setattr(files, "about", lambda _: None)
         with pytest.raises(OSError, match="symbolic links"):
             ledger.append(1, "x")
     (tmp_path / "ledger").unlink()
-    # And a link where a replacement is made is removed, not followed
+    # And a link in the place of a new replacement is removed, not followed
     (tmp_path / "ledger.fence.new").symlink_to(other)
     ledger.replace(1, "x")
     assert (ledger.read(), other.read_bytes()) == (b"x", b"other")
@@ -190,7 +190,7 @@ def test_a_loop_of_links_is_one_clear_error(tmp_path: Path) -> None:
 
 
 def test_a_reader_needs_no_right_to_write() -> None:
-    # Given a file that we may only read (root may everything, so it becomes somebody else)
+    # Given a file that this process may only read (root could write it, so it changes its user)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         ledger = FencedFile(f"{folder}/ledger")

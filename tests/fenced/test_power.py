@@ -1,6 +1,6 @@
-"""Power failures, deaths, disk faults in any order: what was told stays, what shows is fenced.
+"""Power failures, deaths and disk faults in any order: acknowledged writes stay and are fenced.
 
-The simulation finds each of the planted bugs below, so it can find others.
+The simulation finds each of the planted bugs below, so it can find other bugs too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from tests.torture.scale import times
 
 SEED = random.SystemRandom().randrange(1 << 32)
 HISTORIES = 300
-#: The rarest of them shows in one of some 400: so many miss it in less than one of 10^10 runs.
+#: Maximum number of histories to find one bug. The rarest bug shows in about one of 400 histories,
+#: so this number misses it in less than one of 10^10 runs.
 HISTORIES_PER_BUG = 10_000
 
 
@@ -36,25 +37,27 @@ class Violation(PromiseBroken):
 
 
 class History:
-    """One file through some lives: writes with rising fences, cut short at random."""
+    """One file through three lives: writes with rising fences, cut short at random."""
 
     def __init__(self, seed: int, room: Path) -> None:
         self.dice = random.Random(seed)
         self.room = room
         self.disk = Disk(self._folder(0), self.dice)
         self.disk.folder.mkdir()
-        #: What may be in the file, each with the fence that must be accepted if it is.
+        #: The contents that the file can have, each with the least fence that must then be
+        #: recorded.
         self.possible: dict[bytes, int] = {b"": 0}
         if self.dice.random() < 0.5:
             self.disk.put("ledger", b"from before")
             self.possible = {b"from before": 0}
         self.fence = 0
-        #: Without syncing there is no promise about the power, so it doesn't fail then.
+        #: Without syncing, nothing is promised about a power failure, so the power does not fail
+        #: then.
         self.durable = self.dice.random() < 0.8
         self.story: list[str] = ["durable" if self.durable else "not durable"]
 
     def run(self) -> None:
-        """Three lives of the machine, in each some processes that write until they are killed."""
+        """Three lives of the machine; in each life, processes write until they are killed."""
         for life in range(1, 4):
             for _ in range(self.dice.randrange(1, 5)):
                 self._process()
@@ -73,7 +76,7 @@ class History:
 
     def _process(self) -> None:
         with self.disk:
-            # Half of the deaths come just before something is synced: most is at stake there.
+            # Half of the deaths come just before a sync, because most data is at risk there.
             self.disk.kill_at = self.dice.choice((CALLS, ("fsync",)))
             self.disk.kill_in = self.dice.choice((0, self.dice.randrange(1, 30), 1, 2, 3))
             for _ in range(self.dice.randrange(1, 5)):
@@ -104,8 +107,11 @@ class History:
         self.possible = after
 
     def _look(self, certain: bool) -> None:
-        """What is there must be possible; if it is certain to be on the disk, nothing else is so
-        any more. What a killed process wrote may be seen, and be lost with the power."""
+        """Check that the contents are possible; if they are certain to be on the disk, they are now
+        the only possible contents.
+
+        The data of a killed process can be visible, and be lost later with the power.
+        """
         guard = self._guard()
         try:
             seen = guard.read()
@@ -129,11 +135,11 @@ class History:
 
 
 class Found(Exception):  # what is looked for
-    """The story of a violation, which is its cause."""
+    """A violation was found; the message is its story."""
 
 
 def histories(room: Path, count: int, seed: int, wanted: Sequence[str] = ()) -> None:
-    """Run them; ``Found`` at the first violation, or at the first that is wanted, if any is."""
+    """Run histories; raise ``Found`` at the first violation, or the first one in ``wanted``."""
     for number in range(count):
         folder = room / f"{number}"
         folder.mkdir()
@@ -273,7 +279,7 @@ def planted(bug: str, room: Path) -> ModuleType:
 
 
 TABLE = "power"
-#: The code with the bugs, and what must find them.
+#: The code with the bugs, and the code that must find them.
 NEAR = {Path(desk.__file__), Path(__file__), Path(__file__).with_name("power.py")}
 
 

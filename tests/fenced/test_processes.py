@@ -1,4 +1,4 @@
-"""Several processes and one file: later ones win, stopped ones lose, dead ones are no obstacle."""
+"""Several processes and one file: later holders win, stopped ones lose, dead ones block nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_fences_in_the_file_never_fall_though_writers_race(tmp_path: Path) -> No
         assert (one.end(), two.end()) == (0, 0)
     for end in itertools.chain(*pipes):
         os.close(end)
-    # Then the file has exactly what was acknowledged, in the order of the fences
+    # Then the file has exactly the acknowledged lines, in the order of the fences
     lines = guard.read().decode().splitlines()
     assert sorted(lines) == sorted(told)
     fences = [int(line.split()[0]) for line in lines]
@@ -78,10 +78,10 @@ def test_a_writer_that_slept_through_its_lease_is_refused(tmp_path: Path) -> Non
 
         with Child(sleepy) as old:
             old.stopped()
-            # When the next holder writes, and then it wakes
+            # When the next holder writes, and the old one then continues
             guard.append(6, "second\n")
             old.send(signal.SIGCONT)
-            # Then both its writes are refused
+            # Then both writes of the old holder are refused
             assert old.rest() == ["refused", "refused"]
             assert old.end() == 0
         assert guard.read() == b"first\nsecond\n"
@@ -112,11 +112,11 @@ def test_a_writer_stopped_in_the_middle_is_waited_for_within_bounds_and_named(
 
     with Child(stuck) as old:
         old.stopped()
-        # When others come, they are told who is in the way
+        # When other processes call, the error names the process that is in the way
         for call in (guard.read, lambda: guard.append(6, "third\n")):
             with pytest.raises(NotAcquired, match=f"process {old.pid} is in the middle"):
                 call()
-        # When it goes on, its write is whole; after the later holder's it may write no more
+        # When it continues, its write is whole; after the later holder's write, it is refused
         old.send(signal.SIGCONT)
         old.stopped()
         guard.append(6, "third\n")
@@ -149,7 +149,7 @@ def test_a_child_forked_in_mid_write_doesn_t_keep_the_file_of_a_killed_parent(
         orphan = int(parent.hear())
         assert parent.end() == -signal.SIGKILL
         try:
-            # When the next one comes, it needn't wait, and the torn end is gone
+            # When the next process reads, it need not wait, and the torn end is gone
             os.kill(orphan, 0)
             assert guard.read() == b"first\n"
             guard.append(6, "second\n")
@@ -169,7 +169,7 @@ def test_both_sides_of_a_fork_may_write(tmp_path: Path) -> None:
 
 
 def test_readers_see_whole_replacements_only(tmp_path: Path) -> None:
-    # Given a writer that goes on replacing the contents, by another inode each time
+    # Given a writer that replaces the contents again and again, with a new inode each time
     guard = FencedFile(tmp_path / "page", durable=False)
     guard.replace(1, b"0" * 50_000)
 
@@ -177,7 +177,7 @@ def test_readers_see_whole_replacements_only(tmp_path: Path) -> None:
         for turn in itertools.count():
             guard.replace(1, b"%d" % (turn % 10) * 50_000)
 
-    # When another reads, through the guard and past it, until it has seen enough
+    # When this process reads, through the fenced file and directly, until it has seen four contents
     seen: dict[str, set[bytes]] = {"through": set(), "past": set()}
     with Child(work):
         end = time.monotonic() + 20

@@ -1,4 +1,4 @@
-"""The guarded keys of a Redis: late writes are refused, whatever client asks."""
+"""Fenced keys of a Redis: late writes are refused, whatever client sends them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEED = random.SystemRandom().randrange(1 << 32)
 
 
 class Face:
-    """A guard of either face as one to call, and a look at what stands there."""
+    """A fenced writer of either face, called without await, and a client to look at its keys."""
 
     def __init__(self, server: RedisServer, face: str, **options: Any) -> None:
         self.look = server.client()
@@ -69,12 +69,10 @@ def face(request: pytest.FixtureRequest, shared_redis: RedisServer) -> Iterator[
 
 
 def test_a_smaller_fence_is_refused_and_nothing_is_written(face: Face, own_name: str) -> None:
-    # Given
     face.set(7, own_name, "seven")
-    # When
     with pytest.raises(FenceRejected) as told:
         face.set(6, own_name, "six")
-    # Then it is told the key and both fences
+    # Then the error names the key and both fences
     for part in (own_name, "fence 6", "fence 7"):
         assert part in str(told.value)
     assert (told.value.fence, told.value.greatest) == (6, 7)
@@ -130,7 +128,7 @@ def test_a_command_that_is_refused_is_the_driver_s_own_error(face: Face, own_nam
     face.set(1, own_name, "x")
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         face.execute(2, "LPUSH", own_name, "y")
-    # The fence was noted first: older writers are refused, which is right
+    # The fence was recorded first, so older writers are refused, which is right
     assert face.fence(own_name) == 2
 
 
@@ -195,7 +193,7 @@ def test_any_client_will_do(
         found = face.execute(2, "GET", own_name)
         assert found == ("ä" if decode else "ä".encode())
         assert face.fence(own_name) == 2
-        # And it stays open
+        # And the client stays open
         assert face.look.get(own_name) == "ä".encode()
     finally:
         face.close()
@@ -224,7 +222,7 @@ def test_a_fence_may_be_forgotten_in_the_end(shared_redis: RedisServer, own_name
 
 
 def attack(guard: FencedRedis, locks: Client, client: redis.Redis, name: str) -> bytes | None:
-    """A holder sleeps beyond its lease, the next one writes, then the first one: what stays."""
+    """Let a holder sleep past its lease and write after the next holder; return the final value."""
     slept = locks.lock(name, ttl=0.05, auto_renew=False).acquire()
     assert slept
     old = slept.fence
@@ -249,7 +247,7 @@ def test_the_holds_of_a_loop_are_fences_too(shared_redis: RedisServer, own_name:
             guard = AsyncFencedRedis(client)
             async with locks.lock(own_name) as hold:
                 await guard.set(hold, own_name, "first")
-            # Given back, it is asked and refuses by itself; its number is refused by the key
+            # After its release, the hold itself refuses; the bare number is refused by the key
             with pytest.raises(NotHeld):
                 await guard.set(hold, own_name, "late")
             async with locks.lock(own_name) as later:
@@ -313,7 +311,7 @@ def test_writers_with_interleaved_fences_leave_them_in_order(
     assert order == sorted(accepted)
 
 
-# -- what is wrong -------------------------------------------------------------------------
+# -- wrong arguments -----------------------------------------------------------------------
 
 
 def test_wrong_keys_fences_commands_and_times_are_refused(shared_redis: RedisServer) -> None:

@@ -1,4 +1,4 @@
-"""Where the fence of a key of a Redis is kept: in the slot of the key, and for it alone."""
+"""The key that keeps the fence of a Redis key: in the same slot, and for this key alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of fences in a database: real SQLite, its own paramstyles, two connections, processes."""
+"""A table of fences in a database: real SQLite, its paramstyles, two connections, processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def orders(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def pay(connection: sqlite3.Connection, fence: int) -> None:
-    """What a holder does in one transaction: the fence first, then what it guards."""
+    """Pay in one transaction as a holder does: advance the fence first, then write the row."""
     SqlFence().advance(connection, "invoice:42", fence)
     connection.execute("INSERT INTO paid VALUES ('invoice:42', ?)", (fence,))
 
@@ -54,11 +54,11 @@ def test_a_smaller_fence_is_refused_and_the_transaction_left_to_the_caller(
     # Given a name that has accepted fence 7
     pay(orders, 7)
     orders.commit()
-    # When an older holder comes in the middle of a transaction
+    # When an older holder advances in the middle of its transaction
     orders.execute("INSERT INTO paid VALUES ('other', 1)")
     with pytest.raises(FenceRejected) as told:
         pay(orders, 6)
-    # Then it is told the table, the name and both fences, and its transaction is still open
+    # Then the error names the table, the name and both fences; the transaction is still open
     for part in ("holdfast_fence", "invoice:42", "fence 6", "fence 7"):
         assert part in str(told.value)
     assert orders.in_transaction
@@ -82,7 +82,7 @@ def test_a_rollback_gives_the_old_fence_back(orders: sqlite3.Connection) -> None
         pay(orders, fence)
         assert guard.fence(orders, "invoice:42") == fence
         orders.rollback()
-        # Then the fence is what it was, and an older one is accepted again
+        # Then the fence is unchanged, and an older fence is accepted again
         assert guard.fence(orders, "invoice:42") == before
         pay(orders, fence - 1)
         orders.commit()
@@ -127,7 +127,7 @@ def test_two_connections_race_for_the_first_insert(path: Path, orders: sqlite3.C
     print(f"seed {SEED}")
     dice = random.Random(SEED)
     for turn in range(100):
-        # Given two threads with a connection each, and a name that nobody has used
+        # Given two threads with a connection each, and an unused name
         name, start = f"name{turn}", threading.Barrier(2)
         fences = dice.sample(range(1, 100), 2)
         told: dict[int, bool] = {}
@@ -147,13 +147,13 @@ def test_two_connections_race_for_the_first_insert(path: Path, orders: sqlite3.C
                 except FenceRejected:
                     told[fence] = False
 
-        # When both advance it at once
+        # When both advance it at the same time
         threads = [threading.Thread(target=first, args=(fence,)) for fence in fences]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(30)
-        # Then the greater one is accepted, and it stands there
+        # Then the greater fence is accepted, and is stored
         assert told[max(fences)]
         assert len(told) == 2
         assert SqlFence().fence(orders, name) == max(fences)
@@ -161,8 +161,7 @@ def test_two_connections_race_for_the_first_insert(path: Path, orders: sqlite3.C
 
 
 class Overtaken(sqlite3.Connection):
-    """A connection to a database where readers don't see what is being inserted: at the moment
-    between our look and our insert, another transaction's row appears."""
+    """A connection in which the row of another transaction appears between a read and an insert."""
 
     others_fence = 0
 
@@ -185,8 +184,8 @@ def test_the_loser_of_the_first_insert_is_compared_with_the_winners_fence(
     path: Path, orders: sqlite3.Connection
 ) -> None:
     with closing(sqlite3.connect(path, factory=Overtaken)) as mine:
-        # Given another one whose row appears in the midst of our advance
-        # When its fence is smaller or equal, then ours is accepted, with what we did before
+        # Given another transaction whose row appears in the middle of this advance
+        # When its fence is not greater, then this fence is accepted, and earlier statements stay
         for theirs in (4, 5):
             mine.execute("INSERT INTO paid VALUES ('a', 5)")
             mine.others_fence = theirs
@@ -194,7 +193,7 @@ def test_the_loser_of_the_first_insert_is_compared_with_the_winners_fence(
             assert SqlFence().fence(mine, "a") == 5
             assert paid(mine) == [5]
             mine.rollback()
-        # When it is greater, then ours is refused
+        # When its fence is greater, then this fence is refused
         mine.others_fence = 6
         with pytest.raises(FenceRejected, match="fence 6"):
             SqlFence().advance(mine, "a", 5)
@@ -278,14 +277,14 @@ def test_the_paramstyle_is_found_from_the_connection_the_cursor_or_the_module(
 
     for given in (orders, orders.cursor(), Mine(":memory:")):
         assert sql._driver(given) == ("sqlite3", "qmark")
-    # A driver whose connection is in a room of its own
+    # A driver whose connection class is in a submodule
     driver = types.ModuleType("driver")
     driver.paramstyle = "pyformat"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "driver", driver)
     connection = type("Connection", (), {"__module__": "driver.extensions"})()
     assert sql._driver(connection) == ("driver", "pyformat")
     assert "'pyformat'" in repr(SqlFence(paramstyle=driver))
-    # One that hides it
+    # A driver that hides its paramstyle
     with pytest.raises(ConfigError, match=r"paramstyle=\.\.\."):
         SqlFence().fence(types.SimpleNamespace(execute=print), "a")  # type: ignore[arg-type]
     assert SqlFence(paramstyle=sqlite3).advance(orders, "a", 7) == 7
@@ -299,7 +298,7 @@ def test_names_that_a_database_might_confuse_have_separate_rows(
 ) -> None:
     names = ["a", "A", "a ", "ä", "a\0", "%61", "%41", "'; DROP TABLE paid; --", "?", ":1", "%s"]
     names += ["é", "e\u0301", "n" * 256, "n" * 257, "N" * 85, "N" * 86, "ü" * 256]
-    # And one made to look like what a long name is stored as: "A" would be written %41
+    # And a name that looks like the stored form of a long name: "A" would be stored as %41
     long = next(
         name
         for name in (f"{number}{'n' * 256}" for number in itertools.count())
@@ -367,7 +366,7 @@ def test_an_error_that_is_no_race_comes_through(orders: sqlite3.Connection) -> N
         SqlFence("odd").advance(orders, "a", 1)
 
 
-# -- a fence in one's own row ---------------------------------------------------------------
+# -- a fence in the caller's row ------------------------------------------------------------
 
 
 def test_a_fence_in_the_row_itself_is_checked_by_the_number_of_rows(

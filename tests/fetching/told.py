@@ -1,4 +1,4 @@
-"""Run pytest, and then say what could not be had: ``python -m tests.fetching.told [ARGS]``."""
+"""Run pytest, then print what could not be fetched: ``python -m tests.fetching.told [ARGS]``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from tests.fetching.cache import say
 
-#: A line for each thing: ``./dev test`` writes it.
+#: A file with one line for each missing program: ``./dev test`` writes it.
 MISSING = Path(sys.prefix) / "missing"
 
 
 def told_missing(file: Path) -> int:
-    """Say what was missing, one thing a line of this file; 1 if that is red."""
+    """Print each line of this file as missing; return 1 if a missing program is an error here."""
     missing = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     for line in missing:
         say(f"MISSING {line}")
@@ -23,7 +23,7 @@ def told_missing(file: Path) -> int:
 
 
 def main(*words: str) -> int:
-    """Pytest's exit code, or 1 if only what was missing is red."""
+    """The exit code of pytest, or 1 if pytest passed and a missing program is an error here."""
     code, missing = int(pytest.main([*words])), told_missing(MISSING)
     return code or missing
 

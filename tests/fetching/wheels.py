@@ -1,7 +1,7 @@
 """Install Python packages into this environment: ``python -m tests.fetching.wheels GROUP ...``.
 
-The groups are those of pyproject.toml. Their wheels are fetched once, and all is installed from
-these, with no network. Nothing is imported here that a bare Python doesn't have, not even pip.
+The groups are those of pyproject.toml. Their wheels are fetched once. Everything is then installed
+from them, without network. This module imports only what a bare Python has, not even pip.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 from tests.fetching.cache import CACHE, CONSTRAINTS, PROJECT, Failed, have, pinned, run, said, say
 
 PYPROJECT = PROJECT / "pyproject.toml"
-#: What builds the project itself: its build-system, and what that asks for beside.
+#: The packages that build the project: its build system, and a package that this one requests.
 BUILDERS = ("hatchling", "editables")
 UNAVAILABLE = 69
 
 
 def key(*groups: str) -> str:
-    """What changes when other wheels are needed."""
+    """A name that changes when other wheels are needed."""
     tables = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["dependency-groups"]
     asked = [CONSTRAINTS.read_text(encoding="utf-8"), {group: tables[group] for group in groups}]
     mark = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
@@ -32,7 +32,7 @@ def key(*groups: str) -> str:
 
 
 def pip_of_its_own(half: Path) -> None:
-    """Pip at its exact version, got by the older one that comes with Python."""
+    """Install pip at its exact version, by means of the older pip that comes with Python."""
     venv = half / "venv"
     run([sys.executable, "-m", "venv", venv])
     run(
@@ -42,13 +42,14 @@ def pip_of_its_own(half: Path) -> None:
         ]
     )
     shutil.rmtree(venv)
-    # Else it would take itself for the one in the environment, and install none there.
+    # Otherwise this pip would take itself for the one in the environment, and not install pip
+    # there.
     for record in half.glob("*.dist-info"):
         shutil.rmtree(record)
 
 
 def main(*groups: str) -> int:
-    """Install these groups, and the project itself unless it is there."""
+    """Install these groups, and also the project unless it is installed."""
     asked = [word for group in groups for word in ("--group", f"{PYPROJECT}:{group}")]
     try:
         pip = [sys.executable, have(CACHE / f"pip-{pinned('pip')}", pip_of_its_own) / "pip"]
@@ -63,8 +64,8 @@ def main(*groups: str) -> int:
         say("Is a package index in reach? Then call this again.")
         return UNAVAILABLE
     itself = [] if [*metadata.distributions(name="holdfast")] else ["--editable", PROJECT]
-    # The environment tells pip's children as well. A module is compiled when it is first imported:
-    # most never are.
+    # The environment variables also reach the child processes of pip. Nothing is compiled here,
+    # because Python compiles a module when it is first imported, and most modules never are.
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
     try:
         run([*pip, "install", *exact, "--no-compile", "pip", *itself, *asked], **offline)

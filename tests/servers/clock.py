@@ -1,11 +1,11 @@
-"""A wall clock that a test steps, for the servers that it starts::
+"""A wall clock that a test steps, for the servers that the test starts::
 
     with clock.worn():
         server = new_redis()  # or new_postgres(), new_mariadb(): any `Program`
     clock.step(-3600)
 
-Only the server's wall clock moves (`clock.c`, by LD_PRELOAD); its monotonic clock, the clocks of
-the test and those of other servers stay. A server keeps its clock when it is started again.
+Only the wall clock of these servers moves (`clock.c`, by LD_PRELOAD). Their monotonic clock, the
+clocks of the test and those of other servers do not. A server keeps its clock over a restart.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from .process import need
 _SOURCE = Path(__file__).with_name("clock.c")
 _OFFSET = struct.Struct("=d")
 SECOND_S, HOUR_S, DECADE_S = 1.0, 3_600.0, 10 * 365.25 * 86_400.0
-#: How far a test steps a clock, in both directions.
+#: Seconds by which a test steps a clock, in both directions.
 STEPS_S = tuple(sign * step for step in (SECOND_S, HOUR_S, DECADE_S) for sign in (1, -1))
 
 
 @functools.cache
 def _shim() -> bytes:
-    """The library that `clock.c` becomes. Without a compiler: skipped, or failed in CI."""
+    """The library that is compiled from `clock.c`. Without a compiler: skipped, or failed in CI."""
     if platform.system() != "Linux":
         pytest.skip("a server's clock is stepped by LD_PRELOAD, on Linux only")
     compiler = need("cc", "gcc", "clang", "tcc")
@@ -57,10 +57,10 @@ def _shim() -> bytes:
 
 
 class Clock:
-    """The wall clock of the servers that are started while it is `worn`."""
+    """The wall clock of the servers that are started inside `worn`."""
 
     def __init__(self) -> None:
-        # A server may run as another user, who must be able to read what lies here.
+        # A server can run as another user; that user must be able to read these files.
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-clock-"))
         self._folder.chmod(0o755)
         library, offset = self._folder / "clock.so", self._folder / "offset"
@@ -74,19 +74,19 @@ class Clock:
 
     @property
     def ahead(self) -> float:
-        """By how many seconds it differs from the machine's clock."""
+        """Seconds by which this clock is ahead of the machine's clock."""
         return float(_OFFSET.unpack_from(self._shared)[0])
 
     def set(self, ahead: float) -> None:
-        """Let it differ from the machine's clock by ``ahead`` seconds, from now on."""
+        """Set the clock ``ahead`` seconds ahead of the machine's clock."""
         self._shared[:] = _OFFSET.pack(ahead)
 
     def step(self, seconds: float) -> None:
-        """Set it forward or back, at once."""
+        """Set the clock forward or back in one step."""
         self.set(self.ahead + seconds)
 
     def slew(self, seconds: float, over: float, pause: float = 0.01) -> None:
-        """Set it forward or back in small steps, within ``over`` seconds; returns after these."""
+        """Set the clock forward or back in small steps during ``over`` seconds, then return."""
         begun, before = time.monotonic(), self.ahead
         while (passed := time.monotonic() - begun) < over:
             self.set(before + seconds * passed / over)
@@ -95,7 +95,7 @@ class Clock:
 
     @contextlib.contextmanager
     def worn(self) -> Iterator[Self]:
-        """Servers that are made in this block have this clock for all of their life."""
+        """Give this clock to the servers that are made in this block, for their whole life."""
         before = dict(process.ENVIRONMENT)
         process.ENVIRONMENT.update(self._environment)
         try:
@@ -105,6 +105,6 @@ class Clock:
             process.ENVIRONMENT.update(before)
 
     def close(self) -> None:
-        """Remove its files; servers that still run keep what they have mapped."""
+        """Remove the files; servers that still run keep the memory that they have mapped."""
         self._shared.close()
         shutil.rmtree(self._folder, ignore_errors=True)

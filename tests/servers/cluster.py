@@ -12,26 +12,27 @@ from .process import SOON_S, until
 from .redis_server import RedisServer
 
 SLOTS = 16384
-#: A node that is silent for so long is taken to be dead: where one is to be lost; and else,
-#: because on a busy machine a node that is well may be silent for a while.
+#: Milliseconds after which the cluster treats a silent node as dead. The short time is for tests
+#: that lose a node. The long time is for all other tests, because on a busy machine a healthy node
+#: can be silent for a while.
 HASTY_MS, CALM_MS = 1000, 10_000
 
 
 class Node(NamedTuple):
-    """A node as a node sees it."""
+    """A node in the view of a node."""
 
     id: str
     port: int
     primary: bool
-    #: The id of the node that it follows, "-" if it follows nobody.
+    #: The id of the node that it replicates; "-" if it replicates no node.
     follows: str
     linked: bool
 
 
 class Cluster:
-    """``primaries`` nodes that share the slots, and ``replicas`` for each of them.
+    """A cluster of ``primaries`` nodes that share the slots, and ``replicas`` for each of them.
 
-    holdfast's guard takes each of them for one that is up for long, as long as no slot is moved.
+    Recovery treats each node as one that has run for long, until a slot is moved.
     """
 
     def __init__(self, folder: Path, *settings: str, primaries: int = 3, replicas: int = 1) -> None:
@@ -55,7 +56,7 @@ class Cluster:
             raise
 
     def join(self, primaries: int) -> None:
-        """Make a cluster of its nodes, which know nothing yet; the first of them are primaries."""
+        """Make a cluster of the new nodes; the first ones become primaries."""
         first = self.servers[0]
         for number, one in enumerate(self.servers[:primaries]):
             begin, end = (SLOTS * n // primaries for n in (number, number + 1))
@@ -82,21 +83,21 @@ class Cluster:
         until(knows, "the node knows whom to follow")
         one.ask("CLUSTER", "REPLICATE", primary)
 
-    # -- looking ---------------------------------------------------------------------------
+    # -- views -----------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
-        """Where its nodes are."""
+        """The URL of the running nodes."""
         hosts = ",".join(f"{one.host}:{one.port}" for one in self.servers if one.runs)
         return f"redis+cluster://{hosts}"
 
     def id(self, server: RedisServer) -> str:
-        """How the nodes call this one."""
+        """The id by which the nodes name this server."""
         known: bytes = server.ask("CLUSTER", "MYID")
         return known.decode()
 
     def seen_by(self, server: RedisServer) -> list[Node]:
-        """All nodes as this one sees them."""
+        """All nodes in the view of this server."""
         found = []
         for line in server.ask("CLUSTER", "NODES").decode().splitlines():
             words = line.split()
@@ -107,7 +108,7 @@ class Cluster:
         return found
 
     def owner(self, slot: int) -> RedisServer:
-        """The primary that serves this slot, by what the first running node knows."""
+        """The primary that serves this slot, in the view of the first running node."""
         return self._owner(slot, next(one for one in self.servers if one.runs))
 
     def _owner(self, slot: int, seen_by: RedisServer) -> RedisServer:
@@ -118,7 +119,7 @@ class Cluster:
 
     @property
     def primaries(self) -> list[RedisServer]:
-        """The nodes that serve slots, by what the first running node knows."""
+        """The nodes that serve slots, in the view of the first running node."""
         (one, *_) = (one for one in self.servers if one.runs)
         ports = {int(primary[1]) for _, _, primary, *_ in one.ask("CLUSTER", "SLOTS")}
         return [one for one in self.servers if one.port in ports]
@@ -127,18 +128,18 @@ class Cluster:
         return next(one for one in self.servers if one.port == port)
 
     def replicas_of(self, server: RedisServer) -> list[RedisServer]:
-        """Those that follow this one and run."""
+        """The running nodes that replicate this one."""
         known = self.id(server)
         nodes = [node for node in self.seen_by(server) if node.follows == known]
         return [one for one in (self._at(node.port) for node in nodes) if one.runs]
 
     def replica_of(self, primary: RedisServer) -> RedisServer:
-        """One that follows this primary, as soon as the primary has heard of that."""
+        """A replica of this primary; waits until the primary has registered one."""
         until(lambda: self.replicas_of(primary), "the primary knows its replica")
         return self.replicas_of(primary)[0]
 
     def settled(self) -> None:
-        """Wait until every running node finds that all slots are served and is linked."""
+        """Wait until every running node is linked and finds that all slots are served."""
 
         def well(one: RedisServer) -> bool:
             role = one.info("replication")
@@ -150,22 +151,22 @@ class Cluster:
             if one.runs:
                 until(lambda one=one: well(one), "the cluster is whole", 2 * SOON_S)
 
-    # -- changing --------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------
 
     def attend(self, within_ms: int = HASTY_MS) -> None:
-        """From now on a node that is silent for so long is taken to be dead."""
+        """Set the time after which a silent node counts as dead."""
         for one in self.servers:
             if one.runs:
                 one.ask("CONFIG", "SET", "cluster-node-timeout", within_ms)
 
     def fail_over(self, primary: RedisServer) -> RedisServer:
-        """Have a replica take over from this primary, which is well; which one."""
+        """Let a replica take over from this healthy primary; return the replica."""
         replica = self.replica_of(primary)
         replica.ask("CLUSTER", "FAILOVER")
         return self._promoted(replica)
 
     def lose(self, primary: RedisServer) -> RedisServer:
-        """Kill this primary, and wait until its replica has taken over; which one."""
+        """Kill this primary, and wait until its replica has taken over; return the replica."""
         replica = self.replica_of(primary)
         self.attend()
         primary.kill()
@@ -186,13 +187,13 @@ class Cluster:
         return any(int(primary[1]) == server.port for _, _, primary, *_ in slots)
 
     def begin_move(self, slot: int, to: RedisServer) -> None:
-        """From now on this slot is on its way: its keys are still where they were."""
+        """Begin to move this slot; its keys stay at the source."""
         source = self.owner(slot)
         to.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id(source))
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id(to))
 
     def move_keys(self, slot: int, to: RedisServer, most: int = 100) -> int:
-        """Move so many keys of a slot that is on its way; how many there were to move."""
+        """Move at most ``most`` keys of a slot whose move has begun; return their number."""
         source = self.owner(slot)
         keys: list[bytes] = source.ask("CLUSTER", "GETKEYSINSLOT", slot, most)
         if keys:
@@ -200,10 +201,11 @@ class Cluster:
         return len(keys)
 
     def end_move(self, slot: int, to: RedisServer) -> None:
-        """From now on the slot is served by the other."""
+        """Make the other node the owner of the slot."""
         source, known = self.owner(slot), self.id(to)
-        # It then takes the next epoch, which is the greatest only if it has heard of the last one.
-        # Else it may lose the slot for a moment, and with that it deletes the keys that it has.
+        # The new owner then takes the next epoch. This is the greatest epoch only if the node has
+        # received the last one. Otherwise it can lose the slot for a moment, and it then deletes
+        # the slot's keys.
         running = [one for one in self.servers if one.runs]
         until(lambda: _epoch(to) == max(map(_epoch, running)), "the new owner knows the last epoch")
         end = time.monotonic() + SOON_S
@@ -214,12 +216,12 @@ class Cluster:
             if self._known_to_all(slot, to):
                 return
             assert time.monotonic() < end, f"after {SOON_S:g} s not every node knows it"
-            # What a node has heard late can undo what it was told, and then two of them may each
-            # believe that the other serves the slot. The greatest epoch settles it.
+            # A late message can undo the node's assignment. Then two nodes can each believe that
+            # the other one serves the slot. The node with the greatest epoch wins.
             to.ask("CLUSTER", "BUMPEPOCH")
 
     def _known_to_all(self, slot: int, owner: RedisServer, within: float = 0.5) -> bool:
-        """Does every node that runs know, soon, who serves the slot?"""
+        """Return whether every running node soon has ``owner`` as the owner of the slot."""
         end = time.monotonic() + within
         asked = [one for one in self.servers if one.runs]
         while time.monotonic() < end:
@@ -230,7 +232,7 @@ class Cluster:
         return not asked
 
     def move(self, slot: int, to: RedisServer) -> None:
-        """Move a slot with all its keys to another primary, while it is used."""
+        """Move a slot with all its keys to another primary, while clients use the slot."""
         if self.owner(slot) is to:
             return
         self.begin_move(slot, to)
@@ -251,6 +253,6 @@ class Cluster:
 
 
 def _epoch(server: RedisServer) -> int:
-    """The last epoch that this node has heard of."""
+    """The last epoch that this node has received."""
     said = server.ask("CLUSTER", "INFO").decode().partition("cluster_current_epoch:")[2]
     return int(said.split()[0])

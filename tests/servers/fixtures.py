@@ -1,4 +1,4 @@
-"""The servers as fixtures: one for all quick tests of a session, and fresh ones for the asking."""
+"""Fixtures for servers: a shared one for all quick tests of a session, and new ones on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from .process import in_memory
 
-# Imported where they are used, because a run without them should start at once.
+# These are imported where they are used, so that a run without them starts fast.
 if TYPE_CHECKING:
     from .clock import Clock
     from .cluster import Cluster
@@ -30,7 +30,7 @@ NewRedis = Callable[..., "RedisServer"]
 
 @pytest.fixture(scope="session")
 def no_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder `in_memory`, if there is room; else one on the disk."""
+    """A folder `in_memory` if there is room, otherwise a folder on the disk."""
     where = in_memory()
     if where is None:
         yield tmp_path_factory.mktemp("servers")
@@ -42,7 +42,7 @@ def no_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """One server for all tests that leave it as it is and use names of their own."""
+    """A server for all tests that leave it unchanged and use unique names."""
     from .redis_server import RedisServer
 
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
@@ -63,7 +63,7 @@ def own_name() -> str:
 
 @pytest.fixture
 def new_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewRedis]:
-    """Makes servers of the test's own, which it may stop, kill, fill and restart."""
+    """Makes separate servers, which a test can stop, kill, fill and restart."""
     from .redis_server import RedisServer
 
     made: list[RedisServer] = []
@@ -79,7 +79,7 @@ def new_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewRedis]:
 
 @pytest.fixture
 def server_clock() -> Iterator[Clock]:
-    """A wall clock that a test steps, for the servers that it starts (see `Clock.worn`)."""
+    """A wall clock that a test steps, for the servers that the test starts (see `Clock.worn`)."""
     from .clock import Clock
 
     with contextlib.closing(Clock()) as clock:
@@ -118,10 +118,10 @@ def new_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
 
 @pytest.fixture(scope="session")
 def shared_postgres() -> Iterator[PostgresServer]:
-    """One server for all tests that leave it as it is and use names of their own."""
+    """A server for all tests that leave it unchanged and use unique names."""
     from .postgres_server import PostgresServer
 
-    # The runs of the kit that go on at once open up to a hundred connections.
+    # The runs of the kit that are active at the same time open up to a hundred connections.
     with PostgresServer("max_connections = 300") as server:
         yield server
 
@@ -134,7 +134,7 @@ def postgres_url(shared_postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def new_postgres() -> Iterator[Callable[..., PostgresServer]]:
-    """Makes servers of the test's own (see `PostgresServer`), which it may stop and crash."""
+    """Makes separate servers (see `PostgresServer`), which a test can stop and crash."""
     from .postgres_server import PostgresServer
 
     with contextlib.ExitStack() as ends:
@@ -143,7 +143,7 @@ def new_postgres() -> Iterator[Callable[..., PostgresServer]]:
 
 @pytest.fixture(scope="session")
 def shared_mariadb(no_disk: Path) -> Iterator[MariadbServer]:
-    """One MariaDB for all tests that leave it as it is and use names of their own."""
+    """A MariaDB for all tests that leave it unchanged and use unique names."""
     from .mariadb_server import MariadbServer
 
     (folder := no_disk / "mariadb").mkdir()
@@ -161,7 +161,7 @@ def mariadb_url(shared_mariadb: MariadbServer) -> str:
 def new_mariadb(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., MariadbServer]]:
-    """Makes a MariaDB of the test's own, which it may stop, kill and restart."""
+    """Makes separate MariaDB servers, which a test can stop, kill and restart."""
     from .mariadb_server import MariadbServer
 
     with contextlib.ExitStack() as ends:
@@ -172,7 +172,7 @@ def new_mariadb(
 
 @pytest.fixture(scope="session")
 def shared_zookeeper(no_disk: Path) -> Iterator[ZooKeeperServer]:
-    """One ZooKeeper for all tests that leave it as it is and use names of their own."""
+    """A ZooKeeper for all tests that leave it unchanged and use unique names."""
     from .zookeeper import ZooKeeperServer
 
     (folder := no_disk / "zookeeper").mkdir()
@@ -190,7 +190,7 @@ def zookeeper_url(shared_zookeeper: ZooKeeperServer) -> str:
 def new_zookeeper(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., ZooKeeperServer]]:
-    """Makes ZooKeepers of the test's own, which it may stop, kill and restart."""
+    """Makes separate ZooKeeper servers, which a test can stop, kill and restart."""
     from .zookeeper import ZooKeeperServer
 
     with contextlib.ExitStack() as ends:

@@ -1,7 +1,7 @@
-"""A Galera cluster of MariaDB on the loopback: each node takes writes.
+"""A Galera cluster of MariaDB on the loopback: each node accepts writes.
 
-The nodes begin with copies of one data folder, so none has to send all of its data to another: that
-needs scripts which the bare server package doesn't have.
+The nodes begin with copies of one data folder, so that no node has to send all its data to another.
+Such a transfer needs scripts that the bare server package does not have.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import pytest
 from .mariadb_server import MariadbServer, own_folder
 from .process import SOON_S, free_port, until
 
-#: Where Debian and others have the library.
+#: The paths of the library on Debian and other systems.
 PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
 HASTY = (
     "evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT4S;evs.inactive_timeout=PT8S;"
     "evs.install_timeout=PT8S;gcache.size=16M"
 )
-#: How a node gets the state of another: it has the data already, so all it is told is how far the
-#: other is. It hands out the name of a file, into which the other writes that.
+#: The method by which a node gets the state of another node. It has the data already, so it needs
+#: only the position of the other. It passes the name of a file, and the other writes its position
+#: there.
 METHOD = "seeded"
 SCRIPT = """#!/bin/sh
 while [ $# -gt 0 ]; do
@@ -48,7 +49,7 @@ fi
 
 
 def provider() -> str:
-    """The library; without it the test is skipped."""
+    """The path of the library; without it the test is skipped."""
     found = next((one for one in PROVIDERS if Path(one).exists()), "")
     if not found:
         pytest.skip(f"no {PROVIDERS[0]}; ./dev test installs it where it may")
@@ -56,7 +57,7 @@ def provider() -> str:
 
 
 class Galera:
-    """So many nodes, all of them in."""
+    """A cluster of ``nodes`` nodes; all of them have joined."""
 
     def __init__(self, folder: Path, nodes: int = 3) -> None:
         self.nodes: list[MariadbServer] = []
@@ -71,14 +72,15 @@ class Galera:
             self._seed()
             for number in range(nodes):
                 self._add(number, self._data, new=number == 0)
-                # One after the other, because a node can help only one other to get in.
+                # The nodes start one after the other, because a node can help only one other node
+                # to join.
                 until(self.whole, f"{number + 1} nodes are in", 2 * SOON_S)
         except BaseException:
             self.close()
             raise
 
     def _seed(self) -> None:
-        """One node begins the cluster and ends again: its data are those of all."""
+        """Start a first node and end it again; the other nodes start with its data."""
         self._add(0, None, new=True)
         (seed,) = self.nodes
         seed.terminate()
@@ -120,7 +122,7 @@ class Galera:
             os.environ["PATH"] = before
 
     def whole(self) -> bool:
-        """Does each node say that all who were started are in, and that it has what they have?"""
+        """Return whether each node is ready and reports that all started nodes have joined."""
         sizes = [dict(one.ask("SHOW STATUS LIKE 'wsrep%'")) for one in self.nodes]
         return all(
             seen["wsrep_cluster_size"] == str(len(self.nodes)) and seen["wsrep_ready"] == "ON"
@@ -129,7 +131,7 @@ class Galera:
 
     @property
     def urls(self) -> list[str]:
-        """Where the nodes are."""
+        """The URLs of the nodes."""
         return [one.url for one in self.nodes]
 
     def close(self) -> None:

@@ -1,15 +1,15 @@
-"""A real MariaDB of one's own: started by the test on a free port of the loopback, and ended by it.
+"""A real MariaDB: a test starts it on a free port of the loopback, and ends it.
 
-Its settings are options as they stand behind ``mariadbd``, without the dashes::
+Its settings are options of ``mariadbd``, without the dashes::
 
     with MariadbServer(folder, "wait_timeout=2") as server:
         client = Client(server.url)
         server.kill()
         server.start()
 
-It writes its log with every commit, as MariaDB does by itself, so a killed server has lost nothing;
-but it leaves it to the kernel when the disk has it. Where we are root it runs as nobody, because it
-refuses to run as root.
+It writes its log at every commit, as MariaDB does by default, so a killed server has lost nothing.
+But the kernel decides when the log reaches the disk. If the tests run as root, the server runs as
+``nobody``, because it refuses to run as root.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from holdfast.testing.surroundings import surroundings
 
 from .process import Program, free_port, in_memory, need
 
-#: Another program in its place: a path.
+#: The environment variable with the path of another server program.
 ENV = "MARIADB_SERVER"
 HOST = "127.0.0.1"
 DATABASE = "holdfast"
-#: Who may do everything in the database; `root`, through the socket, may do everything anywhere.
+#: A user with all rights in the database; `root`, through the socket, has all rights everywhere.
 USER, PASSWORD = "app", "sesame"
-#: Where Debian and others have the SQL of the system's tables.
+#: The folders with the SQL of the system tables on Debian and other systems.
 SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/share/mariadb")
 SYSTEM = (
     "mysql_system_tables.sql",
@@ -67,24 +67,24 @@ def program() -> str:
 
 
 def _unprivileged() -> list[str]:
-    """What goes before a command so that it doesn't run as root."""
+    """The words before a command that keep it from running as root."""
     if os.geteuid() != 0:
         return []
-    # Said again here, as the kernel forgets it when the user changes.
+    # This option is repeated here, because the kernel drops it when the user changes.
     die_with_us = ["--pdeathsig", "KILL"]
     who = ["--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
     return [need("setpriv"), *who, *die_with_us]
 
 
 def own_folder() -> Path:
-    """A new folder of whoever the server runs as. pytest's own are closed to others than us."""
+    """A new folder of the user that runs the server, which cannot read pytest's folders."""
     place = Path(tempfile.mkdtemp(prefix="holdfast-mariadb-", dir=in_memory()))
     give(place)
     return place
 
 
 def give(place: Path) -> None:
-    """Make it the property of whoever the server runs as."""
+    """Give this path to the user that runs the server."""
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         os.chown(place, nobody.pw_uid, nobody.pw_gid)
@@ -92,7 +92,7 @@ def give(place: Path) -> None:
 
 @functools.cache
 def template() -> Path:
-    """A data folder with an empty database, from which those of all servers are copied."""
+    """A data folder with an empty database; the data of each server is a copy of it."""
     share = next((one for one in map(Path, SHARES) if (one / SYSTEM[0]).exists()), None)
     assert share is not None, f"no {SYSTEM[0]} in {SHARES}"
     place = own_folder()
@@ -102,7 +102,7 @@ def template() -> Path:
     words += [f"create database {DATABASE};", ""]
     options = ["no-defaults", "bootstrap", f"datadir={place}", "skip-networking", *_SMALL]
     options += ["innodb_flush_log_at_trx_commit=0", "innodb_flush_method=nosync"]
-    # Whoever starts removes the temporary tables that lie where it would put its own.
+    # A starting server removes the temporary tables in the folder where it would put its own.
     options.append(f"tmpdir={place}")
     done = subprocess.run(
         [*_unprivileged(), program(), *(f"--{one}" for one in options)],
@@ -116,15 +116,15 @@ def template() -> Path:
     return place
 
 
-#: The server has ended an idle connection; its clock may have been set forward.
+#: The error number after the server has ended an idle connection; a clock step can cause it.
 GONE_AWAY = 2006
 
 
 class MariadbServer(Program):
     """One server, started when it is made.
 
-    ``settings``: as behind ``mariadbd``. ``grants``: statements of SQL that make more users; they
-    are carried out as root whenever it starts, but if ``users`` is False: then those are there
+    ``settings``: options as for ``mariadbd``. ``grants``: SQL statements that make more users. They
+    run as root at each start. With ``users`` False they do not run, because the users exist
     already. ``data``: another data folder to begin with.
     """
 
@@ -153,21 +153,21 @@ class MariadbServer(Program):
             give(one)
         self.start()
 
-    # -- where it is -----------------------------------------------------------------------
+    # -- address ---------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
-        """Its address by TCP, as a user who may do everything in the database."""
+        """Its TCP address for a user with all rights in the database."""
         return self.url_for(USER, PASSWORD)
 
     def url_for(self, user: str, password: str, port: int = 0, scheme: str = "mysql") -> str:
-        """Its address by TCP for this user."""
+        """Its TCP address for this user."""
         return f"{scheme}://{user}:{password}@{self.host}:{port or self.port}/{DATABASE}"
 
-    # -- life ------------------------------------------------------------------------------
+    # -- start and end ---------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it with what lies on its disk, and wait until it answers."""
+        """Start it with the data on its disk, and wait until it answers."""
         first = self.place / "first.sql"
         words = [
             f"CREATE USER IF NOT EXISTS {USER}@'%' IDENTIFIED BY '{PASSWORD}'",
@@ -195,12 +195,12 @@ class MariadbServer(Program):
         self.launch(command, self._answers)
 
     def restart(self) -> None:
-        """End it politely and start it again at the same port, with its data."""
+        """End it with SIGTERM and start it again at the same port, with its data."""
         self.terminate()
         self.start()
 
     def _answers(self) -> bool:
-        # PyMySQL leaks a socket when nobody listens at its other end.
+        # PyMySQL leaks a socket when no server listens at the other end.
         with socket.socket(socket.AF_UNIX) as one:
             try:
                 one.connect(str(self.socket))
@@ -212,20 +212,20 @@ class MariadbServer(Program):
             return False
         return True
 
-    # -- talking to it ---------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------
 
     def connect(self, **options: Any) -> Connection[Any]:
-        """A new connection of PyMySQL by TCP, as a user makes one; close it."""
+        """A new PyMySQL connection by TCP, as a user makes one; the caller closes it."""
         mine = {"host": self.host, "port": self.port, "user": USER, "password": PASSWORD}
         return pymysql.connect(**{**mine, "database": DATABASE, **options})
 
     def root(self, **options: Any) -> Connection[Any]:
-        """A new connection through the socket as somebody who may do everything; close it."""
+        """A new connection as root through the socket; the caller closes it."""
         mine: dict[str, Any] = {"unix_socket": str(self.socket), "user": "root"}
         return pymysql.connect(**{**mine, "autocommit": True, "connect_timeout": 5, **options})
 
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Ask as root; all rows of the answer."""
+        """Run a statement as root; return all its rows."""
         kept = self._admin is not None
         if self._admin is None:
             self._admin = self.root()
@@ -240,7 +240,7 @@ class MariadbServer(Program):
             raise
 
     def counts(self, *names: str) -> dict[str, int]:
-        """Counters of the whole server, such as ``Questions``: what clients have sent so far."""
+        """Counters of the whole server, such as ``Questions``, the number of statements so far."""
         rows = self.ask("SHOW GLOBAL STATUS")
         return {name: int(value) for name, value in rows if name in names}
 
@@ -251,7 +251,7 @@ class MariadbServer(Program):
             self._admin = None
 
     def close(self) -> None:
-        """End it, whatever it does, and remove its data."""
+        """Kill it, and remove its data."""
         self._forget()
         self.kill()
         shutil.rmtree(self.place, ignore_errors=True)

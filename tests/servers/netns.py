@@ -1,4 +1,4 @@
-"""Three network namespaces on a bridge that leads nowhere else, and cuts between them."""
+"""Network namespaces on an isolated bridge, three by default, and cuts between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _run(*command: str, check: bool = True) -> None:
 
 
 class Islands:
-    """Namespaces ``names`` with the addresses ``hosts``. Skipped where they can't be made."""
+    """Namespaces ``names`` with the addresses ``hosts``. Skipped where they cannot be made."""
 
     def __init__(self, many: int = 3) -> None:
         if os.geteuid() != 0:
@@ -30,7 +30,7 @@ class Islands:
         self.names = [f"hf{mark}-{number}" for number in range(1, many + 1)]
         net = secrets.randbelow(200) + 20
         self.hosts = [f"10.91.{net}.{number}" for number in range(1, many + 1)]
-        #: Ours, from where all of them are reached.
+        #: The address of the test itself, from which all namespaces are reachable.
         self.gate = f"10.91.{net}.254"
         try:
             self._make()
@@ -52,7 +52,7 @@ class Islands:
             _run("ip", "-n", name, "link", "set", "lo", "up")
 
     def cut_off(self, one: int) -> None:
-        """The others and this one hear nothing of each other; from here all are still reached."""
+        """Cut the network between this namespace and the others; the test still reaches all."""
         for other in range(len(self.names)):
             if other != one:
                 for here, there in ((one, other), (other, one)):
@@ -60,16 +60,16 @@ class Islands:
                     _run("ip", "netns", "exec", self.names[here], "iptables", *drop)
 
     def heal(self) -> None:
-        """All hear each other again."""
+        """Undo all cuts."""
         for name in self.names:
             _run("ip", "netns", "exec", name, "iptables", "-F")
 
     def places(self) -> Sequence[tuple[str, str]]:
-        """(address, namespace) of each."""
+        """The pair (address, namespace) of each namespace."""
         return list(zip(self.hosts, self.names, strict=True))
 
     def close(self) -> None:
-        """Remove them; what runs there is ended before that."""
+        """Remove the namespaces; the caller ends their programs first."""
         for name in self.names:
             _run("ip", "netns", "del", name, check=False)
         _run("ip", "link", "del", self._bridge, check=False)

@@ -1,4 +1,4 @@
-"""A PgBouncer of one's own before a PostgreSQL: it hands out sessions for a transaction each."""
+"""A PgBouncer before a PostgreSQL: it assigns a server session to each transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .process import Program, free_port, need
 
 
 class PgBouncer(Program):
-    """One pooler in transaction mode, started when it is made, with few sessions to hand out."""
+    """One pooler, started when it is made, with few server sessions."""
 
     def __init__(
         self, server: PostgresServer, mode: str = "transaction", sessions: int = 5
@@ -45,7 +45,7 @@ class PgBouncer(Program):
         return False
 
     def close(self) -> None:
-        """End it, whatever it does, and remove its folder."""
+        """Kill it, and remove its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 

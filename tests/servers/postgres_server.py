@@ -1,13 +1,14 @@
-"""A real PostgreSQL of one's own: a test starts it on a free port of the loopback, and ends it.
+"""A real PostgreSQL: a test starts it on a free port of the loopback, and ends it.
 
-Its settings are lines as they stand in a ``postgresql.conf``::
+Its settings are lines of a ``postgresql.conf``::
 
     with PostgresServer("max_connections = 20", fsync=True) as server:
         client = Client(server.url)
         server.crash()
 
-Unless said otherwise it waits for no disk. The server refuses to run as root, so there it runs as
-an unprivileged user, in a folder of its own below that for temporary files.
+Without ``fsync=True`` it does not wait for the disk. If the tests run as root, the server runs as
+an unprivileged user, because it refuses to run as root. Its folder is in the memory file system, or
+in the folder for temporary files.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from holdfast.testing.surroundings import surroundings
 from .process import Program, free_port, in_memory, need, until
 
 HOST = "127.0.0.1"
-#: Who the server runs as where we are root: the first of these that there is.
+#: The users that can run the server when the tests run as root; the first that exists is used.
 USERS = ("postgres", "nobody")
-#: As small and quick as tests want it; what a test says comes behind it, and counts.
+#: Settings for a small and quick server. The settings of a test follow them, and take precedence.
 SETTINGS = (
     f"listen_addresses = '{HOST}'",
     "shared_buffers = 32MB",
@@ -46,7 +47,7 @@ SETTINGS = (
 
 
 def program(name: str) -> str:
-    """A program of the server's; without it the test is skipped, or failed in CI."""
+    """A program of PostgreSQL; without it the test is skipped, or failed in CI."""
     found = Path("/usr/lib/postgresql").glob("*/bin")
     versions = sorted(found, key=lambda at: float(at.parent.name))
     return need(*(str(at / name) for at in reversed(versions)), name)
@@ -54,7 +55,7 @@ def program(name: str) -> str:
 
 @functools.cache
 def unprivileged() -> tuple[str, ...]:
-    """What to write before a command, so that it doesn't run as root."""
+    """The words before a command that keep it from running as root."""
     if os.getuid():
         return ()
     user = _user()
@@ -75,14 +76,14 @@ def _user() -> pwd.struct_passwd:
 
 
 def new_folder(kind: str) -> Path:
-    """A new folder that belongs to whoever the server runs as; whoever asks removes it."""
+    """A new folder of the user that runs the server; the caller removes it."""
     folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{kind}-", dir=in_memory()))
     give_away(folder)
     return folder
 
 
 def give_away(path: Path) -> None:
-    """Let it belong to whoever the server runs as."""
+    """Give this path to the user that runs the server."""
     if not os.getuid():
         user = _user()
         os.chown(path, user.pw_uid, user.pw_gid)
@@ -90,7 +91,7 @@ def give_away(path: Path) -> None:
 
 @functools.cache
 def _template() -> Path:
-    """A cluster as ``initdb`` makes it, of which all others are copies: that is quicker."""
+    """A cluster made by ``initdb``; all other clusters are copies of it, which is quicker."""
     folder = new_folder("cluster")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     subprocess.run(
@@ -115,8 +116,8 @@ def _template() -> Path:
 class PostgresServer(Program):
     """One server, started when it is made; its superuser is ``postgres``, without a password.
 
-    ``settings``: lines of its ``postgresql.conf``. ``fsync``: does it wait for the disk?
-    ``standby_of``: it follows that one, asynchronously.
+    ``settings``: lines of its ``postgresql.conf``. ``fsync``: whether it waits for the disk.
+    ``standby_of``: the primary that it follows, asynchronously.
     """
 
     def __init__(
@@ -161,27 +162,27 @@ class PostgresServer(Program):
             env=surroundings(),
         )
 
-    # -- where it is -----------------------------------------------------------------------
+    # -- address ---------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
-        """Its address by TCP."""
+        """Its TCP address."""
         return self.url_for()
 
     def url_for(self, user: str = "postgres", database: str = "postgres", options: str = "") -> str:
-        """Its address by TCP for this user; ``options`` as they stand behind the question mark."""
+        """Its TCP address for this user; ``options`` is the query part of the URL."""
         query = f"?{options}" if options else ""
         return f"postgresql://{user}@{self.host}:{self.port}/{database}{query}"
 
     @property
     def unix_url(self) -> str:
-        """Its address by its socket."""
+        """Its address by the Unix socket."""
         return f"postgresql://postgres@/postgres?host={self.folder}&port={self.port}"
 
-    # -- life ------------------------------------------------------------------------------
+    # -- start and end ---------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it with what lies on its disk, and wait until it answers."""
+        """Start it with the data on its disk, and wait until it answers."""
         command = [*unprivileged(), program("postgres"), "-D", str(self.data)]
         self.launch(command, self._answers)
 
@@ -192,13 +193,13 @@ class PostgresServer(Program):
         return False
 
     def crash(self) -> None:
-        """Kill it with all its processes (SIGKILL), as a power cut would, and start it again."""
+        """Kill all its processes (SIGKILL), as a power cut would, and start it again."""
         self.kill()
         until(self._gone, "its processes are gone")
         self.start()
 
     def restart(self) -> None:
-        """End it in order, and start it again."""
+        """Shut it down in order, and start it again."""
         self.signal(signal.SIGINT)  # "fast": connections are ended, everything is written
         self._process_ends()
         until(self._gone, "its processes are gone")
@@ -209,24 +210,24 @@ class PostgresServer(Program):
         self._process.wait(20.0)
 
     def _gone(self) -> bool:
-        """Has the last of its processes let go of the cluster?"""
+        """Return whether none of its processes works in the cluster's folder."""
         return not any(_works_in(one, self.data) for one in Path("/proc").glob("[0-9]*"))
 
-    # -- talking to it ---------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
-        """A new connection of psycopg's, autocommitting; close it."""
+        """A new psycopg connection with autocommit; the caller closes it."""
         given = {"host": self.host, "port": self.port, "user": "postgres", "dbname": "postgres"}
         return psycopg.connect(**{**given, **options}, autocommit=True)
 
     def ask(self, query: str, *values: object, **options: Any) -> list[tuple[Any, ...]]:
-        """The rows of one statement, asked as somebody who may do everything."""
+        """Run one statement as the superuser; return its rows."""
         with self.connect(**options) as connection:
             found = connection.execute(query, values or None)  # type: ignore[call-overload]
             return list(found.fetchall()) if found.description else []
 
     def close(self) -> None:
-        """End it, whatever it does, and remove its folder."""
+        """Kill it, and remove its folder."""
         self.kill()
         with contextlib.suppress(AssertionError):
             until(self._gone, "its processes are gone")
@@ -240,7 +241,7 @@ class PostgresServer(Program):
 
 
 def _works_in(process: Path, folder: Path) -> bool:
-    """Is it there, and is that its folder?"""
+    """Return whether the process exists and works in this folder."""
     try:
         return os.readlink(process / "cwd") == str(folder)
     except OSError:

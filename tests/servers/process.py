@@ -1,7 +1,7 @@
-"""Programs that tests start and end themselves: never anybody else's, and none that is left over.
+"""Programs that a test starts and ends itself. It ends no other process, and leaves none behind.
 
-A started program is ended by its process id, and the kernel kills it when the thread that started
-it is gone, however that went. So start programs from the main thread.
+A started program is ended by its process id. The kernel kills it when the thread that started it
+ends for any reason. So a test must start programs from the main thread.
 """
 
 from __future__ import annotations
@@ -25,26 +25,30 @@ import pytest
 
 from holdfast.testing.surroundings import surroundings
 
-#: Nothing is waited for longer than this, seconds.
+#: Maximum seconds of a wait.
 SOON_S = 20.0
-#: Below the ports that the kernel gives away by itself, and with room for a port + 10,000: so a
-#: port that was found free stays free until its server comes back to it after a restart.
+#: Ports below the range from which the kernel assigns ports, and with room for a port + 10,000. So
+#: a free port stays free while its server restarts.
 PORTS = range(12_000, 22_000)
-#: The ports that any process was given lately, and when: until its server listens there, and while
-#: that is started again, nothing else says that it is taken. No more than half of them, ever.
+#: A file with the ports that were assigned recently to any process, and the times. Until a server
+#: listens at its port, nothing else shows that the port is taken. The file has at most half of all
+#: ports.
 GIVEN = Path(tempfile.gettempdir()) / f"holdfast-test-ports-{os.getuid()}"
 GIVEN_S, GIVEN_MAX = 600.0, len(PORTS) // 2
 _giving = threading.Lock()
-#: What programs find in their environment besides: see `clock.Clock.worn`.
+#: Additional environment variables of started programs: see `clock.Clock.worn`.
 ENVIRONMENT: dict[str, str] = {}
-#: A file system in memory; how much room for servers there must be, and how much memory, in bytes.
+#: A file system in memory. The test servers use it if it has ``ROOM`` bytes of space and the
+#: machine has ``AVAILABLE`` bytes of memory.
 MEMORY, ROOM, AVAILABLE = "/dev/shm", 2 << 30, 8 << 30
 
 
 def in_memory() -> str | None:
-    """Where no disk holds up a server, if there is such a place: one that is busy does so for
-    seconds, also if nobody waits for what is written. What a server writes outlives its end there,
-    too."""
+    """Return a folder in memory for servers if there is enough room, otherwise None.
+
+    A busy disk delays a server for seconds, even if no client waits for the written data. Data in
+    this folder also outlives the end of the server.
+    """
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
         (free,) = [int(one.split()[1]) << 10 for one in lines if one.startswith("MemAvailable:")]
@@ -55,18 +59,18 @@ def in_memory() -> str | None:
 
 
 def until(true: Callable[[], Any], what: str, seconds: float = SOON_S) -> Any:
-    """Wait until something is true, and give what it gave; fail in words if it never is."""
+    """Wait until ``true`` returns a true value, and return it; after the time limit, fail."""
     begun = time.monotonic()
     end = begun + seconds
     while not (found := true()):
         assert time.monotonic() < end, f"after {seconds:g} s still not: {what}"
-        # A look can be expensive, so looks become rarer as the wait goes on.
+        # A check can be expensive, so checks become rarer during the wait.
         time.sleep(min(0.1, max(0.002, (time.monotonic() - begun) / 50)))
     return found
 
 
 def need(*programs: str) -> str:
-    """Where the first of these programs is. Without any: skipped on a laptop, failed in CI."""
+    """The path of the first program that exists. Without any: skipped on a laptop, failed in CI."""
     for program in programs:
         if found := shutil.which(program):
             return found
@@ -77,9 +81,9 @@ def need(*programs: str) -> str:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens at, nor at the one 10,000 above.
+    """A port of the loopback at which no program listens, nor at the port 10,000 above.
 
-    Nobody else is given the same one for a while.
+    No other caller gets the same port for a while.
     """
     chance = random.SystemRandom()
     with _giving, open(GIVEN, "a+", encoding="ascii") as notes:
@@ -112,7 +116,7 @@ class Program:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        #: Kept for when it is started again.
+        #: The environment is kept for restarts.
         self._environment = dict(ENVIRONMENT)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -124,21 +128,21 @@ class Program:
 
     @property
     def runs(self) -> bool:
-        """Is there a process, stopped or not?"""
+        """Return whether there is a process, stopped or not."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def log(self) -> str:
-        """The end of what it has written."""
+        """The end of its output."""
         try:
             return (self.folder / "log").read_text(errors="replace")[-2000:]
         except FileNotFoundError:
             return ""
 
     def launch(self, command: Sequence[str], ready: Callable[[], bool]) -> None:
-        """Start it, and wait until it is ready; what it wrote is in the error if it never is."""
+        """Start it, and wait until it is ready; if it never is, the error contains its output."""
         assert not self.runs, "it runs already"
-        # Because the kernel ends it with the thread that started it.
+        # The kernel ends the program together with the thread that started it.
         assert threading.current_thread() is threading.main_thread(), "start it in the main thread"
         die_with_us = shutil.which("setpriv")
         if die_with_us:
@@ -164,20 +168,20 @@ class Program:
         os.kill(self.pid, number)
 
     def stop(self) -> None:
-        """Stop it (SIGSTOP), and return when none of its threads runs any more."""
+        """Stop it (SIGSTOP), and return when all its threads are stopped."""
         self.signal(signal.SIGSTOP)
         until(lambda: self._states() <= {"T"}, f"process {self.pid} is stopped")
 
     def go_on(self) -> None:
-        """Continue it where it was stopped."""
+        """Continue it after a stop."""
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it (SIGKILL), stopped or not, and wait until it is gone. Nothing if it is gone."""
+        """End it (SIGKILL), stopped or not, and wait for its end. Do nothing if it has ended."""
         self._end(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """End it politely (SIGTERM), and wait until it is gone."""
+        """End it in order (SIGTERM), and wait for its end."""
         self.go_on()
         self._end(signal.SIGTERM)
 

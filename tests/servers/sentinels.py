@@ -1,4 +1,4 @@
-"""A primary with two replicas, and three sentinels who watch over them."""
+"""A primary with two replicas, and three sentinels that watch over them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import redis
 from .process import SOON_S, Program, free_port, until
 from .redis_server import HOST, RedisServer, answers, program, version_of
 
-#: What the sentinels call the three servers.
+#: The name by which the sentinels know the three servers.
 NAME = "holdfast-test"
-#: A server that is silent for so long is taken to be dead: where one is to be lost; and else,
-#: because on a busy machine a server that is well may be silent for a while.
+#: Milliseconds after which the sentinels treat a silent server as dead. The short time is for tests
+#: that lose a server. The long time is for all other tests, because on a busy machine a healthy
+#: server can be silent for a while.
 HASTY_MS, CALM_MS = 600, 10_000
-#: How often sentinels tell others of themselves, and ask the servers who they are. By itself that
-#: takes 2 and 10 seconds, and four tellings go by before a former primary is made a replica.
+#: Milliseconds between two hello messages of a sentinel, and between two INFO requests to a server.
+#: The defaults are 2 and 10 seconds. A former primary becomes a replica only after four hello
+#: messages.
 HABITS = ("publish-period", 400, "info-period", 1000)
 
 
@@ -48,7 +50,7 @@ class Sentinel(Program):
             self.ask("SENTINEL", "DEBUG", *HABITS)
 
     def ask(self, *words: str | int) -> Any:
-        """What it says to a command; texts."""
+        """The reply of this sentinel to a command; strings are decoded."""
         if self._admin is None:
             self._admin = redis.Redis(
                 host=self.host, port=self.port, protocol=2, decode_responses=True
@@ -56,12 +58,12 @@ class Sentinel(Program):
         return self._admin.execute_command(*words)
 
     def primary(self) -> int:
-        """The port of the one that it takes to be the primary."""
+        """The port of the server that this sentinel takes for the primary."""
         _, port = self.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
         return int(port)
 
     def knows(self) -> tuple[int, int]:
-        """How many replicas it knows, and how many other sentinels."""
+        """The number of replicas and the number of other sentinels that this one knows."""
         replicas = self.ask("SENTINEL", "REPLICAS", NAME)
         others = self.ask("SENTINEL", "SENTINELS", NAME)
         return len(replicas), len(others)
@@ -75,9 +77,9 @@ class Sentinel(Program):
 
 
 class Watched:
-    """A primary and ``replicas`` others, watched by ``sentinels`` (none: promote by hand).
+    """A primary and ``replicas`` replicas, watched by ``sentinels`` sentinels (0: promote by hand).
 
-    Unless ``hasty`` it takes ten seconds until a primary that is replaced knows of it.
+    Unless ``hasty``, a primary that was replaced learns of it only after ten seconds.
     """
 
     def __init__(
@@ -114,20 +116,20 @@ class Watched:
 
     @property
     def url(self) -> str:
-        """Where the sentinels are, and what they call the servers."""
+        """The addresses of the sentinels, and the name of the servers."""
         hosts = ",".join(f"{one.host}:{one.port}" for one in self.sentinels)
         login = f":{self.servers[0].password}@" if self.servers[0].password else ""
         return f"redis+sentinel://{login}{hosts}/{NAME}/0"
 
     @property
     def primary(self) -> RedisServer:
-        """The one that says so itself, among those that run."""
+        """The running server that reports the role of primary."""
         (found,) = self._with_role("master")
         return found
 
     @property
     def replicas(self) -> list[RedisServer]:
-        """The others that run."""
+        """The other running servers."""
         return self._with_role("slave")
 
     def _with_role(self, role: str) -> list[RedisServer]:
@@ -135,7 +137,7 @@ class Watched:
         return [one for one in running if one.info("replication")["role"] == role]
 
     def settled(self) -> None:
-        """Wait until every replica is linked to the primary and has all that it has written."""
+        """Wait until every replica is linked to the primary and has all its writes."""
 
         def linked() -> bool:
             primary = self.primary.info("replication")
@@ -148,7 +150,7 @@ class Watched:
         until(linked, "the replicas have what the primary has")
 
     def cut_off(self) -> None:
-        """From now on no replica gets what the primary writes; they keep what they have."""
+        """Stop the replication: the replicas keep their data, and get no new writes."""
         primary = self.primary
         primary.ask("ACL", "SETUSER", "default", "-psync", "-sync")
         primary.ask("CLIENT", "KILL", "TYPE", "replica")
@@ -157,21 +159,24 @@ class Watched:
             until(lambda one=one: one.info("replication")["master_link_status"] == "down", down)
 
     def promote(self, replica: RedisServer) -> None:
-        """Make a replica a primary by hand; no connection ends by that."""
+        """Make a replica a primary by hand; this ends no connection."""
         replica.ask("REPLICAOF", "NO", "ONE")
 
     def fail_over(self) -> RedisServer:
-        """Have the sentinels promote a replica though the primary is well; the new primary."""
+        """Let the sentinels promote a replica of a healthy primary; return the new primary."""
         return self._changed(lambda: until(self._told, "the sentinel knows a replica that will do"))
 
     def _told(self) -> bool:
-        """Did it agree to promote one? Not if it has asked none of them yet how they are."""
+        """Return whether the sentinel agreed to promote a replica.
+
+        It refuses before it has received the first INFO reply of a replica.
+        """
         with contextlib.suppress(redis.ResponseError):
             return bool(self.sentinels[0].ask("SENTINEL", "FAILOVER", NAME))
         return False
 
     def lose_primary(self) -> RedisServer:
-        """Kill the primary, and wait until the sentinels have promoted a replica; which one."""
+        """Kill the primary; return the replica that the sentinels have promoted."""
         primary = self.primary
         self._attend(HASTY_MS)
         promoted = self._changed(primary.kill)
@@ -179,7 +184,7 @@ class Watched:
         return promoted
 
     def _attend(self, within_ms: int) -> None:
-        """From now on a server that is silent for so long is taken to be dead."""
+        """Set the time after which a silent server counts as dead."""
         for one in self.sentinels:
             one.ask("SENTINEL", "SET", NAME, "down-after-milliseconds", within_ms)
 

@@ -1,4 +1,4 @@
-"""A server's wall clock goes where the test steps it; nothing else moves."""
+"""A server's wall clock follows the steps of the test; no other clock moves."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import Program
 from tests.servers.redis_server import RedisServer
 
-#: Seconds that a machine which stands still between two looks at a clock may show.
+#: Maximum error in seconds between two readings of a clock on a machine that pauses.
 SLACK_S = 5.0
 
 
 def worked(server: Program) -> float:
-    """Seconds of processor time that it has taken."""
+    """The processor time in seconds that this program has used."""
     stat = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""The MariaDB that tests start is what it says, and doesn't outlive the one who started it."""
+"""The MariaDB of the tests has the requested settings, and ends with its starter."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_after_a_crash_it_knows_what_was_committed(new_mariadb: NewMariadb) -> N
 
 
 def starts_a_server(stage: Stage, folder: str) -> None:
-    """Start a server, say its process and its folders, and wait to be killed."""
+    """Start a server, send its process id and its folders, and wait to be killed."""
     with MariadbServer(Path(folder)) as server:
         stage.say([server.pid, str(server.place), str(template())])
         stage.hear()

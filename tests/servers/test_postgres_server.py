@@ -1,4 +1,4 @@
-"""The server that other tests rely on: it starts, crashes, comes back, leaves nothing behind."""
+"""The PostgreSQL of the tests starts, crashes, restarts, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The servers that tests start are what they say, and none outlives the one who started it."""
+"""The Redis servers of the tests have the requested settings, and end with their starter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.servers.tls import Certificate
 
 
 def there(pid: int) -> bool:
-    """Does the process run? One that waits to be reaped doesn't."""
+    """Return whether the process runs; a zombie does not run."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -53,12 +53,12 @@ def test_a_restart_with_and_without_data(new_redis: NewRedis, settings: tuple[st
     first = server.pid, server.info("server")["run_id"]
     with server.client() as client:
         client.set("x", 1)
-        # When it starts anew with its data, it is another process and knows what it knew
+        # When it restarts with its data, it is another process and has the data
         server.restart(data=True)
         assert client.get("x") == b"1"
         assert first != (server.pid, server.info("server")["run_id"])
         assert not there(first[0])
-        # And without, it knows nothing, at the same port
+        # And without its data, it is empty, at the same port
         server.restart(data=False)
         assert client.get("x") is None
 
@@ -140,7 +140,7 @@ def test_tls_with_its_own_certificate(new_redis: NewRedis, certificate: Certific
 
 
 def starts_a_server(stage: Stage, folder: str) -> None:
-    """Start a server, say its process, and wait to be killed."""
+    """Start a server, send its process id, and wait to be killed."""
     with RedisServer(Path(folder)) as server:
         stage.say(server.pid)
         stage.hear()

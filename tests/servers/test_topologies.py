@@ -27,12 +27,12 @@ def test_sentinels_promote_a_replica_on_command_and_after_a_crash(
     assert len(watched.replicas) == 2
     first.ask("SET", "x", 1)
     watched.settled()
-    # When a replica is promoted though all are well, it has what was written
+    # When a replica is promoted although all servers are healthy, it has the written value
     second = watched.fail_over()
     assert second is not first
     assert second.ask("GET", "x") == b"1"
     watched.settled()
-    # And when that one is killed, a third takes over
+    # And when the new primary is killed, another replica takes over
     third = watched.lose_primary()
     assert third is not second
     assert third.ask("GET", "x") == b"1"
@@ -45,7 +45,7 @@ def test_sentinels_promote_a_replica_on_command_and_after_a_crash(
 
 
 def test_a_replica_that_was_cut_off_lacks_what_was_written_since(new_watched: NewWatched) -> None:
-    # Given replicas that get nothing any more, and a connection to one of them
+    # Given replicas that receive no more writes, and a connection to one of them
     watched = new_watched(sentinels=0)
     watched.primary.ask("SET", "x", "old")
     watched.settled()
@@ -56,7 +56,7 @@ def test_a_replica_that_was_cut_off_lacks_what_was_written_since(new_watched: Ne
         assert client.get("x") == b"old"
         with pytest.raises(redis.exceptions.ReadOnlyError):
             client.set("y", 1)
-        # When it is promoted, that connection goes on, without what was missed
+        # When it is promoted, that connection continues, without the missed write
         known = client.client_id()
         watched.promote(replica)
         assert client.set("y", 1)
@@ -83,7 +83,7 @@ def test_a_cluster_serves_fails_over_and_moves_slots(new_cluster: NewCluster) ->
     nodes = [ClusterNode(one.host, one.port) for one in cluster.servers]
     with RedisCluster(startup_nodes=nodes) as client:
         client.set("x", 1)
-        # When a replica takes over from a primary that is well
+        # When a replica takes over from a healthy primary
         former = cluster.owner(slot)
         promoted = cluster.fail_over(former)
         assert cluster.owner(slot) is promoted

@@ -14,7 +14,7 @@ _NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
 
 
 class Certificate(NamedTuple):
-    """A certificate that signs itself, so it is also the one to trust; and its key."""
+    """A self-signed certificate, so it is also the trusted one; and its key."""
 
     certificate: Path
     key: Path
@@ -28,7 +28,7 @@ class Certificate(NamedTuple):
 
     @classmethod
     def make(cls, folder: Path) -> Self:
-        """A new one for localhost and 127.0.0.1, in this folder."""
+        """A new certificate for localhost and 127.0.0.1, in this folder."""
         made = cls(folder / "certificate.pem", folder / "key.pem")
         # fmt: off
         command = [

@@ -1,6 +1,6 @@
-"""Real ZooKeeper servers of one's own: one alone, or an ensemble of three, on the loopback.
+"""Real ZooKeeper servers on the loopback: a single one, or an ensemble of three.
 
-A tick is short, so that sessions may be too, and connections are told at once of a lost leader.
+A tick is short. So sessions can be short too, and connections end soon after the leader is lost.
 The servers are started with Java directly; no service of the system is touched.
 """
 
@@ -27,13 +27,14 @@ _JAVA = (
     "-Xss512k",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    # What a killed process has written stays written; only a machine loses what isn't synchronized.
+    # The writes of a killed process are kept; only a crash of the machine loses unsynchronized
+    # data.
     "-Dzookeeper.forceSync=no",
-    # Folders that are empty go soon, so that tests see what that does to those who come next.
+    # The server removes empty folders soon, so that tests see the effect on the next claims.
     "-Dznode.container.checkIntervalMs=1000",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
-#: Beside the jar: what writes its log, and what it speaks TLS with.
+#: Files in the folder of the jar: one writes the log, the others provide TLS.
 _MORE = ("slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar")
 
 
@@ -48,7 +49,7 @@ def jar() -> Path:
 
 
 def ask(host: str, port: int, word: str) -> str:
-    """The answer to a word of four letters; empty if nobody answers."""
+    """The reply to a four-letter word; empty if no server answers."""
     try:
         with socket.create_connection((host, port), 1.0) as one:
             one.settimeout(1.0)
@@ -65,8 +66,8 @@ class ZooKeeperServer(Program):
     """One server; ``settings`` are further lines of its ``zoo.cfg``.
 
     ``java``: further options of the virtual machine. ``members``: the lines of an ensemble, in
-    which this server is the one called ``number``; then it isn't started at once. ``within``: a
-    network namespace that it runs in.
+    which this server has the number ``number``; such a server is not started at once. ``within``:
+    the network namespace in which it runs.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class ZooKeeperServer(Program):
 
     @property
     def place(self) -> str:
-        """Where it listens."""
+        """Its address."""
         return f"{self.host}:{self.port}"
 
     @property
@@ -134,7 +135,7 @@ class ZooKeeperServer(Program):
 
     @property
     def role(self) -> str:
-        """What it is at present: standalone, leader or follower; empty while it serves nobody."""
+        """Its role now: standalone, leader or follower; empty while it serves no client."""
         found = re.search(r"^Mode: (\w+)", ask(self.host, self.port, "srvr"), re.MULTILINE)
         return found[1] if found else ""
 
@@ -144,7 +145,7 @@ class ZooKeeperServer(Program):
         until(lambda: self.role, f"{self.place} answers:\n{self.log}")
 
     def begin(self) -> None:
-        """Start it, and return at once: one of an ensemble answers when there is a majority."""
+        """Start it, and return at once: a member of an ensemble answers only with a majority."""
         command = [
             need("java"),
             *_JAVA,
@@ -164,11 +165,11 @@ class ZooKeeperServer(Program):
         self.start()
 
     def client(self, **options: Any) -> KazooClient:
-        """A client of kazoo's, connected; the caller stops it."""
+        """A connected kazoo client; the caller stops it."""
         return connected(self.place, **options)
 
     def close(self) -> None:
-        """End it for good."""
+        """Kill it."""
         self.kill()
 
     def __enter__(self) -> Self:
@@ -179,14 +180,14 @@ class ZooKeeperServer(Program):
 
 
 def connected(hosts: str, **options: Any) -> KazooClient:
-    """A client of kazoo's, connected; the caller stops it."""
+    """A connected kazoo client; the caller stops it."""
     client = KazooClient(hosts=hosts, **options)
     client.start(20)
     return client
 
 
 class Ensemble:
-    """Three servers that agree; it is up when this is made."""
+    """Three servers that form an ensemble; it serves when the constructor returns."""
 
     def __init__(
         self,
@@ -217,7 +218,7 @@ class Ensemble:
             raise
 
     def settle(self) -> None:
-        """Wait until all that run serve, one of them as the leader."""
+        """Wait until all running servers serve, one of them as the leader."""
         running = [one for one in self.servers if one.runs]
         until(
             lambda: (
@@ -230,7 +231,7 @@ class Ensemble:
 
     @property
     def leader(self) -> ZooKeeperServer:
-        """The one that leads."""
+        """The running server that is the leader."""
         found: ZooKeeperServer = until(
             lambda: next((one for one in self.servers if one.runs and one.role == "leader"), None),
             "somebody leads",
@@ -240,12 +241,12 @@ class Ensemble:
 
     @property
     def followers(self) -> list[ZooKeeperServer]:
-        """Those that follow."""
+        """The running servers that are followers."""
         return [one for one in self.servers if one.runs and one.role == "follower"]
 
     @property
     def hosts(self) -> str:
-        """All of them, as a client's list of hosts."""
+        """All servers, as the list of hosts for a client."""
         return ",".join(one.place for one in self.servers)
 
     @property
@@ -254,7 +255,7 @@ class Ensemble:
         return f"zookeeper://{self.hosts}"
 
     def close(self) -> None:
-        """End all of them."""
+        """End all servers."""
         for server in self.servers:
             with contextlib.suppress(AssertionError):
                 server.close()

@@ -1,4 +1,4 @@
-"""A database in each server, and names of one's own."""
+"""Fixtures: a database in each server, connections, and unique names."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .database import LEVELS, Database, MariadbDatabase, PostgresDatabase
 
 @pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest) -> PostgresDatabase:
-    """In the PostgreSQL that all tests share."""
+    """A database in the PostgreSQL that all tests share."""
     return PostgresDatabase(request.getfixturevalue("shared_postgres"))
 
 
 @pytest.fixture(scope="session")
 def mariadb(request: pytest.FixtureRequest) -> MariadbDatabase:
-    """In the MariaDB that all tests share."""
+    """A database in the MariaDB that all tests share."""
     return MariadbDatabase(request.getfixturevalue("shared_mariadb"))
 
 
 @pytest.fixture(params=["postgres", "mariadb"])
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
-    """In each of them."""
+    """The database of each server in turn."""
     found: Database = request.getfixturevalue(request.param)
     yield found
     until(lambda: found.transactions() == 0, "no test has left a transaction open")
@@ -41,7 +41,7 @@ def level(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def pair(database: Database, level: str) -> Iterator[tuple[Any, Any]]:
-    """Two connections whose transactions have this level."""
+    """Two connections whose transactions have this isolation level."""
     with database.open(level) as one, database.open(level) as other:
         yield one, other
 
@@ -54,7 +54,7 @@ def aside() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def notes(database: Database, own_name: str) -> str:
-    """A table to write into."""
+    """A table for notes of a test."""
     table = own_name.replace("-", "_")
     database.ask(f"CREATE TABLE {table} (what VARCHAR(100))")
     return table

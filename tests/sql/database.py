@@ -1,4 +1,4 @@
-"""A database of the tests' own in a real PostgreSQL or MariaDB, and connections to it."""
+"""A separate database for these tests in a real PostgreSQL or MariaDB, and connections to it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ LEVELS = ("READ COMMITTED", "REPEATABLE READ")
 
 
 class Database:
-    """What both kinds have in common."""
+    """The methods that both kinds of database share."""
 
     word: str
     server: Any
 
     def connect(self, **options: Any) -> Any:
-        """A connection of the driver's, which begins a transaction with its first statement."""
+        """A connection of the driver, which begins a transaction with its first statement."""
         raise AssertionError
 
     def ask(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Do or ask something, at once, as somebody who may do everything in the database."""
+        """Run one statement with all rights in the database, commit, and return its rows."""
         with self.open() as connection:
             cursor = connection.cursor()
             cursor.execute(text, values or None)
@@ -39,7 +39,7 @@ class Database:
 
     @contextmanager
     def open(self, level: str = "", **options: Any) -> Iterator[Any]:
-        """A connection whose transactions have this level; whatever is left open is rolled back."""
+        """A connection with this isolation level; it is rolled back at the end."""
         with closing(self.connect(**options)) as connection:
             if level:
                 self.set_level(connection, level)
@@ -52,11 +52,11 @@ class Database:
             connection.rollback()
 
     def set_level(self, connection: Any, level: str) -> None:
-        """All transactions of a connection have this level from now on."""
+        """Set the isolation level of all later transactions of a connection."""
         raise AssertionError
 
     def url(self, user: str = "") -> str:
-        """Its address, as that user or as one who may do everything."""
+        """Its address for that user, or for a user with all rights."""
         raise AssertionError
 
     def kill(self, connection: Any) -> None:
@@ -64,53 +64,53 @@ class Database:
         raise AssertionError
 
     def kill_others(self, connection: Any) -> None:
-        """End all connections to it but this one."""
+        """End all connections to it except this one."""
         raise AssertionError
 
     def connections(self) -> int:
-        """How many connections to it there are."""
+        """The number of connections to it."""
         raise AssertionError
 
     def waiting(self) -> int:
-        """How many transactions wait for a lock."""
+        """The number of transactions that wait for a lock."""
         raise AssertionError
 
     def transactions(self) -> int:
-        """How many transactions are open in it."""
+        """The number of open transactions in it."""
         raise AssertionError
 
     def bytes(self, table: str) -> int:
-        """How large a table's file is."""
+        """The size of a table's file."""
         raise AssertionError
 
     def new_user(self, user: str, password: str) -> None:
-        """Somebody who may only connect."""
+        """Create a user that may only connect."""
         raise AssertionError
 
     def named(self, user: str) -> str:
-        """A user as a GRANT names it."""
+        """The user as a GRANT names it."""
         return user
 
     def grant(self, text: str) -> None:
-        """Carry out a GRANT, as somebody who may."""
+        """Run a GRANT with the rights for it."""
         self.ask(text)
 
     def login(self, user: str, password: str) -> dict[str, Any]:
-        """What a connection of that user is opened with."""
+        """The options that open a connection of that user."""
         return {"user": user, "password": password}
 
     def ask_outside(self, text: str) -> None:
-        """Do something outside any transaction."""
+        """Run one statement outside any transaction."""
         with closing(self.connect(autocommit=True)) as connection:
             connection.cursor().execute(text)
 
     def count(self, table: str = "holdfast_rows") -> int:
-        """How many rows a table has."""
+        """The number of rows of a table."""
         return int(self.ask(f"SELECT count(*) FROM {table}")[0][0])
 
 
 class PostgresDatabase(Database):
-    """In a PostgreSQL."""
+    """A database in a PostgreSQL."""
 
     word = "postgresql"
 
@@ -160,7 +160,7 @@ class PostgresDatabase(Database):
 
 
 class MariadbDatabase(Database):
-    """In a MariaDB."""
+    """A database in a MariaDB."""
 
     word = "mysql"
 
@@ -202,7 +202,7 @@ class MariadbDatabase(Database):
         return self._status().count(", ACTIVE ")
 
     def _status(self) -> str:
-        """What the engine says of itself: its tables say what was when they were read last."""
+        """The engine's own report; its tables in information_schema can be outdated."""
         said = str(self.server.ask("SHOW ENGINE INNODB STATUS")[0][2])
         return said.rpartition("LIST OF TRANSACTIONS")[2]
 
@@ -222,14 +222,14 @@ class MariadbDatabase(Database):
 
 
 def run(connection: Any, text: str, *values: Any) -> list[tuple[Any, ...]]:
-    """A statement in the connection's transaction."""
+    """Run a statement in the connection's transaction; return its rows."""
     cursor = connection.cursor()
     cursor.execute(text, values or None)
     return list(cursor.fetchall()) if cursor.description else []
 
 
 def refused(connection: Any, name: str, timeout: float = 0) -> bool:
-    """Is the name somebody else's?"""
+    """Return whether another transaction holds the name."""
     try:
         row_lock(connection, name, timeout=timeout)
     except NotAcquired:

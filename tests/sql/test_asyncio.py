@@ -1,4 +1,4 @@
-"""The same for asyncio: psycopg, asyncmy, and SQLAlchemy over both."""
+"""The row lock under asyncio: psycopg, asyncmy, and SQLAlchemy over both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMES = {"postgresql": "postgresql+psycopg", "mysql": "mysql+asyncmy"}
 
 @asynccontextmanager
 async def connected(database: Database, **options: Any) -> AsyncIterator[Any]:
-    """A connection of the driver's for asyncio."""
+    """A connection of the driver for asyncio."""
     url = sqlalchemy.make_url(database.url())
     if database.word == "postgresql":
         async with await psycopg.AsyncConnection.connect(database.url(), **options) as one:

@@ -1,4 +1,4 @@
-"""A fence that is advanced outside a transaction guards nothing, and that is said."""
+"""A fence that is advanced outside a transaction protects nothing, so it is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_fence_isnt_advanced_in_autocommit(database: Database, own_name: str) 
     with database.open() as one:
         fence.create(one)
         one.commit()
-        # Given a name that is known, and one that isn't
+        # Given a name that is known, and a new name
         assert fence.advance(one, "known", 1) == 1
         one.commit()
     with database.open(autocommit=True) as one:

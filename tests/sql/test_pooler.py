@@ -1,4 +1,4 @@
-"""Behind PgBouncer in transaction mode: a transaction has a session, a new name needs another."""
+"""PgBouncer in transaction mode: a new name needs a second session for a moment."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.servers.process import until
 
 from .database import NAME, PostgresDatabase
 
-#: What the caller asked for, the least that a separate connection is given, and a slow machine.
+#: Maximum seconds: the caller's timeout, the minimum for a side connection, and a slow machine.
 SOON_S = 1.0 + 2.0 + 5.0
 
 
 @pytest.fixture(scope="module")
 def pooler(postgres: PostgresDatabase) -> Iterator[PgBouncer]:
-    """It has sessions for two transactions."""
+    """A pooler with sessions for two transactions."""
     with PgBouncer(postgres.server, sessions=2) as one:
         yield one
 
@@ -44,7 +44,7 @@ def begun(address: str, ends: ExitStack) -> psycopg.Connection[Any]:
 
 
 def waiting(pooler: PgBouncer) -> int:
-    """How many clients wait for a session."""
+    """The number of clients that wait for a session."""
     admin = pooler.url.rpartition("/")[0].replace("postgres@", "pgbouncer@") + "/pgbouncer"
     with closing(psycopg.connect(admin, autocommit=True)) as one:
         cursor = psycopg.ClientCursor(one)
@@ -57,23 +57,23 @@ def test_new_names_in_all_transactions_of_a_small_pool_are_refused_in_time(
     pooler: PgBouncer, address: str, own_name: str, aside: ThreadPoolExecutor
 ) -> None:
     with ExitStack() as ends:
-        # Given transactions that have all sessions of the pool
+        # Given transactions that use all sessions of the pool
         both = [begun(address, ends) for _ in range(2)]
-        # When each wants a new name, which needs one session more
+        # When each locks a new name, which needs one session more
         since = time.monotonic()
         results = [
             aside.submit(row_lock, one, f"{own_name}:{number}", timeout=1)
             for number, one in enumerate(both)
         ]
-        # Then they are told in time what is the matter, and what to do
+        # Then each gets an error in time that names the cause and the remedy
         for result in results:
             with pytest.raises(StoreUnavailable, match=r"default_pool_size.*side_connection="):
                 result.result(20)
         assert time.monotonic() - since < SOON_S
-        # And their transactions can go on
+        # And both transactions can continue
         for one in both:
             assert one.execute("SELECT 1").fetchone() == (1,)
-        # And when one of them has ended nobody waits, and the other has its name
+        # And when one of them has ended, no client waits, and the other one gets its name
         both[0].rollback()
         until(lambda: waiting(pooler) == 0, "nobody waits for a session")
         assert row_lock(both[1], f"{own_name}:1", timeout=1).fence
@@ -138,7 +138,7 @@ def test_without_a_descriptor_for_its_watch_a_separate_connection_is_closed(
             with pytest.raises(StoreUnavailable, match=r"separate connection.*Too many open"):
                 row_lock(one, own_name, timeout=1, side_connection=beside)
         assert [there.closed for there in opened] == [True]
-        # Then the transaction goes on
+        # Then the transaction can continue
         row_lock(one, own_name, timeout=5)
 
 

@@ -1,4 +1,4 @@
-"""Rows that nobody uses are removed, in batches, and never one in use."""
+"""Unused rows are removed in batches, and a row in use is never removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEED = random.SystemRandom().randrange(1 << 32)
 
 @pytest.fixture
 def table(database: Database, own_name: str) -> Iterator[str]:
-    """A table of the test's own."""
+    """A separate table for the test."""
     found = own_name.replace("-", "_")
     database.ask(create_sql(database.word, found))
     yield found
@@ -42,7 +42,7 @@ def table(database: Database, own_name: str) -> Iterator[str]:
 
 
 def age(database: Database, table: str, hours: float, where: str = "1 = 1") -> None:
-    """Let rows have been used so many hours ago."""
+    """Set the time of the last use to ``hours`` hours ago."""
     ago = {
         "postgresql": f"clock_timestamp() - interval '{hours} hours'",
         "mysql": f"UTC_TIMESTAMP() - INTERVAL {round(hours * HOUR)} SECOND",
@@ -51,14 +51,14 @@ def age(database: Database, table: str, hours: float, where: str = "1 = 1") -> N
 
 
 def fill(database: Database, table: str, kind: str, count: int, first: int = 0) -> None:
-    """So many names as the lock makes them, all at once."""
+    """Insert ``count`` names in the form that the row lock writes, in one statement."""
     now = "clock_timestamp()" if database.word == "postgresql" else "UTC_TIMESTAMP()"
     rows = ", ".join(f"('{kind}', 'n{first + at}', -1, {now})" for at in range(count))
     database.ask(f"INSERT INTO {table} (kind, name, fence, used) VALUES {rows}")
 
 
 def test_only_what_is_old_and_not_in_use_is_removed(database: Database, table: str) -> None:
-    # Given old rows, of which one is in use and one was used again, and new ones
+    # Given old rows, of which one is locked and one was used again, and new rows
     fill(database, table, "bank:", 30)
     fill(database, table, "trans:", 30)
     age(database, table, 3)
@@ -67,7 +67,7 @@ def test_only_what_is_old_and_not_in_use_is_removed(database: Database, table: s
         row_lock(one, "bank:n7", table=table)
         row_lock(other, "bank:n8", table=table)
         other.commit()
-        # When one kind is purged, and then all
+        # When one kind is purged, and then all kinds
         told: list[int] = []
         begun = boottime()
         assert purge(other, 4 * HOUR, table=table) == 0
@@ -76,9 +76,9 @@ def test_only_what_is_old_and_not_in_use_is_removed(database: Database, table: s
         assert told[-1] == 28
         assert len(told) >= 3
         assert purge(other, HOUR, table=table) == 30
-        # It waits for no name in use; with a wait it takes 4 s
+        # The purge waits for no name in use; otherwise it would take 4 s
         assert boottime() - begun - lag.since(begun) < 2
-        # Then what is in use or new is there
+        # Then the rows in use and the new rows are still there
         left = {name for (name,) in database.ask(f"SELECT name FROM {table} WHERE kind = 'bank:'")}
         assert left == {"n7", "n8"}
         assert database.count(table) == 7
@@ -96,7 +96,7 @@ def test_ages_that_a_transaction_may_reach_are_refused(database: Database) -> No
 
 
 class RemovedJustThen:
-    """Connections beside, after whose look the row is removed, so many times."""
+    """Side connections that delete all rows after their work, the first ``times`` times."""
 
     def __init__(self, database: Database, beside: Any, table: str, times: int) -> None:
         self.database, self.beside, self.table, self.left = database, beside, table, times
@@ -111,7 +111,7 @@ class RemovedJustThen:
 
 
 class UsedJustThen:
-    """Carries out statements; after the first one that gives rows a name is used."""
+    """An executor; when its first query has returned rows, another transaction uses a name."""
 
     def __init__(self, database: Database, teller: Any, table: str) -> None:
         self.database, self.teller, self.table, self.used = database, teller, table, False
@@ -171,9 +171,9 @@ def test_a_row_that_was_seen_and_is_removed_is_made_again(
     with database.open(level) as one, database.open(level) as other:
         row_lock(one, "x", timeout=0, table=table)
         one.commit()
-        # Given somebody who has had a name a moment ago, and a purge since
+        # Given a transaction that has held a name, and a purge after it
         database.ask(f"DELETE FROM {table}")
-        # Then it has it again, or is told to start anew, and then has it
+        # Then it gets the name again, under REPEATABLE READ only in a new transaction
         if level == "REPEATABLE READ":
             with pytest.raises(StaleSnapshot):
                 row_lock(one, "x", timeout=0, table=table)
@@ -190,13 +190,14 @@ def test_a_row_removed_under_a_waiter_is_made_again(
     with database.open() as one, database.open(level) as other:
         row_lock(one, "x", table=table)
         one.commit()
-        # Given somebody who removes the row, as a purge does, and another who waits for it
+        # Given a transaction that removes the row, as a purge does, and another one that waits for
+        # it
         run(one, f"DELETE FROM {table}")
         later = aside.submit(row_lock, other, "x", table=table)
         until(database.waiting, "somebody waits in the server")
-        # When the row is gone
+        # When the removal is committed
         one.commit()
-        # Then it is made again, or who waits is told to start anew, but waits no longer
+        # Then the waiter makes the row again, or gets StaleSnapshot; it waits no longer
         if level == "REPEATABLE READ":
             with pytest.raises(StaleSnapshot):
                 later.result(20)
@@ -220,7 +221,7 @@ def test_what_is_made_elsewhere_is_noticed(database: Database, table: str) -> No
 def test_holders_exclude_each_other_while_rows_are_removed_under_them(
     database: Database, table: str
 ) -> None:
-    # Given a purge that removes all that is free, again and again
+    # Given a purge that removes all unlocked old rows, again and again
     stop = threading.Event()
     held = dict.fromkeys(range(3), 0)
     wrong: list[str] = []
@@ -255,7 +256,7 @@ def test_holders_exclude_each_other_while_rows_are_removed_under_them(
                 held[name] -= 1
                 one.commit()
 
-    # When some lock and commit meanwhile
+    # When three workers lock and commit at the same time
     workers = [threading.Thread(target=work, args=(SEED + at,)) for at in range(3)]
     cleaner = threading.Thread(target=remove)
     for thread in (cleaner, *workers):
@@ -264,7 +265,7 @@ def test_holders_exclude_each_other_while_rows_are_removed_under_them(
         thread.join(600)
     stop.set()
     cleaner.join(60)
-    # Then each is alone, with a greater fence than the last
+    # Then each holder is alone, with a greater fence than the last
     assert wrong == []
     assert counts["held"] >= 3 * tries
     assert counts["removed"] > 0
@@ -272,7 +273,7 @@ def test_holders_exclude_each_other_while_rows_are_removed_under_them(
 
 
 def test_the_table_stays_small_under_a_million_names(database: Database, table: str) -> None:
-    # Given waves of new names, each of which is old when the next one comes
+    # Given waves of new names, each of which is old before the next wave
     wave, waves = times(100_000, 500), times(10, 3)
     sizes = []
     with database.open() as one:
@@ -285,7 +286,7 @@ def test_the_table_stays_small_under_a_million_names(database: Database, table: 
             if database.word == "postgresql":
                 database.ask_outside(f"VACUUM {table}")
             sizes.append(database.bytes(table))
-    # Then the file isn't larger after the last than a few waves
+    # Then the file is no larger after the last wave than a few waves
     print(database.word, f"{wave * waves} names, bytes after each wave: {sizes}")
     if FULL:
         assert sizes[-1] <= 2 * max(sizes[:2]), sizes
@@ -341,13 +342,13 @@ def test_the_error_of_the_command_names_the_cause_without_the_password(
 
 
 def test_the_least_rights_that_do(database: Database, table: str) -> None:
-    # Given somebody who may use the table, and not remove from it, nor make one
+    # Given a user that may read and write the table, but not delete rows or create a table
     database.new_user(USER, PASSWORD)
     database.grant(f"GRANT SELECT, INSERT, UPDATE ON {table} TO {database.named(USER)}")
     with database.open(**database.login(USER, PASSWORD)) as one:
         assert row_lock(one, "x", timeout=0, table=table)
         one.commit()
-        # When a table is wanted that isn't there, or a removal
+        # When it locks a name in a missing table, or purges
         with pytest.raises(ConfigError, match="create_sql"):
             row_lock(one, "x", table="another_table")
         one.rollback()
@@ -357,7 +358,7 @@ def test_the_least_rights_that_do(database: Database, table: str) -> None:
     done = holdfast("purge", database.url(USER), "--older-than", "1h", "--table", table)
     assert done.returncode == 78
     assert "DELETE" in done.stderr
-    # Then with DELETE it is removed
+    # Then with DELETE the purge removes the row
     database.grant(f"GRANT DELETE ON {table} TO {database.named(USER)}")
     done = holdfast("purge", database.url(USER), "--older-than", "1h", "--table", table)
     assert (done.returncode, done.stdout) == (0, f"removed 1 row of {table}\n")
@@ -366,12 +367,12 @@ def test_the_least_rights_that_do(database: Database, table: str) -> None:
 def test_a_name_that_is_held_keeps_no_other_of_its_kind_from_being_purged(
     database: Database, table: str
 ) -> None:
-    # Given many old names of one kind, of which one is in use for long
+    # Given many old names of one kind, of which one is in use
     fill(database, table, "busy:", 100)
     age(database, table, 3)
     with database.open() as one, database.open(autocommit=True) as other:
         row_lock(one, "busy:n50", table=table)
-        # When the kind is purged, in one batch of many and in small ones
+        # When the kind is purged
         begun = time.monotonic()
         assert purge(other, HOUR, kind="busy:", table=table) == 99
         assert time.monotonic() - begun < 20

@@ -1,7 +1,8 @@
-"""One order is refunded by two at once, again and again: never twice.
+"""Two transactions refund the same order at the same time, in many races: never twice.
 
-Each reads the order *before* it has the lock, as code does that has grown, and decides by what it
-has read. Under REPEATABLE READ a lock that one writes by hand doesn't help against that.
+Each transaction can read the database *before* it has the lock, as grown code does, and then
+decides by the rows it reads. Under REPEATABLE READ a lock on a hand-made row does not help against
+that.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from .database import LEVELS, Database
 AMOUNT = 100
 RACES = times(500, 40)
 SEED = random.SystemRandom().randrange(1 << 32)
-#: Locks one order in the connection's transaction.
+#: A function that locks one order in the connection's transaction.
 Lock = Callable[[Any, int], object]
 
 
 @pytest.fixture(scope="module", params=["postgres", "mariadb"])
 def shop(request: pytest.FixtureRequest) -> Iterator[Database]:
-    """A database with the money that was paid back."""
+    """A database with a table of the refunds."""
     database: Database = request.getfixturevalue(request.param)
     database.ask("CREATE TABLE paid (id INT, amount INT)")
     database.ask(create_sql(database.word))
@@ -39,7 +40,7 @@ def shop(request: pytest.FixtureRequest) -> Iterator[Database]:
 
 
 def refund(connection: Any, order: int, lock: Lock, look: bool, ready: threading.Barrier) -> str:
-    """Refund an order if it isn't yet; what came of it."""
+    """Refund an order unless it is refunded already; return the outcome."""
     cursor = connection.cursor()
     if look:  # at anything: from here on the snapshot is taken
         cursor.execute("SELECT count(*) FROM paid WHERE id = -1")
@@ -60,7 +61,7 @@ def refund(connection: Any, order: int, lock: Lock, look: bool, ready: threading
 
 
 def races(shop: Database, level: str, lock: Lock, first: int, count: int) -> list[list[str]]:
-    """So many orders, each refunded by two at once; what came of both, order by order."""
+    """Let two transactions refund each of ``count`` orders; return both outcomes of each order."""
     chance = random.Random(SEED)
     ready = threading.Barrier(2)
     with ExitStack() as ends, ThreadPoolExecutor(2) as pool:
@@ -77,7 +78,7 @@ def races(shop: Database, level: str, lock: Lock, first: int, count: int) -> lis
 
 
 def twice(shop: Database) -> list[tuple[Any, ...]]:
-    """The orders that were paid back twice."""
+    """The orders that were refunded twice."""
     return shop.ask("SELECT id FROM paid GROUP BY id HAVING count(*) > 1")
 
 
@@ -101,7 +102,7 @@ def test_an_order_is_never_refunded_twice(
             lock(one, order)
             one.commit()
     outcomes = races(shop, level, lock, first, count)
-    # Then none is refunded twice, and those are refunded whose lock is no news to the snapshot
+    # Then no order is refunded twice, and each order that was locked before is refunded once
     assert twice(shop) == []
     refunded = [both.count("refunded") for both in outcomes]
     assert max(refunded) == 1
@@ -113,7 +114,7 @@ def test_an_order_is_never_refunded_twice(
 
 
 def test_a_lock_written_by_hand_refunds_twice(shop: Database) -> None:
-    # Given the same, with a row that is only locked
+    # Given the same races, with a row that is only locked
     shop.ask("CREATE TABLE byhand (id INT PRIMARY KEY)")
     shop.ask("INSERT INTO byhand VALUES (1)")
 
@@ -122,7 +123,7 @@ def test_a_lock_written_by_hand_refunds_twice(shop: Database) -> None:
         cursor.execute("SELECT id FROM byhand WHERE id = 1 FOR UPDATE")
         cursor.fetchall()
 
-    # When both have read something before
+    # When both transactions can have read something before
     outcomes = []
     for attempt in range(50):
         outcomes = races(shop, "REPEATABLE READ", lock, 90_000 + 10 * attempt, 4)
@@ -130,5 +131,5 @@ def test_a_lock_written_by_hand_refunds_twice(shop: Database) -> None:
             break
     shop.ask("DROP TABLE byhand")
     shop.ask("DELETE FROM paid WHERE id >= 90000")
-    # Then the test above is able to see it
+    # Then the test above is able to detect it
     assert any(both == ["refunded", "refunded"] for both in outcomes)

@@ -1,4 +1,4 @@
-"""A name is locked in the caller's own transaction, on real servers: exclusion, misses, ends."""
+"""The row lock in the caller's own transaction, on real servers: exclusion, refusals, ends."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.servers.process import until
 
 from .database import Database, refused, run
 
-# -- who has it, and who hasn't ---------------------------------------------------------------
+# -- exclusion ------------------------------------------------------------------------------
 
 
 def test_a_try_for_a_name_in_use_is_refused_and_keeps_the_transaction(
     pair: tuple[Any, Any], database: Database, own_name: str, notes: str
 ) -> None:
-    # Given somebody who has a name, and another transaction that has written something
+    # Given a transaction that holds a name, and another one that has written a row
     one, other = pair
     row_lock(one, own_name)
     run(other, f"INSERT INTO {notes} VALUES ('before')")
-    # When that one tries for the name
+    # When the other transaction tries to lock the name
     with pytest.raises(NotAcquired, match="another transaction holds it") as told:
         row_lock(other, own_name, timeout=0)
-    # Then it is told which name, and its transaction can write on and commit it all
+    # Then the error has the name, and the transaction can write more rows and commit all of them
     assert own_name in str(told.value)
     assert (told.value.name, told.value.holder) == (own_name, "")
     assert told.value.waited < 20
@@ -105,16 +105,16 @@ def test_names_that_look_alike_are_apart(pair: tuple[Any, Any], own_name: str) -
 def test_a_miss_locks_nothing_else(
     pair: tuple[Any, Any], database: Database, own_name: str
 ) -> None:
-    # Given names in a row, the one in the middle in somebody's hands
+    # Given three adjacent names, the middle one locked by a transaction
     one, other = pair
     before, name, behind = (f"{own_name}:{letter}" for letter in "acm")
     for each in (before, name, behind):
         row_lock(one, each)
         one.commit()
     row_lock(one, name)
-    # When another has missed it
+    # When another transaction was refused this name
     assert refused(other, name)
-    # Then a third can have those beside it, and new ones between
+    # Then a third one can lock the adjacent names, and new names between them
     with database.open() as third:
         for each in (before, behind, f"{own_name}:b", f"{own_name}:d", f"{own_name}:z"):
             row_lock(third, each, timeout=0)
@@ -123,14 +123,15 @@ def test_a_miss_locks_nothing_else(
 def test_a_try_does_not_wait_for_the_first_user_of_a_name(
     database: Database, own_name: str
 ) -> None:
-    # Given somebody who has names that nobody has ever had, and hasn't committed yet
+    # Given a transaction that has locked new names, and has not committed yet
     setting = "innodb_lock_wait_timeout = 5" if database.word == "mysql" else "lock_timeout = '5s'"
     with database.open() as one, database.open() as other:
         run(other, f"SET SESSION {setting}")
         other.commit()
         for number in range(5):
             row_lock(one, f"{own_name}:{number}", timeout=0)
-            # Then another is refused at once (it would wait for `one`, if that had made the row)
+            # Then another one is refused at once; it would wait if `one` itself had inserted the
+            # row
             assert refused(other, f"{own_name}:{number}")
 
 
@@ -212,18 +213,18 @@ def test_a_wait_cancelled_by_another_session_is_not_called_busy(
 def test_a_deadlock_is_raised_and_not_retried(
     database: Database, aside: ThreadPoolExecutor, own_name: str, notes: str
 ) -> None:
-    # Given two transactions with one name each, which have written something
+    # Given two transactions with one name each, which have written a row
     with database.open() as one, database.open() as other:
         names = [f"{own_name}:{letter}" for letter in "ab"]
         for connection, name in zip((one, other), names, strict=True):
             row_lock(connection, name)
             run(connection, f"INSERT INTO {notes} VALUES (%s)", name)
-        # When each wants the other's
+        # When each transaction locks the name of the other one
         results = [
             aside.submit(row_lock, connection, name, timeout=60)
             for connection, name in zip((one, other), reversed(names), strict=True)
         ]
-        # Then one of them is told, and when it has rolled back the other has both
+        # Then one of them gets an error, and after its rollback the other one gets both names
         told = until(
             lambda: [one for one in results if one.done() and one.exception()],
             "one is refused",
@@ -238,7 +239,7 @@ def test_a_deadlock_is_raised_and_not_retried(
         assert database.ask(f"SELECT what FROM {notes}") == [(names[1 - loser],)]
 
 
-# -- what is refused ---------------------------------------------------------------------------
+# -- refusals ----------------------------------------------------------------------------------
 
 
 def test_outside_a_transaction_nothing_is_locked(database: Database, own_name: str) -> None:

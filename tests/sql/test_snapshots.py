@@ -1,4 +1,4 @@
-"""What a transaction has read before it had the lock: noticed where it isn't true any more."""
+"""Rows that a transaction has read before it got the lock: an outdated snapshot is noticed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def test_what_was_read_before_the_last_holder_committed_is_noticed(
     one, other = pair
     row_lock(one, own_name)
     one.commit()
-    # Given a transaction that has read something, and a holder who has come and gone since
+    # Given a transaction that has read something, and a later holder that has committed
     run(one, "SELECT count(*) FROM holdfast_rows")
     row_lock(other, own_name)
     other.commit()
-    # Then it gets the name only where what it reads from now on is new
+    # Then it gets the name only if its later reads see new data
     if level == "READ COMMITTED":
         row_lock(one, own_name, timeout=0)
         return
@@ -44,13 +44,13 @@ def test_a_new_name_in_an_old_transaction(
     # Given a transaction that has read something
     one, _ = pair
     run(one, "SELECT count(*) FROM holdfast_rows")
-    # When it wants a name that nobody has ever had
+    # When it locks a name that was never used
     if level == "REPEATABLE READ" and database.word == "postgresql":
-        # Then PostgreSQL can't lock what its snapshot doesn't show
+        # Then PostgreSQL cannot lock a row that the snapshot does not contain
         with pytest.raises(StaleSnapshot, match="younger"):
             row_lock(one, own_name, timeout=0)
         one.rollback()
-    # Then it gets it
+    # Then it gets the name
     row_lock(one, own_name, timeout=0)
 
 

@@ -1,4 +1,4 @@
-"""The connections that people have: of SQLAlchemy, of Django, of drivers with rows of their own."""
+"""Other connections: of SQLAlchemy, of Django, and of drivers with their own kinds of rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_connection_of_sqlalchemy(
 ) -> None:
     with database.open() as other:
         with engine.connect() as one:
-            # The transaction that the lock begins is one that SQLAlchemy knows
+            # SQLAlchemy knows the transaction that the lock begins
             assert row_lock(one, own_name, timeout=0).name == own_name
             assert one.in_transaction()
             assert refused(other, own_name)
@@ -123,7 +123,7 @@ def test_a_connection_of_django(wrapper: Any, database: Database, own_name: str)
             assert refused(other, own_name)
         assert not refused(other, own_name)
         with transaction.atomic(wrapper.alias):
-            # A miss leaves the block as it was
+            # A refusal leaves the block unchanged
             assert refused(wrapper, own_name)
             with wrapper.cursor() as cursor:
                 cursor.execute("SELECT 1")
@@ -179,7 +179,7 @@ def test_a_separate_connection_that_cannot_be_had(
 
 
 class MySQLdbLike:
-    """A connection of a driver that doesn't tell what it was opened with."""
+    """A connection of a driver that does not show the options it was opened with."""
 
     __module__ = "MySQLdb.connections"
 

@@ -1,4 +1,6 @@
-"""What processes do that the tests of several stores start (`holdfast.testing.faults.Subject`)."""
+"""Functions for processes that the tests of several stores start
+(`holdfast.testing.faults.Subject`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from holdfast.testing.faults.stage import Stage
 
 
 def hold(stage: Stage, url: str, name: str, ttl: float) -> None:
-    """Hold it, say the fence, and stay until told to go on; say whether it still holds then."""
+    """Hold a lock and send its fence; after the next message, send whether it is still held."""
     with Client(url) as client:
         held = client.lock(name, ttl=ttl).acquire()
         stage.say(held.fence)

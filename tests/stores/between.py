@@ -1,8 +1,9 @@
-"""What was begun before a server's clock was set ends as it should: locks, due times, leases.
+"""Leases, delays and pauses end correctly although the server's clock is stepped in between.
 
-A player does a few verbs one after the other. There is one for each place between two of them, so
-that one step of the clock meets all of these places. What was asked for in seconds comes within a
-bounded time whatever the clock does, and never sooner by a clock that is set back.
+A player runs a few verbs one after the other. There is one player for each place between two of
+them, so that one step of the clock meets all these places. An event that was requested after some
+seconds comes within a bounded time, whatever the clock does. If the clock is set back, the event
+does not come too early.
 """
 
 from __future__ import annotations
@@ -26,45 +27,45 @@ from tests.servers.clock import HOUR_S, STEPS_S, Clock
 from tests.stores.mysql.queueing import Verbs, job, new_id
 from tests.torture.scale import FULL
 
-#: What is asked for: leases, delays, pauses, the time for which a value is fresh.
+#: Seconds of the requested leases, delays, pauses and lives of values.
 ASKED_S = 1.5
-#: Within which it comes, though the clock was set: a store may take 10 s to be sure.
+#: Maximum seconds until an event comes after the clock was set: a store can take 10 s to be sure.
 BOUND_S = 25.0
-#: A slow step takes so long.
+#: Seconds that a slow step takes.
 SLOW_S = 1.0
 
 
 class Player:
-    """Does its verbs, and then says what is wrong."""
+    """Runs its verbs, and collects the errors in ``wrong``."""
 
     verbs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, url: str, name: str, back: bool) -> None:
         self.url = url
         self.name = name
-        #: The clock isn't set forward: so nothing comes too soon.
+        #: True if the clock is set back: then nothing may come too early.
         self.back = back
         self.wrong: list[str] = []
-        #: Before which moments something may not come.
+        #: For each event, the moment before which it must not come.
         self.soonest: dict[str, float] = {}
 
     def play(self, verbs: Sequence[str]) -> None:
-        """Do these."""
+        """Run these verbs."""
         for verb in verbs:
             getattr(self, verb)()
 
     def asked(self, what: str) -> None:
-        """From now on it takes as long as was asked for."""
+        """Note that an event was requested now; it must not come within ``ASKED_S`` seconds."""
         self.soonest[what] = time.monotonic() + ASKED_S
 
     def came(self, what: str) -> None:
-        """It is here: not too soon?"""
+        """Check that this event, which has just come, did not come too early."""
         early = self.soonest.get(what, 0.0) - time.monotonic()
         if self.back and early > 0.02:
             self.wrong.append(f"{self.name}: {what} came {early:.2f} s too soon")
 
     def within(self, what: str, there: Callable[[], bool]) -> None:
-        """It comes in time."""
+        """Wait until this event comes, and note an error if it is too late or too early."""
         end = time.monotonic() + BOUND_S
         while not there():
             if time.monotonic() > end:
@@ -75,20 +76,20 @@ class Player:
         self.came(what)
 
     def left(self) -> str:
-        """What is waited for yet."""
+        """A description of the events that have not come yet."""
         return ""
 
     def finish(self) -> None:
-        """All that was asked for comes."""
+        """Wait until all requested events have come."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """End its connections."""
+        """Close its connections."""
         raise NotImplementedError
 
 
 class Locks(Player):
-    """Somebody holds and is heard of no more; somebody else waits behind."""
+    """A holder that stops renewing, and a waiter behind it."""
 
     verbs = ("hold", "renew", "wait", "renew")
 
@@ -144,7 +145,7 @@ class Locks(Player):
 
 
 class Jobs(Player):
-    """Jobs that are due later, and one whose worker is heard of no more."""
+    """Jobs that are due later, and jobs whose worker stops renewing."""
 
     verbs = ("put", "put_later", "take", "renew", "take_another", "retry")
     pace = Pace()
@@ -196,7 +197,7 @@ class Jobs(Player):
         self.within("the last job", self._drained)
 
     def left(self) -> str:
-        """The jobs that didn't come, and what the queue says of them."""
+        """The jobs that did not come, and their state in the queue."""
         with Client(self.url) as client:
             return f": {sorted(self._left)} of {client.queue(self.name).jobs()}"
 
@@ -216,13 +217,13 @@ class Jobs(Player):
 
 
 class PacedJobs(Jobs):
-    """The same where jobs come at a rate, and a group's at an interval."""
+    """Jobs with a rate, and with a minimum interval between two jobs of a group."""
 
     pace = Pace(min_interval=0.2, rate=5.0)
 
 
 class Refreshes(Player):
-    """A value that gets old, a caller that is heard of no more, a failure that is remembered."""
+    """A value that becomes stale, a caller that stops renewing, and a remembered failure."""
 
     verbs = ("begin", "finish_one", "begin_dead", "renew", "begin_failing", "fail")
 
@@ -251,7 +252,7 @@ class Refreshes(Player):
         wish, fence = self._wishes["value"], self._duties["value"].fence
         done = Finish(wish.entry, wish.id, fence, b"value", ASKED_S, 0.0, 0.0, 0.0)
         run_sync(self._guards.finish(done, 10.0))
-        # A store that doesn't know how old it is may have it computed sooner.
+        # A store that does not know the age of the value can let a caller compute it earlier.
         self.soonest.pop("value", None)
 
     def begin_dead(self) -> None:
@@ -278,7 +279,7 @@ class Refreshes(Player):
             self.within(what, lambda: self._free(what))  # noqa: B023
 
     def _free(self, what: str) -> bool:
-        """May somebody else compute it?"""
+        """Return whether another caller gets the refresh lease."""
         return isinstance(run_sync(self._guards.begin(self._wish(what), 10.0)), Duty)
 
     def close(self) -> None:
@@ -320,6 +321,7 @@ def _rest(player: Player, at: int) -> None:
     player.finish()
 
 
-#: Steps at once, and slowly; a usual run has those of an hour, and back slowly, the hardest.
+#: Steps in one jump, and slow ones. A usual run has only the steps of an hour. Of the slow ones it
+#: has only the step back, which is the hardest.
 USUAL = [(HOUR_S, False), (-HOUR_S, False), (-HOUR_S, True)]
 STEPPED = [(step, slowly) for step in STEPS_S for slowly in (False, True)] if FULL else USUAL

@@ -1,4 +1,4 @@
-"""What becomes of bytes that are damaged."""
+"""Ways to damage bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 
 def changed(before: bytes, kind: str, chance: random.Random) -> bytes:
-    """What becomes of some bytes."""
+    """Return these bytes with one kind of damage."""
     match kind:
         case "emptied":
             return b""

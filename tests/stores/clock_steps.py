@@ -1,7 +1,8 @@
-"""The wall clock of a real server is set, and people go on: the tests of each store with a server.
+"""Clients continue although the wall clock of a real server is set: tests of each store with a
+server.
 
-A store's module has the fixture ``clocked``, a server whose clock can be set, and imports the
-tests.
+A store's module imports these tests. It has the fixture ``clocked``, a server whose clock can be
+set.
 """
 
 from __future__ import annotations

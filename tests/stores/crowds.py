@@ -1,4 +1,4 @@
-"""Processes that all want one name, over and over: who had it when, and is that as it must be?"""
+"""Processes that lock one name again and again: the turns of each, their shares and overlaps."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from holdfast.testing.faults import Subject
 
-#: One use of the name: its fence, when it began, and when it ended.
+#: One hold of the name: its fence, its beginning and its end.
 Turn = Sequence[float]
 
 
 def turns_of(count: int, act: str, *args: object) -> list[list[Turn]]:
-    """The turns of each of so many processes that begin together."""
+    """The turns of each of ``count`` processes that begin together."""
     crew = [Subject(act, *args) for _ in range(count)]
     try:
         for one in crew:
@@ -29,15 +29,17 @@ def turns_of(count: int, act: str, *args: object) -> list[list[Turn]]:
 
 
 def shares(found: Sequence[Sequence[Turn]]) -> list[int]:
-    """How many turns each one began while all were there: whoever comes a moment later goes on
-    alone at the end, many times as fast."""
+    """The number of turns that each process began while all processes were at work.
+
+    A process that starts a moment later continues alone at the end, and much faster.
+    """
     begins = [[turn[1] for turn in mine] for mine in found]
     first, last = max(map(min, begins)), min(map(max, begins))
     return [sum(first <= begun <= last for begun in mine) for mine in begins]
 
 
 def overlaps(found: Sequence[Sequence[Turn]]) -> list[tuple[Turn, Turn]]:
-    """Turns that were two at once, or whose fences don't rise."""
+    """Pairs of turns that overlap, or whose fences do not rise."""
     turns = sorted(turn for mine in found for turn in mine)
     return [
         (late, soon)

@@ -1,7 +1,7 @@
-"""What a store keeps is damaged, one thing at a time, between any two verbs: tests of each store.
+"""The data of a store is damaged, one item at a time, between any two verbs: tests of each store.
 
-A store's module has the fixture ``damaged``, where it is and how much is played, and imports the
-tests.
+A store's module imports these tests. It has the fixture ``damaged``: the store and the number of
+rounds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Damaged(NamedTuple):
 
     #: See `holdfast.testing.faults.damage.Ground`.
     ground: Any
-    #: Number of things that there may be at most.
+    #: Maximum number of items in the store.
     items: int
-    #: Rounds in a usual run, out of all that there are; and at the same time.
+    #: Number of rounds in a usual run, and number of rounds at the same time.
     usual: int
     at_once: int
 

@@ -1,10 +1,9 @@
-"""A line is damaged, and after that many come and go: never two of them hold at once.
+"""A line is damaged, and then many claims come and go: never do two of them hold at the same time.
 
-Each history is drawn: some claims on one name are asked for, renewed and released in an order of
-chance, while time passes. Once in it one item of what the store keeps of the name is changed from
-outside. Those who were there by then may lose by it; those who come after it exclude each other as
-if nothing had happened. Time passes by the server's clock, which is set forward, so that leases end
-without anybody waiting.
+Each history is random: some claims on one name are requested, renewed and released in random order
+while time passes. Once in each history, one item that the store keeps for the name is changed from
+outside. Claims from before that moment can lose their hold. Later claims exclude each other as
+usual. The server's clock is set forward to let time pass, so that leases end without real waiting.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from holdfast.testing.faults.damage import KINDS, Ground
 from holdfast.url import find
 from tests.servers.clock import Clock
 
-#: Acts of one history, and claims that are at work at once.
+#: Number of acts in one history, and maximum number of active claims.
 ACTS, CLAIMS = 40, 5
-#: A request may take so many seconds.
+#: Maximum seconds for a request.
 WITHIN_S = 10.0
-#: What a page says is believed, whoever wrote it.
+#: Columns that are not damaged, because the store uses their values without a check.
 BELIEVED = ("capacity", "former")
 CAPACITY = {Kind.LOCK: 1, Kind.RWLOCK: 1000, Kind.SEMAPHORE: 4}
 WEIGHTS = {Kind.LOCK: (1,), Kind.RWLOCK: (1, 1000), Kind.SEMAPHORE: (1, 2, 3)}
 
 
 class Lines(NamedTuple):
-    """A server with a clock of its own, and what it keeps."""
+    """A server with its own clock, and the data that it keeps."""
 
     ground: Ground
     clock: Clock
-    #: What the name is used as; a semaphore only where its capacity isn't damaged.
+    #: The kinds of the name; a semaphore only if its capacity is not damaged.
     kinds: tuple[Kind, ...] = (Kind.LOCK, Kind.RWLOCK)
 
 
 class One:
-    """A claim, and until when its owner believes in it."""
+    """A claim, and the time until which its owner takes it for held."""
 
     def __init__(self, spec: Spec, name: str, late: bool) -> None:
         self.claim = Claim(name, spec)
@@ -51,7 +50,7 @@ class One:
         self.until = 0.0
 
     def told(self, answer: object, sent: float) -> bool:
-        """Take an answer in; False if the claim is gone."""
+        """Process a reply; return False if the claim is gone."""
         if isinstance(answer, Held):
             self.ticket, self.until = answer.fence, sent + answer.expires_in * 0.99
             return True
@@ -63,7 +62,7 @@ class One:
 
 
 class History:
-    """One history, by its seed."""
+    """One history, drawn from its seed."""
 
     def __init__(self, lines: Lines, store: Store, seed: int) -> None:
         self._lines, self._store = lines, store
@@ -139,7 +138,7 @@ class History:
                 yield self._dice.choice((self._keep, self._keep, self._leave, self._pass))
 
     def play(self) -> str:
-        """What went wrong, with all that was done; '' if nothing did."""
+        """Play the history; return the violation with all its acts, or '' if there is none."""
         for act in self._acts():
             try:
                 act()
@@ -155,7 +154,7 @@ class History:
 
 
 def nobody_holds_beside_another(lines: Lines, seeds: Iterator[int]) -> None:
-    """Play these histories."""
+    """Play these histories, and check that no two later claims hold at the same time."""
     module, parsed = find(lines.ground.url)
     with ExitStack() as ends:
         store = module.open_blocking(parsed)

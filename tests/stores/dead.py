@@ -1,4 +1,4 @@
-"""A line on a server with thousands of waiters, of which a part dies: what verbs do there.
+"""A line on a server with thousands of waiters, of which most die: the time that verbs then take.
 
 A store's module has the fixture ``dying`` and imports the test.
 """
@@ -22,21 +22,22 @@ from tests.torture.scale import times
 lag.watch()
 
 MOST = times(9_900, 4_500)
-#: A waiter has three seconds until it must ask again; the test gives the living one more.
+#: Microseconds added to the deadline of a living waiter, which would otherwise expire after three
+#: seconds.
 LATER_US = 50_000_000
 
-#: No verb takes longer, on a machine that is busy with other things.
+#: Maximum seconds for a verb, on a machine that is busy with other work.
 BOUND_S = 0.5
 WITHIN_S = 10.0
-#: Longer than any test takes.
+#: Seconds that are longer than any test.
 LONG_S = 120.0
 
 
 class Line:
-    """A line as rows of claims, past the code that keeps them.
+    """The claims of a line as rows, accessed without the store's code.
 
-    ``ask`` carries out a statement; ``head`` is the row of the line and its column that says when
-    the first of it expires; ``steps`` the number of dead that one call drops.
+    ``ask`` runs a statement. ``head`` is the table of lines and its column for the time at which
+    the first claim expires. ``steps`` is the maximum number of dead claims that one verb removes.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Line:
         self._ask, self._claims, self._head = ask, claims, head
 
     def kill(self, name: object, living: int) -> None:
-        """The time of all waiters with lower tickets is over."""
+        """Make all waiters with tickets below ``living`` expire; extend the others."""
         those = "WHERE name = %s AND NOT held AND ticket"
         self._ask(f"UPDATE {self._claims} SET expires = 1 {those} < %s", name, living)
         later = f"UPDATE {self._claims} SET expires = expires + {LATER_US}"
@@ -54,7 +55,7 @@ class Line:
         self._ask(f"UPDATE {self._head[0]} SET {self._head[1]} = 1 WHERE name = %s", name)
 
     def waiters(self, name: object) -> int:
-        """How many there are."""
+        """The number of waiters."""
         table = f"{self._claims} WHERE name = %s AND NOT held"
         ((count,),) = self._ask(f"SELECT count(*) FROM {table}", name)
         return int(count)
@@ -89,10 +90,10 @@ def verbs_are_bounded(
     kill: Callable[[int], None],
     waiters: Callable[[], int],
 ) -> None:
-    """Given ``many`` waiters, when ``kill`` ends the time of those with tickets lower than one, no
-    verb drops more than ``steps``, and that one is served at once.
+    """Check that no verb removes more than ``steps`` dead waiters, and that a living one is served.
 
-    ``waiters`` tells how many there are, past the code that keeps them.
+    There are ``many`` waiters. ``kill`` lets the waiters with lower tickets than the living one
+    expire. ``waiters`` returns the number of waiters, without the store's code.
     """
     store = client._ctx.store
 
@@ -118,12 +119,12 @@ def verbs_are_bounded(
     living, standing = join()
     kill(standing.ticket)
     assert waiters() == many + 1
-    # Each verb drops a part of the dead
+    # Each verb removes a part of the dead waiters
     assert isinstance(bounded(lambda: join(False))[1], Refused)
     bounded(lambda: run_sync(store.keep([Keep(holder, held.fence, 60.0)], WITHIN_S)))
     bounded(lambda: run_sync(store.inspect(name, WITHIN_S, True)))
     bounded(lambda: run_sync(store.leave(Leave(name, holder.id, held.fence), WITHIN_S)))
-    # And the living waiter is told to ask again at once, as long as there are more
+    # And the living waiter must ask again at once while there are more dead ones
     asked, keep = 0, Keep(living, standing.ticket, 60.0)
     while True:
         (answer,) = bounded(lambda: run_sync(store.keep([keep], WITHIN_S)))

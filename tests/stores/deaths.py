@@ -1,6 +1,6 @@
-"""Whoever holds and dies, or stands still, costs the others what the lease says, and no more.
+"""A holder that dies or stops delays the next waiter until its lease ends, and not longer.
 
-The tests of a store import these, and give them ``url``, ``locks`` (a client there) and ``line``.
+The tests of a store import these, and provide ``url``, ``locks`` (a client there) and ``line``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ lag.watch()
 
 
 def served(locks: Client, name: str) -> tuple[threading.Thread, list[tuple[float, int]]]:
-    """A thread that waits for it; when it holds, it notes time and fence, and leaves."""
+    """A thread that waits for the lock; it notes the time and fence of its hold, and releases."""
     at: list[tuple[float, int]] = []
 
     def work() -> None:
@@ -37,7 +37,7 @@ def served(locks: Client, name: str) -> tuple[threading.Thread, list[tuple[float
 
 
 def waits(found: LineRecord | None) -> bool:
-    """Does anybody wait there?"""
+    """Return whether the line has a waiter."""
     return bool(found and found.waiters)
 
 

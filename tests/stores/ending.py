@@ -1,6 +1,6 @@
-"""A connection that was given up counts as one of the pool until the server has ended it, too.
+"""A given-up connection counts against the pool until the server has ended its session.
 
-The URLs are of a client with ``pool=1`` behind a proxy, through which nobody else connects.
+The URLs are those of a client with ``pool=1`` behind a proxy that no other client uses.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from holdfast.testing.faults import HOLD_REQUEST, Fault, Proxy, Strike
 from tests.servers.process import until
 
 LONG_S = 60.0
-#: The methods of a pool that lead to a connection and back.
+#: The methods of a pool that get a connection and return it.
 WAY = ("_reach", "_new", "_lend", "_give")
-#: Where a thread takes its turn, and fewer points than Ctrl-C has there.
+#: The function in which a thread takes its turn, and a lower bound of the points in it at which
+#: Ctrl-C can come.
 TURN, TURNS = f"{Turn.__module__}:{Turn.take.__qualname__}", 1
 
 
@@ -33,7 +34,10 @@ def a_session_counts_until_its_end(
     goodbye: tuple[bytes, Fault],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``goodbye``: what keeps the server from seeing that the client has ended a connection."""
+    """Check that a given-up session counts until the server has ended it.
+
+    ``goodbye``: a fault that keeps the server from seeing the client's end of a connection.
+    """
     monkeypatch.setattr(ending, "ENDS_S", LONG_S)
 
     async def main() -> None:
@@ -51,16 +55,16 @@ def a_session_counts_until_its_end(
 
             # Given a request that was given up and then answered, whose session hasn't ended
             await give_up(1)
-            # When somebody wants something
+            # When another request needs a connection
             with pytest.raises(StoreUnavailable, match=r"given up|in use"):
                 await client.lock(f"{name}:second").acquire(blocking=False)
             # Then no other session was made
             assert proxy.connections == 1
-            # But for those who renew and release, however many there are
+            # But a renewal and a release get a session, even after a second one was given up
             await held.extend()
             await give_up(2)
             assert await held.release()
-            # When the session has ended
+            # When the sessions have ended
             ends.let_go()
             async with client.lock(f"{name}:second", timeout=20):
                 pass
@@ -77,18 +81,21 @@ def one_that_was_never_made_counts(
     begins: bytes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``begins``: a part of what a client says first."""
+    """Check that a session which is still being made counts, too.
+
+    ``begins``: a part of the first message of a client.
+    """
     monkeypatch.setattr(ending, "ENDS_S", LONG_S)
 
     async def main() -> None:
         async with face.client(url) as client:
-            # Given a server that is slow to take connections
+            # Given a server that accepts connections slowly
             begin = proxy.arm(begins, HOLD_REQUEST, 100)
-            # When somebody with little time tries again and again
+            # When a client with little time tries again and again
             for _ in range(5):
                 with pytest.raises(StoreUnavailable):
                     await client.lock(name).acquire(timeout=0)
-            # Then the server has one to take
+            # Then the server has only one connection to accept
             assert proxy.connections == 1
             begin.let_go()
             async with client.lock(name, timeout=20):
@@ -98,9 +105,12 @@ def one_that_was_never_made_counts(
 
 
 def no_interrupt_keeps_a_place(url: str, name: str, method: Any) -> None:
-    """``method``: a part of the way to a connection, or back."""
+    """Interrupt ``method`` at each of its points; check that the pool loses no place.
+
+    ``method``: one of the methods that get a connection or return it.
+    """
     function = f"{method.__module__}:{method.__qualname__}"
-    # Where a verb has little time, a thread makes the connection
+    # If a verb has little time, a thread makes the connection
     for timeout in (0, LONG_S):
         for number in itertools.count(1):
             strike = Strike(number, function=function)

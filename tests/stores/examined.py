@@ -1,4 +1,4 @@
-"""Looks through the eyes of `doctor`, and what stands between it and a server."""
+"""The findings of `doctor`, and a proxy between it and a server."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.core.finding import Finding, Level
 from holdfast.url import find
 from tests.servers.redis_server import RedisServer
 
-#: Settings of a Redis of which `doctor` has nothing to say.
+#: Settings of a Redis in which `doctor` finds no problem.
 KEPT = ("appendonly yes",)
 
 
 def examined(url: str) -> dict[str, list[Finding]]:
-    """What is found, by its subject."""
+    """All findings, by subject."""
     module, parsed = find(url)
     found: dict[str, list[Finding]] = {}
     for finding in module.examine(parsed):  # type: ignore[attr-defined]
@@ -27,13 +27,13 @@ def examined(url: str) -> dict[str, list[Finding]]:
 
 
 def one(url: str, subject: str) -> Finding:
-    """What is found of one subject, which must be a single thing."""
+    """The finding of one subject, which must have a single one."""
     (finding,) = examined(url)[subject]
     return finding
 
 
 def worst(url: str) -> dict[str, Finding]:
-    """The worst that is found of each subject."""
+    """The worst finding of each subject."""
     grave = list(Level).index
     return {
         subject: max(found, key=lambda one: grave(one.level))
@@ -42,7 +42,7 @@ def worst(url: str) -> dict[str, Finding]:
 
 
 def troubles(url: str) -> dict[str, Level]:
-    """What isn't well, and how bad it is."""
+    """The findings that are not OK, with their level."""
     return {
         subject: finding.level
         for subject, list_ in examined(url).items()
@@ -52,8 +52,7 @@ def troubles(url: str) -> dict[str, Level]:
 
 
 class Between:
-    """Leads each new connection to the next of some servers, as a proxy might, and changes what
-    they say."""
+    """A proxy that connects each client to the next of some servers, and changes replies."""
 
     def __init__(
         self, *servers: RedisServer, change: Callable[[bytes], bytes] = lambda said: said

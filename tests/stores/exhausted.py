@@ -1,7 +1,8 @@
-"""A server has no connection left, at any step of any verb: a clear error, and then all works.
+"""A server has no free connection at any step of any verb: a clear error, and then everything
+works.
 
-A store's module has the fixture ``crowded``, the URL of a server with few connections and a crowd
-that takes all of them, and imports the tests.
+A store's module imports these tests. It has the fixture ``crowded``: the URL of a server with few
+connections, and a crowd that takes all of them.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from tests.torture.scale import times
 
 #: Duration of the shortage, seconds.
 LACK_S = 0.15
-#: All of it takes no longer than this, in seconds.
+#: Maximum seconds of a test.
 LONG_S = 100.0
-#: Steps of a verb that are struck, one after the other; in a usual run each eighth of them.
+#: Distance between two steps at which the connections run out. A usual run tries every eighth step.
 STRIDE = times(1, 8)
-#: Steps that are struck at the least.
+#: Minimum number of steps at which the connections ran out.
 STRUCK_MIN = times(5, 2)
 
 
@@ -35,7 +36,7 @@ async def settled(queue: Any, guard: Any) -> None:
         await job.ack()
 
 
-#: The verbs of queues and guards, each of which is struck before it is sent.
+#: The verbs of queues and guards; the connections run out before each of them is sent.
 OTHERS: tuple[tuple[str, Callable[[Any, Any], Awaitable[object]]], ...] = (
     ("put", lambda queue, guard: queue.put("x", group="g")),
     ("take", lambda queue, guard: queue.take(timeout=0)),
@@ -48,10 +49,10 @@ OTHERS: tuple[tuple[str, Callable[[Any, Any], Awaitable[object]]], ...] = (
 
 
 class Crowd:
-    """It takes all connections that a server has left, and ends those of the clients under test.
+    """Takes all free connections of a server, and ends those of the clients under test.
 
-    ``connect`` opens one as anybody may; ``full`` is what it raises when there is none; ``kick``
-    ends the connections of the clients under test.
+    ``connect`` opens a connection as any user can. ``full`` is the error that it raises if there is
+    none. ``kick`` ends the connections of the clients under test.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Crowd:
 
     @contextlib.contextmanager
     def there(self) -> Iterator[None]:
-        """None is left meanwhile, and the clients have lost theirs."""
+        """Use up all connections while the block runs; the clients have lost theirs."""
         with contextlib.ExitStack() as ends:
             self._kick()
             taken = 0
@@ -109,8 +110,8 @@ def test_the_error_names_the_exhausted_limit(crowded: Crowded) -> None:
         client.lock("x").acquire().release()
         said = []
         with crowd.there():
-            # The last attempt of an acquire has what is left of its time: too little, on a busy
-            # machine, to be told anything
+            # The last attempt of an acquire has only the rest of its time. On a busy machine this
+            # is too short to receive an error message
             while len(said) < 5 and "max_connections" not in "".join(said[-1:]):
                 with pytest.raises(StoreUnavailable) as caught:
                     client.lock("x").acquire(timeout=0.5)
@@ -149,7 +150,7 @@ async def _play(face: Face, url: str, crowd: Crowd) -> int:
 async def _struck(
     client: Any, crowd: Crowd, work: Callable[[Any], Awaitable[None]], number: int
 ) -> bool:
-    """Do the work, and have connections run out at this step of it; False if there is none."""
+    """Do the work, and let the connections run out at this step; False if there is no such step."""
     seen = 0
     with contextlib.ExitStack() as stack:
         timer = threading.Timer(LACK_S, stack.close)
@@ -170,7 +171,7 @@ async def _struck(
 
 
 async def _queues_and_guards(face: Face, url: str, crowd: Crowd) -> None:
-    """Strike each verb of queues and guards."""
+    """Let the connections run out before each verb of queues and guards."""
     first = (face.name == "aio") % STRIDE  # in a usual run each face has its half of them
     for number, (name, struck) in list(enumerate(OTHERS))[first::STRIDE]:
         async with face.client(url) as client:
@@ -180,7 +181,7 @@ async def _queues_and_guards(face: Face, url: str, crowd: Crowd) -> None:
                 await verb(queue, guard)
             with crowd.there(), contextlib.suppress(HoldfastError):
                 await struck(queue, guard)
-            # Then it works as before
+            # Then everything works as before
             for _, verb in OTHERS:
                 await verb(queue, guard)
             await queue.put("last")

@@ -1,4 +1,4 @@
-"""What a program does at a server whose host has chosen its settings, and that it is refused."""
+"""Programs that use a server whose host has chosen its settings, or are refused by it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from holdfast.url import find
 
 
 def use(url: str) -> None:
-    """Each product once, by both faces; an odd name and a value are what they were, and what is
-    looked at is all there."""
+    """Use each product by both faces; check that values and inspections are right."""
     with Client(url) as client:
         with client.lock("naïve 名", meta="ü\\'") as hold, client.lock("naïve 2"):
             assert client.inspect("naïve 名")[0].holders[0].meta == "ü\\'"
@@ -47,7 +46,7 @@ def use(url: str) -> None:
 
 
 def errors(url: str, timeout: float = 1) -> list[Exception]:
-    """What is said by both faces, and by doctor, if it doesn't find what is wrong."""
+    """The errors of both faces, and of doctor unless it reports a failure."""
     told: list[Exception] = []
     with Client(url) as client, pytest.raises(HoldfastError) as wrong:
         client.lock("x").acquire(timeout=timeout)
@@ -71,13 +70,13 @@ def errors(url: str, timeout: float = 1) -> list[Exception]:
 
 
 def silent_about(secret: str, told: list[Exception]) -> None:
-    """No traceback shows the password."""
+    """Check that no traceback shows the password."""
     for one in told:
         assert secret not in "".join(traceback.format_exception(one))
 
 
 def refused(url: str, words: str, secret: str = "sesame") -> None:
-    """One error that says what is set, at once; and no secret."""
+    """Check that each error names the setting at once, and shows no secret."""
     told = errors(url, timeout=60)
     for one in told:
         assert isinstance(one, ConfigError), one

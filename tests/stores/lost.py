@@ -1,7 +1,8 @@
-"""Requests and replies that are lost or cut off: nothing leaks, and no answer is a lie.
+"""Requests and replies that are lost or cut off: nothing leaks, and no result is false.
 
-The tests of a store import these, and give them ``words`` (how to know a verb on the wire), a
-``proxy``, ``by_proxy`` (a client behind it), ``locks`` (one that isn't) and ``line``.
+The tests of a store import these, and provide ``words`` (how to recognise a verb on the wire) and
+``line``. They also provide a ``proxy``, ``by_proxy`` (a client behind it) and ``locks`` (a client
+without it).
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ DROPS = pytest.mark.parametrize("fault", [DROP_REQUEST, DROP_REPLY], ids=["reque
 
 
 class Words(NamedTuple):
-    """What stands in the request of a verb, and in no other's."""
+    """Bytes that the requests of one verb contain, and those of no other verb."""
 
     join: bytes
     leave: bytes
     #: One renewal.
     keep: bytes
-    #: The question of one who waits.
+    #: The request by which a waiter asks for its state.
     stand: bytes
-    #: All that one who waits sends.
+    #: All requests of a waiter.
     asks: tuple[bytes, ...]
-    #: The two for several names at once.
+    #: The two verbs for several names.
     join_free: bytes
     leave_all: bytes
-    #: So often each is tried where all is tried.
+    #: The number of attempts per test in a full run.
     tries: int = 50
 
     def times(self, usual: int) -> range:
@@ -137,7 +138,7 @@ def test_a_waiter_that_is_cut_off_keeps_its_place(
 
     for number in words.times(len(words.asks)):
         name = f"{own_name}:{number}"
-        # Given a holder, and somebody behind the proxy who waits, with somebody behind it
+        # Given a holder, a waiter behind the proxy, and another waiter behind that one
         holder = locks.lock(name).acquire()
         armed = proxy.arm(words.asks[number % len(words.asks)], fault)
         served: list[int] = []
@@ -146,7 +147,7 @@ def test_a_waiter_that_is_cut_off_keeps_its_place(
             threads.append(threading.Thread(target=stand, args=(client, name)))
             threads[-1].start()
             until(lambda: len(waiting(name)) == len(threads), "it waits")  # noqa: B023
-        # When its next question is cut off, and it has asked again
+        # When the next request of the first waiter is cut off, and it has asked again
         armed.wait()
         again = proxy.arm(words.stand, delay_reply(0.0))
         again.wait()
@@ -154,7 +155,7 @@ def test_a_waiter_that_is_cut_off_keeps_its_place(
         holder.release()
         for thread in threads:
             thread.join(20)
-        # Then it was served in its turn
+        # Then the waiters were served in their order
         assert served == before
         assert line(name) is None
 

@@ -1,4 +1,4 @@
-"""A pause after a failed computation that was made longer from outside: it ends all the same."""
+"""A pause after a failed computation was made longer from outside: it ends nevertheless."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from holdfast.testing import lag
 
 lag.watch()
 
-#: A failure is remembered for five times the pause that it caused.
+#: Seconds of the pause after a failure, and seconds for which the failure is remembered (five times
+#: as long).
 PAUSE_S, MEMORY_S = 0.4, 2.0
-#: On a busy machine.
+#: Additional seconds on a busy machine.
 BOUND_S = 5.0
 
 
@@ -25,8 +26,10 @@ def _fail() -> str:
 def a_damaged_pause_ends_with_the_failure(
     client: Client, name: str, damage: Callable[[], object]
 ) -> None:
-    """``damage`` makes the pause as long as can be; nobody is barred for longer than the failure
-    is remembered."""
+    """Check that no caller is blocked for longer than the failure is remembered.
+
+    ``damage`` makes the pause as long as possible.
+    """
     guard = client.guard(name, ttl=60, failure_ttl=PAUSE_S)
     with pytest.raises(LookupError):
         guard.get(_fail)

@@ -44,7 +44,7 @@ EXTENDS = (Extend("q", "", 9, ONE, 5, 30.0), Extend("q", "grp", 10, TWO, 6, 2.5)
 
 
 def check(recorded: Path, requests: list[str]) -> None:
-    """Are these the recorded requests? With HOLDFAST_RECORD, they are recorded instead."""
+    """Compare the requests with the recorded ones; with HOLDFAST_RECORD, record them instead."""
     text = "\n".join(requests) + "\n"
     if os.environ.get("HOLDFAST_RECORD"):
         recorded.write_text(text)

@@ -1,4 +1,4 @@
-"""What holdfast keeps of a name in the tables of a database, as it is damaged from outside."""
+"""The rows that holdfast keeps of a name in the tables of a database, and damage to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import psycopg
 import pymysql
 
-#: The greatest number that a column of this type takes.
+#: Number of bits of the greatest value in a column of this type.
 MOST = {"bigint": 63, "integer": 31, "int": 31, "tinyint": 7}
 TEXTS = ("text", "bytea", "varbinary")
 
@@ -18,7 +18,7 @@ Ask = Callable[..., list[tuple[Any, ...]]]
 
 
 class Row(NamedTuple):
-    """A row of a table, by what tells it from others, or one column of it ('': all of it)."""
+    """A row of a table, or one column of it; an empty ``column`` means the whole row."""
 
     table: str
     name: str
@@ -30,10 +30,11 @@ class Row(NamedTuple):
 class RowsGround:
     """See `holdfast.testing.faults.damage.Ground`; ``items`` takes a whole name.
 
-    ``ask`` carries out a statement; ``schema`` has the table of names and that of their claims.
+    ``ask`` runs a statement; ``schema`` has the table of names and the table of their claims.
     """
 
-    #: A third of the ttl until the next renewal, and what a busy machine adds to it.
+    #: Seconds for which two clients can both take themselves for the holder: a third of the ttl
+    #: until the next renewal, and the delay of a busy machine.
     overlap_s = 2.5
 
     def __init__(
@@ -46,7 +47,7 @@ class RowsGround:
         self._columns: dict[str, list[tuple[str, str]]] = {}
 
     def items(self, token: str) -> list[Row]:
-        """The row of the name, those of its claims, and all that is in them."""
+        """The row of the name, the rows of its claims, and all their columns."""
         name, (_, claims) = token.encode(), self._tables
         found: list[Row] = []
         for table in self._tables:

@@ -1,5 +1,4 @@
-"""What a client does while a row is locked by somebody else: how many sessions of the server it
-takes up, and whether what it holds can be renewed and released."""
+"""A client while another session locks a row: it uses few sessions, and can renew and release."""
 
 from __future__ import annotations
 
@@ -16,15 +15,16 @@ from tests.torture.scale import FULL
 
 lag.watch()
 
-#: Seconds for a renewal and a release together; without a connection of their own: 0.5 or more.
+#: Maximum seconds for a renewal and a release together. Without a separate connection they take 0.5
+#: s or more.
 SOON_S = 0.3
-#: Seconds for which everybody tries.
+#: Seconds for which all threads or tasks try.
 SECONDS = 10.0 if FULL else 2.0
 THREADS = 10
 
 
 def by_threads(url: str, name: str, sessions: Callable[[], int]) -> int:
-    """The most sessions that there were while threads tried to get a name without waiting."""
+    """The maximum number of sessions while threads try to get a name without waiting."""
     with Client(url) as client:
         end = time.monotonic() + SECONDS
 
@@ -47,7 +47,7 @@ def by_threads(url: str, name: str, sessions: Callable[[], int]) -> int:
 
 
 def by_tasks(url: str, name: str, sessions: Callable[[], int]) -> int:
-    """The same with tasks of one event loop."""
+    """The maximum number of sessions while tasks of one event loop try it."""
 
     async def main() -> int:
         async with AsyncClient(url) as client:
@@ -72,14 +72,14 @@ def by_tasks(url: str, name: str, sessions: Callable[[], int]) -> int:
     return asyncio.run(main())
 
 
-#: How many sessions there were, on each face.
+#: The function that counts the sessions, for each face.
 FACES = {"sync": by_threads, "asyncio": by_tasks}
 
 
 def a_release_is_prompt(
     face: Face, url: str, name: str, stall: Callable[[], object], free: Callable[[], object]
 ) -> None:
-    """While many wait for a row that ``stall`` has locked, others are renewed and released."""
+    """Check that other holds are renewed and released while ``stall`` locks a row."""
 
     async def main() -> None:
         client = face.client(url)

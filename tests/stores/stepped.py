@@ -1,4 +1,4 @@
-"""A server's clock that is set: nobody holds for longer than its lease by that."""
+"""A server's clock is set: no client holds for longer than its lease because of that."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from tests.servers.clock import Clock
 from tests.torture.scale import seed_of, times
 
 TTL_S = 2.0
-#: Rounds of a usual run for each step, each with a clock that goes right at first.
+#: Rounds of a usual run for each step; each round begins with a correct clock.
 USUAL = 2
 
 
 class ClockGround:
-    """See `holdfast.testing.faults.damage.Ground`: what is damaged is the server's clock."""
+    """See `holdfast.testing.faults.damage.Ground`: the damage is a step of the server's clock."""
 
-    #: A third of the ttl until the next renewal, and what a busy machine adds to it.
+    #: Seconds for which two clients can both take themselves for the holder: a third of the ttl
+    #: until the next renewal, and the delay of a busy machine.
     overlap_s = 2.5
-    #: A lease that a step back made too long is cut to 10 s, once somebody asks.
+    #: Seconds after which all is normal: a lease that a step back made too long is cut to 10 s by
+    #: the next request.
     calm_s = 20.0
 
     def __init__(self, url: str, clock: Clock) -> None:
@@ -33,7 +35,7 @@ class ClockGround:
         self.clock = clock
 
     def items(self, token: str) -> Sequence[str]:
-        """At once, or slowly."""
+        """The ways to set the clock: in one step, or slowly."""
         return ["step", "slew"]
 
     def damage(self, item: str, kind: str, chance: random.Random) -> bool:
@@ -46,7 +48,7 @@ class ClockGround:
 
 
 def people_go_on(ground: ClockGround, step: float) -> None:
-    """The clock is set between any two acts, and nobody is held up, and no two hold."""
+    """Set the clock between any two acts; no client is blocked, and never do two hold."""
     seed = seed_of("steps of the clock")
     chance = random.Random(seed)
     for number in range(times(20, USUAL)):
@@ -57,19 +59,19 @@ def people_go_on(ground: ClockGround, step: float) -> None:
 
 
 def a_dead_holder_is_gone_after_its_lease(url: str, clock: Clock, seconds: float) -> None:
-    """It was renewed after the step, and is heard of no more."""
+    """Check that the lease of a holder ends although it was renewed after the step back."""
     with Client(url) as client, Client(url) as other:
         for permits in (1, 2):
             name = f"of {permits}"
             clock.set(0.0)
-            # Given one that is renewed by hand, and perhaps another beside it
+            # Given holds that are renewed by hand only, as many as there are permits
             wanted = client.semaphore(name, permits, ttl=TTL_S, auto_renew=False)
             holds = [wanted.acquire() for _ in range(permits)]
-            # When the clock is set back, it is renewed once more, and its process dies
+            # When the clock is set back, the last hold is renewed once more, and its process dies
             clock.set(-seconds)
             holds[-1].extend()
             begun = time.monotonic()
-            # Then the next one has it soon
+            # Then the next claim gets the permits soon
             with other.semaphore(name, permits, timeout=40):
                 assert time.monotonic() - begun < 20
 
@@ -77,7 +79,10 @@ def a_dead_holder_is_gone_after_its_lease(url: str, clock: Clock, seconds: float
 def a_join_whose_reply_was_lost_counts_from_its_repetition(
     url: str, clock: Clock, seconds: float
 ) -> None:
-    """The server says that much of the lease is left, as the first join came before the step."""
+    """Check that a repeated join grants no more than the ttl.
+
+    The first join came before the step, so the server's record of the lease ends too late.
+    """
     with Client(url) as client:
         store = behind(client)
         for permits in (1, 2):
@@ -88,7 +93,7 @@ def a_join_whose_reply_was_lost_counts_from_its_repetition(
             store.cut_once(lambda: clock.set(-seconds))
             sent = boottime()
             with wanted.acquire(timeout=20) as hold:
-                # Then it is believed for no longer than it was asked for
+                # Then the client uses the hold for no longer than the requested ttl
                 with promised("no lease is longer than the ttl"):
                     assert hold._lease.deadline <= boottime() + TTL_S
                 assert hold._lease.deadline > sent
@@ -97,7 +102,7 @@ def a_join_whose_reply_was_lost_counts_from_its_repetition(
 
 
 def jobs_come_as_if_nothing_had_happened(url: str, clock: Clock, seconds: float) -> None:
-    """Those that were put before the step aren't delivered after those that came later."""
+    """Check that jobs from before the step back are delivered, and no job is missing."""
     with Client(url) as client:
         clock.set(0.0)
         queue = client.queue("stepped", ttl=TTL_S)

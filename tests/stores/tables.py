@@ -1,4 +1,4 @@
-"""All that holdfast keeps of a round's names in the tables of a database, as it is damaged."""
+"""The rows that holdfast keeps for a round in the tables of a database, and their damage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pymysql
 from tests.stores.bytes import changed
 from tests.stores.rows import MOST, Ask
 
-#: What a database says where a row can't become so, or is locked for too long.
+#: Errors of a database if a row cannot have this value, or is locked for too long.
 REFUSED = (
     psycopg.DataError,
     psycopg.IntegrityError,
@@ -21,16 +21,17 @@ REFUSED = (
     pymysql.DataError,
     pymysql.IntegrityError,
 )
-#: MariaDB has waited for a row for too long, or has met a deadlock.
+#: Errors of MariaDB: a lock wait timed out, or a deadlock happened.
 _BUSY = (1205, 1213)
-#: Rows of the dozen tables of a round, and their columns.
+#: Number of rows in the dozen tables of a round, and their columns.
 ITEMS = 160
-#: What both pages say is believed whoever wrote it: `resize` writes nothing else.
+#: The column that is not damaged: its value is used without a check, because `resize` changes only
+#: this column.
 BELIEVED = "capacity"
 
 
 class Table(NamedTuple):
-    """A table: what its rows are found by, and its other columns with their types."""
+    """A table: its primary key, and its columns with their types."""
 
     name: str
     key: tuple[str, ...]
@@ -38,7 +39,7 @@ class Table(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A row by its key, or one column of it ('': all of it)."""
+    """A row by its key, or one column of it; an empty ``column`` means the whole row."""
 
     table: str
     where: tuple[tuple[str, Any], ...]
@@ -49,11 +50,12 @@ class Cell(NamedTuple):
 class TablesGround:
     """See `holdfast.testing.faults.damage.Ground`.
 
-    ``ask`` carries out a statement. ``owned`` says of each table which rows are of some names, as
-    a condition with a place for one name; ``everywhere`` whether nothing ties a row to a name.
+    ``ask`` runs a statement. ``owned`` maps each table to the column or condition by which the rows
+    of a name are found.
     """
 
-    #: A third of the ttl until the next renewal, and what a busy machine adds to it.
+    #: Seconds for which two clients can both take themselves for the holder: a third of the ttl
+    #: until the next renewal, and the delay of a busy machine.
     overlap_s = 2.5
 
     def __init__(self, url: str, ask: Ask, schema: str, owned: dict[str, str]) -> None:
@@ -84,7 +86,7 @@ class TablesGround:
         return found
 
     def _known(self) -> list[Table]:
-        """The tables, which are made by the first verb of all."""
+        """The tables, which the first verb creates."""
         if not self._tables:
             self._tables = [
                 table for table in map(self._table, sorted(self._owned)) if table.columns
@@ -139,7 +141,7 @@ _NOTHING = object()
 
 
 def _value(before: Any, type_: str, kind: str, chance: random.Random) -> Any:
-    """What a column becomes; `_NOTHING` where it can't be damaged so."""
+    """The damaged value of a column; `_NOTHING` if it cannot have this kind of damage."""
     if kind == "removed":
         return None
     if bits := MOST.get(type_, 15 if type_ == "smallint" else 0):
@@ -163,7 +165,7 @@ def _value(before: Any, type_: str, kind: str, chance: random.Random) -> Any:
 
 
 def postgres_tables() -> dict[str, str]:
-    """The tables of PostgreSQL, and by which column a name is found."""
+    """The tables of PostgreSQL, each with the column that has the name."""
     return {
         "lines": "name", "claims": "name",
         **dict.fromkeys(
@@ -177,7 +179,7 @@ def postgres_tables() -> dict[str, str]:
 
 
 def mysql_tables(schema: str) -> dict[str, str]:
-    """The same of MariaDB, whose queues have numbers."""
+    """The tables of MariaDB, whose queues have numbers, each with the condition for a name."""
     numbers = f"queue IN (SELECT id FROM {schema}.holdfast_queues WHERE name"
     takes = f"id IN (SELECT t.take FROM {schema}.holdfast_tracks AS t WHERE t.{numbers}"
     return {

@@ -1,7 +1,7 @@
-"""Random verbs of locks, sent to a store and to the memory store: both must answer the same.
+"""Random lock verbs are sent to a store and to the memory store: both must reply the same.
 
-The store's time is the test's. A store subclasses `Twins`: it sends the verbs, sets the time, and
-says where its answers may differ.
+The test sets the store's time. The tests of a store subclass `Twins`. The subclass sends the verbs,
+sets the time, and defines where the replies can differ.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ KINDS = (
 
 
 def listens(claim: Claim) -> bool:
-    """Does the claim join with an address, to which pokes are sent?"""
+    """Return whether the claim joins with an address, to which wake-ups are sent."""
     return claim.id > "8"
 
 
 class Twins:
-    """The same request to both stores, and one answer, or a complaint."""
+    """Sends the same request to both stores, and compares the two replies."""
 
     #: The first moment, in seconds by the store's clock.
     start = 1_000.0
-    #: The answers about time may differ by this, in seconds.
+    #: The maximum difference of two replies about time, in seconds.
     near = 1e-6
-    #: Is it defined whether an end that came before was noticed, when a dead claim is broken?
+    #: True if the store notices the end of a claim before that claim is broken.
     notices_ends = True
 
     def __init__(self, seed: int, names: str = "") -> None:
         print(f"seed {seed}")
         self.dice = random.Random(seed)
-        #: What all names begin with.
+        #: The beginning of all names.
         self.names = names
         self.lines = Lines()
         self.now = self.start
@@ -60,22 +60,22 @@ class Twins:
         self.story: list[str] = []
 
     def ask(self, verb: str, *what: Any) -> Any:
-        """What the store answers to this verb of its port."""
+        """Send a verb to the store, and return its reply."""
         raise NotImplementedError
 
     def at(self, now: float) -> float:
-        """Set the store's clock; what it says then."""
+        """Set the store's clock, and return its time after that."""
         raise NotImplementedError
 
     def same_hint(self, theirs: Waiting | Refused, ours: Waiting | Refused, name: str) -> bool:
-        """Is the time at which to ask again as good as the memory store's?"""
+        """Return whether the time of the next request is as good as the memory store's."""
         raise NotImplementedError
 
     def same_pokes(self, told: str) -> None:
-        """The store has sent the pokes that the memory store would send."""
+        """Check that the store has sent the wake-ups that the memory store would send."""
 
     def same(self, request: object, theirs: Any, ours: Any, name: str = "") -> None:
-        """Compare two answers; tickets agree in their order, not in their value."""
+        """Compare two replies; tickets must agree in their order, not in their value."""
         self.story.append(f"{self.now - self.start:.3f} {request} -> {theirs}")
         told = "\n".join(["", *self.story[-30:], f"but ours: {ours}"])
         assert type(theirs) is type(ours), told
@@ -196,7 +196,7 @@ class Twins:
         return rows, [second for c in claims for second in (c.age, c.expires_in)]
 
     def step(self) -> None:
-        """One random request, or some time."""
+        """Send one random request after a random time."""
         self.now += self.dice.choice((0.0, 0.001, 0.01, 0.1, 0.4)) * self.dice.random()
         self.now = self.at(self.now)
         what = [self.join] * 8
@@ -205,7 +205,7 @@ class Twins:
         self.dice.choice(what)()
 
     def walk(self) -> None:
-        """Every answer is the same in a few hundred requests, and one of each sort is seen."""
+        """Compare the replies of 600 steps, and check that each sort of reply was seen."""
         for _ in range(600):
             self.step()
         seen = " ".join(self.story)

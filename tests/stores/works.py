@@ -1,4 +1,4 @@
-"""What a task is at when it is cancelled: a verb whose request is under way, or a wait in line."""
+"""The work of a task at its cancellation: a verb whose request is under way, or a wait in line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-#: Does something with this lock; when ``go`` is set, the request that is aimed at comes next.
+#: A coroutine function that uses a lock; after ``go`` is set, its next request is the one under
+#: test.
 Work = Callable[[Any, asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]
 
 
@@ -39,13 +40,12 @@ async def leave(lock: Any, ready: asyncio.Event, go: asyncio.Event) -> None:
 
 
 async def strike_waiters(client: Any, name: str, crew: int, chance: random.Random) -> None:
-    """Have some wait in line, and cancel part of them while the holder leaves; the others are
-    served, each in its turn."""
+    """Cancel some waiters while the holder releases; the other waiters are all served."""
     holder = await client.lock(name).acquire()
     tasks = [asyncio.create_task(_turn(client, name)) for _ in range(crew)]
-    # Given a line of waiters, each somewhere on its way into it
+    # Given tasks that are about to enter the line, or are in it
     await asyncio.sleep(chance.random() * 0.05)
-    # When some are cancelled, while the holder leaves
+    # When some are cancelled while the holder releases
     struck = [task for task in tasks if chance.random() < 0.7]
     release = asyncio.create_task(holder.release())
     for task in struck:

@@ -1,4 +1,4 @@
-"""Clients, stores, names and a proxy in between, for the tests of MySQL and MariaDB."""
+"""Clients, stores, names and a proxy for the tests of MySQL and MariaDB."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tests.servers.process import until
 
 MakeClient = Callable[..., Client]
 LIMIT_S = 90.0
-#: Nothing in a test takes longer.
+#: Maximum seconds for a request of a test.
 WITHIN_S = 20.0
 
 
 @pytest.fixture
 def url(mariadb_url: str) -> str:
-    """Where the tests of all stores are to lock."""
+    """The URL for the tests that several stores share."""
     return mariadb_url
 
 
 @pytest.fixture
 def new_client(mariadb_url: str) -> Iterator[MakeClient]:
-    """Makes clients, of the shared server if no other is named, and closes them afterwards."""
+    """Makes clients, of the shared server unless a URL is given, and closes them after the test."""
     made: list[Client] = []
 
     def make(url: str = "", **options: Any) -> Client:
@@ -45,7 +45,7 @@ def new_client(mariadb_url: str) -> Iterator[MakeClient]:
 
 @pytest.fixture
 def locks(new_client: MakeClient) -> Client:
-    """A client of the shared server, that has made the tables."""
+    """A client of the shared server that has created the tables."""
     client = new_client(label="ours")
     client.inspect("nobody")
     return client
@@ -53,7 +53,7 @@ def locks(new_client: MakeClient) -> Client:
 
 @pytest.fixture
 def proxy(shared_mariadb: MariadbServer) -> Iterator[Proxy]:
-    """Stands between a client and the shared server."""
+    """A proxy between a client and the shared server."""
     with Proxy(shared_mariadb.host, shared_mariadb.port, MYSQL) as one:
         yield one
 
@@ -62,7 +62,7 @@ def proxy(shared_mariadb: MariadbServer) -> Iterator[Proxy]:
 def by_proxy(
     shared_mariadb: MariadbServer, proxy: Proxy, locks: Client, new_client: MakeClient
 ) -> Client:
-    """A client behind the proxy, that has connected already."""
+    """A client behind the proxy that has already connected."""
     client = new_client(shared_mariadb.url_for(USER, PASSWORD, proxy.port))
     client.lock(f"warm:{proxy.port}").acquire().release()
     return client
@@ -70,7 +70,7 @@ def by_proxy(
 
 @pytest.fixture
 def line(locks: Client) -> Callable[[str], LineRecord | None]:
-    """Looks at the line of a name."""
+    """A function that returns the line of a name, or None."""
 
     def look(name: str) -> LineRecord | None:
         found = locks.inspect(name, exact=True)
@@ -80,7 +80,7 @@ def line(locks: Client) -> Callable[[str], LineRecord | None]:
 
 
 class Direct:
-    """The verbs of a store for threads, asked directly."""
+    """The verbs of a store for threads, called directly."""
 
     def __init__(self, url: str) -> None:
         module, parsed = find(url)
@@ -88,7 +88,7 @@ class Direct:
         self._ids = 0
 
     def claim(self, name: str, number: int, ttl: float = 30.0, permits: int = 1) -> Claim:
-        """A claim, the same one for the same number."""
+        """A claim; the same number gives the same claim."""
         kind = Kind.LOCK if permits == 1 else Kind.SEMAPHORE
         return Claim(f"{number:032x}", Spec(name, kind, permits, 1, ttl, f"owner {number}"))
 
@@ -110,12 +110,12 @@ def direct(mariadb_url: str, locks: Client) -> Iterator[Direct]:
 
 
 def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:
-    """Wait until something is true, and give what it gave."""
+    """Wait until ``true`` returns a true value, and return it."""
     return until(true, "it came true", within)
 
 
 def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a test under asyncio to its end, within limits."""
+    """Run a test under asyncio with a time limit."""
 
     async def bounded() -> None:
         async with asyncio.timeout(LIMIT_S):

@@ -1,4 +1,4 @@
-"""The verbs of serial queues, asked directly."""
+"""The verbs of serial queues, called directly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def new_id() -> str:
 
 
 class Verbs:
-    """What can be asked of one queue; each of these has a lane of its own."""
+    """The verbs of one queue; each instance is a separate producer."""
 
     def __init__(self, url: str, queue: str) -> None:
         module, parsed = find(url)
@@ -42,15 +42,15 @@ class Verbs:
         self._numbers = itertools.count(1)
 
     def request(self, *jobs: Job, window: float = 60.0) -> Put:
-        """The next request to put."""
+        """The next put request."""
         return Put(self.queue, self.lane, next(self._numbers), jobs, window)
 
     def put(self, *jobs: Job, window: float = 60.0) -> list[bool]:
-        """Put these."""
+        """Put these jobs."""
         return self.send(self.request(*jobs, window=window))
 
     def send(self, put: Put) -> list[bool]:
-        """Send it (again)."""
+        """Send this put request, for the first time or again."""
         return run_sync(self.queues.put(put, WITHIN_S))
 
     def wish(
@@ -61,36 +61,36 @@ class Verbs:
         patience: Patience | None = None,
         wait: bool = False,
     ) -> Take:
-        """A new request to take."""
+        """A new take request."""
         what = (most, ttl, "host:1:test", pace or Pace(), patience or Patience(), wait)
         return Take(self.queue, new_id(), *what)
 
     def take(self, take: Take) -> list[Delivered]:
-        """Send it (again)."""
+        """Send this take request, for the first time or again; return its deliveries."""
         return list(self.asked(take).deliveries)
 
     def asked(self, take: Take) -> Taken:
-        """The whole answer."""
+        """Send this take request; return the whole reply."""
         return run_sync(self.queues.take(take, WITHIN_S))
 
     def give_back(self, take: Take) -> int:
-        """Undo it."""
+        """Undo this take; return the number of released deliveries."""
         return run_sync(self.queues.give_back(take, WITHIN_S))
 
     def settle(
         self, take: Take, jobs: Sequence[Delivered], verdict: Verdict = Verdict.ACK, **more: Any
     ) -> list[Any]:
-        """Settle these of its deliveries."""
+        """Settle these deliveries of the take."""
         settles = [Settle(self.queue, j.group, j.seq, take.id, verdict, **more) for j in jobs]
         return run_sync(self.queues.settle(settles, WITHIN_S))
 
     def extend(self, take: Take, jobs: Sequence[Delivered], ttl: float) -> list[Any]:
-        """Prolong these of its deliveries."""
+        """Renew these deliveries of the take."""
         extends = [Extend(self.queue, j.group, j.seq, take.id, j.fence, ttl) for j in jobs]
         return run_sync(self.queues.extend(extends, WITHIN_S))
 
     def drain(self) -> list[Delivered]:
-        """Take and settle whatever is due, again and again, until nothing is; in this order."""
+        """Take and settle jobs until none is due; return them in this order."""
         found: list[Delivered] = []
         while got := self.take(take := self.wish(most=100)):
             assert all(self.settle(take, got))
@@ -103,5 +103,5 @@ class Verbs:
 
 
 def job(payload: Any, group: str = "", key: str = "", delay: float = 0.0) -> Job:
-    """A job; with ``key`` as one whose caller chose its id."""
+    """A job; with ``key``, a job whose id the caller chose."""
     return Job(key or new_id(), group, str(payload).encode(), delay, bool(key))

@@ -1,4 +1,4 @@
-"""A delivery is prolonged, and the clock is set, in the middle of somebody else's take.
+"""A delivery is renewed, and the clock is set back, in the middle of a take by another client.
 
 The take is stopped after it has read the clock, at a row that the test has locked.
 """
@@ -20,11 +20,11 @@ from tests.servers.mariadb_server import DATABASE, MariadbServer
 from tests.servers.process import until
 from tests.stores.mysql.queueing import Verbs, job
 
-#: The lease of a delivery whose worker is dead, and of one that is prolonged.
+#: Seconds of the lease of a dead worker's delivery, and of a delivery that is renewed.
 SHORT_S, LONG_S = 0.5, 30.0
-#: For how long the take waits for a row, and the test for the take.
+#: Maximum seconds that the take waits for a row, and the test for the take.
 PATIENT_S = 20.0
-#: By so much the clock is set back.
+#: Seconds by which the clock is set back.
 STEP_S = 2.0
 WAITING = (
     "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'DELETE FROM holdfast_jobs%'"
@@ -55,14 +55,14 @@ def test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back(
                 cursor.execute(statement)
                 return cursor.fetchone()
 
-        # Given a delivery whose lease is over, which is to be a dead letter, and one that isn't
+        # Given an expired delivery on its last attempt, and another delivery whose lease lasts
         ours.put(job("gone", "a"))
         (gone,) = ours.take(ours.wish(ttl=SHORT_S, patience=Patience(attempts=1)))
         ours.put(job("kept", "b"))
         take = ours.wish(ttl=LONG_S)
         (kept,) = ours.take(take)
         time.sleep(SHORT_S + STEP_S)
-        # And a take that is about to bury the first one
+        # And a take that is about to make the first one a dead letter
         again: list[Delivered] = []
         asking = others.queues.take(others.wish(most=9), PATIENT_S)
         thread = threading.Thread(target=lambda: again.extend(run_sync(asking).deliveries))
@@ -72,11 +72,11 @@ def test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back(
             )
             thread.start()
             until(lambda: asked(WAITING), "the take stands still")
-            # When the clock is set back, and the other one is given a shorter lease
+            # When the clock is set back, and the other delivery gets a shorter lease
             server_clock.step(-STEP_S)
             assert isinstance(ours.extend(take, [kept], STEP_S - SHORT_S)[0], Held)
         one.rollback()
         thread.join(PATIENT_S)
-        # Then the take leaves that one alone
+        # Then the take leaves that delivery alone
         assert again == []
         assert ours.settle(take, [kept]) == [True]

@@ -1,4 +1,4 @@
-"""Tasks that are cancelled between sending and answer: nothing is left behind, ever."""
+"""A task is cancelled between a request and its reply: nothing is ever left behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.stores.mysql.conftest import eventually, play
 from tests.stores.works import Work, enter, join, keep, leave, strike_waiters
 from tests.torture.scale import times
 
-#: So many are struck at once, each on a name of its own; less than there are connections.
+#: Number of tasks that are cancelled together, each with a separate name; there are more
+#: connections.
 CREW = 12
 ROUNDS = times(25, 2)
 
@@ -39,7 +40,7 @@ def test_a_cancelled_task_leaves_nothing_behind(
         async with AsyncClient(url) as client:
             for number in range(ROUNDS):
                 await strike(client, f"{own_name}:{number}:")
-                # Undos that take longer go on beside us
+                # Cancelled claims that take longer to withdraw do so in the background
                 await asyncio.to_thread(eventually, lambda: locks.inspect(own_name) == [])
 
     async def strike(client: AsyncClient, prefix: str) -> None:
@@ -51,7 +52,7 @@ def test_a_cancelled_task_leaves_nothing_behind(
         ]
         for ready in readies:
             await ready.wait()
-        # Given requests that are on their way, and whose answers are kept back
+        # Given requests that are on their way, and whose replies are held back
         ours = prefix.encode().hex().encode()
         answered = proxy.arm(lambda sent: verb in sent and ours in sent, HOLD_REPLY, times=CREW)
         go.set()
@@ -69,7 +70,7 @@ def test_a_cancelled_task_leaves_nothing_behind(
             if chance.random() < 0.3:
                 task.cancel()
         answered.let_go()
-        # Then each ends cancelled
+        # Then each task ends as cancelled
         ends = await asyncio.gather(*crew, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
 
@@ -109,13 +110,13 @@ def test_a_connection_that_timed_out_as_its_reply_came_is_not_reused(
         async with AsyncClient(mariadb_url) as client:
             await client.inspect(own_name)
             port = client._ctx.store._port  # type: ignore[attr-defined]
-            # When the loop is held up until the answer and the end of the time are both there
+            # When the loop is blocked until both the reply and the time-out are there
             asked = asyncio.ensure_future(port.call("SELECT 1", 0.05))
             await asyncio.sleep(0)
             time.sleep(0.2)
             with contextlib.suppress(StoreUnavailable):
                 await asked
-            # Then the next one has a connection that can be used
+            # Then the next request has a usable connection
             assert await port.call("SELECT 2", 10.0)
 
     asyncio.run(main())

@@ -26,6 +26,6 @@ __all__ = [
 def clocked(
     new_mariadb: Callable[..., MariadbServer], server_clock: Clock
 ) -> Iterator[ClockGround]:
-    """A server with a clock of its own."""
+    """A server with a separate clock."""
     with server_clock.worn():
         yield ClockGround(new_mariadb().url, server_clock)

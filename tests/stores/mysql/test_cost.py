@@ -1,4 +1,4 @@
-"""How many statements each thing takes, counted by the server."""
+"""The number of statements that each verb takes, counted by the server."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from holdfast import AsyncClient, Client
 from tests.servers.mariadb_server import MariadbServer
 from tests.stores.mysql.conftest import eventually, play
 
-#: So many wait for so long.
+#: Number of waiters, and the seconds for which their statements are counted.
 CREW, WAIT_S = 5, 3.0
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
-    """A server that nobody else asks."""
+    """A server that no other test uses."""
     with MariadbServer(tmp_path_factory.mktemp("counted")) as one:
         yield one
 
 
 @pytest.fixture
 def count(server: MariadbServer) -> Callable[[], list[str]]:
-    """The statements that were sent since it was called last; what they do in the server isn't."""
+    """A function that returns the statements since its last call, without those in procedures."""
     server.ask("SET GLOBAL log_output = 'TABLE', GLOBAL general_log = 1")
 
     def seen() -> list[str]:
@@ -43,7 +43,7 @@ def count(server: MariadbServer) -> Callable[[], list[str]]:
 
 
 def kinds(statements: list[str]) -> list[str]:
-    """What is called, or asked; without the sweeping, which chance brings."""
+    """The names of the called procedures, without the sweeps, which happen at random."""
     found = [one.partition("(")[0].split()[-1] for one in statements]
     return [one for one in found if one != "holdfast_sweep_3"]
 
@@ -89,7 +89,7 @@ def test_many_holds_are_renewed_by_one_statement(
         for hold in holds:
             hold.check()
         sent = kinds(count())
-        # On a busy machine they come in several parts
+        # On a busy machine the renewals can come in several statements
         assert "holdfast_renew_3" in sent
         assert set(sent) <= {"holdfast_renew_3", "holdfast_stand_3"}
         assert len(sent) < 50
@@ -100,7 +100,7 @@ def test_many_holds_are_renewed_by_one_statement(
 def test_a_waiter_asks_less_than_ten_times_a_second(
     server: MariadbServer, count: Callable[[], list[str]]
 ) -> None:
-    # Given a holder, and others who wait behind it, some of them as tasks
+    # Given a holder and waiters behind it, one of them a task
     def wait() -> None:
         with Client(server.url) as client:
             client.lock("busy", timeout=60).acquire().release()
@@ -124,7 +124,7 @@ def test_a_waiter_asks_less_than_ten_times_a_second(
         took = time.monotonic() - begun
     for one in crew:
         one.join()
-    # Then each has asked so often
+    # Then each waiter sends at most ten statements a second
     rate = len(sent) / took / CREW
     print(f"{rate:.1f} statements a second for each who waits")
     assert rate <= 10

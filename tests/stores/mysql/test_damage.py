@@ -1,4 +1,4 @@
-"""What somebody else has written into our tables: a clear error, or it heals."""
+"""Rows of the tables were changed by another program: a clear error, or the store repairs them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_damaged_pause_after_a_failure_ends_with_the_failure(
     )
 
 
-#: How the row of a line is damaged, of which the claims say another thing.
+#: Ways to damage the row of a line, so that it contradicts its claims.
 DAMAGED = {
     "removed": "DELETE FROM holdfast.holdfast_lines WHERE name = %s",
     "no claims": "UPDATE holdfast.holdfast_lines SET claims = 0, waiters = 0 WHERE name = %s",
@@ -39,7 +39,7 @@ DAMAGED = {
 
 @contextlib.contextmanager
 def contended(locks: Client, name: str) -> Iterator[threading.Event]:
-    """Somebody waits for the name; whether they were served."""
+    """Let a client wait for the name; yields an event that is set when it holds the name."""
     served = threading.Event()
 
     def wait() -> None:
@@ -62,12 +62,12 @@ def test_several_names_are_not_granted_over_claims_of_a_damaged_line(
         with contended(locks, own_name):
             # When the row of the line is damaged
             shared_mariadb.ask(DAMAGED[damage], own_name)
-            # Then nobody has it, with another name, beside who holds it
+            # Then no client gets the name together with another name while it is held
             assert other.all(f"{own_name}:a", own_name).acquire(blocking=False) is None
             hold.extend()
             hold.check()
             hold.release()
-        # And afterwards it can be had
+        # And after the release the names can be acquired
         with other.all(f"{own_name}:a", own_name, timeout=60):
             pass
 
@@ -105,7 +105,7 @@ def test_a_line_with_an_unknown_kind_is_a_clear_error(
     shared_mariadb.ask("UPDATE holdfast.holdfast_lines SET kind = 99 WHERE name = %s", own_name)
     with pytest.raises(StoreUnavailable, match=r"unknown kind 99.*delete its row"):
         locks.inspect(own_name)
-    # And the next attempt at the lock sets it right
+    # And the next attempt to acquire the lock repairs the row
     assert not locks.lock(own_name).acquire(blocking=False)
     assert locks.inspect(own_name)[0].kind is Kind.LOCK
     hold.release()

@@ -25,7 +25,7 @@ __all__ = [
 
 @pytest.fixture
 def damaged(new_mariadb: Callable[..., MariadbServer]) -> Damaged:
-    """A server of the test's own."""
+    """A separate server for the test."""
     server = new_mariadb()
 
     def ask(text: str, *values: object) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""A line of waiters many of whom have died: see ``tests/stores/dead.py``."""
+"""A line with many dead waiters: see ``tests/stores/dead.py``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["test_the_living_are_served_behind_thousands_of_dead"]
 
 @pytest.fixture
 def dying(shared_mariadb: MariadbServer) -> Line:
-    """The tables of the server that all share."""
+    """The tables of the server that all tests share."""
     server = shared_mariadb
     head = ("holdfast.holdfast_lines", "first")
     return Line(server.url, server.ask, "holdfast.holdfast_claims", head, steps=500)

@@ -1,3 +1,3 @@
-"""Whoever dies or stands still: see ``tests/stores/deaths.py``."""
+"""A holder that dies or stops: see ``tests/stores/deaths.py``."""
 
 from tests.stores.deaths import *  # noqa: F403

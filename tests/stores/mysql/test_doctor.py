@@ -1,4 +1,4 @@
-"""What doctor finds on a MySQL or MariaDB."""
+"""The findings of doctor on a MySQL or MariaDB."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_lines_that_say_something_else_than_their_claims_are_counted(
 ) -> None:
     server = new_mariadb()
     with Client(server.url) as client, Client(server.url) as other:
-        # Given names that are held alone and by two, and one that somebody waits for
+        # Given names with one holder and with two, and a name with a waiter
         client.lock("alone").acquire()
         for _ in range(2):
             client.semaphore("shared", 3).acquire()
@@ -75,7 +75,7 @@ def test_settings_that_endanger_it_are_named(new_mariadb: NewMariadb) -> None:
     assert seen["wait_timeout"].level is Level.WARN
     assert "first use makes them" in seen["schema"].text
     assert "binlog" not in seen
-    # And what makes it unusable
+    # And settings that make it unusable are failures
     server.ask("SET GLOBAL binlog_format = STATEMENT")
     assert worst(server.url)["binlog"].level is Level.FAIL
     server.ask("SET GLOBAL binlog_format = MIXED, GLOBAL read_only = 1")
@@ -93,7 +93,7 @@ def test_a_statement_binary_log_is_an_error_that_names_the_remedy(
     wrong = pytest.raises(ConfigError, match="binlog_format to ROW or MIXED")
     with Client(server.url) as client, wrong:
         client.lock("x").acquire()
-    # With any other it works
+    # With any other format it works
     server.ask("SET GLOBAL binlog_format = MIXED")
     with Client(server.url) as client, client.lock("x", timeout=5):
         pass

@@ -1,4 +1,4 @@
-"""A connection that was given up counts as one of the pool until the server has ended it, too."""
+"""A given-up connection counts against the pool until the server has ended its session."""
 
 from __future__ import annotations
 

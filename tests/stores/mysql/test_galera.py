@@ -1,4 +1,4 @@
-"""A Galera cluster: nodes know nothing of each other's row locks, and yet nobody overlaps."""
+"""A Galera cluster: nodes do not see each other's row locks, and still no two claims hold."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SECONDS = times(60, 2)
 ROUNDS = times(500, 25)
 JOBS = times(1000, 25)
 R = TypeVar("R")
-#: Requests for one answer.
+#: Maximum number of attempts of one request.
 RETRIES = 5
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Galera]:
-    """Three nodes, with the tables."""
+    """Three nodes that have the tables."""
     with Galera(tmp_path_factory.mktemp("galera")) as one:
         with Client(one.urls[0]) as client:
             client.lock("warm", timeout=20).acquire().release()
@@ -43,8 +43,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Galera]:
 
 
 def _insisted(send: Callable[[], R]) -> R:
-    """The answer to a request that is sent again, as the core does it: a node whose transaction
-    loses against that of another node may break off in the middle of its answer."""
+    """Send a request until it has a reply, as the core does.
+
+    A node whose transaction loses against that of another node can break off in the middle of its
+    reply.
+    """
     for _ in range(RETRIES):
         with contextlib.suppress(StoreUnavailable):
             return send()
@@ -63,7 +66,7 @@ def test_of_two_nodes_written_at_the_same_time_one_grants(cluster: Galera) -> No
 
 
 def test_processes_on_all_nodes_never_overlap(cluster: Galera) -> None:
-    # Given processes on each of the nodes that all want one name
+    # Given processes on each of the nodes that all lock one name
     act = "tests.stores.mysql.workers:takes_turns"
     crew = [Subject(act, url, "turns", float(SECONDS), 0.002) for url in 2 * cluster.urls]
     try:
@@ -77,7 +80,7 @@ def test_processes_on_all_nodes_never_overlap(cluster: Galera) -> None:
     finally:
         for one in crew:
             one.__exit__()
-    # Then no two were inside at once, and fences rise with the time
+    # Then no two holds overlap, and fences rise with time
     overlaps = [
         (soon, late) for soon, late in pairwise(turns) if late[1] < soon[2] or late[0] <= soon[0]
     ]
@@ -87,7 +90,7 @@ def test_processes_on_all_nodes_never_overlap(cluster: Galera) -> None:
 
 
 def test_jobs_on_two_nodes_come_once_and_in_order(cluster: Galera, own_name: str) -> None:
-    # Given two nodes, at which a group is put into and taken from at once
+    # Given two nodes, each with a client that puts into and takes from the same group
     nodes = [Verbs(url, own_name) for url in cluster.urls[:2]]
     found: list[list[Delivered]] = [[], []]
 
@@ -103,7 +106,7 @@ def test_jobs_on_two_nodes_come_once_and_in_order(cluster: Galera, own_name: str
     at_once(2, work)
     time.sleep(0.5)
     found[0] += nodes[0].drain()
-    # Then each job was done once; those of the group in order
+    # Then each job was done once, and those of the group in order
     assert len(found[0]) + len(found[1]) == 4 * JOBS
     mine = sorted((one.fence, one.seq, one.payload) for both in found for one in both if one.group)
     assert len({seq for _, seq, _ in mine}) == 2 * JOBS
@@ -131,7 +134,7 @@ def test_what_is_begun_on_one_node_and_invalidated_on_another_is_not_stored(
 
 
 def _begun(client: Client, mine: Wish) -> Begun:
-    """As a guard asks: again, if a node took its answer back in the middle."""
+    """Begin as a guard does: again, if a node breaks off its reply in the middle."""
     ctx, guards = client._ctx, guards_of(client)
     begun, _ = run_sync(ctx.insist(lambda within: guards.begin(mine, within), ctx.now() + 20.0))
     return begun
@@ -150,7 +153,7 @@ def test_of_callers_that_begin_on_all_nodes_one_computes(cluster: Galera, own_na
         mine = wishes[[isinstance(one, Duty) for one in answers].index(True)]
         gone = Abandon(Entry(own_name, f"{turn % 3}"), mine.id, 60.0)
         assert run_sync(guards_of(clients[0]).abandon(gone, 20.0)) in (True, False)
-        # On a node that hadn't heard of it yet nothing was given up
+        # An abandon at a node that has not yet received the begin ends nothing
         run_sync(guards_of(clients[turn % 3]).invalidate([mine.entry], 20.0))
     for client in clients:
         client.close()

@@ -1,4 +1,4 @@
-"""An answer that the driver can't read, as a node of Galera sends it that takes it back."""
+"""A reply that the driver cannot parse, as from a Galera node that breaks off its reply."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def test_an_answer_that_cannot_be_read_costs_its_connection_alone(
                 raise struct.error("unpack_from requires a buffer of at least 9 bytes")
             return done
 
-        # When the answer to a join is cut short
+        # When the reply to a join is cut short
         monkeypatch.setattr(Cursor, "execute", garbled)
         hold = client.lock(own_name).acquire(timeout=10)
-        # Then it was asked again, by another connection, and entered once
+        # Then the join was sent again on another connection, and entered once
         assert hold is not None
         assert times > 1
         (line,) = client.inspect(own_name, exact=True)

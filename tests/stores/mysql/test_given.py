@@ -1,4 +1,4 @@
-"""An engine of SQLAlchemy's in place of a URL: it makes our connections, and has no other say."""
+"""An SQLAlchemy engine in place of a URL: holdfast uses it only to open connections."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.servers.mariadb_server import PASSWORD, USER, MariadbServer
 from tests.stores.mysql.conftest import play
 
 lag.watch()
-#: What would do harm if it counted: old snapshots, and transactions that nobody ends.
+#: Settings that would do harm: old snapshots, and transactions that are never ended.
 HARM = {"isolation_level": "REPEATABLE READ", "connect_args": {"autocommit": False}}
 SESSION = "SELECT @@autocommit, @@tx_isolation"
 
 
 def of(url: str, driver: str = "pymysql") -> str:
-    """The same address, as an engine wants it."""
+    """The URL in the form for an engine of SQLAlchemy."""
     return url.replace("mysql:", f"mysql+{driver}:").replace("mariadb:", f"mariadb+{driver}:")
 
 
@@ -38,7 +38,7 @@ def test_an_engine_is_taken_and_its_pool_left_alone(
     with engine.connect() as theirs, Client(engine) as client:
         # When its client locks
         with client.lock(own_name) as hold:
-            # Then it is the same line as by URL
+            # Then it uses the same line as a client with a URL
             assert locks.inspect(own_name)[0].claims[0].fence == hold.fence
             assert locks.lock(own_name).acquire(blocking=False) is None
         assert theirs.execute(sqlalchemy.text("SELECT 1")).scalar() == 1
@@ -82,7 +82,7 @@ def test_holdfast_uses_its_own_isolation_and_transactions(mariadb_url: str, own_
 
 
 def test_it_connects_as_the_engine_does(shared_mariadb: MariadbServer, own_name: str) -> None:
-    # Given what a URL doesn't tell
+    # Given connection settings that a URL does not contain
     server = shared_mariadb
     made: list[object] = []
 
@@ -109,14 +109,14 @@ def test_a_new_connection_decides_nothing_about_the_hold(
     engine = sqlalchemy.create_engine(url, pool_pre_ping=True)
     with Client(engine) as client:
         hold = client.lock(own_name).acquire()
-        # When its connection is cut, and the claim is gone meanwhile, or isn't
+        # When its connection is cut, and in one case its claim is gone
         if lost:
             assert locks.break_(own_name, hold.fence)
         proxy.reset()
         time.sleep(0.1)
         with pytest.raises(StoreUnavailable):
             hold.extend()
-        # Then what counts is the claim
+        # Then the claim decides, not the connection
         if lost:
             with pytest.raises(LockLost):
                 hold.extend()
@@ -129,7 +129,7 @@ def test_a_new_connection_decides_nothing_about_the_hold(
 
 
 def test_a_silent_server_costs_no_more_time_than_was_given(own_name: str) -> None:
-    # Given a place that takes connections and never says a word
+    # Given a server that accepts connections and never sends anything
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         engine = sqlalchemy.create_engine(f"mysql+pymysql://app@127.0.0.1:{port}/x")
@@ -139,7 +139,7 @@ def test_a_silent_server_costs_no_more_time_than_was_given(own_name: str) -> Non
                 client.lock(own_name).acquire(timeout=0.3)
             took = boottime() - begun - lag.since(begun)
     assert took < 2.0
-    # And when the place is gone, nothing is left of the attempts
+    # And when the server is gone, no thread of the attempts is left
     end = time.monotonic() + 20
     while any(one.name == "holdfast-connect" for one in threading.enumerate()):
         assert time.monotonic() < end
@@ -186,7 +186,7 @@ def test_an_error_of_an_engine_is_raised_as_store_unavailable(own_name: str) -> 
 
 
 class Other:
-    """A connection of somebody else's, that works as PyMySQL's do."""
+    """A connection of another driver, which works as a PyMySQL connection does."""
 
     def __init__(self, real: Any) -> None:
         self._real = real

@@ -1,4 +1,4 @@
-"""Settings of a server that its host may have chosen: each works, or is one error that says why."""
+"""Settings that a host can have chosen for its server: each works, or is one clear error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.servers.mariadb_server import DATABASE, MariadbServer
 from tests.stores.host_settings import refused, use
 from tests.torture.scale import part
 
-#: Of the whole server, and so of each new session: the worst first.
+#: Settings of the whole server, and so of each new session; the most harmful ones come first.
 SETTINGS = {
     "sql_select_limit": (1, 0),
     "completion_type": ("RELEASE", "CHAIN"),
@@ -81,19 +81,19 @@ SETTINGS = {
     "div_precision_increment": (0,),
 }
 CASES = [(name, value) for name, values in SETTINGS.items() for value in values]
-#: What can't work, and what is said of it.
+#: Settings that cannot work, and the text of the error.
 REFUSED = {
     ("tx_read_only", 1): "tx_read_only .* is on",
     ("enforce_storage_engine", "MyISAM"): "enforce_storage_engine",
     ("init_connect", "SELECT 1 FROM nowhere.nothing"): "init_connect fails",
     ("require_secure_transport", 1): "ssl_mode=verify_identity",
 }
-#: What keeps a part from working.
+#: Settings that keep one part from working.
 PARTLY = {
     ("max_prepared_stmt_count", 0): "max_prepared_stmt_count",
     ("sort_buffer_size", 1024): "sort_buffer_size",
 }
-#: How it may have been started.
+#: Options with which the server can have been started.
 STARTED = [
     ("lower_case_table_names=1",),
     ("log-bin=b", "binlog-format=ROW", "binlog-row-image=minimal", "gtid-strict-mode=1"),
@@ -114,14 +114,14 @@ NOT_STARTED = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
-    """One whose settings change."""
+    """A server whose settings change."""
     with MariadbServer(tmp_path_factory.mktemp("mariadb")) as one:
         yield one
 
 
 @contextmanager
 def set_to(server: MariadbServer, name: str, value: object) -> Iterator[None]:
-    """This setting, for all sessions that begin meanwhile."""
+    """Change this setting for all sessions that begin inside the block."""
     ((before,),) = server.ask(f"SELECT @@global.{name}")
     server.ask(f"SET GLOBAL {name} = %s", value)
     try:

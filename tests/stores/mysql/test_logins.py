@@ -1,4 +1,4 @@
-"""Who may log in, and how: any text is a password, and a server without TLS is no silent one."""
+"""Logins: any text can be a password, and a server without TLS gets a clear error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.servers.mariadb_server import MariadbServer
 
 
 def acquire(url: str) -> None:
-    """A lock, by both faces."""
+    """Acquire a lock by both faces."""
     with Client(url) as client, client.lock("x", timeout=60):
         pass
 
@@ -27,7 +27,7 @@ def acquire(url: str) -> None:
 
 @contextmanager
 def user(server: MariadbServer, name: str, password: str) -> Iterator[str]:
-    """The URL of a user who may do everything."""
+    """The URL of a user with all rights."""
     with server.root() as root, root.cursor() as cursor:
         cursor.execute("CREATE USER %s@'%%' IDENTIFIED BY %s", (name, password))
         cursor.execute("GRANT ALL ON *.* TO %s@'%%'", (name,))

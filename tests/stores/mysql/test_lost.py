@@ -1,4 +1,4 @@
-"""Requests and answers that are lost, late or cut off: see ``tests/stores/lost.py``."""
+"""Requests and replies that are lost, late or cut off: see ``tests/stores/lost.py``."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ def words() -> lost.Words:
 def test_renewals_that_are_cut_off_together_cost_no_hold(
     fault: Fault, by_proxy: Client, proxy: Proxy, own_name: str
 ) -> None:
-    # Given
     ttl = 6.0
     holds = [by_proxy.lock(f"{own_name}:{at}", ttl=ttl).acquire() for at in range(4)]
     # When two renewals are cut off, one after the other
     for _ in range(times(25, 1)):
         for _ in range(2):
             proxy.arm(RENEW, fault).wait()
-        # Then
+        # Then the next renewal extends each hold
         before = [hold._lease.deadline for hold in holds]
         for hold, last in zip(holds, before, strict=True):
             eventually(lambda: hold._lease.deadline > last)  # noqa: B023
@@ -58,14 +57,14 @@ def test_renewals_that_are_cut_off_together_cost_no_hold(
 def test_a_late_reply_is_never_taken_for_anothers(
     verb: bytes, by_proxy: Client, proxy: Proxy, own_name: str, line: Look
 ) -> None:
-    # Given a request that was given up, and whose answer comes after all
+    # Given a request that was given up, and whose reply comes late
     late = proxy.arm(verb, HOLD_REPLY)
     with contextlib.suppress(StoreUnavailable):
         if hold := by_proxy.lock(own_name, ttl=0.3, auto_renew=False).acquire(timeout=0.05):
             hold.release()
     late.wait()  # a server that gets no core for a moment answers later
     late.let_go()
-    # When others are asked for, then each gets its own answer
+    # When others are requested, then each request gets its own reply
     for number in range(5):
         name = f"{own_name}:{number}"
         mine = by_proxy.lock(name).acquire(timeout=10)
@@ -86,15 +85,15 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(
         with pytest.raises(StoreUnavailable):
             by_proxy.lock(name).acquire(timeout=0.05)
         eventually(lambda: _buried(by_proxy, name))  # noqa: B023
-        # When it arrives after all
+        # When the join arrives late
         late.let_go()
         time.sleep(0.3)
-        # Then nobody holds, or only until its undo comes
+        # Then no claim holds, or one holds only until it is withdrawn
         eventually(lambda: line(name) is None)  # noqa: B023
 
 
 def _buried(client: Client, name: str) -> bool:
-    """Has its undo been carried out? Then somebody else can enter, and leave."""
+    """Return whether the claim was withdrawn: then another claim can be granted and released."""
     hold = client.lock(name).acquire(timeout=5)
     return hold is not None and hold.release()
 
@@ -102,7 +101,7 @@ def _buried(client: Client, name: str) -> bool:
 def test_what_may_have_been_carried_out_is_not_sent_again(
     by_proxy: Client, proxy: Proxy, own_name: str
 ) -> None:
-    # Given joins whose answers are cut off
+    # Given joins whose replies are cut off
     seen: list[bytes] = []
 
     def counted(sent: bytes) -> bool:
@@ -112,11 +111,11 @@ def test_what_may_have_been_carried_out_is_not_sent_again(
 
     proxy.arm(counted, delay_reply(0.0))
     armed = proxy.arm(JOIN, RESET_REPLY)
-    # When somebody tries once, and has no time to try again
+    # When a client tries once, and has no time to try again
     with pytest.raises(StoreUnavailable):
         by_proxy.lock(own_name).acquire(timeout=0.001)
     armed.wait()
-    # Then the store itself has sent it once
+    # Then the store has sent the join only once
     time.sleep(0.2)
     assert len(seen) == 1
 
@@ -124,12 +123,12 @@ def test_what_may_have_been_carried_out_is_not_sent_again(
 def test_a_connection_that_idled_for_too_long_is_no_loss(
     by_proxy: Client, proxy: Proxy, own_name: str
 ) -> None:
-    # Given a hold, and connections that the server has ended meanwhile
+    # Given a hold, and connections that the proxy has ended since then
     hold = by_proxy.lock(own_name).acquire()
     time.sleep(1.1)
     proxy.reset()
     time.sleep(0.1)
-    # Then nobody notices
+    # Then the client works as before
     assert hold.release()
     with by_proxy.lock(own_name, timeout=5) as again:
         assert again.fence > hold.fence

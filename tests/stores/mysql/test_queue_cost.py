@@ -1,4 +1,4 @@
-"""How many statements queues take, counted by the server; and that depth costs nothing."""
+"""The number of statements of queue verbs, counted by the server; a deep queue costs no more."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_under_asyncio_too(server: MariadbServer, count: Count) -> None:
 def test_an_idle_worker_asks_less_than_ten_times_a_second(
     server: MariadbServer, count: Count
 ) -> None:
-    # Given who is idle: a worker, and tasks that begin to wait anew all the time
+    # Given a worker without jobs, and tasks that begin a new wait again and again
     stop = threading.Event()
 
     def work() -> None:
@@ -83,7 +83,7 @@ def test_an_idle_worker_asks_less_than_ten_times_a_second(
     for one in crew:
         one.start()
     time.sleep(1.0)
-    # When they have been so for a while
+    # When they have waited for a while
     count()
     begun = time.monotonic()
     time.sleep(WAIT_S)
@@ -92,14 +92,14 @@ def test_an_idle_worker_asks_less_than_ten_times_a_second(
     stop.set()
     for one in crew:
         one.join()
-    # Then each has asked so often
+    # Then each waiter sends at most ten statements a second
     rate = len(sent) / took / CREW
     print(f"{rate:.1f} statements a second for each who waits")
     assert rate <= 10
 
 
 def test_the_depth_of_a_queue_costs_nothing(server: MariadbServer) -> None:
-    # Given a queue with few jobs, and one with many, in groups and not
+    # Given a queue with few jobs, and one with many, half of them in groups
     server.ask("SET GLOBAL general_log = 0")
     shallow, deep = (Verbs(server.url, name) for name in ("shallow", "deep"))
     for verbs, depth in ((shallow, SHALLOW), (deep, DEPTH)):
@@ -118,9 +118,9 @@ def test_the_depth_of_a_queue_costs_nothing(server: MariadbServer) -> None:
     found = {name: statistics.median(some) for name, some in spent.items()}
     ratio = found["deep"] / found["shallow"]
     print(f"{DEPTH} jobs: {ratio:.2f} times what {SHALLOW} take", found)
-    # Then the many cost no more; a short run on a busy machine only shows that it isn't more by far
+    # Then the deep queue costs no more; a short run on a busy machine shows only a large difference
     assert ratio <= (1.5 if FULL else 4.0)
-    # And to see the few that are on loan nobody goes through the others
+    # And a list of the few delivered jobs does not read the other jobs
     assert len(deep.take(deep.wish(most=3))) == 3
     read = ("Handler_read_key", "Handler_read_next", "Handler_read_rnd_next")
     with Client(server.url) as client:
@@ -136,7 +136,7 @@ def test_the_depth_of_a_queue_costs_nothing(server: MariadbServer) -> None:
 def test_nothing_is_left_of_what_is_done(
     server: MariadbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a queue of which nothing is left, and whatever it remembers is over
+    # Given an empty queue whose remembered data has expired, except for one take
     verbs = Verbs(server.url, "swept")
     verbs.put(*(job(at, f"g{at}", f"key {at}") for at in range(20)), job("x"), window=0.0)
     kept = verbs.wish(most=5)
@@ -150,11 +150,11 @@ def test_nothing_is_left_of_what_is_done(
     server.ask("UPDATE holdfast.holdfast_takes SET ends = 1 WHERE buried")
     server.ask("UPDATE holdfast.holdfast_lanes SET minute = 1")
     monkeypatch.setattr(of_queues, "SWEEP_EVERY", 1)
-    # When somebody takes
+    # When another client takes
     verbs.put(job("one", "other"), window=0.0)
     verbs.drain()
 
-    # Then there are only the rows of what is on loan, and of what was used in the last hour
+    # Then only the rows of the delivery and of the group used in the last hour are left
     def rows(table: str) -> int:
         ((found,),) = server.ask(f"SELECT COUNT(*) FROM holdfast.holdfast_{table}")
         return int(found)

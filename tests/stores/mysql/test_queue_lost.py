@@ -1,4 +1,4 @@
-"""Requests and answers of queues that are lost, late or cut off: nothing is lost, or done twice."""
+"""Queue requests and replies that are lost, late or cut off: no job is lost or done twice."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_each_verb_that_is_cut_off_is_carried_out_once(
         assert armed.hits == 1
         assert [one.duplicate for one in receipts] == [False, False]
         assert queue.stats().waiting == 2
-        # A take gets the first job, and no second one beside it
+        # A take gets the first job, and no second one
         armed = proxy.arm(TAKE, fault)
         job = queue.take(timeout=10)
         assert armed.hits == 1
         assert job is not None
         assert (job.payload, job.attempt) == (1, 1)
         assert queue.stats().taken == 1
-        # An ack says the truth
+        # An ack returns the truth
         armed = proxy.arm(SETTLE, fault)
         assert job.ack()
         assert armed.hits == 1
@@ -53,7 +53,8 @@ def test_each_verb_that_is_cut_off_is_carried_out_once(
         assert last is not None
         assert last.dead_letter("no good")
         assert queue.retry_dead() == 1
-        # What is counted may be less than was done; it is done all the same
+        # A purge that is cut off is an error, because the count of its repetition could be too
+        # small. After a second purge the queue is empty
         armed = proxy.arm(PURGE, fault)
         with pytest.raises(StoreUnavailable):
             queue.purge()
@@ -96,12 +97,12 @@ def test_a_take_without_an_answer_keeps_nothing(
 ) -> None:
     queue, other = by_proxy.queue(own_name), locks.queue(own_name)
     other.put_many([1, 2], group="g")
-    # Given a take that was carried out, and whose answer never comes
+    # Given a take that was carried out, and whose reply never comes
     armed = proxy.arm(TAKE, DROP_REPLY)
     with pytest.raises(StoreUnavailable):
         queue.take(timeout=0.2)
     assert armed.hits == 1
-    # Then its undo gives the job back at once, as if it had not been taken
+    # Then its undo releases the job at once, and the attempt is not counted
     job = other.take(timeout=10)
     assert job is not None
     assert (job.payload, job.attempt) == (1, 1)
@@ -120,10 +121,10 @@ def test_a_late_copy_of_a_take_gets_nothing(
             queue.take(timeout=0.05)
         returned.wait()
         other.put(number, group="g")
-        # When it arrives after all
+        # When the take arrives late
         late.let_go()
         time.sleep(0.3)
-        # Then the job is there for others
+        # Then another client can take the job
         assert other.stats().taken == 0
         job = other.take(timeout=5)
         assert job is not None

@@ -1,4 +1,4 @@
-"""Jobs stand here as they do in memory, whatever is done with them."""
+"""Random verbs leave the jobs of MariaDB in the same state as the jobs of the model in memory."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ VERDICTS = (Verdict.ACK, Verdict.ACK, Verdict.RETRY, Verdict.DEAD, Verdict.RETUR
 
 
 class Both:
-    """The model and the store, asked the same."""
+    """The model and the store, which get the same requests."""
 
     def __init__(self, verbs: Verbs, chance: random.Random) -> None:
         self.verbs = verbs
         self.model = Queue()
         self.chance = chance
-        #: On loan: the take, and each delivery as the model and as the store gave it.
+        #: Delivered jobs: the take, and the delivery of the model and of the store.
         self.loans: list[tuple[Take, Delivered, Delivered]] = []
         self.made = 0
 
     def step(self) -> None:
-        """Something, by chance."""
+        """Do one random act."""
         acts = [self.put] * 4 + [self.take] * 4 + [self.settle] * 6
         self.chance.choice([*acts, self.again, self.give_back, self.revive, self.purge])()
 
@@ -67,7 +67,7 @@ class Both:
             self.loans.append((take, one, other))
 
     def again(self) -> None:
-        """A copy of an earlier take."""
+        """Send a copy of an earlier take."""
         if self.loans:
             take = self.chance.choice(self.loans)[0]
             self.loans = [one for one in self.loans if one[0] != take]
@@ -106,11 +106,11 @@ class Both:
         return self.chance.sample(known, min(len(known), 2))
 
     def compare(self) -> None:
-        """Everything stands alike."""
+        """Compare the state of all jobs."""
         verbs, now = self.verbs, time.monotonic()
         expected = jobs_look.records(self.model, now)
         found = run_sync(verbs.queues.jobs(verbs.queue, None, None, 10_000, WITHIN_S))
-        # Dead letters of several groups that are tried again at once come in another order
+        # Dead letters of several groups that are retried together come in another order
         same(by_group(expected), by_group(found))
         for state in JobState:
             some = run_sync(verbs.queues.jobs(verbs.queue, state, None, 10_000, WITHIN_S))
@@ -125,7 +125,7 @@ class Both:
 
 
 def same(expected: Any, found: Any, *but: str) -> None:
-    """The store gave what the model gave."""
+    """Compare a reply of the store with that of the model, without the fields ``but``."""
     if but:
         nothing = dict.fromkeys(but, 0.0)
         expected = [one._replace(**nothing) for one in expected]

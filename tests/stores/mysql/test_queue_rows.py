@@ -1,4 +1,4 @@
-"""The tracks' rows: their locks make a verb atomic, and what is told apart by a byte is apart."""
+"""The rows of groups: their locks make a verb atomic, and names are compared by their bytes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def new_verbs(mariadb_url: str, own_name: str) -> Iterator[Make]:
 
 
 def test_many_simultaneous_takes_keep_each_group_in_order(new_verbs: Make) -> None:
-    # Given groups, into which several put while several take
+    # Given groups, into which two clients put while others take
     groups = [f"g{at}" for at in range(5)]
     lock = threading.Lock()
     inside: Counter[str] = Counter()
@@ -83,7 +83,7 @@ def test_many_simultaneous_takes_keep_each_group_in_order(new_verbs: Make) -> No
         one.start()
     for one in crew:
         one.join()
-    # Then each job came once, each group's one at a time, in order, with rising fences
+    # Then each job came once, each group's jobs one at a time, in order, with rising fences
     assert wrong == []
     assert len(seen[""]) == 2
     for group in groups:
@@ -91,7 +91,7 @@ def test_many_simultaneous_takes_keep_each_group_in_order(new_verbs: Make) -> No
 
 
 def in_order(mine: list[Delivered]) -> None:
-    """All jobs of one group, as two have put them."""
+    """Check that these are all jobs of one group, in the order in which two clients put them."""
     assert len(mine) == JOBS // 5
     seqs, fences = [one.seq for one in mine], [one.fence for one in mine]
     assert seqs == sorted(set(seqs))
@@ -106,18 +106,18 @@ def test_a_take_and_its_copies_and_its_undo_at_once(new_verbs: Make) -> None:
     one = verbs[0]
     for turn in range(ROUNDS):
         one.put(*(job(at, f"g{at % 3}") for at in range(6)))
-        # When a take comes twice at once, and in every second round its undo with it
+        # When a take is sent twice together, and in every second round its undo as well
         request = one.wish(most=3)
         acts: list[Callable[[], Any]] = [lambda v=v: v.take(request) for v in verbs[:2]]  # type: ignore[misc]  # noqa: B023
         if turn % 2:
             acts.append(lambda: verbs[2].give_back(request))  # noqa: B023
         answers = at_once(len(acts), lambda at: acts[at]())  # noqa: B023
         if turn % 2:
-            # Then a copy that comes later gets nothing, and nothing stays on loan
+            # Then a later copy gets nothing, and nothing stays delivered
             assert one.take(request) == []
             one.give_back(request)
         else:
-            # Then both have the same
+            # Then both copies return the same deliveries
             first, second = ({(d.seq, d.fence) for d in found} for found in answers)
             assert first == second
             assert 0 < len(first) <= 3
@@ -163,7 +163,7 @@ def test_what_a_dead_worker_had_comes_first_again_or_is_a_dead_letter(new_verbs:
     assert set(lost) == {b"first", b"plain"}
     assert isinstance(verbs.extend(dying, [lost[b"plain"]], 0.2)[0], Held)
     time.sleep(3.05)
-    # Its lease is over, whether somebody has noticed or not
+    # The lease has expired, whether another client has noticed it or not
     assert verbs.settle(dying, list(lost.values())) == [False, False]
     assert isinstance(verbs.extend(dying, [lost[b"first"]], 5.0)[0], Gone)
     again = verbs.wish(most=5, ttl=0.3, patience=Patience(2))
@@ -215,13 +215,13 @@ def test_a_group_whose_row_is_locked_is_waited_for_and_no_other(
     verbs = new_verbs()
     verbs.put(job("a", "a"), job("b", "b"))
     with shared_mariadb.connect() as other, other.cursor() as cursor:
-        # Given somebody who has the row of the group locked that is due first
+        # Given a session that has locked the row of the group that is due first
         cursor.execute(
             "SELECT t.stands FROM holdfast_tracks t JOIN holdfast_queues q ON q.id = t.queue "
             "WHERE q.name = %s AND t.grp = 'a' FOR UPDATE",
             (verbs.queue,),
         )
-        # Then another one is served, and who wants that one waits for it
+        # Then another group is served, and a take that needs the locked group waits for it
         assert [d.payload for d in verbs.take(verbs.wish(most=2))] == [b"b"]
         later = threading.Timer(0.3, other.rollback)
         later.start()
@@ -245,7 +245,7 @@ def test_a_group_is_not_called_empty_while_a_job_is_put_into_it(
         )
         put.start()
         eventually(lambda: waits(shared_mariadb) == 1)
-        # When the last job of the group is settled before the put is over
+        # When the last job of the group is settled before the put has ended
         settled: list[Any] = []
         settle = threading.Thread(target=lambda: settled.extend(one.settle(request, got)))
         settle.start()
@@ -259,7 +259,10 @@ def test_a_group_is_not_called_empty_while_a_job_is_put_into_it(
 
 
 def waits(server: MariadbServer) -> int:
-    """How many wait for a lock; the server looks anew only if nobody has asked for 100 ms."""
+    """The number of sessions that wait for a lock.
+
+    The server refreshes this table only if it was not read in the last 100 ms.
+    """
     time.sleep(0.12)
     ((found,),) = server.ask("SELECT COUNT(*) FROM information_schema.innodb_lock_waits")
     return int(found)
@@ -307,7 +310,7 @@ def test_a_connection_cut_for_a_long_request_is_not_reused(
     try:
         verbs.put(job("x"))
         for _ in range(10):
-            # What the server says may be lost with the connection
+            # The server's error message can be lost with the connection
             with pytest.raises(HoldfastError, match=r"max_allowed_packet|broke"):
                 run_sync(port.call(f"SELECT '{'x' * 1_500_000}'", WITHIN_S))
             assert run_sync(port.call("SELECT 1", WITHIN_S)) == ((1,),)

@@ -1,4 +1,4 @@
-"""Workers that are killed, and a server that is killed: no job is lost, no order broken."""
+"""Workers are killed, and the server is killed: no job is lost, no order broken."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACT = "tests.stores.mysql.workers:works"
 def test_no_job_is_lost_and_no_order_broken_under_kills(
     new_mariadb: Callable[..., MariadbServer], tmp_path: Path
 ) -> None:
-    # Given accepted jobs, and workers that write down what they do
+    # Given accepted jobs, and workers that record each execution
     server = new_mariadb("innodb_flush_log_at_trx_commit=1")
     chance = dice("queues on a killed MariaDB")
     with Client(server.url) as client:
@@ -40,7 +40,7 @@ def test_no_job_is_lost_and_no_order_broken_under_kills(
             return Subject(ACT, server.url, "bank", str(tmp_path / f"{made[0]}"))
 
         crew = [begin() for _ in range(WORKERS)]
-        # When workers are killed all the time, and the server once
+        # When workers are killed again and again, and the server once
         deadline = time.monotonic() + SECONDS
         killed = False
         while time.monotonic() < deadline:
@@ -64,13 +64,13 @@ def test_no_job_is_lost_and_no_order_broken_under_kills(
         for one in crew:
             one.__exit__()
         left = queue.stats()
-    # Then each was done, in the order of its group, one at a time
+    # Then each job was done, in the order of its group, one at a time
     assert (left.waiting, left.taken, left.dead) == (0, 0, 0)
     check(tmp_path)
 
 
 def check(place: Path) -> None:
-    """What the workers have written down: of each start and end, when, with which fence."""
+    """Check the records of the workers: the number, fence, start and end of each execution."""
     done: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for file in place.iterdir():
         for line in file.read_text().splitlines():
@@ -78,7 +78,8 @@ def check(place: Path) -> None:
                 number, fence, begun, ended = json.loads(line)
                 done[number].append((fence, begun, ended))
     print(f"{sum(map(len, done.values()))} executions of {len(done)} jobs")
-    # A worker that was killed before it wrote may have done its job: its ack says so
+    # A worker that was killed before it wrote its record can have done its job; then the ack shows
+    # that
     assert len(done) >= JOBS - times(400, 20)
     for group in range(GROUPS):
         turns = sorted(

@@ -1,4 +1,4 @@
-"""Refresh guards on MySQL and MariaDB: what happens when transactions meet, and what stays."""
+"""Refresh guards on MySQL and MariaDB: transactions that meet, and rows that stay."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(client: Client, name: str, key: str = "") -> Value | None:
 def meanwhile(
     server: MariadbServer, done: Sequence[str], name: str, work: Callable[[], Any]
 ) -> Any:
-    """What becomes of this work, if it meets a transaction that did this and isn't over yet."""
+    """The result of this work, if it meets an open transaction that has run these statements."""
     found: list[Any] = []
     with server.connect(autocommit=False) as link, link.cursor() as cursor:
         for sql in done:
@@ -69,7 +69,7 @@ AT_NAME = "WHERE guard = NAME AND entry = ''"
 
 
 def rows(server: MariadbServer, name: str) -> dict[str, int]:
-    """How many rows of a guard there are, in each table that has any."""
+    """The number of rows of a guard in each table that has any."""
     found = {}
     for table in ("duties", "values", "tallies"):
         ((many,),) = server.ask(
@@ -82,7 +82,7 @@ def rows(server: MariadbServer, name: str) -> dict[str, int]:
 
 
 def sweep(client: Client, server: MariadbServer, ahead: float) -> None:
-    """Remove what is over, as if so many seconds had passed."""
+    """Remove expired rows, as if ``ahead`` seconds had passed."""
     ((now,),) = server.ask(f"SELECT {NOW}")
     guards = guards_of(client)
     sql = guards._calls.sweep(1_000_000, now + round(ahead * 1e6))
@@ -182,7 +182,7 @@ def test_an_invalidation_that_meets_a_value_takes_it_away(
 def test_an_invalidation_writes_the_row_even_if_there_is_none(
     shared_mariadb: MariadbServer, locks: Client, own_name: str
 ) -> None:
-    # Or a node of a Galera cluster could not tell that somebody has begun on another one
+    # Otherwise a Galera node would not notice that a caller has begun on another node
     assert run_sync(guards_of(locks).invalidate([Entry(own_name, "")], 10.0)) == [False]
     assert rows(shared_mariadb, own_name) == {"duties": 1}
     sweep(locks, shared_mariadb, 100)
@@ -279,7 +279,7 @@ def test_many_are_invalidated_in_a_few_transactions(locks: Client, own_name: str
     assert [at for at, one in enumerate(there) if one] == [700]
 
 
-# -- who waits ------------------------------------------------------------------------------------
+# -- waiters --------------------------------------------------------------------------------------
 
 
 def test_a_waiter_soon_notices_the_end_of_the_refresh_lease(locks: Client, own_name: str) -> None:
@@ -310,7 +310,7 @@ def test_a_waiter_asks_again_when_a_dead_callers_lease_expires(
     assert time.monotonic() - begun < 4.0 + lag.since(since)
 
 
-# -- what stays behind ----------------------------------------------------------------------------
+# -- expired rows ---------------------------------------------------------------------------------
 
 
 def test_expired_rows_are_removed_and_live_rows_stay(
@@ -379,7 +379,7 @@ def test_a_killed_server_keeps_values_and_refresh_leases(
         assert guard.get(compute, key="b") == "stored all the same"
         assert guard.get(lambda: "again", key="b") == "stored all the same"
         assert guard.get(lambda: "again", key="a") == "kept"
-        # While it is away that is said
+        # While the server is away, that is an error
         server.close()
         with pytest.raises(StoreUnavailable):
             run_sync(guards_of(client).read([Entry(own_name, "")], 0.2))

@@ -1,4 +1,4 @@
-"""How many statements refresh guards take, counted by the server."""
+"""The number of statements of refresh guards, counted by the server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_fresh_hit_is_one_statement_and_a_computation_three(
         assert len(count()) == 1
         guard.get(lambda: 1, key="a new one")
         said = kinds(count())
-        # Once a second, what is over is removed as well
+        # Once a second, expired rows are removed as well
         assert [one for one in said if "refresh" in one and "sweep" not in one] == COMPUTING
         assert guard.invalidate(*keys) == 100
         assert kinds(count()) == ["holdfast_refresh_invalidate_2"]

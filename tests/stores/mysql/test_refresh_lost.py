@@ -44,7 +44,7 @@ def test_each_verb_that_is_cut_off_counts_once(
         assert guard.get(compute) == number
         assert other.get(compute) == number
         hits.append(proxy.arm(INVALIDATE, fault))
-        # What was there is gone; whether it was there is told once
+        # The value is gone; the count of a repeated invalidation can be 0
         assert guard.invalidate() in (0, 1)
         assert other.inspect().version == 0
         assert [one.hits for one in hits] == [1, 1, 1, 1]
@@ -62,13 +62,13 @@ def test_a_failed_computation_leaves_no_refresh_lease_though_cut_off(
         with pytest.raises(LookupError):
             guard.get(fail)
         assert armed.hits == 1
-        # It is withdrawn by the keeper: long before its lease is over
+        # The renewer withdraws it long before its lease ends
         assert locks.guard(own_name, ttl=60).get(lambda: "next", timeout=20) == "next"
         assert guard.invalidate() == 1
 
 
 def _connections(client: Client, proxy: Proxy) -> int:
-    """How many there are after a verb, which ends those that were given up and are answered."""
+    """The number of connections after a verb, which closes the given-up ones that got a reply."""
     client.inspect("nobody", exact=True)
     return proxy.connections
 

@@ -1,4 +1,4 @@
-"""Each verb is the statement that was recorded."""
+"""Each verb sends the statement that was recorded."""
 
 from __future__ import annotations
 

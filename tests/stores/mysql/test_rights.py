@@ -1,4 +1,4 @@
-"""Which rights each step of a database's life needs: what the page says, and no less."""
+"""The rights that each step of a database's life needs: exactly those of the docs page."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.servers.mariadb_server import DATABASE, MariadbServer
 from tests.tidy.tree import ROOT
 from tests.torture.scale import FULL
 
-#: In the words of docs/stores/mysql.md: to use it; to make it; to bring an earlier one up to date.
+#: Rights as docs/stores/mysql.md names them: to use the tables, to make them, and to upgrade them.
 USE = ("EXECUTE", "SELECT", "INSERT", "UPDATE", "DELETE")
 MAKE = ("CREATE", "CREATE ROUTINE")
 UPGRADE = ("ALTER",)
-#: Columns that an earlier release lacks.
+#: Columns that are missing in the tables of an earlier release.
 NEWER = (("tracks", "span"), ("refresh_duties", "ttl"), ("refresh_values", "stored"))
 
 
 def ask(server: MariadbServer, *statements: str) -> list[tuple[str, ...]]:
-    """What the last of these gives, by root."""
+    """Run these statements as root; return the rows of the last one."""
     with server.root() as one, one.cursor() as cursor:
         for sql in statements:
             cursor.execute(sql)
@@ -29,7 +29,7 @@ def ask(server: MariadbServer, *statements: str) -> list[tuple[str, ...]]:
 
 
 def user(server: MariadbServer, rights: tuple[str, ...]) -> str:
-    """The URL of a user who has these rights and no others."""
+    """The URL of a user with these rights and no others."""
     name = f"u{len(ask(server, 'SELECT User FROM mysql.user'))}"
     ask(
         server,
@@ -40,12 +40,12 @@ def user(server: MariadbServer, rights: tuple[str, ...]) -> str:
 
 
 def fresh(server: MariadbServer) -> None:
-    """A database without a table."""
+    """Make a database without tables."""
     ask(server, f"DROP DATABASE {DATABASE}", f"CREATE DATABASE {DATABASE}")
 
 
 def earlier(server: MariadbServer) -> None:
-    """One whose tables an earlier release has made."""
+    """Make a database with the tables of an earlier release."""
     made(server)
     for table, column in NEWER:
         ask(server, f"ALTER TABLE {DATABASE}.holdfast_{table} DROP COLUMN {column}")
@@ -55,19 +55,19 @@ def earlier(server: MariadbServer) -> None:
 
 
 def made(server: MariadbServer) -> None:
-    """One that is up to date."""
+    """Make a database that is up to date."""
     fresh(server)
     assert main(["schema", "--apply", "--url", server.url]) == 0
 
 
 def by_hand(url: str) -> None:
-    """`holdfast schema --apply`."""
+    """Run `holdfast schema --apply`."""
     if main(["schema", "--apply", "--url", url]):
         raise ConfigError("it was refused")
 
 
 def by_use(url: str) -> None:
-    """A lock, a job and a value."""
+    """Use a lock, a job and a value."""
     with Client(url) as client:
         client.lock("x").acquire().release()
         client.queue("q").put(1)
@@ -81,7 +81,7 @@ STEPS = {
 }
 
 
-#: Played in a usual run, and in a long one.
+#: The cases of a usual run, and those of a full run.
 USUAL = [("make", by_use), ("upgrade", by_hand)]
 EVERY = [*USUAL, ("use", by_use), ("make", by_hand), ("upgrade", by_use)]
 
@@ -93,12 +93,13 @@ def test_each_step_needs_the_rights_that_the_page_names(
 ) -> None:
     server = new_mariadb()
     prepare, rights, needed = STEPS[step]
-    # Given all of them, it succeeds, and the database can be used with the least
+    # Given all these rights, the step succeeds, and then the least rights are enough to use the
+    # database
     prepare(server)
     way(user(server, rights))
     by_use(user(server, USE))
     for right in needed:
-        # Without any that only this step needs, it is refused
+        # Without one right that only this step needs, it is refused
         prepare(server)
         with pytest.raises(ConfigError):
             way(user(server, tuple(one for one in rights if one != right)))

@@ -1,4 +1,4 @@
-"""The name's row: its lock makes a verb atomic, and names are what they are."""
+"""The row of a name: its lock makes a verb atomic, and names are compared by their bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDS = times(500, 60)
 
 
 def at_once(crew: int, act: Callable[[int], Any]) -> list[Any]:
-    """What each of so many threads gets, who begin in the same moment."""
+    """The results of ``crew`` threads that call ``act`` at the same moment."""
     gate = threading.Barrier(crew)
     found: list[Any] = [None] * crew
 
@@ -41,11 +41,12 @@ def test_of_simultaneous_tries_exactly_one_enters(direct: Direct, own_name: str)
     for turn in range(ROUNDS):
         # Given a name that is new half of the time
         name = f"{own_name}:{turn // 2}"
-        # When several try it in the same moment
+        # When several claims try it at the same moment
         numbers = [CREW * turn + at + 1 for at in range(CREW)]
         claims = [direct.claim(name, number, ttl=0.01) for number in numbers]
         answers = at_once(CREW, lambda at: direct.join(claims[at]._replace()))  # noqa: B023
-        # Then no two hold at the same time: leases are short, so a second may follow the first
+        # Then no two hold at the same time; leases are short, so a second claim can follow the
+        # first
         fences = [one.fence for one in answers if isinstance(one, Held)]
         assert fences, answers
         assert all(isinstance(one, Held | Refused) for one in answers)
@@ -57,16 +58,16 @@ def test_of_simultaneous_tries_exactly_one_enters(direct: Direct, own_name: str)
 
 def test_no_more_enter_at_once_than_fit(direct: Direct, own_name: str) -> None:
     for turn in range(ROUNDS // 2):
-        # Given a semaphore of two, one of whose permits is taken, so that there is a line
+        # Given a semaphore of two with one holder, so that its line exists
         name = f"{own_name}:{turn}"
         first = direct.join(direct.claim(name, 1, permits=2))
         numbers = [CREW * turn + at + 2 for at in range(CREW)]
-        # When several try it in the same moment
+        # When several claims try it at the same moment
         answers = at_once(
             CREW,
             lambda at: direct.join(direct.claim(name, numbers[at], permits=2)),  # noqa: B023
         )
-        # Then one of them enters
+        # Then one of them holds
         held = [one for one in answers if isinstance(one, Held)]
         assert len(held) == 1, answers
         assert held[0].fence > first.fence
@@ -75,13 +76,13 @@ def test_no_more_enter_at_once_than_fit(direct: Direct, own_name: str) -> None:
 def test_time_and_tickets_are_those_after_the_wait_for_the_lock(
     direct: Direct, shared_mariadb: MariadbServer, own_name: str
 ) -> None:
-    # Given a name whose row somebody else has locked, and who gives a greater ticket there
+    # Given a name whose row another session has locked, and which gets a greater ticket there
     direct.join(direct.claim(own_name, 1, ttl=0.01))
     time.sleep(0.02)
     here = "WHERE name = %s"
     with shared_mariadb.connect() as other, other.cursor() as cursor:
         cursor.execute(f"SELECT last FROM holdfast_lines {here} FOR UPDATE", (own_name,))
-        # When a claim comes, and has to wait for that lock
+        # When a claim joins, and has to wait for that lock
         found: list[Any] = []
         claim = direct.claim(own_name, 2)
         thread = threading.Thread(target=lambda: found.append(direct.join(claim)))
@@ -163,7 +164,7 @@ def test_a_long_line_is_served_in_order_and_each_join_takes_as_long(
         assert isinstance(answer, Waiting)
         assert answer.position <= number - 1  # the first ones expire after a while
     part = len(took) // 4
-    # The quickest ones, as most of the others show what else the machine did meanwhile
+    # The fastest joins count, because the others mostly show the machine's other work
     first, last = min(took[:part]), min(took[-part:])
     print(f"the quickest join of the first and of the last quarter: {first:.5f} s, {last:.5f} s")
     assert last < 5 * first

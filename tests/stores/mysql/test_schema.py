@@ -1,4 +1,4 @@
-"""Tables and procedures: made on demand or by hand, with few rights, and versioned."""
+"""Tables and procedures: made on demand or by hand, with few rights, and with a version."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.servers.tls import Certificate
 from tests.stores.mysql.conftest import play
 
 NewMariadb = Callable[..., MariadbServer]
-#: A change of what the procedures do needs another VERSION, and then another number here.
+#: A changed procedure needs a new VERSION, and then a new fingerprint here.
 FINGERPRINTS = {3: "d7ffd9cb4ae5e55e"}
 QUEUE_FINGERPRINTS = {2: "fc4fa8b47f2b9164"}
 REFRESH_FINGERPRINTS = {2: "ca191c32913c61fa"}
-#: The least rights of those who use it, in the words of docs/stores/mysql.md.
+#: The least rights of a user, as docs/stores/mysql.md names them.
 LEAST = (
     "CREATE USER IF NOT EXISTS least@'%' IDENTIFIED BY 'least'",
     f"GRANT EXECUTE, SELECT, INSERT, UPDATE, DELETE ON {DATABASE}.* TO least@'%'",
@@ -36,7 +36,7 @@ LEAST = (
 
 
 def use(client: Any) -> None:
-    """Everything that a client does."""
+    """Use all lock verbs of a client."""
     with client.lock("x", timeout=5) as hold:
         hold.extend()
         assert client.lock("x").acquire(blocking=False) is None
@@ -64,23 +64,23 @@ def test_a_database_that_knows_only_locks_gets_queues_when_they_are_used(
     new_mariadb: NewMariadb,
 ) -> None:
     server = new_mariadb(grants=LEAST)
-    # Given what an earlier version has made, and its locks in use
+    # Given the tables of an earlier version, and a lock held there
     with server.connect(autocommit=True) as one, one.cursor() as cursor:
         for sql in schema.statements("holdfast", schema.FILES):
             cursor.execute(sql)
     with Client(server.url) as client, client.lock("held") as hold:
-        # When somebody who may not make tables asks for a queue, then only that fails
+        # When a user that may not make tables uses a queue, then only the queue fails
         with Client(server.url_for("least", "least")) as least:
             assert least.inspect("held")
             with pytest.raises(ConfigError, match=r"lacks a right|may not"):
                 least.queue("q").put(1)
-        # And who may, makes them; then everybody has them
+        # And a user that may make tables makes them; then all users can use queues
         client.queue("q").put("first", group="g")
         with Client(server.url_for("least", "least")) as least:
             use_queue(least)
             use_guard(least)
         hold.check()
-    # And who may only read, can look
+    # And a user that may only read can inspect
     with Client(server.url_for("looker", "looker")) as looker:
         assert [one.name for one in looker.queues()] == ["q"]
         assert looker.queue("q").jobs() == []
@@ -89,7 +89,7 @@ def test_a_database_that_knows_only_locks_gets_queues_when_they_are_used(
 
 
 def use_guard(client: Any) -> None:
-    """Everything that is done with a refresh guard."""
+    """Use all verbs of a refresh guard."""
     guard = client.guard("g", ttl=60, lease=3)
 
     def compute() -> int:
@@ -105,7 +105,7 @@ def use_guard(client: Any) -> None:
 
 
 def use_queue(client: Any) -> None:
-    """Everything that is done with a queue."""
+    """Use all verbs of a queue."""
     queue = client.queue("q", ttl=4, min_interval=0.01, rate=1000)
     queue.put("second", group="g", id="known")
     jobs = [queue.take(timeout=5)]
@@ -148,10 +148,10 @@ def test_the_least_rights_suffice_once_it_is_made(
 ) -> None:
     server = new_mariadb(grants=LEAST)
     least = server.url_for("least", "least")
-    # Given a user who may not make it
+    # Given a user that may not make the tables
     with Client(least) as client, pytest.raises(ConfigError, match=r"lacks a right|may not"):
         client.lock("x").acquire()
-    # When somebody else does, twice
+    # When another user makes them, twice
     for _ in range(2):
         assert main(["schema", "--apply", "--url", server.url]) == 0
     assert "version 3" in capsys.readouterr().err
@@ -164,7 +164,7 @@ def test_the_least_rights_suffice_once_it_is_made(
             pass
 
     play(too)
-    # And who may only read, can look, and gets an error that says so
+    # And a user that may only read can inspect, and gets a clear error for a lock
     with Client(server.url_for("looker", "looker")) as looker:
         assert looker.inspect() == []
         with pytest.raises(ConfigError, match="may not call"):
@@ -248,7 +248,7 @@ def test_by_the_socket(shared_mariadb: MariadbServer, own_name: str) -> None:
 def test_by_tls_with_its_own_certificate(
     new_mariadb: NewMariadb, certificate: Certificate, own_name: str
 ) -> None:
-    # Given a server that takes no connection without TLS; its files must be its own
+    # Given a server that accepts no connection without TLS; its files must belong to its user
     place = own_folder()
     for file in (certificate.certificate, certificate.key):
         copy = place / file.name
@@ -265,12 +265,12 @@ def test_by_tls_with_its_own_certificate(
         async with AsyncClient(url) as client, client.lock(own_name, timeout=20):
             pass
 
-    # Then it is taken by both faces, trusted or merely encrypted
+    # Then both faces can connect, with a verified certificate or with encryption only
     for url in (f"{trusted}&ssl_mode=verify_identity", f"{server.url}?ssl_mode=required"):
         with Client(url) as client, client.lock(own_name, timeout=20):
             pass
         asyncio.run(too(url))
-    # And a certificate that nobody knows is refused, and so is a connection without
+    # And an unknown certificate is refused, and so is a connection without TLS
     for url in (f"{server.url}?ssl_mode=verify_ca", server.url):
         with Client(url) as client, pytest.raises(HoldfastError):
             client.lock(own_name).acquire(blocking=False)

@@ -1,5 +1,7 @@
-"""A row that somebody else made is locked by us a moment before InnoDB lets us read it: a procedure
-then finds NULL where it counts, and the server refuses it (1048)."""
+"""A procedure locks a new row of another session a moment before InnoDB lets it read the row.
+
+The procedure then finds NULL instead of a number, and the server refuses it (error 1048).
+"""
 
 from __future__ import annotations
 

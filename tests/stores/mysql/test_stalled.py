@@ -1,4 +1,4 @@
-"""What bounds a client bounds the server: a locked row takes up `pool` sessions at most."""
+"""A limit of the client also limits the server: a locked row uses at most `pool` sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POOL = 4
 
 
 def others(server: MariadbServer) -> int:
-    """Sessions of the user of the tests, but those that a test uses itself."""
+    """The number of sessions of the tests' user; a test's own statements run as root."""
     ((many,),) = server.ask(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app' AND db = 'holdfast'"
     )
@@ -38,12 +38,12 @@ def test_a_stalled_row_takes_up_no_more_than_the_pool(
     url = f"{server.url}?pool={POOL}"
     with server.root() as other, other.cursor() as cursor:
         cursor.execute("START TRANSACTION")
-        # Given somebody who has locked the row of the name
+        # Given a session that has locked the row of the name
         cursor.execute(
             f"SELECT name FROM {DATABASE}.holdfast_lines WHERE name = %s FOR UPDATE",
             (own_name.encode(),),
         )
-        # When many try to get it, again and again
+        # When many threads or tasks try to get it, again and again
         most = stalled.FACES[face](url, own_name, lambda: others(server))
         cursor.execute("ROLLBACK")
     assert 1 <= most <= POOL + 2
@@ -88,13 +88,15 @@ def test_what_a_locked_table_holds_up_is_ended_and_no_session_of_a_stranger(
         async with client:
             await (await client.lock(own_name).acquire()).release()
             with server.root() as other, other.cursor() as cursor:
-                # Given a table that somebody has locked, and a request that was given up there
+                # Given a table that another session has locked, and a request that was given up
+                # there
                 cursor.execute(f"LOCK TABLES {DATABASE}.holdfast_lines WRITE")
                 with pytest.raises(StoreUnavailable):
                     await client.lock(own_name).acquire(timeout=0)
                 stuck = set(server.ask(look))
                 assert stuck
-                # When the server has given its number to somebody else, too
+                # When the client's list of given-up sessions also has the number of another user's
+                # session
                 lost = client._ctx.store._port._lost
                 here, there = socket.socketpair()
                 lost.append(lost[0].__class__(here, number, lambda one: (one.end(), there.close())))
@@ -103,9 +105,9 @@ def test_what_a_locked_table_holds_up_is_ended_and_no_session_of_a_stranger(
                     with contextlib.suppress(StoreUnavailable):
                         await client.lock(own_name).acquire(timeout=0)
                     await face.sleep(0.1)
-                # Then what was given up is ended
+                # Then the given-up session is ended
                 assert not stuck & set(server.ask(look))
-        # And the other one lives
+        # And the other user's session lives
         with stranger.cursor() as cursor:
             cursor.execute("SELECT 1")
 
@@ -117,18 +119,18 @@ def test_many_threads_end_what_a_locked_table_holds_up_by_one_session_more(
     new_mariadb: object, own_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server: MariadbServer = new_mariadb()  # type: ignore[operator]
-    # Given threads that end a session soon after it was given up, so that many of them try to
+    # Given threads that end a session soon after it was given up, so that many of them try it
     monkeypatch.setattr(lost, "PATIENT_S", 0.2)
     with Client(server.url) as client:
         client.lock(own_name).acquire().release()
     until(lambda: others(server) == 0, "all sessions have ended")
     with server.root() as other, other.cursor() as cursor:
-        # And a table that somebody has locked
+        # And a table that another session has locked
         cursor.execute(f"LOCK TABLES {DATABASE}.holdfast_lines WRITE")
         server.ask("FLUSH STATUS")
         # When many threads try to get a name there, again and again
         stalled.by_threads(f"{server.url}?pool={POOL}", own_name, lambda: others(server))
-        # Then besides ours there were never more
+        # Then there were never more sessions, apart from those of this test
         most = server.counts("Max_used_connections")["Max_used_connections"] - 2
         cursor.execute("UNLOCK TABLES")
     # The server counts a session for a moment longer than its connection is open

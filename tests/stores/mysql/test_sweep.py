@@ -1,4 +1,4 @@
-"""Names that nobody uses any more are forgotten, and no others."""
+"""Names that no client uses any longer are forgotten; all other names stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sweep = Callable[[int], int]
 
 @pytest.fixture
 def client(new_mariadb: Callable[..., MariadbServer]) -> Iterator[tuple[Client, MariadbServer]]:
-    """A server of the test's own, and a client of it."""
+    """A client, and its separate server."""
     server = new_mariadb()
     with Client(server.url) as one:
         one.inspect()
@@ -35,7 +35,7 @@ def sweep(server: MariadbServer, idle: int) -> int:
 
 def test_what_is_idle_goes_and_what_is_used_stays(client: tuple[Client, MariadbServer]) -> None:
     locks, server = client
-    # Given names that are idle, held, waited for, and left with a tombstone
+    # Given names that are idle, held by one or two claims, expired, and left with a tombstone
     for at in range(300):
         locks.lock(f"idle:{at}").acquire().release()
     held = locks.lock("held").acquire()
@@ -44,11 +44,11 @@ def test_what_is_idle_goes_and_what_is_used_stays(client: tuple[Client, MariadbS
     broken = locks.lock("broken").acquire()
     locks.break_("broken", broken.fence)
     time.sleep(0.1)
-    # When they are swept as if an hour was over, in two parts
+    # When idle names are swept, first with a limit of one hour, and then with none
     assert sweep(server, HOUR) == 0
     assert len(names(server)) == 304
     gone = [sweep(server, 0) for _ in range(3)]
-    # Then those in use are still there
+    # Then the names in use are still there
     assert sum(gone) == 301
     assert max(gone) <= 256
     assert set(names(server)) == {"held", "shared", "broken"}
@@ -56,7 +56,7 @@ def test_what_is_idle_goes_and_what_is_used_stays(client: tuple[Client, MariadbS
     assert held.release()
     assert all(one.release() for one in shared)
     assert all(one.release() is False for one in dead)
-    # And a name that was forgotten begins anew, with a greater fence
+    # And a forgotten name gets a new row, with a greater fence
     with locks.lock("held") as again:
         assert again.fence > held.fence
 
@@ -105,7 +105,7 @@ def test_after_a_burst_of_names_the_sweeping_keeps_up(
     client: tuple[Client, MariadbServer],
 ) -> None:
     locks, server = client
-    # Given very many names that nobody has used for an hour
+    # Given very many names that were not used for an hour
     locks.lock("first").acquire().release()
     with server.connect(autocommit=True) as one, one.cursor() as cursor:
         cursor.execute(
@@ -116,6 +116,6 @@ def test_after_a_burst_of_names_the_sweeping_keeps_up(
     most = 1_600
     for number in range(most):
         locks.lock(f"new:{number % 50}").acquire().release()
-    # Then they are gone: by two for each release it would be 3,200
+    # Then most old names are gone; with two for each release it would be only 3,200
     old = [name for name in names(server) if name.startswith("old:")]
     assert len(old) < 8_000 - 3 * most, len(old)

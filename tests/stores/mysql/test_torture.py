@@ -1,4 +1,4 @@
-"""Torture on MariaDB: struck workers, lost messages, a server that is killed."""
+"""Torture on MariaDB: interrupted workers, lost messages, a server that is killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ USUAL = Options(
     weather=True,
     strikes=("kill", "stop", "stop", "stop", "fork"),
 )
-#: Between two deaths of the server.
+#: Seconds between two kills of the server.
 DEATH_S = 3.0
 CREW = 8
 TURN_S = 0.002
@@ -38,7 +38,7 @@ def seeded(what: str) -> int:
 
 @pytest.mark.usual(0)
 def test_processes_under_torture_and_network_faults_break_no_promise(mariadb_url: str) -> None:
-    # Given processes of both faces that lock, are struck, and whose messages are lost and late
+    # Given processes of both faces that are interrupted, and whose messages are lost or late
     outcome = run(USUAL._replace(store=mariadb_url, seed=seeded("torture on MariaDB")))
     print(outcome)
     # Then no promise is broken, and nothing is left
@@ -74,17 +74,17 @@ def test_a_server_killed_under_load_causes_no_overlap(
     (outcome,) = outcomes
     print(f"{deaths} deaths of the server")
     print(outcome)
-    # Then nobody overlaps, no fence falls, and nothing is left
+    # Then no holds overlap, no fence falls, and nothing is left
     outcome.demand({"bounded waiting"})
     assert deaths >= times(50, 1)
 
 
 def test_processes_on_one_name_get_the_same(mariadb_url: str, own_name: str) -> None:
-    # Given processes that all want the same name, over and over
+    # Given processes that all lock the same name, again and again
     seconds = 5.0
     act = "tests.stores.mysql.workers:takes_turns"
     found = turns_of(CREW, act, mariadb_url, own_name, seconds, TURN_S)
-    # Then no two are inside at once, fences rise, and everybody gets as much
+    # Then no two holds overlap, fences rise, and all processes get about as many turns
     assert overlaps(found) == []
     assert all(found)
     fairness = jain(shares(found))

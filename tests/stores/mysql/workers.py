@@ -1,4 +1,4 @@
-"""What processes do that the tests start (``holdfast.testing.faults.Subject``)."""
+"""Functions for processes that the tests start (``holdfast.testing.faults.Subject``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.testing.faults.stage import Stage
 
 
 def takes_turns(stage: Stage, url: str, name: str, seconds: float, inside: float) -> None:
-    """Take the name over and over; say of each turn its fence, when it began and when it ended."""
+    """Lock the name again and again; send the fence, the start and the end of each turn."""
     turns = []
     with Client(url) as client:
         client.lock(f"{name}:warm", timeout=20).acquire().release()
@@ -27,8 +27,10 @@ def takes_turns(stage: Stage, url: str, name: str, seconds: float, inside: float
 
 
 def works(stage: Stage, url: str, name: str, file: str) -> None:
-    """Work on a queue until the end; write of each job its number, its fence, and from when to
-    when, before it is acknowledged."""
+    """Work on a queue until the process is killed.
+
+    Before the ack of each job, write its number, its fence, its start and its end.
+    """
     with Client(url) as client, open(file, "a", buffering=1) as log:
 
         def handle(job: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is seen where the work is done: who works on what, in which order, and whether twice."""
+"""A record of the work on jobs, which finds wrong orders, overlaps and repeated fences."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 class Bank:
-    """Notes what is put into each group and what is done there; says what went wrong."""
+    """Records the accepted and the started jobs of each group, and the errors found."""
 
     def __init__(self, groups: int) -> None:
         self._lock = threading.Lock()
         names = [f"g{at}" for at in range(groups)]
-        #: What was accepted, and what was begun, in each group; a repetition counts once.
+        #: The accepted jobs and the started jobs of each group; a repetition counts once.
         self.accepted: dict[str, list[int]] = {name: [] for name in names}
         self.seen: dict[str, list[int]] = {name: [] for name in names}
         self._fences = dict.fromkeys(names, 0)
@@ -20,8 +20,11 @@ class Bank:
         self.broken: list[str] = []
 
     def work(self, job: Any) -> None:
-        """Do it: nobody else may be in its group, its fence must be the highest, and it must be
-        the last one again or a later one."""
+        """Do a job, and check its group.
+
+        No other job of the group may run, and the fence must be the highest so far. The number must
+        not be lower than the last one.
+        """
         group, number = job.group, job.payload
         with self._lock:
             self._inside[group] += 1
@@ -39,9 +42,9 @@ class Bank:
             self._inside[group] -= 1
 
     def all_done(self) -> bool:
-        """Was all that was accepted begun at least?"""
+        """Return whether each accepted job was started at least once."""
         return not any(self.lost().values())
 
     def lost(self) -> dict[str, set[int]]:
-        """What was accepted and never begun."""
+        """The jobs that were accepted and never started."""
         return {group: set(some) - set(self.seen[group]) for group, some in self.accepted.items()}

@@ -1,4 +1,4 @@
-"""Clients, names and a proxy in between, for the tests of the PostgreSQL store."""
+"""Clients, names and a proxy for the tests of the PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MakeClient = Callable[..., Client]
 
 @pytest.fixture
 def url(postgres_url: str) -> str:
-    """Where the tests of all stores are to lock."""
+    """The URL for the tests that several stores share."""
     return postgres_url
 
 
 @pytest.fixture
 def new_client(postgres_url: str) -> Iterator[MakeClient]:
-    """Makes clients, of the shared server if no other is named, and closes them afterwards."""
+    """Makes clients, of the shared server unless a store is given, and closes them."""
     made: list[Client] = []
 
     def make(store: Any = None, **options: Any) -> Client:
@@ -46,26 +46,26 @@ def locks(new_client: MakeClient) -> Client:
 
 @pytest.fixture
 def proxy(shared_postgres: PostgresServer) -> Iterator[Proxy]:
-    """Stands between a client and the shared server."""
+    """A proxy between a client and the shared server."""
     with Proxy(shared_postgres.host, shared_postgres.port) as one:
         yield one
 
 
 @pytest.fixture
 def by_proxy(proxy: Proxy, new_client: MakeClient) -> Client:
-    """A client behind the proxy; it has said every verb already."""
+    """A client behind the proxy that has already sent every verb."""
     client = new_client(proxied(proxy))
     warm(client, f"warm:{proxy.port}")
     return client
 
 
 def proxied(proxy: Proxy) -> str:
-    """The address of the server by this proxy, which has to be able to read what is said."""
+    """The URL of the server behind this proxy, without TLS: the proxy must read the messages."""
     return f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres?sslmode=disable"
 
 
 def warm(client: Client, name: str) -> None:
-    """Have its connection know the statements of the verbs."""
+    """Let the client's connection prepare the statements of the verbs."""
     hold = client.lock(name).acquire()
     hold.extend()
     hold.release()
@@ -73,7 +73,7 @@ def warm(client: Client, name: str) -> None:
 
 @pytest.fixture
 def line(new_client: MakeClient) -> Callable[[str], LineRecord | None]:
-    """Looks at the line of a name."""
+    """A function that returns the line of a name, or None."""
     other = new_client(label="other")
 
     def look(name: str) -> LineRecord | None:
@@ -84,7 +84,10 @@ def line(new_client: MakeClient) -> Callable[[str], LineRecord | None]:
 
 
 def asked_when_woken(one: Client, two: Client, name: str) -> int:
-    """How often the second one asks for its turn, while the first one holds and then leaves."""
+    """The number of renewals that the second client sends until it holds.
+
+    The first client holds the name, and then releases it.
+    """
     hold = one.lock(name).acquire()
     steps: list[Step] = []
 

@@ -1,8 +1,8 @@
-"""A renewal, and a step of the clock, in the middle of somebody else's verb.
+"""A renewal, and a step of the clock, in the middle of a verb of another client.
 
-A renewal takes no lock of its line. So it may come after another verb has read the clock, and
-before that verb looks at the claim. Each test stops a verb just there: it waits for a row that the
-test has locked.
+A renewal does not lock the row of its line. So it can come after another verb has read the clock,
+and before that verb reads the claim. Each test stops a verb at this point: the verb waits for a row
+that the test has locked.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from tests.stores.stepped import ClockGround
 
 __all__ = ["clocked"]
 
-#: A lease that lasts as long as the patience, or longer, is put right by its own ttl.
+#: Seconds of a lease: longer than the waiter TTL, so that it is corrected by its own ttl.
 TTL_S = 4.0
-#: A verb stands still for so long: more than the 1 % of a lease by which its holder is careful.
+#: Seconds for which a verb is stopped. This is more than the 1 % of a lease by which the holder's
+#: deadline is earlier than the store's.
 STALL_S = 0.5
-#: What `queue_alone` locks: a copy of a take waits until the first one is over.
+#: The lock that `queue_alone` takes: a copy of a take waits until the first one has ended.
 ALONE = "SELECT pg_advisory_xact_lock(hashtextextended(%s::uuid::text, 7236144))"
 WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 
 @contextlib.contextmanager
 def stopped(url: str, statement: str, *values: object) -> Iterator[Callable[[], None]]:
-    """Lock these rows; what is called waits until somebody wants one of them."""
+    """Lock these rows; the yielded function waits until another session waits for one of them."""
     with psycopg.connect(url) as one, psycopg.connect(url, autocommit=True) as other:
         assert one.execute(statement, values).rowcount == 1
         yield lambda: until(lambda: other.execute(WAITING).fetchone(), "a verb stands still")
@@ -45,7 +46,7 @@ def stopped(url: str, statement: str, *values: object) -> Iterator[Callable[[], 
 
 
 def wait_in_line(client: Client, name: str) -> tuple[threading.Thread, threading.Event]:
-    """Somebody who waits, and whether they were served."""
+    """A thread that waits for the name, and an event that is set when it holds the name."""
     served = threading.Event()
 
     def wait() -> None:
@@ -64,14 +65,14 @@ def test_a_waiter_that_read_the_clock_before_it_was_set_back_takes_nothing(
     with Client(clocked.url) as client, Client(clocked.url) as other:
         hold = client.lock("x", ttl=TTL_S, auto_renew=False).acquire()
         thread, served = wait_in_line(other, "x")
-        # Given a waiter that asks whether it is its turn, and has read the clock
+        # Given a waiter that asks for its state, and has read the clock
         rows = "SELECT 1 FROM holdfast.claims WHERE name = 'x' AND NOT held FOR UPDATE"
         with stopped(clocked.url, rows) as asked:
             asked()
             # When the clock is set back, and the holder renews
             clocked.clock.step(-3600)
             hold.extend()
-        # Then the waiter goes on, and the holder is not dropped
+        # Then the waiter continues, and the holder keeps the lock
         time.sleep(0.3)
         assert not served.is_set()
         assert hold.remaining() > 2
@@ -91,7 +92,7 @@ def test_a_waiter_that_is_slow_cuts_no_lease_that_was_renewed_meanwhile(
         asked()
         time.sleep(STALL_S)
         hold.extend()
-    # The store believes in the hold for at least as long as its holder
+    # The store's record of the hold ends no earlier than the holder's deadline
     time.sleep(0.1)
     (line,) = client.inspect(own_name, exact=True)
     assert line.holders[0].expires_in > hold.remaining()
@@ -114,11 +115,11 @@ def test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back(
         with stopped(clocked.url, ALONE, later.id) as asked:
             thread.start()
             asked()
-            # When the clock is set back, and the delivery is prolonged
+            # When the clock is set back, and the delivery is renewed
             clocked.clock.step(-3600)
             assert isinstance(ours.extend(take, [lent], TTL_S)[0], Held)
         thread.join(20)
-        # Then it isn't lent a second time, and is ours still
+        # Then the job isn't delivered a second time, and the first delivery is still valid
         assert again == []
         assert ours.settle(take, [lent]) == [True]
     finally:

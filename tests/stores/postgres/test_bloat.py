@@ -1,4 +1,4 @@
-"""Somebody's old snapshot keeps what is over from being removed: the verbs stay quick."""
+"""An old snapshot keeps dead rows from being removed: the verbs stay fast."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast import Client
 from tests.servers.postgres_server import PostgresServer
 from tests.torture.scale import times
 
-#: Claims that come and go while the snapshot is open.
+#: Number of claims that are made and released while the snapshot is open.
 CLAIMS = times(100_000, 1_600)
 SAMPLES = 200
-#: With all of them in the way a verb may look at so many times as many pages. Pages, because how
-#: long that takes depends on what else the machine does; it is printed.
+#: Maximum factor by which the pages that a verb reads grow with all the dead rows. Pages are
+#: counted, because the time depends on the machine's other work. The time is printed.
 MORE = 3.0
-#: What a session has counted is told after a second at the latest.
+#: Maximum seconds until a session's counts are visible to others.
 TOLD_S = 1.5
 _CHURN = """
 DO $$ DECLARE secret uuid; BEGIN FOR i IN 1 .. {count} LOOP
@@ -32,7 +32,7 @@ END LOOP; END $$
 
 
 def cost(server: PostgresServer, client: Client, name: str) -> tuple[float, float]:
-    """Pages that acquire and release look at, on average, and how long they take, in the middle."""
+    """The mean number of pages that acquire and release read, and their median time in seconds."""
     taken = []
     server.ask("SELECT pg_stat_statements_reset()")
     for _ in range(SAMPLES):
@@ -56,18 +56,18 @@ def test_claims_made_and_removed_under_an_open_snapshot_cost_little(
         cost(server, client, "one name")
         before, took = cost(server, client, "one name")
         print(f"before: {before:.1f} pages, {took * 1e6:.0f} us")
-        # Given a snapshot that is open all the while
+        # Given a snapshot that stays open
         old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         old.execute("SELECT count(*) FROM holdfast.lines")
-        # When claims come and go: half of them on one name, half on many; and when the planner
-        # hears that none is left
+        # When claims come and go, half of them on one name, half on many names. In the second round
+        # the planner also gets new statistics
         for analyze in (False, True):
             server.ask(_CHURN.format(count=CLAIMS // 4, name="one name"))
             for number in range(10):
                 server.ask(_CHURN.format(count=CLAIMS // 40, name=f"name {number}"))
             if analyze:
                 server.ask("ANALYZE holdfast.lines, holdfast.claims")
-            # Then
+            # Then a verb reads hardly more pages
             for name in ("one name", "name 3", "a new name"):
                 pages, took = cost(server, client, name)
                 print(f"{name}: {pages:.1f} pages, {took * 1e6:.0f} us")

@@ -24,6 +24,6 @@ __all__ = [
 def clocked(
     new_postgres: Callable[..., PostgresServer], server_clock: Clock
 ) -> Iterator[ClockGround]:
-    """A server with a clock of its own."""
+    """A server with a separate clock."""
     with server_clock.worn():
         yield ClockGround(new_postgres().url, server_clock)

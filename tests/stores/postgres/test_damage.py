@@ -1,4 +1,4 @@
-"""What is changed in the tables from outside is derived again by the verbs that meet it."""
+"""Rows of the tables that were changed from outside are repaired by the next verbs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.stores.pauses import a_damaged_pause_ends_with_the_failure
 from tests.stores.postgres.conftest import MakeClient
 
 NewServer = Callable[..., PostgresServer]
-#: What each kind of column is set to.
+#: The values that a column of each type is set to.
 VALUES: dict[str, tuple[str, ...]] = {
     "bigint": ("0", "-1", "9223372036854775807", "-9223372036854775808"),
     "integer": ("0", "-1", "2147483647", "-2147483648"),
@@ -31,7 +31,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 
 
 def damages(server: PostgresServer, table: str) -> list[str]:
-    """Everything that is done to a row: it is removed, and each column set to each value."""
+    """All damages of a row: it is removed, and each column is set to each value."""
     rows = server.ask(
         "SELECT column_name, data_type FROM information_schema.columns"
         " WHERE table_schema = 'holdfast' AND table_name = %s AND column_name <> 'name'"
@@ -48,7 +48,7 @@ def damages(server: PostgresServer, table: str) -> list[str]:
 
 
 def works(client: Client, name: str, within: float = 15.0) -> None:
-    """The name can be had again, and works as it should."""
+    """Check that the name can be acquired again, and that the lock works."""
     with client.lock(name, timeout=within, ttl=2) as hold:
         hold.check()
         assert client.lock(name).acquire(blocking=False) is None
@@ -66,22 +66,22 @@ def test_a_line_whose_rows_are_changed_works_again(
     many = 0
     for number, damage in enumerate(damages(shared_postgres, table)):
         name = f"{own_name}:{number}"
-        # Given a name that is held, or was
+        # Given a name that is held, or was held before
         hold = client.lock(name, ttl=1, auto_renew=False).acquire()
         if not held:
             hold.release()
-        # When something about it is changed
+        # When one of its rows is changed
         shared_postgres.ask(f"{damage} WHERE name = %s", name.encode())
         client.inspect(name)
         if held and table == "lines":
-            # Then nobody else gets what is held
+            # Then no other client gets the held name
             found = client.lock(name).acquire(blocking=False)
             assert found is None or hold.lost is not None, damage
             if found is not None:  # the machine stood still for the lease
                 found.release()
         with contextlib.suppress(NotHeld, LockLost):
             hold.release()
-        # Then it can be had within the lease
+        # Then it can be acquired within the lease
         try:
             works(client, name)
         except Exception as wrong:
@@ -120,14 +120,14 @@ def test_a_removed_row_of_a_queue_stalls_nothing(
         queue.put(number, **more)
     if table == "loans":
         assert queue.take(timeout=5) is not None
-    # When one row is removed, and another job put
+    # When one row is removed, and another job is put
     shared_postgres.ask(
         f"DELETE FROM holdfast.{table} WHERE ctid = (SELECT ctid FROM holdfast.{table}"
         " WHERE queue = %s LIMIT 1)",
         own_name.encode(),
     )
     queue.put("new", **more)
-    # Then all that are there come
+    # Then all jobs that still exist are delivered
     found: list[object] = []
     wanted = [1, 2, "new"] if table == "jobs" else [0, 1, 2, "new"]
     while len(found) < len(wanted):
@@ -148,7 +148,7 @@ def test_a_schema_made_by_another_user_is_refused(new_postgres: NewServer) -> No
         theirs.execute("CREATE TABLE holdfast.tombs (id uuid PRIMARY KEY)")
     with Client(server.url) as client, pytest.raises(ConfigError, match="mallory"):
         client.lock("x").acquire()
-    # One that is named is trusted
+    # A user that the URL names is trusted
     server.ask("DROP TABLE holdfast.tombs")
     with Client(server.url_for(options="trust=mallory")) as client:
         client.lock("x").acquire().release()
@@ -162,16 +162,16 @@ def test_objects_another_user_makes_during_the_setup_are_refused(
     server.ask("GRANT CREATE ON DATABASE postgres TO mallory")
     look, made = ddl.statements("holdfast").split("-- The tables.", 1)
     with server.connect() as ours, ours.transaction(force_rollback=True):
-        # Given somebody who has seen that nothing is there yet
+        # Given a setup that has found that nothing exists yet
         ours.execute(look.encode())
         with server.connect(user="mallory") as theirs:
             theirs.execute("CREATE SCHEMA holdfast")
-        # Then what mallory made in that moment is refused, too
+        # Then a schema that mallory made at that moment is refused, too
         with pytest.raises(psycopg.Error, match="mallory"):
             ours.execute(f"-- {made}".encode())
 
 
-#: What a trap would do with the rights of whoever calls it.
+#: A function that would misuse the rights of its caller.
 TRAP = """
 CREATE FUNCTION evil.join_3(bytea, uuid, text, integer, integer, bigint, bigint, text, bytea, bytea,
     bigint, boolean, integer DEFAULT 0) RETURNS text LANGUAGE plpgsql AS $$
@@ -240,16 +240,16 @@ def test_a_holder_that_weighs_less_than_nothing_makes_no_room_for_two(
     holder, first, second = ids = [uuid4() for _ in range(3)]
     joining = "SELECT holdfast.join_3(%s, %s, 'lock', 1, 1, %s, %s, '', 'us', '', 0, false)"
     standing = "SELECT holdfast.stand_3(%s, %s, %s, %s, '', 0, NULL, 'us', 0, false)"
-    # Given a holder that has renewed, so that the line is looked through before its lease is over
+    # Given a holder that has renewed, so that the line is examined before the lease has expired
     shared_postgres.ask(joining, name, holder, ttl, -patience)
     time.sleep(1)
     shared_postgres.ask("SELECT holdfast.keep_3(%s, %s, %s, false)", [name], [holder], [ttl])
-    # When somebody changes what it weighs, and two come after that
+    # When its weight is changed from outside, and two waiters come after that
     shared_postgres.ask("UPDATE holdfast.claims SET weight = -1 WHERE name = %s", name)
     for one in (first, second):
         ((said,),) = shared_postgres.ask(joining, name, one, ttl, patience)
         assert said.startswith("W "), said
     time.sleep(1.1)
-    # Then the first look lets one of them in
+    # Then the first request of a waiter grants only one of them
     said = [shared_postgres.ask(standing, name, one, ttl, patience)[0][0][:1] for one in ids[1:]]
     assert said == ["H", "W"]

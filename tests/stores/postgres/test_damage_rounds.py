@@ -23,7 +23,7 @@ __all__ = [
 
 @pytest.fixture
 def damaged(new_postgres: Callable[..., PostgresServer]) -> Damaged:
-    """A server of the test's own."""
+    """A separate server for the test."""
     server = new_postgres("max_connections = 300")
 
     def ask(text: str, *values: object) -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from tests.stores.damaged_lines import Lines, nobody_holds_beside_another
 from tests.stores.rows import RowsGround
 from tests.torture.scale import seed_of, times
 
-#: The greatest bigint: nobody is there.
+#: The greatest bigint: it means that the line has no such claim.
 NEVER = (1 << 63) - 1
 
 
@@ -30,7 +30,7 @@ def test_clients_that_come_after_damage_exclude_each_other(
 def test_a_holder_outside_the_line_takes_no_other_hold_along(
     locks: Client, shared_postgres: PostgresServer, own_name: str
 ) -> None:
-    # Given a holder that the line doesn't know, as its ticket was changed from outside
+    # Given a holder that is missing in the row of its line, as its ticket was changed from outside
     ours = locks.lock(own_name, ttl=60).acquire()
     shared_postgres.ask("UPDATE holdfast.claims SET ticket = -1 WHERE name = %s", own_name.encode())
     shared_postgres.ask(
@@ -38,12 +38,12 @@ def test_a_holder_outside_the_line_takes_no_other_hold_along(
         " WHERE name = %s",
         *(NEVER, NEVER, own_name.encode()),
     )
-    # When somebody else holds, and it leaves
+    # When another client acquires the lock, and the first holder releases
     other = locks.lock(own_name, ttl=60).acquire(blocking=False)
     assert other is not None
     with contextlib.suppress(LockLost):
         ours.release()
-    # Then nobody holds beside that one
+    # Then no third claim holds at the same time
     assert locks.lock(own_name).acquire(blocking=False) is None
     other.check()
     other.release()

@@ -1,4 +1,4 @@
-"""A line of waiters many of whom have died: see ``tests/stores/dead.py``."""
+"""A line with many dead waiters: see ``tests/stores/dead.py``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["test_the_living_are_served_behind_thousands_of_dead"]
 
 @pytest.fixture
 def dying(shared_postgres: PostgresServer) -> Line:
-    """The tables of the server that all share."""
+    """The tables of the server that all tests share."""
     server = shared_postgres
-    # One call drops 300, or twice that if it settles the line twice.
+    # One call removes 300 dead claims, or 600 if it settles the line twice.
     head = ("holdfast.lines", "headexp")
     return Line(server.url, server.ask, "holdfast.claims", head, steps=600)

@@ -1,4 +1,4 @@
-"""Whoever dies or stands still costs the others what the lease says, and no more."""
+"""A holder that dies or stops delays the next waiter until its lease ends, and not longer."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_a_server_that_crashes_under_load_gives_nothing_twice(
 ) -> None:
     # Given workers that lock, on a server that is killed with all its processes now and then
     server = new_postgres(fsync=True)
-    # Its tables are there: where one that isn't logged was being made by a client that was killed,
-    # a crash in the next moment leaves PostgreSQL 15 with a file over which it can't start.
+    # The tables exist already. Otherwise a client can be killed while it makes an unlogged table. A
+    # crash right after that leaves PostgreSQL 15 with a file that keeps it from starting.
     with Client(server.url) as client, client.lock("first"):
         pass
     options = Options(
@@ -65,7 +65,7 @@ def test_a_server_that_crashes_under_load_gives_nothing_twice(
     crashes, outcome = _run_beside(options, server.crash, 3.0)
     print(f"{crashes} crashes")
     print(outcome)
-    # Then nobody overlaps, and no fence falls; some had to wait for longer than they wanted to
+    # Then no holds overlap and no fence falls; some claims wait for longer than their time-out
     outcome.demand({"bounded waiting"})
     assert crashes >= times(50, 1)
 
@@ -73,7 +73,10 @@ def test_a_server_that_crashes_under_load_gives_nothing_twice(
 def _run_beside(
     options: Options, strike: Callable[[], object], every: float
 ) -> tuple[int, Outcome]:
-    """Run it, and strike meanwhile: from here, as a server ends with the thread that started it."""
+    """Run the workers in a thread, and call ``strike`` every ``every`` seconds in this thread.
+
+    It must be this thread, because a server ends with the thread that started it.
+    """
     outcomes: list[Outcome] = []
     thread = threading.Thread(target=lambda: outcomes.append(run(options)))
     strikes, begun = 0, time.monotonic()

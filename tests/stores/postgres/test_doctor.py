@@ -1,4 +1,4 @@
-"""What `holdfast doctor` finds on a PostgreSQL: each part as it is, and what to do about it."""
+"""The findings of `holdfast doctor` on a PostgreSQL: each part, and the remedy."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def test_a_filling_notify_queue_is_reported_without_rights_on_the_tables(
     server.ask("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA holdfast TO app")
     url = server.url_for("app")
     assert "notifications" not in worst(url)
-    # When more of the queue is used than doctor bears
+    # When more of the queue is used than doctor accepts
     monkeypatch.setattr(doctor, "NOTIFY_FULL", 0)
     found = worst(url)
-    # Then it is told, though the lines can't be looked at
+    # Then doctor reports it, though it cannot read the lines
     assert "lines" not in found
     assert found["notifications"].level is Level.WARN
     assert "pg_stat_activity" in found["notifications"].remedy

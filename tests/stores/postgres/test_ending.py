@@ -1,4 +1,4 @@
-"""A connection that was given up counts as one of the pool until the server has ended it, too."""
+"""A given-up connection counts against the pool until the server has ended its session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.stores import ending
 
 from .conftest import proxied
 
-#: What a client says before it closes a connection.
+#: The message of a client before it closes a connection.
 GOODBYE = b"X\0\0\0\4"
 
 

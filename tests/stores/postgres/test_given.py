@@ -1,4 +1,4 @@
-"""A pool or an engine in place of a URL: our connections are made as its own are."""
+"""A pool or an engine in place of a URL: holdfast opens its connections in the same way."""
 
 from __future__ import annotations
 

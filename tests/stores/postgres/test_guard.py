@@ -1,4 +1,4 @@
-"""A server that may have lost what it acknowledged lets nobody in until holders have said so."""
+"""Recovery: after a loss of acknowledged data, nothing is granted until holders have renewed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.servers.process import until
 from tests.torture.scale import FULL
 
 NewServer = Callable[..., PostgresServer]
-#: So long nobody is let in, seconds; in the URL.
+#: The URL option that sets the grace period, in seconds.
 GRACE = "grace=5"
 
 
 def forget(server: PostgresServer) -> None:
-    """As if the last commits had not reached the disk before a crash."""
+    """Change the tables as if the last commits had not reached the disk before a crash."""
     server.ask("DELETE FROM holdfast.claims")
     server.ask(
         "UPDATE holdfast.lines SET holders = 0, used = 0, waiters = 0, low = 9223372036854775807,"
@@ -29,7 +29,7 @@ def forget(server: PostgresServer) -> None:
 
 
 def is_barred(client: Client, name: str) -> bool:
-    """Is somebody who wants to get in told to wait?"""
+    """Return whether the lock is refused because recovery grants nothing."""
     try:
         hold = client.lock(name).acquire(timeout=0.2)
     except StoreUnavailable as wrong:
@@ -48,16 +48,16 @@ def test_after_a_crash_of_a_relaxed_server_only_old_holders_come_back(
         Client(server.url_for(options=f"durable=relaxed&{GRACE}")) as two,
     ):
         hold = one.lock("a").acquire()
-        # When it crashes, and has forgotten the hold
+        # When it crashes, and has lost the hold
         forget(server)
         server.crash()
-        # Then nobody is let in at first
+        # Then it grants nothing at first
         assert until(lambda: is_barred(two, "b"), "nobody is let in")
-        # And who held holds, with its fence, when somebody is
+        # And the hold is back with its fence before another claim is granted
         until(lambda: two.inspect("a"), "it is back")
         (claim,) = two.inspect("a")[0].claims
         assert claim.fence == hold.fence
-        # For as long as it is believed in, which is longer than nobody is let in
+        # Its record in the store lasts longer than the holder's own deadline
         assert claim.expires_in > hold.remaining()
         with two.lock("b", timeout=20):
             assert two.lock("a").acquire(blocking=False) is None
@@ -81,9 +81,9 @@ def test_a_mark_that_came_with_a_dump_is_taken_for_none(new_postgres: NewServer)
     with Client(url) as one, Client(url) as two:
         hold = one.lock("a").acquire()
         assert not is_barred(two, "b")
-        # When the mark of a living server was written into another table than the one it is in
+        # When the mark of a running server is in another table than the one that it names
         server.ask("UPDATE holdfast.alive SET home = 1")
-        # Then nobody is let in for the time of the window, and who held holds
+        # Then nothing is granted in the grace period, and the holder keeps its hold
         assert until(lambda: is_barred(two, "c"), "nobody is let in")
         with two.lock("d", timeout=20):
             hold.check()
@@ -101,14 +101,15 @@ def test_an_orderly_restart_causes_no_grace_period(new_postgres: NewServer) -> N
 
 
 def test_the_death_of_one_of_its_processes_is_a_crash_too(new_postgres: NewServer) -> None:
-    """The server goes on under the same process id, but what wasn't on the disk is lost."""
+    """The server continues under the same process id, but data that was not on the disk is lost."""
     server = new_postgres()
     with Client(server.url_for(options=f"durable=relaxed&{GRACE}")) as one:
         one.lock("a").acquire().release()
         with server.connect() as doomed:
             os.kill(doomed.info.backend_pid, signal.SIGKILL)
         assert until(lambda: is_barred(one, "b"), "nobody is let in")
-        # Another name, as the last release of that one may be forgotten: it came just before
+        # Another name is used, because the last release of the first one can be lost: it came just
+        # before
         with one.lock("c", timeout=20):
             pass
 
@@ -131,7 +132,7 @@ def test_a_promoted_standby_grants_nothing_at_first(options: str, new_postgres: 
         server.kill()
         standby.ask("SELECT pg_promote()")
         assert until(lambda: is_barred(two, "b"), "nobody is let in")
-        # Then the hold is there again before anybody is let in
+        # Then the hold is back before another claim is granted
         until(lambda: two.inspect("a"), "it is back")
         with two.lock("b", timeout=20):
             assert two.lock("a").acquire(blocking=False) is None

@@ -1,4 +1,4 @@
-"""Settings of a server that its host may have chosen: each works, or is one error that says why."""
+"""Settings that a host can have chosen for its server: each works, or is one clear error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SETTINGS = [
 
 
 def with_setting(url: str, setting: str, schema: str) -> str:
-    """The URL of a session with this setting, as ALTER ROLE would give it."""
+    """The URL of a session with this setting, as ALTER ROLE would set it."""
     return f"{url}?schema={schema}&options={quote(f'-c {setting}')}"
 
 

@@ -1,4 +1,4 @@
-"""A verb locks the name's row first, so two who come at once never both hold."""
+"""A verb locks the row of the name first, so two claims at the same time never both hold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_two_simultaneous_acquires_do_not_both_hold(new_client: MakeClient, own_
     both = 0
     with ThreadPoolExecutor(2) as pool:
         for number in range(ROUNDS):
-            # Names that are used for the first time, and names that aren't
+            # Half of the names are used for the first time, the others were used before
             name = f"{own_name}:{number if number % 2 else 0}"
             fences = [one.result() for one in [pool.submit(try_, c, name) for c in clients]]
             assert any(fences)
@@ -42,9 +42,9 @@ def test_two_simultaneous_acquires_do_not_both_hold(new_client: MakeClient, own_
 
 
 def meanwhile(url: str, client: Client, name: str, server: PostgresServer) -> list[object]:
-    """What somebody gets who tries while a join is carried out that was there before."""
+    """The result of a try that starts before the join of another claim is committed."""
     with psycopg.connect(url) as slow:
-        # Given somebody who has joined, and not committed yet
+        # Given a join that is not committed yet
         slow.execute(
             "SELECT holdfast.join_3(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
             " 'slow', '', 4000000, false)",
@@ -62,7 +62,7 @@ def meanwhile(url: str, client: Client, name: str, server: PostgresServer) -> li
             ),
             "the other one waits for the row",
         )
-        # When that is committed
+        # When that join is committed
         slow.commit()
         thread.join(20)
     return found
@@ -71,10 +71,10 @@ def meanwhile(url: str, client: Client, name: str, server: PostgresServer) -> li
 def test_a_claim_that_waited_for_the_row_sees_the_intermediate_changes(
     postgres_url: str, new_client: MakeClient, own_name: str, shared_postgres: PostgresServer
 ) -> None:
-    """The window of a single statement: its snapshot is older than what it waited for."""
+    """A snapshot of a single statement would be older than the commit that it waited for."""
     client = new_client()
     client.lock(own_name).acquire().release()
-    # Then the other one is refused
+    # Then the try is refused
     assert meanwhile(postgres_url, client, own_name, shared_postgres) == [None]
 
 
@@ -109,7 +109,7 @@ def test_fences_rise_in_the_order_of_the_grants_however_the_commits_come(
             ),
             "the other one waits for the row",
         )
-        # When another one joins and leaves in the first transaction, later than that one began
+        # When the open transaction adds and releases another claim, after that join began
         row = slow.execute(
             "SELECT holdfast.join_3(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '',"
             " 'slow', '', 4000000, false)",
@@ -132,7 +132,7 @@ def test_a_lock_whose_last_use_is_long_ago_leaves_no_row(
     server = new_postgres()
     with Client(server.url) as client:
         client.lock("held", ttl=600).acquire()
-        # Given many names that were used hours ago
+        # Given many names that were last used hours ago
         server.ask(
             "INSERT INTO holdfast.lines (name)"
             " SELECT convert_to('old ' || n, 'UTF8') FROM generate_series(1, 500) n"
@@ -141,7 +141,7 @@ def test_a_lock_whose_last_use_is_long_ago_leaves_no_row(
         # When a few other names come into use
         for number in range(20):
             client.lock(f"new {number}").acquire().release()
-        # Then what was free is gone, and what is held is not
+        # Then the free names are gone, and the held name is not
         names = {bytes(row[0]).decode() for row in server.ask("SELECT name FROM holdfast.lines")}
         assert not [name for name in names if name.startswith("old")]
         assert "held" in names
@@ -185,7 +185,7 @@ def test_a_waiter_asks_less_than_once_a_second_and_is_woken_at_once(
 
 def test_a_waiter_is_woken_when_its_turn_comes(new_client: MakeClient, own_name: str) -> None:
     one, two = new_client(), new_client()
-    # Given one who has just begun to wait, and would ask again in a second
+    # Given a waiter that has just begun to wait, and would ask again after a second
     asked = [asked_when_woken(one, two, own_name) for _ in range(5)]
-    # Then it holds without having asked; but for once or so, where the machine was slow
+    # Then it holds without having asked, at least once if the machine is slow
     assert min(asked) == 0

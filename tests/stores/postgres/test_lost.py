@@ -16,7 +16,7 @@ from tests.stores.lost import *  # noqa: F403
 from tests.torture.scale import times
 
 Look = Callable[[str], LineRecord | None]
-#: The name of a prepared statement stands in each request.
+#: Each request contains the name of its prepared statement.
 JOIN, LEAVE, KEEP, STAND, JOIN_FREE, LEAVE_ALL = (
     f"holdfast_{verb}\0".encode()
     for verb in ("join", "leave", "keep", "stand", "join_free", "leave_all")
@@ -36,14 +36,14 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(
 
     for number in range(times(50, 5)):
         name = f"{own_name}:{number}"
-        # Given a join that is on its way while its client gives up, and withdraws it
+        # Given a join that is on its way while its client gives up and withdraws the claim
         before = tombs()
         late = proxy.arm(JOIN, HOLD_REQUEST)
         with pytest.raises(StoreUnavailable):
             by_proxy.lock(name).acquire(timeout=0.05)
         until(lambda: tombs() - before, "it is withdrawn")  # noqa: B023
-        # When it arrives after all
+        # When the join arrives late
         late.let_go()
         until(lambda: proxy.connections <= 2, "its connection has ended")
-        # Then nobody holds
+        # Then no claim holds
         until(lambda: line(name) is None, "nobody is left")  # noqa: B023

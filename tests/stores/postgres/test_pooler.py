@@ -1,4 +1,4 @@
-"""Behind PgBouncer in transaction mode: everything works, but nobody can be woken."""
+"""PgBouncer in transaction mode: everything works, but waiters get no wake-ups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
 from tests.stores.stalled import FACES
 
-#: Connections of each client that is to have few.
+#: Number of connections of a client with a small pool.
 POOL = 4
 
 
@@ -116,5 +116,5 @@ def test_a_stalled_row_takes_up_no_more_sessions_of_the_server_than_the_pool(
             other.execute("SELECT FROM holdfast.lines WHERE name = %s FOR UPDATE", (name,))
             most = FACES[face](f"{wide.url}?pool={POOL}", own_name, busy)
             assert 1 <= most <= POOL + 2
-            # Then the cancellations have come through, too
+            # Then the cancellations have arrived, too
             until(lambda: not busy(), "nothing of it waits")

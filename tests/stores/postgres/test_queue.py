@@ -1,4 +1,4 @@
-"""Queues on PostgreSQL: what happens when transactions meet, and what stays behind."""
+"""Queues on PostgreSQL: transactions that meet, and rows that stay behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TABLES = ("jobs", "groups", "ready", "loans", "known", "lanes", "counts", "idle"
 
 @contextmanager
 def uncommitted(server: PostgresServer, put: Put) -> Iterator[psycopg.Connection[Any]]:
-    """A put that is on its way: done, and not yet there for others."""
+    """A put that is executed and not yet committed, so that others do not see its jobs."""
     _, url = find(server.url)
     call = bounded(QueueCalls(settings(url)).put(put, False), 5.0)
     with server.connect() as link:
@@ -50,7 +50,7 @@ def put_of(queue: str, *payloads: bytes, group: str = "", number: int = 1) -> Pu
 
 
 def left(server: PostgresServer, queue: str) -> dict[str, int]:
-    """How many rows of a queue there are, in each table that has any."""
+    """The number of rows of a queue in each table that has any, without the producers."""
     found = {}
     for table in TABLES:
         if table == "lanes":
@@ -64,7 +64,7 @@ def left(server: PostgresServer, queue: str) -> dict[str, int]:
 
 
 def tidy(server: PostgresServer, hours: int) -> None:
-    """Remove what is over, as if so many hours had passed."""
+    """Remove expired rows, as if ``hours`` hours had passed."""
     with server.connect(options="-c search_path=holdfast") as link:
         link.execute("SELECT queue_tidy_3(clock_3() + %s)", [hours * HOUR_US])
 
@@ -74,12 +74,12 @@ def test_a_job_that_is_being_put_when_a_worker_goes_to_sleep_wakes_it(
 ) -> None:
     queue = locks.queue(own_name)
     assert queue.take(timeout=0.05) is None
-    # Sooner than it would have asked anyway, but where the server was late
+    # The wake-up comes before the next poll; the fastest of three counts, as the server can be slow
     assert min(_until_woken(shared_postgres, queue, at) for at in range(1, 4)) < 0.5
 
 
 def _until_woken(server: PostgresServer, queue: Any, number: int) -> float:
-    """How long it takes until one who went to sleep beside a put has its job."""
+    """The seconds until a worker that began to wait during an uncommitted put has its job."""
     got: list[tuple[float, Any]] = []
 
     def work() -> None:
@@ -135,7 +135,8 @@ def test_one_put_wakes_one_sleeping_waiter(
         worker.join(30)
     assert done == [0, 1, 2]
     assert len(heard) == 3
-    # Each time another one; but who looked by itself just then may have had the job before it
+    # Each wake-up goes to another waiter; but a waiter that polls at that moment can get the job
+    # first
     assert len(set(heard)) >= 2
     until(lambda: left(shared_postgres, own_name).keys() <= {"counts"}, "nothing is left")
 
@@ -156,7 +157,7 @@ def test_a_put_into_a_group_waits_for_the_uncommitted_put_before_it(
     with uncommitted(shared_postgres, put_of(own_name, b"second", group="g")) as link:
         later = threading.Thread(target=lambda: queue.put("third", group="g"))
         later.start()
-        # Another group isn't held up
+        # Another group isn't blocked
         queue.put("other", group="h")
         until(
             lambda: (
@@ -180,11 +181,11 @@ def test_takers_dont_wait_for_each_other(
     queue.put_many([1, 2], group="a")
     queue.put(3, group="b")
     with shared_postgres.connect() as link, link.transaction(force_rollback=True):
-        # Given a take of the first that isn't committed
+        # Given an uncommitted take of the first group
         link.execute(
             "DELETE FROM holdfast.ready WHERE queue = %s AND grp = 'a'", [own_name.encode()]
         )
-        # When somebody else takes, then it gets the other group at once, and nothing of the first
+        # When another client takes, then it gets the other group at once, and nothing of the first
         job = queue.take(timeout=5)
         assert job is not None
         assert job.payload == 3
@@ -218,12 +219,13 @@ def test_what_must_be_on_the_disk_is_waited_for(
         queue, queues = client.queue("x"), client._ctx.store.queues  # type: ignore[attr-defined]
         queue.put_many([1, 2, 3, 4])
         done, job = queue.take_many(2, timeout=5)
-        # Given a server that can't confirm anything, as a standby of it is away
+        # Given a server that cannot confirm a commit, because its standby is away
         server.ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         server.ask("SELECT pg_reload_conf()")
         until(lambda: server.ask("SHOW synchronous_standby_names") == [("nobody",)], "it knows")
         until(lambda: _waits_for_standbys(server), "all of its processes do")
-        # Then that a job is done is answered, as it may be forgotten; what promises something isn't
+        # Then an ack gets a reply, because it may be forgotten; verbs that promise something get
+        # none
         assert done.ack()
         with pytest.raises(StoreUnavailable):
             run_sync(queues.put(put_of("x", b"more"), 0.5))
@@ -235,7 +237,10 @@ def test_what_must_be_on_the_disk_is_waited_for(
 
 
 def _waits_for_standbys(server: PostgresServer) -> bool:
-    """Does it leave a commit unanswered? One of its processes tells the others, in its time."""
+    """Return whether the server leaves a commit without a reply.
+
+    A new setting reaches the server's processes one after the other.
+    """
     with closing(server.connect()) as link:
         link.pgconn.send_query(b"SELECT pg_logical_emit_message(true, '', '')")
         end = time.monotonic() + 0.2
@@ -338,9 +343,9 @@ def test_done_jobs_leave_no_row(
         before = queue.stats()
         assert (before.accepted, before.done, before.waiting) == (20, 19, 0)
         assert left(server, "x").keys() <= {"groups", "known", "counts", "idle", "rates"}
-        # When two hours have passed
+        # When three hours have passed
         tidy(server, 3)
-        # Then nothing is left but the sums, and after a day not even these
+        # Then nothing is left but the sums, and after 50 hours not even these
         assert left(server, "x") == {}
         assert server.ask("SELECT count(*) FROM holdfast.lanes") == [(0,)]
         assert queue.stats() == before
@@ -358,7 +363,7 @@ def test_after_a_relaxed_crash_no_job_is_delivered_in_the_grace_period(
         queue.put("x", group="g")
         job = queue.take(timeout=5)
         assert job is not None
-        # Given a server that has forgotten the delivery, as it may
+        # Given a server that has lost the delivery, as is allowed with durable=relaxed
         server.crash()
         with server.connect() as admin:
             admin.execute("DELETE FROM holdfast.loans")
@@ -367,7 +372,7 @@ def test_after_a_relaxed_crash_no_job_is_delivered_in_the_grace_period(
                 " FROM holdfast.jobs"
             )
         begun = time.monotonic()
-        # When somebody takes, then only when its worker has heard that it is lost
+        # When another client takes, it gets the job only after the loss reached the first worker
         again = other.queue("x").take(timeout=20)
         assert again is not None
         assert time.monotonic() - begun > 0.5

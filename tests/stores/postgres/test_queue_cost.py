@@ -1,4 +1,4 @@
-"""What queues cost: neither depth nor somebody's old snapshot makes them slow."""
+"""The cost of queues: neither a deep queue nor an old snapshot makes them slow."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.torture.scale import times
 
 SHALLOW = 1_000
 DEEP = times(1_000_000, 4_000)
-#: Jobs that come and go while a snapshot is open.
+#: Number of jobs that come and go while a snapshot is open.
 CHURN = times(100_000, 1_600)
 SAMPLES = 50
-#: So many times as many pages may be looked at. Pages, because how long that takes depends on what
-#: else the machine does; it is printed.
+#: Maximum factors by which the pages that a verb reads grow. Pages are counted, because the time
+#: depends on the machine's other work. The time is printed.
 MORE_BY_DEPTH, MORE_BY_BLOAT = 1.5, 3.0
-#: Pages, to look at some jobs: in all, and for each.
+#: Maximum pages for listing some jobs: in all, and for each job.
 TO_LOOK, TO_LOOK_EACH = 50, 10
 TOLD_S = 1.5
 GROUPED = pytest.mark.parametrize("groups", [0, 100], ids=["plain", "groups"])
@@ -36,7 +36,7 @@ def server() -> object:
 
 
 def fill(client: Client, name: str, many: int, groups: int) -> None:
-    """So many jobs, spread over so many groups; 0: in the plain lane."""
+    """Put ``many`` jobs, spread over ``groups`` groups; with 0 they are ungrouped."""
     for start in range(0, many, 1000):
         batch = range(start, min(start + 1000, many))
         client.queue(name).put_many(
@@ -45,7 +45,7 @@ def fill(client: Client, name: str, many: int, groups: int) -> None:
 
 
 def spent(server: PostgresServer) -> tuple[int, int]:
-    """Calls of the verbs that are on the way of a job, and the pages that they looked at."""
+    """The number of calls of the queue verbs, and the pages that they read."""
     ((calls, pages),) = server.ask(
         "SELECT coalesce(sum(calls), 0), coalesce(sum(shared_blks_hit + shared_blks_read), 0)"
         " FROM pg_stat_statements WHERE query LIKE 'SELECT%queue\\_%'"
@@ -54,7 +54,7 @@ def spent(server: PostgresServer) -> tuple[int, int]:
 
 
 def cost(server: PostgresServer, client: Client, name: str, groups: int) -> tuple[float, float]:
-    """Pages that put, take and ack look at, on average, and how long they take, in the middle."""
+    """The mean number of pages that put, take and ack read, and the median of their seconds."""
     queue = client.queue(name, min_interval=0)
     took = []
     server.ask("SELECT pg_stat_statements_reset()")
@@ -83,12 +83,12 @@ def test_a_deep_queue_costs_what_a_shallow_one_costs(server: PostgresServer, gro
             figures[name] = cost(server, client, name, groups)
             print(f"{name}: {figures[name][0]:.1f} pages, {figures[name][1] * 1e6:.0f} us")
         assert client.queue(deep).stats().waiting == DEEP
-    # A level more in the tree of an index is a page more for each of the look-ups.
+    # One more level in the tree of an index is one more page for each look-up.
     assert figures[deep][0] < MORE_BY_DEPTH * figures[shallow][0]
 
 
 def look_at_a_few(server: PostgresServer, client: Client, name: str, groups: int) -> None:
-    """Whoever looks at a few jobs goes through none of the others."""
+    """Check that a list of a few jobs does not read the others."""
     queue = client.queue(name)
     first, second = queue.take_many(1, timeout=5) + queue.take_many(1, timeout=5)
     assert first.dead_letter("no")
@@ -114,15 +114,15 @@ def test_jobs_made_and_removed_under_an_open_snapshot_cost_little(
         cost(server, client, name, groups)
         before, took = cost(server, client, name, groups)
         print(f"before: {before:.1f} pages, {took * 1e6:.0f} us")
-        # Given a snapshot that is open all the while
+        # Given a snapshot that stays open
         old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         old.execute("SELECT count(*) FROM holdfast.jobs")
-        # When jobs come and go, and when the planner hears that none is left
+        # When jobs come and go, the second time with new statistics for the planner
         for analyze in (False, True):
             churn(client, name, CHURN // 2, groups)
             if analyze:
                 server.ask("ANALYZE")
-            # Then
+            # Then the verbs read hardly more pages
             pages, took = cost(server, client, name, groups)
             print(f"after {CHURN} and analyze={analyze}: {pages:.1f} pages, {took * 1e6:.0f} us")
             assert pages < MORE_BY_BLOAT * before
@@ -149,13 +149,13 @@ def test_a_take_looks_only_where_something_may_be(server: PostgresServer) -> Non
         time.sleep(TOLD_S)
         read = (looked_at() - before) / SAMPLES
         old.execute("ROLLBACK")
-    # Each second it looks through all that is over, and otherwise hardly at any of it
+    # Once a second a take reads all dead entries; other takes read hardly any
     print(f"{read:.0f} entries for a job")
     assert read < 300
 
 
 def churn(client: Client, name: str, many: int, groups: int) -> None:
-    """So many jobs come and go, one after the other."""
+    """Let ``many`` jobs come and go, a hundred at a time."""
     queue = client.queue(name)
     for start in range(0, many, 100):
         batch = range(start, start + 100)

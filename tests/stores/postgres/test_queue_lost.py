@@ -1,4 +1,4 @@
-"""Requests and replies of queues that are lost, late or cut off, and servers that crash."""
+"""Queue requests and replies that are lost, late or cut off, and servers that crash."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tests.torture.scale import FULL, times
 
 MakeClient = Callable[..., Client]
 RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
-#: What isn't answered at all is sent again after five seconds.
+#: Faults without a reply; the client sends such a request again after five seconds.
 UNANSWERED = (RESET_REPLY, DROP_REPLY, DROP_REQUEST) if FULL else (RESET_REPLY,)
 TRIES = times(50, 2)
-#: The name of a prepared statement stands in each request.
+#: Each request contains the name of its prepared statement.
 PUT, TAKE, SETTLE, EXTEND = (
     f"holdfast_queue_{verb}\0".encode() for verb in ("put", "take", "settle", "extend")
 )
@@ -38,7 +38,7 @@ PUT, TAKE, SETTLE, EXTEND = (
 
 @pytest.fixture
 def worker(proxy: Proxy, new_client: MakeClient, own_name: str) -> Client:
-    """A client behind the proxy; it has said every verb of queues already."""
+    """A client behind the proxy that has already sent every verb of queues."""
     client = new_client(proxied(proxy))
     queue = client.queue(f"warm:{own_name}")
     queue.put(1)
@@ -111,15 +111,15 @@ def test_a_late_copy_of_a_take_that_was_given_up_gets_nothing(
     for number in range(times(50, 2)):
         other.put(number, group="g")
         before = tombs()
-        # Given a take that is on its way while its worker gives up, and withdraws it
+        # Given a take that is on its way while its worker gives up and withdraws it
         late = proxy.arm(TAKE, HOLD_REQUEST)
         with pytest.raises(StoreUnavailable):
             worker.queue(own_name).take(timeout=0.05)
         until(lambda: tombs() - before, "it is withdrawn")  # noqa: B023
-        # When it arrives after all
+        # When the take arrives late
         late.let_go()
         until(lambda: proxy.connections <= 2, "its connection has ended")
-        # Then the job is free for others, at its first attempt
+        # Then another client can take the job, at its first attempt
         job = other.take(timeout=5)
         assert job is not None
         assert (job.payload, job.attempt) == (number, 1)
@@ -153,13 +153,13 @@ def test_a_server_that_crashes_under_load_loses_nothing_and_keeps_the_order(
         thread.join(90)
     print(f"{crashes} crashes, {sum(len(one) for one in bank.accepted.values())} jobs")
     assert not any(thread.is_alive() for thread in threads)
-    # Then each was done, in order and one at a time
+    # Then each job was done, in order and one at a time
     assert bank.broken == []
     assert bank.all_done(), bank.lost()
 
 
 def put(server: PostgresServer, bank: Bank, group: str, over: threading.Event) -> None:
-    """Put into a group, one after the other, and note what was accepted for sure."""
+    """Put jobs into a group, one after the other, and note each accepted one."""
     with Client(server.url) as client:
         queue, number = client.queue("x"), 0
         while not over.is_set():
@@ -171,7 +171,7 @@ def put(server: PostgresServer, bank: Bank, group: str, over: threading.Event) -
 
 
 def work(server: PostgresServer, bank: Bank, over: threading.Event) -> None:
-    """Work until all is done."""
+    """Take and ack jobs until all are done."""
     with Client(server.url) as client:
         queue = client.queue("x", ttl=3, retry_delay=0, retry_delay_max=0)
         while not (over.is_set() and bank.all_done()):

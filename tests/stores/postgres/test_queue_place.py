@@ -1,4 +1,4 @@
-"""Queues on PostgreSQL where they are kept: behind a pooler, and in a schema from before."""
+"""Queues on PostgreSQL behind a pooler, and in a schema from an earlier release."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def url_of(text: str) -> StoreURL:
 def test_a_schema_from_before_queues_is_added_to(
     new_postgres: Callable[..., PostgresServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a schema as the release before made it, which is in use
+    # Given a schema as an earlier release made it, which is in use
     server = new_postgres()
     ddl.statements.cache_clear()
     with monkeypatch.context() as before:
@@ -59,7 +59,7 @@ def test_a_schema_from_before_queues_is_added_to(
             other.queue("q").put(1)
         # When a queue is used for the first time
         client.queue("q").put("x")
-        # Then it is there for all, and what was held is held
+        # Then all clients can use it, and the hold is still valid
         job = other.queue("q").take(timeout=5)
         assert job is not None
         assert job.ack()

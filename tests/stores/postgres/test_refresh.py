@@ -1,4 +1,4 @@
-"""Refresh guards on PostgreSQL: what happens when transactions meet, and what stays behind."""
+"""Refresh guards on PostgreSQL: transactions that meet, and rows that stay behind."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read(client: Client, name: str, key: str = "") -> Value | None:
 def uncommitted(
     server: PostgresServer, make: Callable[[GuardCalls], Call]
 ) -> Iterator[psycopg.Connection[Any]]:
-    """A verb that is on its way: done, and not yet there for others."""
+    """A verb that is executed and not yet committed, so that others do not see its changes."""
     call = bounded(make(GuardCalls(settings(find(server.url)[1]))), 5.0)
     with server.connect() as link:
         link.pgconn.exec_(b"BEGIN")
@@ -76,7 +76,7 @@ def uncommitted(
 def meanwhile(
     server: PostgresServer, make: Callable[[GuardCalls], Call], work: Callable[[], Any]
 ) -> Any:
-    """What becomes of this work, if it meets a verb that isn't committed yet."""
+    """The result of this work if it meets a verb that isn't committed yet."""
     found: list[Any] = []
     with uncommitted(server, make) as link:
         worker = threading.Thread(target=lambda: found.append(work()))
@@ -89,7 +89,7 @@ def meanwhile(
 
 
 def rows(server: PostgresServer, name: str) -> dict[str, int]:
-    """How many rows of a guard there are, in each table that has any."""
+    """The number of rows of a guard in each table that has any."""
     found = {}
     for table in ("duties", "values", "waiters", "tallies"):
         ((many,),) = server.ask(
@@ -101,7 +101,7 @@ def rows(server: PostgresServer, name: str) -> dict[str, int]:
 
 
 def sweep(server: PostgresServer, ahead: float) -> None:
-    """Remove what is over, as if so many seconds had passed."""
+    """Remove expired rows, as if ``ahead`` seconds had passed."""
     with server.connect(options="-c search_path=holdfast") as link:
         link.execute("SELECT refresh_sweep_3(clock_3() + %s, 1000000, 0)", [round(ahead * 1e6)])
 
@@ -257,7 +257,7 @@ def test_names_keys_and_values_of_any_size_and_kind(locks: Client, own_name: str
         assert guard.get(lambda: b"computed again", key=key) == value
 
 
-# -- who waits ------------------------------------------------------------------------------------
+# -- waiters --------------------------------------------------------------------------------------
 
 
 def test_all_waiters_are_woken_at_once(
@@ -268,12 +268,12 @@ def test_all_waiters_are_woken_at_once(
         warm = client.guard(f"{own_name}:{id(client)}", ttl=60)
         assert warm.get(lambda: 1) == 1
     took = [_until_all_have_it(shared_postgres, clients, f"{own_name}:{at}") for at in range(3)]
-    # Sooner than they would have asked anyway, but where the server was late
+    # The wake-up comes before the next poll; the fastest of three counts, as the server can be slow
     assert min(took) < 0.5
 
 
 def _until_all_have_it(server: PostgresServer, clients: list[Client], name: str) -> float:
-    """How long it takes until all who wait have what one of them computes."""
+    """The seconds until all waiters have the value that one caller computes."""
     go, inside = threading.Event(), threading.Event()
     done: list[tuple[Any, float]] = []
 
@@ -310,7 +310,7 @@ def test_a_waiter_asks_again_when_a_dead_callers_lease_expires(
     assert time.monotonic() - begun < 4.0 + lag.since(since)
 
 
-# -- what stays behind ----------------------------------------------------------------------------
+# -- expired rows ---------------------------------------------------------------------------------
 
 
 def test_expired_rows_are_removed_and_live_rows_stay(
@@ -374,15 +374,16 @@ def test_a_server_that_crashes_loses_values_and_refuses_what_was_computed(
             server.crash()
             return "late"
 
-        # It is back with empty tables: the duty is nobody's, and the value isn't stored
+        # The server is back with empty tables: the refresh lease is gone, and the value isn't
+        # stored
         assert guard.get(compute, key="b", timeout=30) == "late"
         assert (guard.inspect("b").version, guard.inspect("a").version) == (0, 0)
         assert guard.get(lambda: "anew", key="a") == "anew"
         assert guard.get(lambda: "anew", key="b") == "anew"
-        # A restart in order keeps them
+        # A restart in order keeps the values
         server.restart()
         assert guard.get(lambda: "again", key="a") == "anew"
-        # While it is away that is said, or it is computed, as the guard wants it
+        # While the server is away, a read is an error
         server.close()
         with pytest.raises(StoreUnavailable):
             run_sync(guards_of(client).read([Entry(own_name, "")], 0.2))

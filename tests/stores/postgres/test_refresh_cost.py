@@ -1,4 +1,4 @@
-"""What refresh guards cost: statements, pages, and what somebody's old snapshot adds."""
+"""The cost of refresh guards: statements, pages, and the extra cost of an old snapshot."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.stores.postgres.test_refresh import guards_of
 from tests.torture.scale import times
 
 SAMPLES = 50
-#: Values that come and go while a snapshot is open.
+#: Number of values that come and go while a snapshot is open.
 CHURN = times(100_000, 2_000)
 MORE = 3.0
 TOLD_S = 1.5
-#: What stores nothing, and may tidy up.
+#: A request that stores nothing, and can start a sweep.
 NOTHING = Finish(Entry("nobody", ""), "0" * 32, 1, b"", 1.0, 0.0, 0.0, 0.0)
 _CHURN = """
 DO $$ DECLARE secret uuid; n bigint; BEGIN FOR i IN 1 .. {count} LOOP
@@ -47,7 +47,7 @@ def server() -> Iterator[PostgresServer]:
 
 
 def spent(server: PostgresServer) -> tuple[int, int]:
-    """Statements of refresh guards since the last time, and the pages that they looked at."""
+    """The statements of refresh guards since the last call, and the pages that they read."""
     ((calls, pages),) = server.ask(_SPENT)
     server.ask("SELECT pg_stat_statements_reset()")
     return int(calls), int(pages)
@@ -87,11 +87,11 @@ def test_the_same_under_asyncio(server: PostgresServer) -> None:
 
 
 def cost(server: PostgresServer, client: Client) -> tuple[float, float]:
-    """Pages that a fresh hit, and a computation with an invalidation, look at on average."""
+    """The mean number of pages of a fresh hit, and of a computation with an invalidation."""
     guard = client.guard("churned", ttl=60)
-    # What tidying up costs is another test's
+    # The cost of sweeps is measured in another test
     guards_of(client)._tidied, guards_of(client)._since = math.inf, -SAMPLES * SAMPLES
-    # Nor is what it costs, once, to find that nothing is left of a key
+    # The first time, it also costs pages to find that no row of a key is left
     assert guard.get_many(["hit", "computed"], lambda _: "value")
     guard.invalidate("computed")
     spent(server)
@@ -114,10 +114,11 @@ def test_values_made_and_removed_under_an_open_snapshot_cost_little(
         cost(server, client)
         before = cost(server, client)
         print(f"before: {before[0]:.1f} pages for a hit, {before[1]:.1f} for a computation")
-        # Given a snapshot that is open all the while
+        # Given a snapshot that stays open
         old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         old.execute("SELECT count(*) FROM holdfast.refresh_values")
-        # When values come and go; when the planner hears how few they are; when all are removed
+        # When values come and go; then also with new statistics for the planner; then with all rows
+        # removed
         for then in ("", "ANALYZE holdfast.refresh_values, holdfast.refresh_duties", _SWEEP):
             for key in ("hit", "computed"):
                 server.ask(_CHURN.format(count=CHURN // 4, key=key))
@@ -126,7 +127,7 @@ def test_values_made_and_removed_under_an_open_snapshot_cost_little(
                 server.ask(then)
             hit, computed = cost(server, client)
             print(f"after {CHURN} and {then!r:.20}: {hit:.1f}, {computed:.1f}")
-            # Then
+            # Then the verbs read hardly more pages
             assert hit < MORE * before[0]
             assert computed < MORE * before[1]
         old.execute("ROLLBACK")
@@ -139,7 +140,7 @@ def test_a_sweep_reads_only_where_expired_rows_can_be(server: PostgresServer) ->
         guards._from = 0
         old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         old.execute("SELECT count(*) FROM holdfast.refresh_values")
-        # Given much that was over, is removed, and is kept by a snapshot all the same
+        # Given many expired rows that are removed, while a snapshot keeps them on the pages
         server.ask(
             "INSERT INTO holdfast.refresh_duties (guard, key, ends)"
             " SELECT 'over', int4send(n), 1 FROM generate_series(1, 2000) n"

@@ -18,7 +18,7 @@ from tests.torture.scale import times
 MakeClient = Callable[..., Client]
 BOTH = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
 TRIES = times(50, 2)
-#: The name of a prepared statement stands in each request.
+#: Each request contains the name of its prepared statement.
 READ, BEGIN, FINISH, ABANDON, INVALIDATE = (
     f"holdfast_refresh_{verb}\0".encode()
     for verb in ("read", "begin", "finish", "abandon", "invalidate")
@@ -31,7 +31,7 @@ def fail() -> str:
 
 @pytest.fixture
 def client(proxy: Proxy, new_client: MakeClient, own_name: str) -> Client:
-    """A client behind the proxy; it has said the verbs already."""
+    """A client behind the proxy that has already sent the verbs."""
     found = new_client(proxied(proxy))
     guard = found.guard(f"{own_name}:warm", ttl=60)
     assert guard.get(lambda: 1) == 1
@@ -58,7 +58,7 @@ def test_each_verb_that_is_cut_off_counts_once(
         assert guard.get(compute) == number
         assert other.get(compute) == number
         hits.append(proxy.arm(INVALIDATE, fault))
-        # What was there is gone; whether it was there is told once
+        # The value is gone; the count of a repeated invalidation can be 0
         assert guard.invalidate() in (0, 1)
         assert other.inspect().version == 0
         assert [one.hits for one in hits] == [1, 1, 1, 1]
@@ -76,7 +76,7 @@ def test_a_failed_computation_leaves_no_refresh_lease_though_cut_off(
         with pytest.raises(LookupError):
             guard.get(fail)
         assert armed.hits == 1
-        # It is withdrawn by the keeper: long before its lease is over
+        # The renewer withdraws it long before its lease ends
         assert locks.guard(own_name, ttl=60).get(lambda: "next", timeout=20) == "next"
         assert guard.invalidate() == 1
 

@@ -1,4 +1,4 @@
-"""The undo of a request for a refresh lease, while that request isn't committed yet."""
+"""The undo of a request for a refresh lease while that request isn't committed yet."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.stores.postgres.test_refresh import begin, guards_of, meanwhile, rows
 def test_an_undo_that_meets_what_it_undoes_waits_for_it(
     shared_postgres: PostgresServer, locks: Client, own_name: str
 ) -> None:
-    # Given: a duty on an entry that nobody has used, whose request isn't committed when its caller
-    # gives it up by another connection
+    # Given an uncommitted request for the refresh lease of a new entry, whose caller gives it up on
+    # another connection
     first = wish(own_name)
     given_up = Abandon(first.entry, first.id, 60.0, suspect=True)
-    # Then
+    # Then the undo waits for the request, and ends the lease
     with promised("an undo leaves nothing of what it undoes"):
         assert meanwhile(
             shared_postgres,

@@ -1,4 +1,4 @@
-"""Each verb is the call that was recorded: its statement, and each of its values and formats."""
+"""Each verb is the recorded call: its statement, and each of its values and formats."""
 
 from __future__ import annotations
 

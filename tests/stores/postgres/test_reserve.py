@@ -1,4 +1,4 @@
-"""What waits at the server costs a client neither its renewals nor, when it closes, a session."""
+"""Requests that wait at the server delay no renewal, and leave no session at the close."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POOL = 4
 
 
 def sessions(server: PostgresServer, label: str) -> int:
-    """Sessions of clients that call themselves so."""
+    """The number of sessions whose application name is ``label``."""
     ((many,),) = server.ask(
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", label
     )
@@ -76,7 +76,7 @@ def test_a_client_that_closes_with_a_request_under_way_leaves_no_session(
 
     try:
         asyncio.run(main())
-        # Then the server was told that what it waits for was given up
+        # Then the client has cancelled the waiting request at the server
         until(lambda: not sessions(server, own_name), "no session is left")
     finally:
         server.ask("ALTER SYSTEM RESET synchronous_standby_names")

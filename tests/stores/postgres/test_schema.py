@@ -1,4 +1,4 @@
-"""The schema: made on demand or by whoever looks after the database, once, and with few rights."""
+"""The schema: made on demand or by an administrator, once, and with few rights."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def test_a_client_that_waited_too_long_for_its_making_works_later(
 ) -> None:
     monkeypatch.setattr(wire, "SESSION_MS", 300)
     with server.connect() as other, Client(server.url_for(options="schema=late")) as client:
-        # Given somebody who makes it for longer than a client waits for a lock of the server's
+        # Given a session that makes the schema for longer than a client waits for the server's lock
         other.execute("SELECT pg_advisory_lock(%s)", [LOCK])
         over = threading.Timer(1.0, other.execute, ["SELECT pg_advisory_unlock_all()"])
         over.start()
-        # Then the client asks again, on a connection that is in no failed transaction
+        # Then the client asks again, on a connection without a failed transaction
         client.lock("x", timeout=20).acquire().release()
         over.join()
 
@@ -96,7 +96,7 @@ def test_what_is_printed_may_be_carried_out_twice(server: PostgresServer) -> Non
 
 
 def test_every_function_carries_a_version_in_its_name(server: PostgresServer) -> None:
-    # Or an older release that makes its schema again would replace what a newer one's verbs call
+    # Otherwise an older release that makes its schema again would replace functions of a newer one
     with Client(server.url_for(options="schema=versioned")) as client:
         client.lock("x").acquire().release()
     names = {
@@ -118,15 +118,16 @@ def test_other_stores_have_no_schema() -> None:
 def test_a_shared_schema_keeps_the_objects_of_others_unchanged(
     server: PostgresServer,
 ) -> None:
-    # Given somebody else's function, whose name ends as ours do, in a schema that we are given
+    # Given a function of another user, with a name like holdfast's own, in a schema that holdfast
+    # gets
     server.ask('CREATE SCHEMA "user"')
     server.ask("""CREATE FUNCTION "user".theirs_2() RETURNS int LANGUAGE sql AS 'SELECT 1'""")
     server.ask("CREATE ROLE tenant LOGIN")
     server.ask('GRANT USAGE, CREATE ON SCHEMA "user" TO tenant')
-    # When a user who may not make schemas makes ours there
+    # When a user that may not make schemas makes holdfast's tables there
     with Client(server.url_for("tenant", options="schema=user")) as client:
         client.lock("x").acquire().release()
-    # Then theirs is as it was
+    # Then the other user's function is unchanged
     rows = server.ask("SELECT prosecdef, proacl FROM pg_proc WHERE proname = 'theirs_2'")
     assert rows == [(False, None)]
 
@@ -145,7 +146,7 @@ def test_two_schemas_dont_see_each_other(server: PostgresServer) -> None:
 
 @pytest.fixture
 def restricted(server: PostgresServer) -> str:
-    """The URL of a user who may call the functions, read values, and nothing else."""
+    """The URL of a user that may call the functions and read values, and has no other rights."""
     server.ask(
         "DO $$ BEGIN IF to_regrole('app') IS NULL THEN CREATE ROLE app LOGIN; END IF; END $$"
     )

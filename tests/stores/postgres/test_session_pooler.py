@@ -1,4 +1,4 @@
-"""Behind PgBouncer in session mode, if one says so: there waiters are woken, as without it."""
+"""PgBouncer in session mode, as the URL states: waiters get wake-ups, as without a pooler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.stores.examined import worst
 from tests.stores.postgres.conftest import asked_when_woken
 
 SESSIONS = 40
-#: With nothing that asks by itself meanwhile.
+#: The URL options; with recovery off, the client sends no requests by itself.
 SAID = "?pooler=session&recovery=off"
 
 
@@ -31,7 +31,7 @@ def pooler(shared_postgres: PostgresServer) -> Iterator[PgBouncer]:
 
 @pytest.fixture(scope="module")
 def sharing(shared_postgres: PostgresServer) -> Iterator[PgBouncer]:
-    """One that is in transaction mode, whatever is said of it."""
+    """A pooler in transaction mode, whatever the URL states."""
     with PgBouncer(shared_postgres) as one:
         yield one
 
@@ -60,7 +60,7 @@ def test_tasks_are_woken(pooler: PgBouncer, own_name: str) -> None:
 
 
 async def _served(one: AsyncClient, two: AsyncClient, name: str) -> None:
-    """The second one waits while the first one holds, and then has its turn."""
+    """Let the second client wait while the first one holds; then it holds and releases."""
     hold = await one.lock(name).acquire()
     waiter = asyncio.create_task(two.lock(name, timeout=20).acquire())
     while not (await one.inspect(name))[0].waiters:
@@ -84,16 +84,16 @@ def test_a_wrong_pooler_option_is_noticed_before_any_client_listens(
     caplog: pytest.LogCaptureFixture,
     postgres_url: str,
 ) -> None:
-    # When somebody waits there, and nobody else uses its sessions
+    # When a client waits there, and no other client uses its sessions
     if face == "threads":
         with Client(postgres_url) as one, Client(sharing.url + SAID) as two:
             assert asked_when_woken(one, two, own_name) > 0
             assert not two.capabilities.wakes_waiters
     else:
         asyncio.run(_wait_as_tasks(postgres_url, sharing.url + SAID, own_name))
-    # Then it is told
+    # Then the wrong option is logged
     assert "isn't in session mode" in caplog.text
-    # And no session that others are given hears anything
+    # And no session that other clients get listens to a channel
     with ExitStack() as stack:
         for _ in range(5):
             plain = stack.enter_context(psycopg.connect(sharing.url, prepare_threshold=None))
@@ -122,10 +122,10 @@ def test_doctor_distinguishes_the_kinds_of_poolers(pooler: PgBouncer, sharing: P
 def test_a_session_returned_to_the_pooler_listens_to_no_channel(
     pooler: PgBouncer, own_name: str, shared_postgres: PostgresServer
 ) -> None:
-    # Given a client that has listened, and is gone
+    # Given a client that has listened, and is closed
     with Client(pooler.url + SAID) as one, Client(pooler.url + SAID) as two:
         asked_when_woken(one, two, own_name)
-    # Then a session that is used again has none of it
+    # Then a session that is used again listens to no channel
     until(lambda: not _busy(shared_postgres), "the sessions are given back")
     with psycopg.connect(pooler.url, prepare_threshold=None) as plain:
         row = plain.execute("SELECT count(*) FROM pg_listening_channels()").fetchone()

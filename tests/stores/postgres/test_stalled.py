@@ -1,4 +1,4 @@
-"""What bounds a client bounds the server: a locked row takes up `pool` sessions at most."""
+"""A limit of the client also limits the server: a locked row uses at most `pool` sessions."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_a_stalled_row_takes_up_no_more_than_the_pool(
         client.lock(own_name).acquire().release()
     url = shared_postgres.url_for(options=f"pool={POOL}&application_name={own_name}")
     with shared_postgres.connect() as other, other.transaction(force_rollback=True):
-        # Given somebody who has locked the row of the name
+        # Given a session that has locked the row of the name
         other.execute("SELECT FROM holdfast.lines WHERE name = %s FOR UPDATE", (own_name.encode(),))
-        # When many try to get it, again and again
+        # When many threads or tasks try to get it, again and again
         most = FACES[face](url, own_name, lambda: sessions(shared_postgres, own_name))
     assert 1 <= most <= POOL + 2
     # Then it works when the row is free
@@ -62,7 +62,7 @@ def test_a_standby_that_never_acknowledges_takes_up_no_more_than_the_pool(
     url = server.url_for(options=f"pool={POOL}&application_name={own_name}")
     try:
         most = FACES[face](url, own_name, lambda: sessions(server, own_name))
-        # The server was told that what it waits for was given up
+        # The client has cancelled each given-up request at the server
         until(lambda: not sessions(server, own_name), "no session waits for the standby")
     finally:
         server.ask("ALTER SYSTEM RESET synchronous_standby_names")
@@ -73,7 +73,7 @@ def test_a_standby_that_never_acknowledges_takes_up_no_more_than_the_pool(
 
 
 def try_and_close(url: str, name: str, between: Callable[[], None], face: str) -> None:
-    """Connect; then try to get a name, get no answer, and close the client."""
+    """Connect; then try to get a name without a reply, and close the client."""
     if face == "sync":
         with Client(url) as client:
             client.lock(name).acquire().release()
@@ -120,7 +120,7 @@ def test_a_cancellation_that_overtakes_its_request_is_sent_again(
             os.kill(pid, signal.SIGSTOP)
             stopped.append(pid)
 
-    # Given a session that doesn't get to the request before it is cancelled
+    # Given a session that does not read its request before that is cancelled
     url = server.url_for(options=f"application_name={own_name}")
     try:
         try_and_close(url, own_name, stop, face)
@@ -128,7 +128,7 @@ def test_a_cancellation_that_overtakes_its_request_is_sent_again(
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
-    # Then it doesn't wait for the standby without an end
+    # Then it does not wait for the standby without a time limit
     assert stopped
     until(lambda: not sessions(server, own_name), "no session waits for the standby")
     server.kill()
@@ -156,7 +156,7 @@ def test_a_release_finds_a_connection_while_others_wait_for_a_row(
         for thread in threads:
             thread.start()
         time.sleep(1.5)
-        # When it is released while all other connections wait
+        # When a lock is renewed and released while all other connections wait
         begun = time.monotonic()
         held.extend()
         assert held.release()

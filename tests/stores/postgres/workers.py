@@ -1,4 +1,6 @@
-"""What processes do that the tests start, stop and kill (``holdfast.testing.faults.Subject``)."""
+"""Functions for processes that the tests start, stop and kill
+(``holdfast.testing.faults.Subject``).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from holdfast.testing.faults.stage import Stage
 
 
 def over_and_over(stage: Stage, url: str, name: str, seconds: float) -> None:
-    """Take it, and note from when to when with which fence; all of it is said at the end."""
+    """Lock the name again and again; at the end, send the start, end and fence of each hold."""
     with Client(url) as client, client.lock(f"{name}:{time.monotonic_ns()}"):
         stage.say("ready")
         stage.hear()

@@ -1,4 +1,4 @@
-"""Tasks that are cancelled between sending and reply: nothing is left behind, ever."""
+"""A task is cancelled between a request and its reply: nothing is ever left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.stores.works import Work, enter, join, keep, leave, strike_waiters
 from tests.torture.scale import times
 
 CREW = 5
-#: In full 300 for each way.
+#: A full run has 300 cancelled tasks for each case.
 ROUNDS = times(60, 3)
 LIMIT_S = 300.0
 
@@ -27,7 +27,7 @@ def test_a_cancelled_task_leaves_nothing_behind(
 ) -> None:
     chance = dice("cancelled")
 
-    # With the tables there: to make them may take longer than a withdrawal is given at the end
+    # The tables exist already: to make them can take longer than the time limit for a withdrawal
     new_client().inspect(own_name)
 
     async def main() -> None:
@@ -50,7 +50,7 @@ async def strike(
     ]
     for ready in readies:
         await ready.wait()
-    # Given requests that are on their way, and whose answers are kept back
+    # Given requests that are on their way, and whose replies are held back
     proxy.hold("reply")
     go.set()
     await asyncio.sleep(0)  # none of them waits for it any more, whatever else is under way
@@ -66,13 +66,13 @@ async def strike(
         if chance.random() < 0.3:
             task.cancel()
     proxy.heal()
-    # Then each ends cancelled
+    # Then each task ends as cancelled
     ends = await asyncio.gather(*crew, return_exceptions=True)
     assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
 
 
 def under_way(client: AsyncClient) -> bool:
-    """Is anything asked now?"""
+    """Return whether a request is under way or a connection is being made."""
     store: Any = client._ctx.store
     port = store._port
     return bool(port._connecting or len(port._idle) < len(port._wires))
