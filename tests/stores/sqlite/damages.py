@@ -2,7 +2,7 @@
 
 ``python -m tests.stores.sqlite.damages FOLDER CASE...`` plays the cases. Each case has separate
 files below the folder. The process prints one line of JSON for each case, with the errors found. If
-a file is truncated while a process has it mapped, the process dies of SIGBUS. Its parent then calls
+a process has mapped a file that is truncated, the process dies of SIGBUS. Its parent then calls
 ``python -m tests.stores.sqlite.damages --after FOLDER``, which reports whether the files are still
 usable.
 """

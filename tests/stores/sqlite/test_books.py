@@ -207,7 +207,7 @@ def damage(file: Path, versions: list[bytes], chance: random.Random) -> str:
 
 
 def judged(path: Path, before: set[str]) -> Iterator[str]:
-    """Yield what is wrong, unless the damage is found and repaired, or refused with a reason."""
+    """Yield the errors, unless the damage is found and repaired, or refused with a reason."""
     found = told(path)
     if found and found[0].level is Level.FAIL:
         if "doctor --mend" not in found[0].remedy:

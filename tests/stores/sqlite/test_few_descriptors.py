@@ -15,8 +15,8 @@ from tests.cli import world
 
 #: Limit of the spare descriptors that are tried; a client of each kind needs about twelve.
 SPARE_MAX = 18
-#: Opens the store repeatedly, each time with one more spare descriptor, while another client holds
-#: a lock, a job and a value.
+#: A script that opens the store repeatedly, each time with one more spare descriptor. Another
+#: client holds a lock, a job and a value then.
 NEWCOMER = """
 import os, resource, sys
 from holdfast import HoldfastError

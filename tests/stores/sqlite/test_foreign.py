@@ -45,7 +45,7 @@ def client(path: Path) -> Iterator[Client]:
 
 @contextmanager
 def another(address: str) -> Iterator[int]:
-    """Run a program that has read this database and still has it open; yield its pid."""
+    """Run a program that has read this database and keeps it open; yield its pid."""
     words = [sys.executable, "-c", LOOKS, address]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -80,7 +80,7 @@ def test_a_program_that_only_reads_is_not_warned_of(path: Path) -> None:
 
 
 def test_programs_that_use_the_file_mutex_cause_no_warning(path: Path, client: Client) -> None:
-    # Given a process with a separate client, and a forked child that uses none
+    # Given a process with a separate client, and a forked child that uses no client
     def has_its_own(child: Child) -> None:
         with Client(f"sqlite://{path}") as mine:
             mine.queue("q").stats()

@@ -219,7 +219,7 @@ def test_a_thread_that_must_wait_for_another_gives_up_in_time(
             here.join(claim(), within=0.1)
         # Then it gets the error in time
         assert boottime() - begun < 0.35 + lag.since(begun)
-        # And the first thread enters as soon as it can
+        # And the first thread gets the file mutex after its release
         os.kill(pid, signal.SIGCONT)
         first.join(20)
         assert not first.is_alive()
@@ -329,7 +329,7 @@ def test_the_file_mutex_of_a_killed_process_is_free_again(
     with sitting(path) as pid:
         # When it is killed there
         os.kill(pid, signal.SIGKILL)
-    # Then another client enters immediately
+    # Then another client gets the file mutex immediately
     begun = boottime()
     assert here.free()
     assert boottime() - begun < 0.25 + lag.since(begun)

@@ -1,4 +1,4 @@
-"""The file mutex is deleted under running clients: their replies stay true."""
+"""The file mutex is deleted while clients use it: their replies stay true."""
 
 from __future__ import annotations
 

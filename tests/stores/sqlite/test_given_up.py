@@ -27,8 +27,8 @@ def test_abandoned_requests_are_skipped_unless_they_release(path: Path) -> None:
                 assert isinstance(outcome, StoreUnavailable)
             # When this process continues
             os.kill(pid, signal.SIGCONT)
-            # Then at most one request has entered, which waited for the file mutex, and the
-            # released hold has ended
+            # Then at most one join has entered the line, the one that waited for the file mutex;
+            # and the released hold has ended
             claims = [one for line in await here.inspect("", WITHIN_S) for one in line.claims]
             assert len(claims) <= 1
             assert held.fence not in [one.fence for one in claims]

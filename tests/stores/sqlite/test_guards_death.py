@@ -1,4 +1,4 @@
-"""The process that computes a value dies or is interrupted at any point: exactly one caller
+"""The process that computes a value dies or is interrupted at any point. Exactly one caller
 computes the value again, and no old value comes back."""
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def test_an_interrupt_at_any_point_leaves_no_lock_and_no_refresh_lease(path: Pat
                 Strike(dice.randint(1, strike.points), within=INSIDE),
             ):
                 work()
-            # Then other clients enter immediately, soon find no refresh lease, and both read the
-            # same value
+            # Then other clients get the file mutex immediately, soon find no refresh lease, and
+            # both clients read the same value
             begun = time.monotonic()
             while theirs.inspect().owner:
                 assert time.monotonic() - begun < 5.0 + lag.since(begun)

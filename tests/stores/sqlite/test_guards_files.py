@@ -35,7 +35,7 @@ def engine_of(client: Client | AsyncClient) -> Any:
     return client._ctx.store._port.values().engine  # type: ignore[attr-defined]
 
 
-# -- a boot, and files that are deleted ------------------------------------------------------------
+# -- a boot, and deleted files --------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_after_a_boot_no_value_comes_back_and_a_torn_file_is_no_trouble(
         before = guard.inspect().version
     with Client(f"sqlite://{path}") as client:
         assert client.guard("g", ttl=600).get(never) == "old"
-    # When the power is cut, the last writes are lost or torn, an invalidation among them
+    # When a power cut loses or tears the last writes, an invalidation among them
     Path(f"{path}-values").write_bytes(b"torn" * 5000)
     boot(2)
     with Client(f"sqlite://{path}") as client:
@@ -98,7 +98,7 @@ def test_deleted_files_are_made_again_empty_and_shared_by_all(path: Path, what: 
         gone = {"database": ["", "-wal", "-shm"], "gate": [".d/gate"]}
         for end in gone.get(what, [*gone["database"], *gone["gate"]]):
             os.unlink(f"{path}-values{end}")
-        # When one of them writes, then the other sees it, immediately or a moment later
+        # When one client writes, then the other sees it, immediately or a moment later
         assert ours.invalidate() in (0, 1)
         assert ours.get(lambda: "new") == "new"
         begun = time.monotonic()
@@ -149,7 +149,7 @@ def test_the_doctor_looks_at_the_values_too(path: Path) -> None:
             assert stat.S_IMODE(os.stat(f"{path}-values{end}").st_mode) == 0o600
 
 
-# -- how much room they take -----------------------------------------------------------------------
+# -- sizes -----------------------------------------------------------------------------------------
 
 
 def test_expired_values_are_removed_by_later_writes(path: Path) -> None:

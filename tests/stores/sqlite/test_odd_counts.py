@@ -22,7 +22,8 @@ COLUMNS = ("held", "weight", "expires", "seat", "state", "ttl", "ticket")
 ODD: tuple[Any, ...] = (
     None, 0, 1, 2, -1, WRITER, -WRITER, 2**31, 2**63 - 1, -(2**63), 1e300, "theirs",
 )  # fmt: skip
-#: Weights of the readers and writers in line, in order. The store reads a long line in parts.
+#: Weights of the readers and writers in line, in order. Of a long line, a verb reads only the first
+#: claims.
 LINES = ((1, 1), (WRITER, 1), (1, WRITER), (1,) * 6, (WRITER, *[1] * 5))
 
 

@@ -1,9 +1,9 @@
 """No commit and no checkpoint outside the file mutex, whatever clients do and however they end.
 
 SQLite's WAL-reset bug loses commits if a checkpoint and a commit overlap. The file mutex keeps the
-two apart, even with an SQLite version that has the bug. In these tests a process without an open
-database takes the file mutex. It then asks the kernel for the locks that SQLite takes for a commit
-and for a checkpoint.
+two apart, even with an SQLite version that has the bug. The test process has no open database. It
+takes the file mutex and asks the kernel whether any process holds the locks that SQLite takes for a
+commit and for a checkpoint.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Places where the store can live: a refused one is left unchanged, and the error names a
-remedy."""
+"""Places of the store: a refused place is left unchanged, and the error names a remedy."""
 
 from __future__ import annotations
 

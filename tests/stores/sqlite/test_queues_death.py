@@ -1,4 +1,5 @@
-"""Workers die or are interrupted at any point: no accepted job is lost, none is done twice."""
+"""Workers die or are interrupted at any point: no accepted job is lost, no acked job comes
+again."""
 
 from __future__ import annotations
 
@@ -120,7 +121,7 @@ def test_an_interrupt_at_any_point_leaves_no_lock_and_no_delivery(path: Path) ->
                 Strike(dice.randint(1, strike.points), within=INSIDE),
             ):
                 work()
-            # Then other clients enter immediately, and soon find no delivered job
+            # Then other clients get the file mutex immediately, and soon find no delivered job
             begun = time.monotonic()
             while theirs.stats().taken:
                 assert time.monotonic() - begun < 5.0 + lag.since(begun)

@@ -35,7 +35,7 @@ def told(client: Client) -> list[str]:
     return said
 
 
-# -- what is on the disk, and what it costs -------------------------------------------------------
+# -- durability, and the costs of verbs ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("sync, of_put, of_ack", [("puts", 2, 1), ("all", 2, 2), ("none", 1, 1)])
@@ -169,7 +169,7 @@ def test_fences_rise_over_a_restart_of_all(path: Path) -> None:
     assert fences == sorted(set(fences))
 
 
-# -- files that are deleted, or others' ------------------------------------------------------------
+# -- deleted files, and files of other programs ----------------------------------------------------
 
 
 def test_what_is_put_goes_to_the_file_that_others_find(path: Path) -> None:

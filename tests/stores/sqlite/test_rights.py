@@ -84,8 +84,8 @@ def _private_in_a_common_one(folder: Path) -> None:
     _private(12345)(folder)
 
 
-#: Folders in which a user can't have a file: root's folder, a missing folder that only root can
-#: make, root's private folder, and another user's private folder inside a shared one.
+#: Folders in which a user can't have a file: root's folder, a missing one that only root can make,
+#: root's private one, and another user's private one inside a shared folder.
 PLACES: dict[str, Callable[[Path], None]] = {
     "of root": lambda folder: None,
     "missing": lambda folder: folder.rmdir(),

@@ -78,7 +78,7 @@ def replaced(path: Path) -> None:
 
 
 def gate(path: Path) -> None:
-    """Delete only the file mutex, while a client can be inside."""
+    """Delete only the file mutex, while a client can hold it."""
     (path.with_name("locks.db.d") / "gate").unlink()
 
 
@@ -106,7 +106,7 @@ def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
     old.join(claim("lined"))
     if contended:
         assert isinstance(old.join(claim()), Waiting)
-    # When the files are deleted under it, and a new client comes that knows nothing of it
+    # When the files are deleted under it, and a new client comes that doesn't know this
     delete(path)
     new = desk()
     # Then no claim is granted while the holder can still rely on its lease
