@@ -11,8 +11,8 @@ from holdfast.testing.simulator.fates import FIRST, SECOND
 from holdfast.testing.simulator.twice import every, pairs
 
 #: For each contract: a seed whose history has many verbs, the maximum distance of two failures, the
-#: part of the pairs that is run here, and the number of parts. The part of queues has a take whose
-#: reply is lost, and a connection that is gone at the next renewal.
+#: part of the pairs that is run, and the number of parts. The part of queues has a take whose reply
+#: is lost, and a connection that is gone at the next renewal.
 SEEDS = {"locks": (0, 5, 3, 24), "queues": (7, 3, 1, 4), "guards": (0, 5, 3, 12)}
 
 

@@ -16,7 +16,7 @@ from tests.cli.world import ROOT
 from tests.torture.scale import FULL, seed_of, times
 from tests.torture.script import TTL_S
 
-#: Seconds for which a machine can pause, or delay one command next to others.
+#: Seconds for which a machine can pause, or let one command wait for the others.
 LATE_S = 60.0
 STORES = ("sqlite", "redis", "postgres", "mariadb") if FULL else ("sqlite",)
 

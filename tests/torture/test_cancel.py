@@ -1,4 +1,4 @@
-"""Cancellation between request and reply: after 500 attempts of each kind, no claim is left."""
+"""Cancellation between request and reply: after many attempts of each kind, no claim is left."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing
 
             while tally.cancelled < ATTEMPTS:
                 names = [f"x{number}" for number in range(AT_ONCE)]
-                # And whose name is held by the other client, for the verbs of a waiter
+                # And names that the other client holds, for the verbs of a waiter
                 in_the_way = names if verb in ("wait", "keep") else []
                 holds = [await other.lock(name).acquire() for name in in_the_way]
                 with aim(client, strike):
@@ -217,8 +217,7 @@ def test_wait_for_and_the_reply_in_the_same_turn_of_the_loop_leave_nothing(url: 
 
 
 def test_a_second_cancellation_during_the_undo_leaves_nothing(url: str) -> None:
-    # Given tasks that are cancelled after the request of their join, and again after that of their
-    # undo
+    # Given tasks that are cancelled after their join was sent, and again after its undo was sent
     async def main(tally: Tally) -> None:
         async with clients(url) as (client, other):
 

@@ -1,4 +1,4 @@
-"""Thousands of waiters in one line: they are granted in order, and each hand-off is fast."""
+"""Hundreds or thousands of waiters in one line, granted in order, with fast hand-offs."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
         f"median, {max(gaps) * 1e3:.1f} ms at worst"
     )
     assert statistics.median(gaps) < HANDOFF_S
-    # On a machine where all waiters could ask in time: a waiter that asked once has kept its place,
-    # and no waiter waited because of a lost wake-up
+    # If all waiters could ask in time: a waiter that asked once has kept its place, and no wake-up
+    # was lost
     late = max(late, lag.since(let_go))
     if late < ASK_S:
         assert not {fence for _, fence, _, asked in served if asked == 1} - {*tickets}

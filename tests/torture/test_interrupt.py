@@ -77,7 +77,7 @@ class Room:
             self.other.lock("y").acquire()
 
     def left(self, moment: float = LEFT_S) -> int:
-        """Return the number of the interrupted client's claims, after the renewer had a moment."""
+        """Return the number of the interrupted client's claims; give the renewer a moment first."""
         begun = boottime()
         while True:
             over = later(begun, moment)
@@ -113,7 +113,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 @pytest.fixture
 def room(url: str) -> Iterator[Room]:
     one = Room(url)
-    # Holds that an interrupt made unreachable log warnings, as they should.
+    # Holds that an interrupt made unreachable log warnings, as they should; the log is off here.
     logging.disable(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -214,7 +214,7 @@ WORKS = [
 
 
 def statements(work: Callable[[Room], None]) -> int:
-    """Return the number of ``with`` statements that the work leaves."""
+    """Return the number of ``with`` statements that the work exits."""
     return 2 if work in (with_reentrant, with_readers) else 1
 
 

@@ -1,4 +1,4 @@
-"""Ten thousand holds in one process, renewed by one thread, none lost."""
+"""Thousands of holds in one process: one thread renews all of them, and none is lost."""
 
 from __future__ import annotations
 

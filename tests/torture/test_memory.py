@@ -1,4 +1,4 @@
-"""Ten seconds after its holds and clients end, a process has released their memory."""
+"""Soon after its holds and clients end, a process has released memory, threads and descriptors."""
 
 from __future__ import annotations
 

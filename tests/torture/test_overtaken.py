@@ -60,7 +60,7 @@ SYNC = b"S\0\0\0\x04"
 
 
 def _commits_apart(data: bytes) -> int:
-    """Split like this: bytes that arrive together are one message, except for a `SYNC` at their
+    """A splitter for the proxy: bytes that arrive together are one message, except a `SYNC` at the
     end."""
     return len(data) - len(SYNC) if data.endswith(SYNC) and data != SYNC else len(data)
 

@@ -150,7 +150,7 @@ def test_a_naive_value_from_before_an_invalidation_is_written_after_it(
         return seen
 
     GetOrCompute(plain()).get(own_name, compute)
-    # Then all callers get the old value for as long as it is cached
+    # Then all callers get the old value while it is cached
     assert other.get(own_name, source) == b"1"
 
 
