@@ -46,15 +46,15 @@ def test_no_interleaving_breaks_a_promise(part: int) -> None:
 
 
 def test_histories_in_a_row_violate_nothing() -> None:
-    """The same in this process, where a planted bug is in force."""
+    """Check histories in this process, where a planted bug has an effect."""
     found = [one.violation for one in map(check, range(400)) if one.violation is not None]
     assert found == []
 
 
 def test_a_group_that_came_back_outlives_what_is_left_of_its_first_life() -> None:
-    """Given a group that rests for 9 s, when the clock is set back, it rests for 8 s at most.
+    """When the clock is set back, a group that rests for 9 s rests for at most 8 s.
 
-    When it is forgotten by then, and comes back, the 9 s end nothing of its second life.
+    If the group is forgotten after that and comes back, the old end of 9 s has no effect on it.
     """
     server = QueueServer(World(0), 6.0)
     queue, pace = server.queue("q"), Pace(9.0)
@@ -69,7 +69,8 @@ def test_a_group_that_came_back_outlives_what_is_left_of_its_first_life() -> Non
     assert queue.tracks["g"].due == 9.0
     server.clamp(0.0)
     assert queue.tracks["g"].due == 8.0
-    # Another execution at once: now two ends of a rest are noted, the later one too late
+    # Another execution immediately: now two ends of a rest are stored, and the later one is
+    # outdated
     put(2, 8.0)
     (given,) = queue.take(take._replace(id="u", pace=Pace()), 8.0).deliveries
     assert queue.settle(Settle("q", "g", given.seq, "u", Verdict.ACK), 8.0)
@@ -86,7 +87,7 @@ def test_the_same_seed_is_the_same_history() -> None:
 
 
 def test_a_smaller_plan_is_run_as_well() -> None:
-    """Given a plan, when parts of it are taken out, then what is left is a history, too."""
+    """Given a plan without some of its parts, when it is run, then it is a valid history too."""
     for plan in smaller(make_plan(3)):
         assert run(plan).violation is None
 

@@ -1,4 +1,4 @@
-"""The simulator itself: enough histories without a violation, the same seed the same history."""
+"""The simulator itself: many histories without a violation, and equal histories for equal seeds."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from holdfast.testing.simulator.faults import KINDS
 from holdfast.testing.simulator.running import quiet
 from tests.torture.scale import times
 
-#: Those whose plans are looked at, and those that are played.
+#: Number of histories whose plans are checked, and number of histories that are played.
 HISTORIES = 2000
 PLAYED = times(HISTORIES, 140)
-#: So many tests share them, because one that takes minutes on a busy machine is taken to hang.
+#: Number of tests that share the histories; a single test that takes minutes would look like a
+#: hang.
 PARTS = 4
 
 
@@ -33,7 +34,7 @@ def _quiet() -> Iterator[None]:
 @pytest.mark.usual(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_hundreds_of_histories_violate_nothing(part: int) -> None:
-    """When the real core meets every fault in 400 histories or more, every invariant holds."""
+    """When the real core meets every fault in the histories, then every invariant holds."""
     many = PLAYED // PARTS
     tallies = list(campaign(part * many, many, jobs=2))
     with promised("the rules of locks"):
@@ -50,7 +51,7 @@ def test_every_kind_of_fault_was_there_often() -> None:
 
 
 def test_a_history_is_long_and_has_claimants_and_faults_enough() -> None:
-    """Given some seeds, then a history has 300 steps, 4 claimants and 3 faults at least."""
+    """Given some seeds, then a history has at least 300 steps, 4 claimants and 3 faults."""
     for seed in range(60):
         verdict = check(seed)
         assert verdict.steps >= 300, seed
@@ -83,6 +84,6 @@ def _env(seed: str) -> dict[str, str]:
 
 
 def test_a_plan_with_something_left_out_can_be_run() -> None:
-    """Given a plan without its faults, when it is run, then nothing goes wrong either."""
+    """Given a plan without its faults, when it is run, then no promise is broken."""
     plan = make_plan(3)
     assert run(plan._replace(faults=(), actors=plan.actors[:2])).violation is None

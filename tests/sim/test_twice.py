@@ -1,4 +1,4 @@
-"""Each two failures that follow each other, enumerated over short histories."""
+"""All pairs of failures that are close to each other, over short histories."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from holdfast.testing.simulator.fates import FIRST, SECOND
 from holdfast.testing.simulator.twice import every, pairs
 
-#: contract -> a seed whose history has many verbs, how far apart two failures are at most, and
-#: which part of the pairs is run here, of how many. That of queues has a take whose reply is lost,
-#: and a link that is gone when it is to be renewed.
+#: For each contract: a seed whose history has many verbs, the maximum distance of two failures, the
+#: part of the pairs that is run, and the number of parts. The part of queues has a take whose reply
+#: is lost, and a connection that is gone at the next renewal.
 SEEDS = {"locks": (0, 5, 3, 24), "queues": (7, 3, 1, 4), "guards": (0, 5, 3, 12)}
 
 

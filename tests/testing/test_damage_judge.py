@@ -1,4 +1,4 @@
-"""The judge of damage finds what it is there for: on a store that is as bad as that."""
+"""The judge of damage finds broken promises, on a store that breaks them on purpose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.testing.faults.damage import ACTS, Case, Round
 
 
 class Evil:
-    """See `holdfast.testing.faults.damage.Ground`: what is done is worse than any damage."""
+    """A `holdfast.testing.faults.damage.Ground` whose damage is worse than any real damage."""
 
     overlap_s = 0.0
     calm_s = 1.0
@@ -25,12 +25,12 @@ class Evil:
         self._token = ""
 
     def items(self, token: str) -> Sequence[str]:
-        """The lock of the round."""
+        """Return the lock of the round."""
         self._token = token
         return [f"{token}-lock"]
 
     def damage(self, item: str, kind: str, chance: random.Random) -> bool:
-        """Do it."""
+        """Run the deed on the lock."""
         self._deed(self._client, item)
         return True
 
@@ -40,7 +40,7 @@ class Evil:
 
 
 def judged(folder: Path, act: str, deed: Callable[[Client, str], object]) -> str:
-    """What the judge says if this is done before that act."""
+    """Run the deed before this act, and return the errors that the judge finds."""
     ground = Evil(folder, deed)
     number = [one.__name__ for one in ACTS].index(act)
     verdict = Round(ground, Case(number, 0, "removed", 1)).play()
@@ -49,21 +49,21 @@ def judged(folder: Path, act: str, deed: Callable[[Client, str], object]) -> str
 
 
 def take_from_the_holder(client: Client, name: str) -> None:
-    """Whoever holds is broken, and doesn't learn of it for a third of its ttl."""
+    """Break all holds; a holder notices this only after a third of its ttl."""
     for line in client.inspect(name, exact=True):
         for claim in line.claims:
             client.break_(name, claim.fence)
 
 
 def keep_for_ever(client: Client, name: str) -> None:
-    """Nobody else gets it any more."""
+    """Hold the lock for a minute, so that no other client can acquire it."""
     hold = client.lock(name, ttl=60).acquire(timeout=10)
     assert hold is not None
     hold.detach()
 
 
 def test_two_valid_holders_are_found(tmp_path: Path) -> None:
-    # In one round of some, the holder may be renewed, and told, between the deed and the try
+    # In some rounds the holder renews and notices the loss between the deed and the try
     rounds = (judged(tmp_path, "try_it", take_from_the_holder) for _ in range(5))
     assert any("two holders" in one for one in rounds)
 

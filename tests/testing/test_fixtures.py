@@ -1,4 +1,4 @@
-"""The fixtures that users' tests are given do what their page says."""
+"""The fixtures for users' tests behave as the docs describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of guards says which answers were too old, and no others."""
+"""The judge of guards finds all values that were too old, and no others."""
 
 from __future__ import annotations
 

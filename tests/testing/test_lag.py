@@ -1,4 +1,4 @@
-"""How late the machine was: sums, the worst of short spans, and the step that has not ended."""
+"""Delays of the machine: their sum, the largest in a short span, and a step that has not ended."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from holdfast.testing import lag
 
-#: When a step ended, and how late: three close to each other, and one long afterwards.
+#: The end of each late step, and its delay: three close to each other, and one much later.
 NOTED = [(10.0, 0.1), (10.3, 0.2), (10.9, 0.1), (20.0, 0.3)]
 
 
 @pytest.fixture(autouse=True)
 def notes(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """At a time when nothing is late any more."""
+    """Simulate these delays, at a time when no step is late."""
     monkeypatch.setattr(lag, "_late", deque(NOTED))
     monkeypatch.setattr(lag, "_due", [30.0])
     monkeypatch.setattr(lag, "_running", [threading.current_thread()])
@@ -34,7 +34,7 @@ def test_an_unfinished_step_counts_with_its_delay_so_far(notes: pytest.MonkeyPat
     assert lag.since(25.0) == pytest.approx(0.5 + 1.0)
     assert lag.since(30.4) == pytest.approx(0.1 + 0.2)
     assert lag.most(25.0, 1.0) == pytest.approx(0.5)
-    # Unless nobody takes notes any more, as in the child of a fork
+    # No delay counts if no thread records steps, as in a forked child
     notes.setattr(lag, "_running", [])
     assert lag.since(25.0) == 0
 

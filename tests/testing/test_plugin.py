@@ -1,4 +1,5 @@
-"""The plugin in a suite of somebody else's: it helps who asks, and leaves alone who doesn't."""
+"""The plugin in another project's test suite: it works for tests that use it, and affects no
+others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of queues: every kind of defect is found where it was put, and nothing else is."""
+"""The judge of queues: it finds every kind of planted defect, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Event = dict[str, Any]
 
 
 class Story:
-    """A history of one queue, written by hand at times of our choice."""
+    """A history of one queue, written by hand with chosen times."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -35,7 +35,7 @@ class Story:
             self.note(0.1, "putter", "accepted", w=self.count, **known)
 
     def take(self, start: float, number: int, fence: int, **known: Any) -> int:
-        """Job ``number`` of the group "g" is taken by "one", to be believed for long."""
+        """Let a worker take job ``number`` of a group, with a deadline 30 s later."""
         self.count += 1
         who = known.pop("who", "one")
         known = {"asked": start - 0.1, "group": "g", "until": start + 30.0, "attempt": 1, **known}
@@ -43,19 +43,19 @@ class Story:
         return self.count
 
     def settle(self, end: float, kept: bool | None = True, how: str = "ack", **known: Any) -> None:
-        """The execution that was taken last is settled."""
+        """Settle the last delivery."""
         who = known.pop("who", "one")
         self.note(end, who, "leaving", c=self.count, how=how)
         if kept is not None:
             self.note(end + 0.01, who, "left", c=self.count, kept=kept)
 
     def do(self, start: float, end: float, number: int, fence: int, **known: Any) -> None:
-        """Take and ack."""
+        """Take a job and ack it."""
         self.take(start, number, fence, **known)
         self.settle(end, who=known.get("who", "one"))
 
     def broken(self, **how: Any) -> dict[str, int]:
-        """The promises that it breaks, and how often."""
+        """Return the broken promises, with the number of violations of each."""
         return judge([json.dumps(event) for event in self.events], **how).counts
 
 
@@ -71,7 +71,7 @@ def test_a_good_history_breaks_nothing(story: Story) -> None:
     story.do(1.0, 1.2, 1, 10)
     story.do(1.1, 1.3, 1, 11, group="h")
     story.do(1.1, 1.3, 7, 1, group="")
-    # Given back, tried again, lost by one who was killed, and lost by one who was stopped
+    # Released, retried, lost by a killed worker, and lost by a stopped worker
     story.take(2.0, 2, 12)
     story.settle(2.1, how="return")
     story.take(3.0, 2, 13)
@@ -194,7 +194,7 @@ def test_an_execution_that_comes_too_soon_is_found(story: Story) -> None:
     assert story.broken(interval=0.4) == {}
     assert story.broken(interval=0.45) == {"interval": 1}
     assert story.broken(interval=0.55) == {"interval": 2}
-    # From the take on it is longer, and that begins before its answer is here
+    # From the take the interval is longer, and it begins when the take is sent, before its reply
     assert story.broken(interval=0.69, interval_from="take") == {}
     assert story.broken(interval=0.75, interval_from="take") == {"interval": 1}
 
@@ -236,7 +236,7 @@ def test_a_torn_last_line_is_no_error_and_any_other_is(story: Story) -> None:
 
 
 def test_a_program_of_ones_own_can_be_judged(tmp_path: Path) -> None:
-    # Given a history that was written down beside real work
+    # Given a history that was recorded during real work
     here = Recorder(tmp_path / "one.jsonl", "one")
     with Client("memory://judged") as client:
         queue = client.queue("mine")
@@ -253,12 +253,12 @@ def test_a_program_of_ones_own_can_be_judged(tmp_path: Path) -> None:
             here.left(number, job.ack())
     here.bye()
     here.close()
-    # Then it is judged, by the command too
+    # Then it can be judged, also by the command
     found = judge_files(tmp_path / "one.jsonl")
     found.demand()
     assert (found.figures["jobs"], found.figures["acked"]) == (2, 2)
     assert main(["--interval", "0", str(tmp_path / "one.jsonl")]) == 0
-    # And found out, when a line is missing
+    # And the judge finds a fault when lines are missing
     lines = (tmp_path / "one.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "one.jsonl").write_text("".join(lines[:-3]))
     assert main(["--interval", "0", str(tmp_path / "one.jsonl")]) == 1

@@ -1,4 +1,4 @@
-"""A copy of the environment that another thread changes meanwhile."""
+"""A copy of the environment, while another thread changes it."""
 
 from __future__ import annotations
 

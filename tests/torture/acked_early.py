@@ -1,4 +1,5 @@
-"""Imported in each process of a run: from then on a job is acked as soon as it is taken."""
+"""A planted bug for each process that imports this module: each job is acked right after its
+take."""
 
 from __future__ import annotations
 

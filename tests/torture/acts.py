@@ -1,4 +1,4 @@
-"""What the subjects of these tests do: functions that run in processes of their own."""
+"""Functions that the subjects of these tests run, each in a separate process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.testing.histories import Recorder
 
 
 def holds(stage: Stage, url: str, name: str, ttl: float = 30.0) -> None:
-    """Hold a name and say its fence; whatever we are told, release it and say how that went."""
+    """Acquire a name and report its fence; after any message, release it and report the result."""
     with Client(url) as client:
         hold = client.lock(name, ttl=ttl).acquire()
         stage.say(hold.fence)
@@ -30,7 +30,7 @@ def holds(stage: Stage, url: str, name: str, ttl: float = 30.0) -> None:
 
 
 async def holds_in_a_loop(stage: Stage, url: str, name: str, ttl: float = 30.0) -> None:
-    """The same, under asyncio."""
+    """The same as ``holds``, under asyncio."""
     async with AsyncClient(url) as client:
         hold = await client.lock(name, ttl=ttl).acquire()
         stage.say(hold.fence)
@@ -39,7 +39,7 @@ async def holds_in_a_loop(stage: Stage, url: str, name: str, ttl: float = 30.0) 
 
 
 def waits(stage: Stage, url: str, name: str) -> None:
-    """Stand in line, and say when it holds: the fence and the time."""
+    """Wait in line; when the name is held, report the fence and the time."""
     lag.watch()
     with Client(url) as client:
         stage.say("ready")
@@ -49,7 +49,7 @@ def waits(stage: Stage, url: str, name: str) -> None:
 
 
 async def waits_in_a_loop(stage: Stage, url: str, name: str) -> None:
-    """The same, under asyncio."""
+    """The same as ``waits``, under asyncio."""
     lag.watch()
     async with AsyncClient(url) as client:
         stage.say("ready")
@@ -59,12 +59,14 @@ async def waits_in_a_loop(stage: Stage, url: str, name: str) -> None:
 
 
 def _halts() -> list[tuple[float, float]]:
-    """When this process went on of late after the machine had held it up, and for how long."""
+    """Return the recent pauses of this process that the machine caused: when each ended, and its
+    length."""
     return lag.long(boottime() - 5.0)
 
 
 def holds_and_forks(stage: Stage, url: str, name: str) -> None:
-    """Hold a name, fork a child that lives on, and say both; then stay."""
+    """Acquire a name, fork a child that lives on, report the fence and the child's pid; then
+    wait."""
     client = Client(url)
     hold = client.lock(name).acquire()
     child = Fork(signal.pause)
@@ -73,7 +75,7 @@ def holds_and_forks(stage: Stage, url: str, name: str) -> None:
 
 
 def guards(stage: Stage, url: str, path: str, ttl: float) -> None:
-    """Hold a name, wait to be woken, then believe in it and write under it, as far as allowed."""
+    """Acquire a name, wait to be woken, then check the hold and write under it; repeat."""
     ledger = FencedFile(path, durable=False)
     with Client(url) as client:
         while stage.hear() is not None:
@@ -86,7 +88,7 @@ def guards(stage: Stage, url: str, path: str, ttl: float) -> None:
 
 
 async def guards_in_a_loop(stage: Stage, url: str, path: str, ttl: float) -> None:
-    """The same, under asyncio, with renewal: it is the process that is stopped."""
+    """The same as ``guards``, under asyncio and with renewal, for a process that is stopped."""
     ledger = FencedFile(path, durable=False)
     async with AsyncClient(url) as client:
         while await asyncio.to_thread(stage.hear) is not None:
@@ -99,7 +101,7 @@ async def guards_in_a_loop(stage: Stage, url: str, path: str, ttl: float) -> Non
 
 
 def _believes(hold: Any, ledger: FencedFile) -> dict[str, bool]:
-    """Does a look pass, and is a write accepted, of one who doesn't look before it writes?"""
+    """Check the hold, and write whatever the check returns; report which of both succeeded."""
     said = {"looks": True, "wrote": True, "remains": hold.remaining() > 0}
     try:
         hold.check()
@@ -113,7 +115,7 @@ def _believes(hold: Any, ledger: FencedFile) -> dict[str, bool]:
 
 
 def writes(stage: Stage, url: str, folder: str, names: int, number: int) -> None:
-    """Take locks, as fast as it goes, and write down which fences came; until killed."""
+    """Acquire locks as fast as possible and record their fences, until killed."""
     recorder = Recorder(Path(folder) / f"{number}.jsonl", f"writer-{number}")
     client = Client(url)
     stage.say("ready")
@@ -128,7 +130,7 @@ def writes(stage: Stage, url: str, folder: str, names: int, number: int) -> None
 
 
 def contends(stage: Stage, url: str, folder: str, number: int, timeout: float) -> None:
-    """Ask for one name with a time-out again and again, and write down how long it took."""
+    """Acquire one name with a time-out repeatedly, and record how long each try takes."""
     recorder = Recorder(Path(folder) / f"{number}.jsonl", f"worker-{number}")
     client = Client(url)
     lock = client.lock("x", ttl=2.0)
@@ -158,7 +160,7 @@ def contends(stage: Stage, url: str, folder: str, number: int, timeout: float) -
 async def contends_in_a_loop(
     stage: Stage, url: str, folder: str, number: int, timeout: float
 ) -> None:
-    """The same, under asyncio."""
+    """The same as ``contends``, under asyncio."""
     recorder = Recorder(Path(folder) / f"{number}.jsonl", f"worker-{number}")
     client = AsyncClient(url)
     lock = client.lock("x", ttl=2.0)
@@ -186,8 +188,9 @@ async def contends_in_a_loop(
 
 
 async def crowds(stage: Stage, url: str, many: int, label: str) -> None:
-    """Acquire one lock with ``many`` tasks at once; each reports its fence, when it held, and the
-    number of its attempts. Last comes the longest delay of the machine within a second."""
+    """Acquire one lock with ``many`` tasks at once. Each task reports its fence, the time when it
+    held, and the number of its attempts. The last message is the longest delay of the machine
+    within a second."""
     lag.watch()
     async with AsyncClient(url, label=label) as client:
         served: list[list[Any]] = []
@@ -205,14 +208,14 @@ async def crowds(stage: Stage, url: str, many: int, label: str) -> None:
         tasks = [asyncio.create_task(one(number)) for number in range(many)]
         stage.say("asked")
         await asyncio.gather(*tasks)
-        # In portions, as the other end of the pipe reads only what it is told to.
+        # In portions, because the parent reads the pipe only message by message.
         for start in range(0, many, 100):
             stage.say(served[start : start + 100])
         stage.say(lag.most(begun, 1.0))
 
 
 def sits_in_the_gate(stage: Stage, url: str) -> None:
-    """Stop inside of a verb, in the gate; when continued, go on."""
+    """Stop this process inside a verb, while it holds the file mutex; work on after SIGCONT."""
     from holdfast.testing.faults import Strike
 
     with Client(url) as client:

@@ -1,4 +1,4 @@
-"""What every test under torture begins with."""
+"""Fixtures for all torture tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Imported in each process of a run: from then on some fences are less than those before."""
+"""A planted bug for each process that imports this module: some fences are lower than earlier
+ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is given up while it is on its way, and what somebody else does next with the same name.
+"""Work that is given up while its request is on the way, and the next use of the same name.
 
-Each case has three parts. ``prepare`` comes first, and nothing disturbs it; ``work`` is begun and
-given up; ``after`` is done by the other client, and is done at once if nothing is left.
+Each case has three parts. ``prepare`` comes first, and nothing disturbs it. ``work`` is begun and
+given up. The other client runs ``after``, which ends immediately if nothing is left of the work.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from typing import Any, NamedTuple
 from holdfast import AsyncClient, NotHeld
 from holdfast.testing.faces import Actor, Face
 
-#: Longer than any test waits: what is left of something given up is seen.
+#: Longer than any test waits, so that a test notices each claim that is left.
 TTL = 20.0
 WAIT = TTL / 2
 
 
 class Given(NamedTuple):
-    """What a case has: who gives up, the other client, the name, what `prepare` has made."""
+    """Arguments of a case: the face, the client that gives up, the other client, the name, and the
+    result of `prepare`."""
 
     face: Face
     ours: AsyncClient
     other: AsyncClient
     name: str
     made: Any = None
-    #: Was it given up?
+    #: True if the work was given up.
     cut: bool = True
 
 
@@ -33,8 +34,8 @@ Part = Callable[[Given], Awaitable[Any]]
 
 
 class Case(NamedTuple):
-    """See above. ``needs``: what the store must be capable of; ``endless``: the work waits until it
-    is given up."""
+    """One case, as described above. ``needs``: a capability that the store must have. ``endless``:
+    the work waits until it is given up."""
 
     work: Part
     after: Part
@@ -49,7 +50,7 @@ async def _held(lock: Any) -> None:
 
 
 def _plain(make: Callable[[AsyncClient, str], Any]) -> Case:
-    """Acquire and release; the next one acquires."""
+    """Acquire and release; then the other client acquires."""
     return Case(
         lambda given: _held(make(given.ours, given.name)),
         lambda given: _held(make(given.other, given.name)),
@@ -96,7 +97,7 @@ async def _take_next(given: Given) -> None:
 
 
 async def _take_later(given: Given) -> None:
-    """Somebody else waits for a job, and gets the one that comes."""
+    """The other client waits for a job, and gets the job that comes."""
     waiter = given.face.start(lambda: _take_next(given))
     await given.face.sleep(0.01)
     await _put_one(given)
@@ -104,7 +105,7 @@ async def _take_later(given: Given) -> None:
 
 
 async def _woken(given: Given) -> list[Actor]:
-    """Soon somebody else waits behind us, and then a job comes."""
+    """Let the other client wait behind this one soon, and put a job after that."""
 
     async def takes() -> None:
         await given.face.sleep(0.005)
@@ -127,7 +128,7 @@ async def _put(given: Given) -> Any:
 
 
 async def _put_next(given: Given) -> None:
-    """The same job put once more is there once, however far the first one came."""
+    """Put the same job again: it is in the queue once, however far the first put came."""
     await _put_one(given)
     await _take_next(given)
     assert await given.other.queue(given.name).take(0) is None
@@ -160,7 +161,7 @@ async def _adopt(given: Given) -> None:
 
 
 async def _adopt_next(given: Given) -> None:
-    """Either the token is still good, or its hold is over."""
+    """Adopt with the same token, which is still valid, unless its hold has ended."""
     try:
         hold = await given.other.adopt(given.made)
     except NotHeld:
@@ -179,7 +180,7 @@ async def _detach(given: Given) -> None:
 
 
 async def _detach_next(given: Given) -> None:
-    """Whose `detach` didn't return still has the hold."""
+    """Release the hold if its `detach` was given up; otherwise another client adopts it."""
     if given.cut:
         await given.made[0].release()
     else:

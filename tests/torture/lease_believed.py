@@ -1,4 +1,5 @@
-"""Imported in each process of a run: from then on no delivery is renewed, and all are believed."""
+"""A planted bug for each process that imports this module: deliveries aren't renewed, and their
+deadlines are a minute late."""
 
 from __future__ import annotations
 

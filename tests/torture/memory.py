@@ -1,9 +1,10 @@
-"""What a long life leaves in a process: ``python -m tests.torture.memory URL [--aio] [--holds N]``.
+"""Resources that a long-lived process keeps: ``python -m tests.torture.memory URL [--aio] [--holds
+N]``.
 
-One process takes holds with callbacks, holds of which each has another ttl, and clients that are
-abandoned while they hold. It prints as JSON what it has before and after: objects of Python's
-allocator, resident KiB, threads and descriptors. It waits 10 s at most for the end to be as the
-beginning, and says how long that took.
+One process takes holds with callbacks, holds with a different ttl each, and clients that are
+abandoned while they hold. It prints its use before and after as JSON: objects of Python's
+allocator, resident KiB, threads and descriptors. It waits at most 10 s until the end is like the
+beginning, and prints how long that took.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ from uuid import uuid4
 from holdfast import AsyncClient, Client
 from holdfast.runtime.blocking import run_sync
 
-#: Seconds in which everything must be back.
+#: Seconds in which everything must be released.
 BACK_S = 10.0
-#: What may stay: a part of the objects of the beginning, KiB, threads and descriptors. The heap
-#: doesn't shrink below the most that was used at one moment, which belongs to no object.
+#: Allowed rest: a fraction of the first number of objects, KiB, threads and descriptors. The heap
+#: doesn't shrink below its peak, so the KiB can't fall to the first value.
 OBJECTS, KIB, THREADS, FDS = 0.02, 8192, 0, 1
-#: How many clients are abandoned; in the warm-up, too, as the heap of C keeps its greatest size.
+#: Number of abandoned clients. The warm-up abandons them too, because the C heap keeps its peak
+#: size.
 CLIENTS = 60
-#: The lease that an abandoned client leaves behind in the store, seconds.
+#: Seconds of the lease that an abandoned client leaves in the store.
 LEFT_S = 5.0
 
 
 class Now:
-    """What the process has at this moment."""
+    """The resources that the process uses at this moment."""
 
     def __init__(self) -> None:
         gc.collect()
@@ -45,7 +47,7 @@ class Now:
         self.fds = len(os.listdir("/proc/self/fd"))
 
     def back(self, start: Now) -> bool:
-        """Is it as it was, but for what may stay?"""
+        """Return True if the use is as at the start, except for the allowed rest."""
         return (
             self.objects <= start.objects * (1 + OBJECTS)
             and self.kib <= start.kib + KIB
@@ -55,23 +57,23 @@ class Now:
 
 
 def lost(*_: object) -> None:
-    """What every hold would call."""
+    """The callback of every hold."""
 
 
 def ttls(number: int) -> float:
-    """Another ttl for each number, all of them long."""
+    """Return a different ttl for each number, all of them long."""
     return 600.0 + number * 0.001
 
 
 class Threads:
-    """The load, with threads: nothing in it suspends."""
+    """The load with threads: nothing in it suspends."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.client = Client(url)
 
     async def play(self, holds: int) -> None:
-        """Take and release, and abandon clients that hold."""
+        """Acquire and release, and abandon clients that hold."""
         for number in range(holds):
             watched = lambda *what, number=number: lost(number, *what)  # noqa: E731
             options = {"auto_renew": False, "on_lost": watched}
@@ -87,14 +89,14 @@ class Threads:
 
 
 class Tasks:
-    """The same in a loop."""
+    """The same load on an event loop."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.client = AsyncClient(url)
 
     async def play(self, holds: int) -> None:
-        """Take and release, and abandon clients that hold."""
+        """Acquire and release, and abandon clients that hold."""
         for number in range(holds):
             watched = lambda *what, number=number: lost(number, *what)  # noqa: E731
             options = {"auto_renew": False, "on_lost": watched}
@@ -113,7 +115,7 @@ class Tasks:
 
 
 async def measured(load: Threads | Tasks, holds: int, within: float) -> dict[str, object]:
-    """Both ends of a load, and the seconds until the second was as the first.
+    """Return the use before and after a load, and the seconds until the second was as the first.
 
     The client of the load stays open, so what it keeps counts.
     """
@@ -142,7 +144,7 @@ async def _in_loop(args: argparse.Namespace) -> dict[str, object]:
 
 
 def main() -> int:
-    """0 if everything is back, else 1."""
+    """Return 0 if everything was released, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture.memory")
     parser.add_argument("url")
     parser.add_argument("--aio", action="store_true", help="with asyncio")

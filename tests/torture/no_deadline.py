@@ -1,4 +1,4 @@
-"""Imported in each process of a run: from then on no client looks at its deadline."""
+"""A planted bug for each process that imports this module: no client checks its deadline."""
 
 from __future__ import annotations
 

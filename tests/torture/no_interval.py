@@ -1,4 +1,4 @@
-"""Imported in each process of a run: from then on no queue has an interval."""
+"""A planted bug for each process that imports this module: no queue has an interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Imported in each process of a run: from then on what is put together is put backwards."""
+"""A planted bug for each process that imports this module: jobs of one put are stored in reverse
+order."""
 
 from __future__ import annotations
 

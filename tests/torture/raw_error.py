@@ -1,4 +1,5 @@
-"""Imported in each process of a run: from then on some grants raise an error that isn't ours."""
+"""A planted bug for each process that imports this module: some grants raise an error that isn't
+one of holdfast."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How often something is tried: a part of it in every run, all with ``HOLDFAST_TORTURE=full``.
+"""The number of attempts in tests: a part in a usual run, all with ``HOLDFAST_TORTURE=full``.
 
-With a number in place of ``full``, as ``./dev test full`` has it, it is tried that many times as
-often as usual, but no more often than ``full`` tries it; and every case is played.
+A number can replace ``full``, as in ``./dev test full``. It multiplies the usual number of
+attempts, up to the number of ``full``; every case is played then.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _SAID = os.environ.get("HOLDFAST_TORTURE", "")
-#: How many times as often as usual something is tried.
+#: Factor of this run for the usual number of attempts.
 MORE = math.inf if _SAID == "full" else int(_SAID or 1)
 FULL, ALL = MORE > 1, _SAID == "full"
-#: What a short run doesn't judge: one in a thousand may come back late, which is nobody there.
+#: Promises that a short run doesn't judge. One late try in a thousand is allowed, which is none in
+#: a short run.
 IGNORED = () if FULL else ("bounded waiting",)
-#: What this run tries a part of, and how large a part, in words that are said at its end.
+#: Tests that this run plays only in part, with the size of the part as text; printed at its end.
 LEFT_OUT: dict[str, str] = {}
 
 
@@ -31,22 +32,22 @@ def times(full: int, usual: int) -> int:
 
 
 def part(values: Iterable[T], usual: int) -> list[T]:
-    """Of these values so many, spread evenly; all with ``HOLDFAST_TORTURE=full``."""
+    """Return ``usual`` of these values, spread evenly; all of them in a full run."""
     every = [*values]
     return every if FULL else spread(every, usual)
 
 
 def spread(every: Sequence[T], most: int) -> list[T]:
-    """Of these so many, as far apart as they can be."""
+    """Return at most ``most`` of these values, as far apart as possible."""
     number = min(most, len(every))
     return [every[nth * len(every) // number] for nth in range(number)]
 
 
 def seed_of(what: str) -> int:
-    """The seed of a test that draws which of very many cases it plays; it is printed.
+    """Return and print the seed of a test that draws some of very many cases.
 
-    A usual run plays the same ones each time, so that a build doesn't fail by what it never saw
-    before. With ``HOLDFAST_TORTURE=full`` they are others each time, and ``HOLDFAST_SEED`` chooses.
+    A usual run plays the same cases each time, so that a build doesn't fail in a case that it never
+    played before. A full run plays others each time; ``HOLDFAST_SEED`` chooses them.
     """
     chosen = os.environ.get("HOLDFAST_SEED", "")
     seed = int(chosen) if chosen else random.SystemRandom().randrange(1 << 32) if FULL else 1
@@ -55,7 +56,7 @@ def seed_of(what: str) -> int:
 
 
 def figures(what: str, seconds: Sequence[float]) -> str:
-    """Times in words, in milliseconds: the middle, and the worst."""
+    """Return a text with the number, the median and the maximum of these times, in milliseconds."""
     ordered = sorted(seconds)
     middle, worst = statistics.median(ordered), ordered[-1]
     return f"{what}: {len(ordered)} times, median {middle * 1e3:.2f} ms, worst {worst * 1e3:.2f} ms"

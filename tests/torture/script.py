@@ -1,11 +1,11 @@
-"""A script that takes a lock, works under it in several commands, and gives it back, in rounds.
+"""A script that acquires a lock, works under it in several commands, and releases it, in rounds.
 
-``python -m tests.torture.script URL NAME ROUNDS SEED``. Its commands are processes of their own, as
-in a shell, but forked, because to start Python for each would take all the time there is. Any of
-them may be killed with -9, at any point; and in some rounds the script forgets what it holds.
+``python -m tests.torture.script URL NAME ROUNDS SEED``. Its commands are separate processes, as in
+a shell. They are forked, because a new Python for each would take too long. Any of them can be
+killed with -9, at any point. In some rounds the script doesn't release what it holds.
 
-Prints a line of JSON for each try. A hold is proven from when its token was there until when the
-last command was begun that the store answered with "it is held".
+The script prints a line of JSON for each try. A hold is proven for a span: it begins when its token
+was there, and ends when the last command began that the store confirmed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import time
 from holdfast.cli import main
 
 TTL_S = 3
-#: Of so many commands one is killed, and of so many rounds one is forgotten.
+#: One command in ``KILLED`` is killed, and in one round of ``FORGOTTEN`` the release is left out.
 KILLED, FORGOTTEN = 9, 12
 
 
 def command(rng: random.Random, token: str, *words: str) -> tuple[int, str]:
-    """Run a command in a process of its own: its exit status, -9 if it was killed, and output."""
+    """Run a command in a forked process; return its exit status, -9 if it was killed, and its
+    output."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -48,7 +49,7 @@ def command(rng: random.Random, token: str, *words: str) -> tuple[int, str]:
 
 
 def play(name: str, rng: random.Random) -> None:
-    """One round."""
+    """Play one round: acquire, check, renew, check, and usually release."""
     asked = time.monotonic()
     words = ("acquire", name, "-w", "120", "--ttl", f"{TTL_S}s", "--as", f"script {os.getpid()}")
     code, token = command(rng, "", *words)

@@ -1,4 +1,4 @@
-"""A hold across commands, in scripts whose commands are killed wherever they may be."""
+"""A hold across commands, in scripts whose commands are killed at any point."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.world import ROOT
 from tests.torture.scale import FULL, seed_of, times
 from tests.torture.script import TTL_S
 
-#: For so long a machine may stand still, or starve a command beside others, seconds.
+#: Seconds for which a machine can pause, or let one command wait for the others.
 LATE_S = 60.0
 STORES = ("sqlite", "redis", "postgres", "mariadb") if FULL else ("sqlite",)
 
@@ -40,11 +40,12 @@ def test_scripts_with_killed_commands_never_hold_at_once(
 
 
 def judge(tries: list[dict[str, float]]) -> None:
-    """No two held it at once, fences rose, and nobody stood still beyond the ttl of the dead."""
+    """Check that no two held at once, fences rose, and no gap was longer than the dead holders'
+    ttl."""
     got = sorted(
         (one for one in tries if "released" in one or "until" in one), key=itemgetter("from")
     )
-    # What has expired before anybody looked was granted all the same.
+    # A hold that expired before a command checked it was still granted.
     holds = [one for one in got if "until" in one]
     killed = [one for one in tries if one["code"] == -9]
     gaps = [b["from"] - a.get("until", a["from"]) for a, b in pairwise(got)]

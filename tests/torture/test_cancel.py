@@ -1,4 +1,4 @@
-"""Cancelled between sending and reply: of 500 attempts each, nothing is left a moment later."""
+"""Cancellation between request and reply: after many attempts of each kind, no claim is left."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.torture.scale import times
 
 lag.watch()
 
-#: After so many seconds nothing may be left of what was cancelled.
+#: Seconds after which nothing of a cancelled attempt is left.
 LATER_S = 0.250
 AT_ONCE = 50
 ATTEMPTS = times(500, 40)
 
 
 class Tally:
-    """What became of the attempts."""
+    """Numbers of cancelled, held and leaked attempts."""
 
     def __init__(self) -> None:
         self.cancelled = self.held = self.leaked = 0
@@ -37,7 +37,7 @@ class Tally:
 
 @contextlib.contextmanager
 def gate_closed(url: str) -> Iterator[None]:
-    """Nothing that is sent is answered while this lasts."""
+    """Hold the file mutex, so that no request gets a reply."""
     fd = os.open(Path(url.removeprefix("sqlite://") + ".d") / "gate", os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
     try:
@@ -47,12 +47,12 @@ def gate_closed(url: str) -> Iterator[None]:
 
 
 async def look(other: AsyncClient, tally: Tally) -> None:
-    """After a moment: is anything left?"""
+    """Count the claims that are still there after a moment."""
     tally.leaked += await left_later(other)
 
 
 async def left_later(other: AsyncClient) -> int:
-    """How many claims are there after a moment, which is longer where the machine stood still."""
+    """Return the number of claims after a moment, which is longer if the machine paused."""
     begun = boottime()
     await asyncio.sleep(LATER_S)
     while True:
@@ -88,7 +88,7 @@ def run(main: Callable[[Tally], Awaitable[None]]) -> Tally:
 def test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing(
     verb: str, url: str
 ) -> None:
-    # Given a task that is cancelled by a hook, just when this verb of its was sent
+    # Given a task that a hook cancels just after this verb's request was sent
     async def main(tally: Tally) -> None:
         async with clients(url) as (client, other):
 
@@ -103,7 +103,7 @@ def test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing
 
             while tally.cancelled < ATTEMPTS:
                 names = [f"x{number}" for number in range(AT_ONCE)]
-                # and whose name is taken, if it is to wait
+                # And names that the other client holds, for the verbs of a waiter
                 in_the_way = names if verb in ("wait", "keep") else []
                 holds = [await other.lock(name).acquire() for name in in_the_way]
                 with aim(client, strike):
@@ -113,7 +113,7 @@ def test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing
                 assert all(isinstance(one, asyncio.CancelledError) for one in done), done
                 for hold in holds:
                     assert await hold.release()
-                # Then a moment later nothing of it is there
+                # Then a moment later no claim is left
                 await look(other, tally)
 
     tally = run(main)
@@ -124,7 +124,8 @@ Attempt = Callable[[AsyncClient, str, random.Random], Awaitable[bool]]
 
 
 async def by_cancel(client: AsyncClient, name: str, chance: random.Random) -> bool:
-    """A task, cancelled from outside after a while; was it cancelled?"""
+    """Cancel a task from outside after a while; return True if it was cancelled before its
+    grant."""
     task = asyncio.create_task(client.lock(name).acquire())
     await asyncio.sleep(chance.random() * 0.004)
     task.cancel()
@@ -137,7 +138,7 @@ async def by_cancel(client: AsyncClient, name: str, chance: random.Random) -> bo
 
 
 async def by_wait_for(client: AsyncClient, name: str, chance: random.Random) -> bool:
-    """``asyncio.wait_for`` whose time is over meanwhile."""
+    """Acquire under ``asyncio.wait_for``; return True if its time-out came first."""
     try:
         hold = await asyncio.wait_for(client.lock(name).acquire(), chance.random() * 0.004)
     except TimeoutError:
@@ -147,7 +148,7 @@ async def by_wait_for(client: AsyncClient, name: str, chance: random.Random) -> 
 
 
 async def by_async_with(client: AsyncClient, name: str, chance: random.Random) -> bool:
-    """``async with`` that is cancelled anywhere: before its body, in it, or behind it."""
+    """Cancel an ``async with`` anywhere: before its body, in it, or after it."""
 
     async def work() -> None:
         async with client.lock(name) as hold:
@@ -167,7 +168,7 @@ async def by_async_with(client: AsyncClient, name: str, chance: random.Random) -
 def test_a_cancellation_at_any_moment_before_the_reply_leaves_nothing(
     attempt: Attempt, url: str
 ) -> None:
-    # Given replies that come some milliseconds late, as somebody else is in the gate
+    # Given replies that come some milliseconds late, because the file mutex is locked
     chance = dice(attempt.__name__)
 
     async def main(tally: Tally) -> None:
@@ -175,7 +176,7 @@ def test_a_cancellation_at_any_moment_before_the_reply_leaves_nothing(
             while tally.cancelled < ATTEMPTS:
                 with gate_closed(url):
                     names = [f"x{number}" for number in range(AT_ONCE)]
-                    # When attempts end before the reply, some by a hair
+                    # When attempts end before the reply, some of them just before it
                     tries = [
                         asyncio.create_task(attempt(client, name, chance))  # type: ignore[arg-type]
                         for name in names
@@ -184,15 +185,15 @@ def test_a_cancellation_at_any_moment_before_the_reply_leaves_nothing(
                 done = await asyncio.gather(*tries)
                 tally.cancelled += sum(done)
                 tally.held += len(done) - sum(done)
-                # Then a moment later nothing of them is there
+                # Then a moment later no claim of them is left
                 await look(other, tally)
 
     run(main)
 
 
 def test_wait_for_and_the_reply_in_the_same_turn_of_the_loop_leave_nothing(url: str) -> None:
-    # Given a loop that is busy when the request is sent, so that when it looks again both the
-    # reply is there and the time is over
+    # Given a loop that is busy when the request is sent. At its next turn, both the reply has
+    # arrived and the time-out has expired
     chance = dice("in the same turn")
 
     async def main(tally: Tally) -> None:
@@ -216,7 +217,7 @@ def test_wait_for_and_the_reply_in_the_same_turn_of_the_loop_leave_nothing(url: 
 
 
 def test_a_second_cancellation_during_the_undo_leaves_nothing(url: str) -> None:
-    # Given tasks that are cancelled when their join was sent, and again when their undo was
+    # Given tasks that are cancelled after their join was sent, and again after its undo was sent
     async def main(tally: Tally) -> None:
         async with clients(url) as (client, other):
 
@@ -238,7 +239,7 @@ def test_a_second_cancellation_during_the_undo_leaves_nothing(url: str) -> None:
 
 
 def test_the_end_of_the_loop_in_the_middle_of_everything_leaves_nothing(url: str) -> None:
-    # Given tasks that are under way when `asyncio.run` ends, and cancels them all
+    # Given tasks that still run when `asyncio.run` ends and cancels them all
     chance = dice("the end of the loop")
     clients: list[AsyncClient] = []
 
@@ -259,10 +260,10 @@ def test_the_end_of_the_loop_in_the_middle_of_everything_leaves_nothing(url: str
 
     for _ in range(times(40, 8)):
         asyncio.run(ends())
-        # Then nothing of them is left, though their client is still there
+        # Then no claim of them is left, although their client still exists
         assert asyncio.run(looks()) == 0
     with warnings.catch_warnings():
-        # Their loops are gone, so nobody can close them any more.
+        # The loops of these clients have ended, so nothing can close the clients properly.
         warnings.simplefilter("ignore", ResourceWarning)
         clients.clear()
         gc.collect()

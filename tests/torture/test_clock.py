@@ -1,4 +1,4 @@
-"""Answers that come late: a lease counts from the sending, whatever its answer took."""
+"""Late replies: a lease counts from the sending of its request, whatever time the reply takes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from holdfast.testing.faults import Hook, Step, aim
 lag.watch()
 
 TTL_S = 1.7
-#: Of a lease that must not end, whatever the machine does meanwhile.
+#: Seconds of a lease that must not expire, even if the machine pauses.
 LONG_S = 15.0
 LATE_S = 0.6
 
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Losses are logged as errors; here they are what is asked for."""
+    """Silence the log, because holdfast logs losses as errors, and these tests cause them."""
     logging.getLogger("holdfast").setLevel(logging.CRITICAL)
     yield
     logging.getLogger("holdfast").setLevel(logging.NOTSET)
 
 
 def late(verb: str, seconds: float, when: str = "after", times: int = 1) -> Hook:
-    """A hook that keeps the answers to a verb back."""
+    """Return a hook that delays the replies to a verb."""
     left = [times]
 
     def hook(step: Step) -> None:
@@ -45,12 +45,13 @@ def late(verb: str, seconds: float, when: str = "after", times: int = 1) -> Hook
 
 def test_a_lease_counts_from_before_its_join_was_sent(url: str) -> None:
     with Client(url) as client:
-        # Given a join whose answer takes a part of the ttl
+        # Given a join whose reply takes a part of the ttl
         with aim(client, late("join", LATE_S)):
             hold = client.lock("x", ttl=LONG_S, auto_renew=False).acquire()
-        # Then that part of the lease is over
+        # Then that part of the lease has passed
         assert hold.remaining() <= LONG_S - LATE_S
-        # And if it takes all of it, nothing is returned that is over: it is asked for anew
+        # And if the reply takes the whole ttl, no expired hold is returned: the lock is requested
+        # again
         with aim(client, late("join", TTL_S)):
             begun = time.monotonic()
             other = client.lock("y", ttl=TTL_S, auto_renew=False).acquire()
@@ -67,17 +68,17 @@ def test_a_renewed_lease_counts_from_before_its_keep_was_sent(url: str) -> None:
         hold = client.lock("y", ttl=TTL_S, auto_renew=False).acquire()
         with aim(client, late("keep", TTL_S)), pytest.raises(LockLost):
             hold.extend()
-        # And what was seen as lost stays lost, though the store has renewed it
+        # And a hold that was seen as lost stays lost, although the store has renewed it
         assert hold.lost is Loss.EXPIRED
 
 
 def test_late_replies_to_renewals_restore_no_hold(url: str) -> None:
     client, other = Client(url), Client(url)
-    # Given renewals whose answers all come after the ttl
+    # Given renewals whose replies all come after the ttl
     with client, other, aim(client, late("keep", TTL_S * 1.2, times=100)):
         hold = client.lock("x", ttl=TTL_S).acquire()
         assert hold.wait_lost(timeout=3 * TTL_S) is Loss.EXPIRED
-        # Then it stays lost, and the name passes on
+        # Then the hold stays lost, and the next client gets the name
         with pytest.raises(LockLost):
             hold.check()
         with other.lock("x", timeout=5):
@@ -96,11 +97,11 @@ def test_under_asyncio_too(when: str, url: str) -> None:
 
 
 def test_a_hold_granted_by_a_push_lasts_for_the_rest_of_the_waiter_ttl(url: str) -> None:
-    # Given a waiter who last heard of the store when it joined, and is pushed then
+    # Given a waiter whose last reply was that of its join, and that is then woken by a grant
     with Client(url) as client, Client(url) as other:
         client.lock("warm").acquire().release()
         store: Any = client._ctx.store
-        # (of a patience that lasts though the machine stands still, half of which is relied on)
+        # (The waiter TTL is long, because only half of it can be used, and the machine can pause.)
         engine = store._port.engine
         store.patience = engine.patience = engine._lines.patience = patience = 10.0
         hold = other.lock("x").acquire()
@@ -114,7 +115,7 @@ def test_a_hold_granted_by_a_push_lasts_for_the_rest_of_the_waiter_ttl(url: str)
 
         with aim(client, release):
             mine = client.lock("x", ttl=30.0).acquire()
-        # Then its lease is what the join has given it: the patience, from when that was sent
+        # Then its lease is the waiter TTL, counted from the sending of the join
         now = boottime()
         assert mine.remaining() <= patience - (now - seen[0])
         mine.check()
@@ -132,7 +133,7 @@ def test_a_store_that_is_away_is_not_called_busy(url: str) -> None:
             with pytest.raises(StoreUnavailable):
                 client.lock("x").acquire(timeout=0.3)
             assert boottime() - begun < 0.55 + lag.since(begun)
-        # Then the claim that was entered is withdrawn as soon as the store answers again
+        # Then the claim is withdrawn as soon as the store replies again
         end = time.monotonic() + 10.0
         while other.inspect():
             assert time.monotonic() < end

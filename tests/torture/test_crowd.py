@@ -1,4 +1,4 @@
-"""Five thousand in one line: served in order, each hand-off quick."""
+"""Hundreds or thousands of waiters in one line, granted in order, with fast hand-offs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.torture.scale import times
 
 PROCESSES = 4
 CROWD = times(5000, 600)
-#: One hand-off may take so long at the median, in a line that long, on a machine with two cores.
+#: Maximum median of one hand-off in this line, in seconds, on a machine with two cores.
 HANDOFF_S = 0.010
-#: A waiter that the machine delays for longer than this may lose its place, seconds.
+#: Seconds: a waiter that the machine delays for longer can lose its place.
 ASK_S = 2.0
 lag.watch()
 
@@ -39,17 +39,17 @@ def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
             time.sleep(0.1)
         tickets = [waiter.fence for waiter in waiters]
         print(f"{CROWD} in line after {time.monotonic() - begun:.1f} s")
-        # When it lets go
+        # When the holder releases the lock
         begun, let_go = time.monotonic(), boottime()
         hold.release()
-        # Then all are served
+        # Then all waiters are granted
         served, late = [], 0.0
         for subject in crowd:
             for _ in range(0, each, 100):
                 served += subject.hear(180)
             late = max(late, subject.hear(180))
         took = time.monotonic() - begun
-    # In the order of the line
+    # And they are granted in the order of the line
     served.sort(key=lambda one: one[2])
     fences = [fence for _, fence, _, _ in served]
     assert len(fences) == CROWD
@@ -60,8 +60,8 @@ def test_a_crowd_in_one_line_is_served_in_order(url: str) -> None:
         f"median, {max(gaps) * 1e3:.1f} ms at worst"
     )
     assert statistics.median(gaps) < HANDOFF_S
-    # Where the machine let all of them ask in time: nobody has lost its place on the way but by
-    # asking again, and nobody waited for a poke that was lost
+    # If all waiters could ask in time: a waiter that asked once has kept its place, and no wake-up
+    # was lost
     late = max(late, lag.since(let_go))
     if late < ASK_S:
         assert not {fence for _, fence, _, asked in served if asked == 1} - {*tickets}

@@ -1,4 +1,4 @@
-"""Killed with -9 while they hold or wait: the next holds at once, on either face."""
+"""Holders and waiters killed with -9: the next waiter holds immediately, on either face."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from holdfast.testing import lag
 from holdfast.testing.faults import Subject
 from tests.torture.scale import FULL, figures, times
 
-#: A usual run tells a death that is seen from one that is waited out, the ttl of 30 s.
+#: A usual run only distinguishes a noticed death from a wait for the end of the 30 s ttl.
 MEDIAN_S, WORST_S = (0.020, 0.250) if FULL else (1.0, 5.0)
 lag.watch()
 ACTS = "tests.torture.acts"
 
 
 def line(client: Client, waiters: int) -> None:
-    """Until so many wait."""
+    """Wait until the line has this number of waiters."""
     end = boottime() + 20
     while True:
         lines = client.inspect("x", exact=True)
@@ -39,7 +39,7 @@ def judge(what: str, late: list[float], extra: float = 0.0) -> None:
 @pytest.mark.parametrize("face", ["", "_in_a_loop"])
 @pytest.mark.parametrize("between", [0, 1, 3])
 def test_the_next_in_line_holds_at_once(between: int, face: str, url: str) -> None:
-    # Given a holder with a ttl of 30 s, some in line behind it, and one behind them
+    # Given a holder with a ttl of 30 s, some waiters behind it, and a last waiter behind them
     late = []
     with Client(url) as client:
         for _ in range(times(50 if between == 0 else 25, 2)):
@@ -53,12 +53,12 @@ def test_the_next_in_line_holds_at_once(between: int, face: str, url: str) -> No
                     assert waiter.hear() == "ready"
                     line(client, place + 1)
                 *dying, last = subjects
-                # When they die, those in mid-line first, and then the holder
+                # When they die, first the waiters in the middle, then the holder
                 for waiter in dying:
                     waiter.kill()
                 killed = boottime()
                 holder.kill()
-                # Then the last one holds at once
+                # Then the last waiter holds immediately
                 next_fence, when, halts = last.hear()
                 assert next_fence > fence
                 theirs = sum(halt for at, halt in halts if killed < at)

@@ -1,4 +1,4 @@
-"""Full disks, deleted files and a gate that is held up, while processes work: nobody overlaps."""
+"""Full disks, deleted files and a locked file mutex while processes work: no two holds overlap."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ LASTS_S = times(15, 3)
 
 @contextlib.contextmanager
 def under_load(url: str, folder: Path) -> Iterator[Callable[[], float]]:
-    """Processes that want one name all the time; afterwards their histories are judged.
+    """Run processes that repeatedly acquire one name; judge their histories afterwards.
 
-    Gives a function that says how many holds there have been.
+    Yields a function that returns the number of holds up to now.
     """
     folder.mkdir()
     lag.watch()
@@ -52,15 +52,15 @@ def under_load(url: str, folder: Path) -> Iterator[Callable[[], float]]:
         for number, worker in enumerate(workers):
             nemesis.happened("dead", f"worker-{number}")
             worker.__exit__()
-    # A deleted store is opened anew by everybody, so some time-outs may be exceeded a little; and
-    # by as much as was stolen from all of them, or from one.
+    # All workers must open a deleted store again, so some time-outs can be exceeded a little. The
+    # same is true of pauses of the machine.
     verdict = judge_files(*folder.glob("*.jsonl"), grace=3.0 + lag.since(begun))
     print(tell(verdict))
     verdict.demand()
 
 
 def parts(url: str) -> dict[str, list[Path]]:
-    """The files of a store, by what they are called here."""
+    """Return the files of a store, by the names that the tests use."""
     database = Path(url.removeprefix("sqlite://"))
     beside = Path(f"{database}.d")
     return {
@@ -77,12 +77,13 @@ def parts(url: str) -> dict[str, list[Path]]:
 def test_files_deleted_under_load_cause_no_overlap(what: str, url: str, tmp_path: Path) -> None:
     chance = dice(f"deleting the {what}")
     with under_load(url, tmp_path / "histories") as held:
-        # When a part of the store is deleted now and then
+        # When a part of the store is deleted at random intervals
         end = time.monotonic() + LASTS_S
         while time.monotonic() < end:
             time.sleep(chance.random() * 0.8)
             delete(*parts(url)[what])
-        # Then it goes on: the holds are renewed, or the next ones wait until they are over
+        # Then work continues: holds are renewed, or the next claims wait until their leases have
+        # expired
         before = held()
         begun = time.monotonic()
         while held() < before + 5:
@@ -119,7 +120,7 @@ def test_a_disk_that_is_full_at_times_causes_no_overlap_and_no_leftover(
 
 
 def test_what_is_held_can_be_released_on_a_full_disk(tmp_path: Path) -> None:
-    # Given holds of every kind, with waiters behind some
+    # Given holds of every kind
     try:
         with SmallDisk(12 << 20) as disk:
             url = f"sqlite://{disk.folder}/locks.db"
@@ -129,7 +130,7 @@ def test_what_is_held_can_be_released_on_a_full_disk(tmp_path: Path) -> None:
                 # When the disk is full
                 disk.fill()
 
-                # Then nothing is granted that isn't stored, and the error says why
+                # Then no unstored claim is granted, and the error names the cause
                 def more() -> None:
                     while len(holds) < 2000:
                         holds.append(client.semaphore("many", 5000).acquire(timeout=0.1))
@@ -151,6 +152,6 @@ def test_files_that_may_not_grow_are_a_clear_error(url: str) -> None:
         client.lock("x").acquire(timeout=1)
     print(told.value)
     assert str(url.removeprefix("sqlite://")) in str(told.value)
-    # When there is room, then it is made as if nothing had happened
+    # When there is room, then the store is made as usual
     with Client(url) as client:
         client.lock("x").acquire().release()

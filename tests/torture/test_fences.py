@@ -1,4 +1,4 @@
-"""Writers are killed with -9 under load: no fence is given twice, none falls, nobody overlaps."""
+"""Writers are killed with -9 under load: no fence is given twice, none falls, no holds overlap."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_fences_over_kills_of_writers_under_load(url: str, tmp_path: Path) -> No
     writers = [start() for _ in range(WRITERS)]
     try:
         for _ in range(kills):
-            # When one of them is killed at a random moment, and another takes its place
+            # When one of them is killed at a random moment, and another one replaces it
             number, victim = writers.pop(0)
             assert victim.hear() == "ready"
             try:
@@ -49,7 +49,7 @@ def test_fences_over_kills_of_writers_under_load(url: str, tmp_path: Path) -> No
     print(tell(verdict))
     verdict.demand()
     assert verdict.figures["held"] > times(20 * kills, 0)
-    # And all is free, with a later fence than ever
+    # And all names are free
     with Client(url) as client:
         for name in range(NAMES):
             hold = client.lock(f"name-{name}").acquire(timeout=10)

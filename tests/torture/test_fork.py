@@ -1,4 +1,4 @@
-"""Forked while it holds: the child believes nothing, frees nothing, and can lock for itself."""
+"""Forks of a holder: the child relies on no hold, frees none, and can lock for itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_child_believes_nothing_and_frees_nothing(client: Client, url: str) ->
     believed = freed = failed = 0
     with Client(url) as other:
         for turn in range(times(100, 30)):
-            # Given a hold, of every kind in turn, and a child that is forked then
+            # Given a hold, of a different kind in each turn, and a child that is forked then
             lock = [
                 client.lock("x"),
                 client.lock("x", reentrant=True),
@@ -45,7 +45,7 @@ def test_a_child_believes_nothing_and_frees_nothing(client: Client, url: str) ->
             hold = lock.acquire()
 
             def inside(hold: object = hold, lock: object = lock, turn: int = turn) -> list[object]:
-                # When the child looks, releases, and forgets
+                # When the child checks the hold, releases it, and acquires
                 seen = hold.lost, hold.remaining(), hold.state  # type: ignore[attr-defined]
                 released = hold.release()  # type: ignore[attr-defined]
                 again = lock.acquire(blocking=False)  # type: ignore[attr-defined]
@@ -55,11 +55,11 @@ def test_a_child_believes_nothing_and_frees_nothing(client: Client, url: str) ->
 
             with Fork(inside) as child:
                 lost, remaining, state, released, again = child.result()
-            # Then it believed nothing, and did not get what its parent holds
+            # Then the child saw the hold as lost, and didn't get what its parent holds
             believed += lost != Loss.FORKED or remaining > 0 or state != "lost" or released
-            # Two permits are there, so of the semaphore it may have one of its own
+            # The semaphore has two permits, so the child can get the other one
             believed += again and turn % 4 != 2
-            # And the parent holds as before
+            # And the parent still holds
             freed += hold.fence not in holders(other, lock.name)
             hold.check()
             failed += not hold.release()
@@ -71,20 +71,20 @@ def test_a_child_believes_nothing_and_frees_nothing(client: Client, url: str) ->
 def test_a_child_that_exits_or_is_killed_frees_nothing(client: Client) -> None:
     with client.lock("x") as hold:
         for turn in range(times(50, 10)):
-            # Given a child that uses the client, and ends one way or the other
+            # Given a child that uses the client, and ends normally or is killed
             with Fork(lambda: client.lock("x").acquire(timeout=0.005) is None) as child:
                 if turn % 2:
                     child.kill()
                 else:
                     assert child.result() is True
-            # Then the parent's hold and the parent's waiting go on
+            # Then the parent still holds
             assert holders(client) == [hold.fence]
             hold.check()
     assert holders(client) == []
 
 
 def test_a_fork_in_the_middle_of_others_verbs_harms_neither_side(client: Client) -> None:
-    # Given four threads that lock and unlock all the time
+    # Given four threads that lock and unlock without a pause
     over = threading.Event()
     failures: list[BaseException] = []
 
@@ -106,7 +106,7 @@ def test_a_fork_in_the_middle_of_others_verbs_harms_neither_side(client: Client)
                 with client.lock(f"child {turn}", timeout=5), client.lock("y0", timeout=5):
                     return True
 
-            # When children are forked meanwhile, then each can lock for itself
+            # When children are forked at the same time, then each can lock for itself
             with Fork(inside) as child:
                 assert child.result() is True
     finally:
@@ -129,7 +129,7 @@ def test_the_parent_is_killed_while_its_child_lives_and_the_name_is_free(url: st
                     # When the parent is killed
                     one.kill()
                     begun = boottime()
-                    # Then the next one holds at once
+                    # Then the next claim holds immediately
                     hold = client.lock("x").acquire(timeout=10)
                     late.append(boottime() - begun - lag.since(begun))
                     assert hold is not None
@@ -146,7 +146,7 @@ def _end(pid: int) -> None:
 
 
 def test_under_asyncio_the_forked_child_starts_fresh(url: str) -> None:
-    # Given a hold of an event loop, and a child forked inside of it
+    # Given a hold of an event loop, and a child forked inside this loop
     async def main() -> None:
         async with AsyncClient(url) as client:
             for _ in range(times(50, 10)):
@@ -158,10 +158,10 @@ def test_under_asyncio_the_forked_child_starts_fresh(url: str) -> None:
                         pass
                     return [str(hold.lost), hold.remaining(), other is None]  # type: ignore[attr-defined]
 
-                # When the child, in a loop of its own, looks and locks
+                # When the child checks and locks in a separate loop
                 with Fork(lambda: _elsewhere(again)) as child:
                     said = await asyncio.to_thread(child.result)
-                # Then it believed nothing and took nothing
+                # Then it saw the hold as lost, and took nothing
                 assert said == [str(Loss.FORKED), 0.0, True]
                 hold.check()
                 assert await hold.release()
@@ -171,7 +171,8 @@ def test_under_asyncio_the_forked_child_starts_fresh(url: str) -> None:
 
 
 def _elsewhere(work: object) -> object:
-    """Run it in a loop of its own, as the one that we were forked in is not ours."""
+    """Run the work in a new loop and thread, because the loop of the parent can't be used in the
+    child."""
     found: list[object] = []
 
     def run() -> None:

@@ -1,4 +1,5 @@
-"""A process that is stopped, or killed, in the gate: everybody is told in time, and goes on."""
+"""A process stopped or killed while it holds the file mutex: others get errors in time, then
+work."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ lag.watch()
 
 @contextmanager
 def sitting(url: str) -> Iterator[Subject]:
-    """A process that was stopped inside of a verb."""
+    """Yield a process that was stopped inside a verb, while it holds the file mutex."""
     with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
         assert sitter.hear() == "ready"
         sitter.stopped()
@@ -47,11 +48,11 @@ def test_no_verb_passes_a_locked_file_mutex(url: str) -> None:
         client.lock("mine").acquire()
         with sitting(url) as sitter:
             for name, verb in VERBS.items():
-                # When a verb is given so much time
+                # When a verb gets this time limit
                 begun = boottime()
                 with pytest.raises(StoreUnavailable, match=f"process {sitter.pid}"):
                     run_sync(verb(store, 0.05))
-                # Then it takes that, and no more
+                # Then it takes this time, and no longer
                 assert 0.05 <= boottime() - begun < 0.3 + lag.since(begun), name
 
 
@@ -62,21 +63,22 @@ def test_a_process_stopped_in_the_file_mutex_is_named_and_bounds_hold(
         hold = client.lock("mine", ttl=15.0).acquire()
         with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
             assert sitter.hear() == "ready"
-            # Given a process that was stopped inside of a verb
+            # Given a process that was stopped inside a verb
             sitter.stopped()
             for timeout in (0.1, 0.5):
                 begun = boottime()
-                # When somebody asks with a time-out
+                # When another client acquires with a time-out
                 with pytest.raises(StoreUnavailable) as told:
                     client.lock("x").acquire(timeout=timeout)
-                # Then he is told in time, and whom to wake
+                # Then it gets an error in time, which names the process to continue
                 assert boottime() - begun < timeout + 0.25 + lag.since(begun)
                 said = f"{told.value} {told.value.__cause__} {told.value.__context__}"
                 assert f"process {sitter.pid}" in said
                 assert f"kill -CONT {sitter.pid}" in said
-            # And what is held stays held: looks cost nothing, and the lease isn't over yet
+            # And the hold stays held: a check sends no request, and the lease hasn't expired yet
             hold.check()
-            # When it goes on, everything does, and the lease was never lost
+            # When the stopped process continues, then all clients work again, and the hold was
+            # never lost
             sitter.go_on()
             fence = sitter.hear()
             with client.lock("x", timeout=10) as next_one:

@@ -1,4 +1,5 @@
-"""Torture of refresh guards: no answer is older than what was invalidated before the question."""
+"""Torture of refresh guards: no read returns a value older than an invalidation that came before
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from holdfast.url import find
 from tests.queue_stores import Place, open_place
 from tests.torture.scale import FULL, times
 
-#: All that processes share, and that keep values.
+#: All stores that processes can share, and that support refresh guards.
 SCHEMES = [
     one
     for one in ("sqlite", "redis", "postgresql", "mysql")
@@ -20,7 +21,7 @@ SCHEMES = [
 
 @pytest.fixture(params=SCHEMES)
 def place(request: pytest.FixtureRequest) -> Place:
-    """A store, and how its server dies."""
+    """A store, and the function that kills its server."""
     return open_place(request.param, request)
 
 

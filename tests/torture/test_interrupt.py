@@ -1,4 +1,4 @@
-"""Ctrl-C in acquire, release and ``with``, at random and at every point: nothing is left."""
+"""Ctrl-C in acquire, release and ``with``, at random and at every point: no claim is left."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from tests.torture.scale import FULL, times
 lag.watch()
 
 LATER_S = 0.250
-#: Seconds after which a claim is left for good: an undo may have to connect first.
+#: Seconds after which a remaining claim counts as left: an undo can need a new connection first.
 LEFT_S = 15.0
-#: Longer than anybody needs to give back what he had when a signal struck.
+#: Seconds between two interrupts: longer than the undo of an interrupted verb takes.
 AGAIN_S = 5.0
-#: The interpreter looks for signals before the first line of a function. So at these places a
-#: release is as good as not called, and a hold not taken over by its ``with`` statement.
+#: The interpreter checks for signals before the first line of a function. An interrupt at these
+#: places therefore means: a release was not called, or a ``with`` statement did not get its hold.
 NOT_BEGUN = {
     *("Lock.__exit__", "MultiLock.__exit__", "Hold.__enter__", "Hold.__exit__"),
     *("Hold.release", "MultiHold.release", "Lock.release", "run_sync"),
     *("LockBase._release_one", "MultiHoldBase._exit", "HoldBase._exit"),
     *("MultiHoldBase._release", "HoldBase._release", "Door.leave"),
 }
-#: So many points of one statement are of that kind, at most.
+#: Maximum number of such points in one statement.
 NOT_BEGUN_MAX = 5
 
 
 def later(begun: float, moment: float = LATER_S) -> bool:
-    """Is it a moment later? It is longer where the machine stood still."""
+    """Return True if the moment has passed; it is longer if the machine paused."""
     late = boottime() - begun - moment
     return late > 0 and late > 2 * lag.since(begun)
 
 
 class Room:
-    """A client under interruption, and another one that looks."""
+    """A client that is interrupted, and another client that inspects the store."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -58,7 +58,7 @@ class Room:
         self.renew()
 
     def renew(self) -> None:
-        """A fresh client, as an interrupt may have left the former one inside of something."""
+        """Make a new client, because an interrupt can leave the former one inside a lock."""
         former = getattr(self, "client", None)
         if former is not None:
             former.close()
@@ -66,10 +66,10 @@ class Room:
         self.client.lock("warm").acquire().release()
 
     def prepare(self, work: Callable[[Room], None]) -> None:
-        """What the other does before it: detaches a hold, holds a name."""
+        """Let the other client do its part first: detach a hold, or hold a name."""
         self.token, self.soon = "", lambda: None
         if work is adopted:
-            # Each time another name, as one that isn't adopted stays for its ttl.
+            # A different name each time, because an unadopted hold stays for its ttl.
             self.token = self.other.lock(f"x{next(self.names)}").acquire().detach()
         elif work is in_the_line:
             self.soon = threading.Timer(0.002, self.other.lock("x").acquire().release).start
@@ -77,7 +77,7 @@ class Room:
             self.other.lock("y").acquire()
 
     def left(self, moment: float = LEFT_S) -> int:
-        """Claims of our client that are there, once the keeper has had a moment."""
+        """Return the number of the interrupted client's claims; give the renewer a moment first."""
         begun = boottime()
         while True:
             over = later(begun, moment)
@@ -88,7 +88,8 @@ class Room:
             time.sleep(0.001)
 
     def gate_is_free(self) -> bool:
-        """Does nobody stay in the gate? (Our keeper may be passing it.)"""
+        """Return True if the file mutex is released. (The client's renewer can hold it for a
+        moment.)"""
         fd = os.open(Path(self.url.removeprefix("sqlite://") + ".d") / "gate", os.O_RDWR)
         begun = boottime()
         try:
@@ -105,14 +106,14 @@ class Room:
         self.other.close()
 
 
-#: Where an interrupt strikes in a finalizer, the interpreter can but complain.
+#: If an interrupt arrives in a finalizer, the interpreter only prints a warning.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture
 def room(url: str) -> Iterator[Room]:
     one = Room(url)
-    # Holds that an interrupt has taken away from everybody warn, as they should.
+    # Holds that an interrupt made unreachable log warnings, as they should; the log is off here.
     logging.disable(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -213,7 +214,7 @@ WORKS = [
 
 
 def statements(work: Callable[[Room], None]) -> int:
-    """How many ``with`` statements are left in it."""
+    """Return the number of ``with`` statements that the work exits."""
     return 2 if work in (with_reentrant, with_readers) else 1
 
 
@@ -225,7 +226,7 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
     def do() -> None:
         work(room)
 
-    # Given all the points at which the interpreter looks for signals in this work
+    # Given all the points at which the interpreter checks for signals in this work
     def counted() -> int:
         room.prepare(work)
         return points(do)
@@ -236,12 +237,12 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
     some = numbers if FULL else sorted(chance.sample(numbers, min(many, 20)))
     not_begun, left, struck = [], [], 0
     for number in some:
-        # When Ctrl-C strikes there
+        # When Ctrl-C arrives at one of them
         room.prepare(work)
         with contextlib.suppress(KeyboardInterrupt), Strike(number) as strike:
             do()
         struck += bool(strike.where)
-        # Then a moment later nothing is left, and the gate is free
+        # Then a moment later no claim is left, and the file mutex is free
         begun = strike.where.rpartition(" ")[2] not in NOT_BEGUN
         if room.left(LEFT_S if begun and not left else LATER_S):
             (left if begun else not_begun).append(f"{number}: {strike.where}")
@@ -259,10 +260,10 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
 
 @contextlib.contextmanager
 def ctrl_c(after: float) -> Iterator[None]:
-    """A real Ctrl-C after so many seconds: the signal is sent from another process's clock.
+    """Raise a real Ctrl-C after ``after`` seconds, and again every ``AGAIN_S`` seconds.
 
-    And again after some more: the interpreter only reports one that strikes while it collects
-    garbage, in a ``__del__``, and goes on. Whoever pressed the keys presses them again.
+    An interrupt in a ``__del__`` during garbage collection is only reported, and the program
+    continues. A user would then press Ctrl-C again.
     """
     former = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, after, AGAIN_S)
@@ -274,7 +275,8 @@ def ctrl_c(after: float) -> Iterator[None]:
 
 
 def test_real_signals_at_random_moments_leave_nothing_and_no_overlap(room: Room) -> None:
-    # Given two other threads that want the same name all the time, and count who is inside
+    # Given two other threads that repeatedly acquire the same name, and record which of them is
+    # inside
     chance = dice("real signals")
     inside: list[str] = []
     overlaps: list[tuple[str, ...]] = []
@@ -299,7 +301,7 @@ def test_real_signals_at_random_moments_leave_nothing_and_no_overlap(room: Room)
     end = time.monotonic() + 60
     try:
         while struck < times(200, 60) and time.monotonic() < end:
-            # When a signal strikes somewhere in acquire, in the body or in release
+            # When a signal arrives somewhere in acquire, in the body or in release
             where = ""
             try:
                 with ctrl_c(chance.random() * 0.004 + 1e-5):
@@ -310,7 +312,7 @@ def test_real_signals_at_random_moments_leave_nothing_and_no_overlap(room: Room)
                 *_, (frame, _) = traceback.walk_tb(failure.__traceback__)
                 where = frame.f_code.co_qualname
             struck += 1
-            # Then nothing of ours is left
+            # Then no claim of the interrupted client is left
             if room.left(LATER_S if where in NOT_BEGUN else LEFT_S):
                 assert where in NOT_BEGUN, f"a claim was left by signal {struck}, in {where}"
                 room.renew()
@@ -318,7 +320,7 @@ def test_real_signals_at_random_moments_leave_nothing_and_no_overlap(room: Room)
         over.set()
         for thread in rivals:
             thread.join(20)
-    # And nobody overlapped, and the gate is free
+    # And no two threads were inside together, and the file mutex is free
     print(f"{struck} signals")
     assert struck >= times(200, 60)
     assert overlaps == []
@@ -327,7 +329,7 @@ def test_real_signals_at_random_moments_leave_nothing_and_no_overlap(room: Room)
 
 
 def test_interrupts_inside_the_file_mutex_leave_it_free(room: Room) -> None:
-    # Given the functions in which a verb stands inside the gate
+    # Given the functions in which a verb holds the file mutex
     inside = (
         "holdfast.stores.sqlite.blocking.way:Way._locked",
         "holdfast.stores.sqlite.blocking.engine:Engine._join",
@@ -341,14 +343,14 @@ def test_interrupts_inside_the_file_mutex_leave_it_free(room: Room) -> None:
     for function in inside:
         for work in (with_lock, in_the_line):
             for number in count(1):
-                # When Ctrl-C strikes there, at each point
+                # When Ctrl-C arrives at each of their points
                 room.prepare(work)
                 with contextlib.suppress(KeyboardInterrupt), Strike(number, function=function) as s:
                     work(room)
                 if not s.where:
                     break
                 struck += 1
-                # Then the gate is free at once, and a moment later nothing is left
+                # Then the file mutex is free immediately, and a moment later no claim is left
                 assert room.gate_is_free(), s.where
                 assert room.left() == 0, s.where
     print(f"{struck} strikes inside the gate")

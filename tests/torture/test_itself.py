@@ -1,4 +1,4 @@
-"""On every store a thread or task that waits for itself for ever is told so."""
+"""On every store, a thread or task that would wait for itself gets an error instead."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 from holdfast import AsyncClient, Client, NotSupported
 from tests.shared_stores import STORES, url_of
 
-#: A wait that has not ended by then would not, seconds.
+#: Seconds after which a wait counts as endless.
 BOUND_S = 20.0
 
 
 @pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest, own_name: str) -> str:
-    """Where a store is."""
+    """The URL of a store."""
     return url_of(request.param, request, own_name)
 
 
 def bounded(work: threading.Thread) -> None:
-    """Run it to its end."""
+    """Run a thread to its end, and fail if it waits for itself."""
     work.daemon = True
     work.start()
     work.join(BOUND_S)

@@ -1,4 +1,4 @@
-"""A hold across commands, with `acquire` killed wherever it may be."""
+"""A hold across commands, with `acquire` killed at each of its system calls."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.cli.world import ROOT, until
 from tests.torture.scale import FULL, spread
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ptrace as Linux has it")
-#: How soon a name is free that was acquired by a process that told nobody, seconds.
+#: Maximum seconds until a name is free that a killed `acquire` held, before it printed the token.
 FREE_S = 10.0
-#: `holdfast acquire`, with a mark before it asks for the lock and one when all is done.
+#: `holdfast acquire`, with a mark before it requests the lock and a mark at its end.
 MARKED = """
 import os, signal, sys
 from holdfast.cli import main
@@ -37,7 +37,7 @@ sys.exit(main())
 
 
 def free(client: Client, by: float) -> None:
-    """Nobody holds anything there any more, at this time at the latest."""
+    """Check that nothing is held in this store, at the time ``by`` at the latest."""
     with client, promised(f"what it had is free {FREE_S:g} s after the kill; it has {UNTOLD_S:g}"):
         until(lambda: not client.inspect(), "all is free", max(by - time.monotonic(), 1.0))
 
@@ -53,8 +53,8 @@ def test_an_acquire_that_is_killed_before_its_token_is_out_costs_seconds(
     env = {"PYTHONPATH": str(ROOT / "src"), "PATH": os.environ["PATH"]}
 
     def acquire(at: int) -> tuple[int, str, Client]:
-        """How many calls were seen, what had been printed when it ended, and whose store it was:
-        one of its own, because a store that others died in makes more calls."""
+        """Return the number of calls seen, the output, and a client of the store. Each run has a
+        separate store, because a store in which other processes died makes more calls."""
         url = f"sqlite://{tmp_path}/{at}.db"
         client = Client(url)
         client.lock("warm").acquire().release()

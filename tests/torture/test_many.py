@@ -1,4 +1,4 @@
-"""Ten thousand holds in one process, renewed by one thread, none lost."""
+"""Thousands of holds in one process: one thread renews all of them, and none is lost."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ LASTS_S = times(30, 7)
 
 def test_thousands_of_holds_are_renewed_by_one_thread(url: str) -> None:
     lost: list[object] = []
-    # Some of these may end meanwhile.
+    # Threads of other tests, which can end during this test.
     others = set(threading.enumerate())
     with Client(url) as client:
-        # Given so many holds
+        # Given thousands of holds
         begun = time.monotonic()
         holds = [
             client.lock(f"x{number}", ttl=TTL_S, on_lost=lambda *what: lost.append(what)).acquire()
             for number in range(HOLDS)
         ]
         print(f"{HOLDS} held after {time.monotonic() - begun:.1f} s")
-        # When some renewals have come and gone
+        # When there was time for several renewals
         busy = resource.getrusage(resource.RUSAGE_SELF)
         begun = time.monotonic()
         threads = 0
@@ -36,7 +36,7 @@ def test_thousands_of_holds_are_renewed_by_one_thread(url: str) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         cpu = used.ru_utime + used.ru_stime - busy.ru_utime - busy.ru_stime
         print(f"{threads} thread(s), {len(lost)} lost, {cpu / took:.1%} of one core")
-        # Then none is lost, and one thread has done it
+        # Then no hold is lost, and one thread has renewed all of them
         assert lost == []
         for hold in holds:
             hold.check()

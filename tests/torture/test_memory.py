@@ -1,4 +1,4 @@
-"""What a process has taken for its holds and clients it has given back ten seconds later."""
+"""Soon after its holds and clients end, a process has released memory, threads and descriptors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.torture.memory import BACK_S
 from tests.torture.scale import FULL, times
 
 HOLDS = times(100_000, 2_000)
-#: Seconds in which everything is back; a usual run has the machine not for itself.
+#: Seconds in which everything is released; a usual run shares the machine with other processes.
 WITHIN_S = BACK_S if FULL else 3 * BACK_S
-#: The clients of one process, and the descriptors that each may have.
+#: Number of clients in one process, and maximum descriptors of each client.
 CLIENTS, FDS_EACH = 60, 6
 
 
 def measured(url: str, *words: str) -> dict[str, object]:
-    """What the measurement says; it fails if not everything came back."""
+    """Run the measurement and return its result; fail if not everything was released."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "tests.torture.memory", url),

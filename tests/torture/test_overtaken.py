@@ -1,5 +1,5 @@
-"""An undo never overtakes what it undoes: what is given up while its request is on the way, waits
-in a queue or isn't committed yet leaves nothing behind, whichever verb it was of."""
+"""An undo never overtakes the request that it undoes. Work of any verb can be given up while its
+request is on the way, waits in a queue, or isn't committed yet; nothing is left of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from tests.torture.scale import seed_of, times
 
 lag.watch()
 
-#: Where an interrupt strikes while a socket is made, nobody has it, and the collector closes it.
+#: If an interrupt arrives while a socket is made, nothing refers to the socket, and the collector
+#: closes it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 STORES = {
@@ -41,30 +42,32 @@ STORES = {
     "zookeeper": "zookeeper",
 }
 CUTS = times(300, 6)
-#: What is done before it can be given up is tried again, up to so often in all.
+#: Maximum number of attempts in all: work that ends before it can be given up is tried again.
 TRIES = 3 * CUTS
-#: Nobody waits for longer than this for what was given up. What is left stays for 5 s or more.
+#: Maximum seconds that the next client waits. A claim that is left would stay for 5 s or more.
 LEFT_S = 0.5
-#: Whoever's client was closed is told within this time.
+#: Seconds within which the work of a closed client must get its error.
 STUCK_S = 15.0
-#: A request comes up to so much later than its undo, which takes another connection.
+#: Maximum delay of a request in seconds. Its undo takes another connection and isn't delayed.
 LATE_S = 0.01
-#: How often a strike that would not interrupt a request is tried again.
+#: Seconds until the next try, if a signal arrives while no request is on the way.
 AGAIN_S = 0.00002
-#: One that a finalizer has swallowed is followed by another so much later.
+#: Seconds until the next interrupt, if a finalizer has swallowed one.
 SWALLOWED_S = 0.5
 _STORES = str(Path(holdfast.__file__).parent / "stores")
-#: What ends a call of a function of PostgreSQL, and commits it.
+#: The message that ends a call of a PostgreSQL function, and commits it.
 SYNC = b"S\0\0\0\x04"
 
 
 def _commits_apart(data: bytes) -> int:
-    """A splitter: what arrives at once is one message, but for the `SYNC` at its end."""
+    """A splitter for the proxy: bytes that arrive together are one message, except a `SYNC` at the
+    end."""
     return len(data) - len(SYNC) if data.endswith(SYNC) and data != SYNC else len(data)
 
 
 class _Chosen:
-    """Chooses one request about a name, or what commits it; ``skip``: so many go first."""
+    """Choose one request about a name, or the message that commits it, after ``skip`` other
+    requests."""
 
     def __init__(self, name: str, skip: int, commit: bool) -> None:
         raw = name.encode()
@@ -86,8 +89,9 @@ class _Chosen:
 
 @pytest.fixture(autouse=True)
 def numbers_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """hiredis 3.5 writes a number by its repr, which looks for signals; a Ctrl-C there makes it use
-    a null pointer. redis-py has it write the protocol and the database when it connects."""
+    """Let hiredis write numbers as text. hiredis 3.5 writes a number by its repr, where Python
+    checks for signals; after a Ctrl-C there it uses a null pointer. redis-py passes numbers when it
+    connects: the protocol and the database."""
     packed = hiredis.pack_command
 
     def pack(words: tuple[Any, ...]) -> bytes:
@@ -98,7 +102,7 @@ def numbers_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.contextmanager
 def _struck(after: float) -> Iterator[None]:
-    """Ctrl-C so many seconds from now, as soon as a request is on its way then."""
+    """Raise Ctrl-C after ``after`` seconds, or as soon after that as a request is on the way."""
 
     def strike(_: int, frame: FrameType | None) -> None:
         while frame is not None and not frame.f_code.co_filename.startswith(_STORES):
@@ -145,7 +149,7 @@ GIVES_UP = {"sync": _thread_gives_up, "aio": _task_gives_up}
 
 
 class Cuts:
-    """Cuts of one case at random moments."""
+    """Cuts of one case at random moments: its work is begun and given up."""
 
     def __init__(self, face: Face, urls: tuple[str, str], proxy: Proxy | None, name: str) -> None:
         self._face = face
@@ -165,13 +169,14 @@ class Cuts:
                 await self._one(case, await self._given(case, ours, other), min(spans))
 
     async def _given(self, case: Case, ours: AsyncClient, other: AsyncClient) -> Given:
-        """Another name, and what the case wants there."""
+        """Prepare the case with a new name, and return its arguments."""
         self._names += 1
         given = Given(self._face, ours, other, f"{self._name}-{self._names}")
         return given._replace(made=await case.prepare(given)) if case.prepare else given
 
     async def _whole(self, case: Case, given: Given) -> float:
-        """How long all of it takes; where that has no end, the part after it."""
+        """Return the seconds that the whole work takes; for endless work, those of the part after
+        it."""
         began = time.monotonic()
         if not case.endless:
             await case.work(given)
@@ -182,7 +187,8 @@ class Cuts:
         return time.monotonic() - began
 
     async def _given_up(self, case: Case, given: Given, after: float) -> bool:
-        """Start the work and give up after ``after`` seconds; False if it had ended by then."""
+        """Start the work and give up after ``after`` seconds; return False if it had ended before
+        that."""
         return await GIVES_UP[self._face.name](lambda: case.work(given), after)
 
     async def _one(self, case: Case, given: Given, span: float) -> None:
@@ -210,7 +216,7 @@ class Cuts:
 
 
 class Closes(Cuts):
-    """The same where the client is closed meanwhile, by another thread or task."""
+    """The same, but the client is closed during the work, by another thread or task."""
 
     async def run(self, case: Case) -> None:
         async with self._face.client(self._urls[1]) as other:
@@ -239,7 +245,7 @@ class Closes(Cuts):
 def play(
     kind: type[Cuts], request: pytest.FixtureRequest, store: str, face: str, verb: str, name: str
 ) -> Cuts:
-    """Cuts of one verb on one store."""
+    """Cut one verb on one store, and check that nothing is left."""
     case = CASES[verb]
     if case.needs and not getattr(find(f"{store}://")[0].CAPABILITIES, case.needs):
         pytest.skip(f"{store} has no {case.needs}")
@@ -272,7 +278,7 @@ def test_what_is_given_up_at_any_moment_leaves_nothing_behind(
     request: pytest.FixtureRequest, own_name: str, store: str, face: str, verb: str
 ) -> None:
     cuts = play(Cuts, request, store, face, verb, own_name)
-    # Requests of the embedded store take microseconds: of few attempts, chance strikes few or none.
+    # Requests of the embedded store take microseconds, so in a usual run perhaps no attempt is cut.
     assert cuts.cut >= times(CUTS // 10, 0)
 
 

@@ -1,4 +1,5 @@
-"""Torture of serial queues: nothing lost, in order, one at a time, and it would say so if not."""
+"""Torture of serial queues: no job lost, in order, one at a time; planted bugs show that it detects
+them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.torture.scale import FULL
 
 __all__ = ["durable"]
 
-#: All of it: a worker is killed every second.
+#: The full run: a worker is killed every second.
 LARGE = Options(
     groups=1000,
     jobs=100_000,
@@ -33,7 +34,7 @@ LARGE = Options(
     strikes=("kill",),
     limit=3000.0,
 )
-#: The same where a queue isn't deep, and each step is written by a majority.
+#: The full run on a store in which queues aren't deep and a majority writes each step.
 SHALLOW = LARGE._replace(groups=500, jobs=10_000, batch=200, every=2.0)
 SMALL = Options(
     groups=20,
@@ -67,9 +68,9 @@ def _run(options: Options, place: Place | None = None) -> Outcome:
 
 @embedded
 def test_workers_with_injected_faults_break_no_promise() -> None:
-    # Given processes of both faces that put and take, of which some are killed and stopped
+    # Given processes of both faces that put and take, and of which some are killed or stopped
     outcome = _run(SMALL)
-    # Then nothing is lost, and no promise is broken
+    # Then no job is lost, and no promise is broken
     outcome.demand()
     figures = outcome.verdict.figures
     assert figures["acked"] + figures["acked or not"] >= figures["accepted"] >= SMALL.jobs
@@ -110,7 +111,7 @@ def test_a_hundred_thousand_jobs_without_a_crash(durable: Place) -> None:
 def test_a_hundred_thousand_jobs_under_kills_and_a_restart(durable: Place) -> None:
     outcome = _run(_large(durable), durable)
     # An ack on PostgreSQL doesn't wait for the disk; the next take of its worker does. So a crash
-    # may repeat the last job of each worker (docs/stores/postgres.md).
+    # can repeat the last job of each worker (docs/stores/postgres.md).
     repeated = LARGE.processes if durable.url.startswith("postgresql") else 0
     outcome.demand({"once"} if repeated else ())
     assert outcome.verdict.counts.get("once", 0) <= repeated
@@ -118,9 +119,9 @@ def test_a_hundred_thousand_jobs_under_kills_and_a_restart(durable: Place) -> No
     assert outcome.strikes.get("restart", 0) == (durable.dies is not None)
 
 
-# -- the run finds what is wrong -----------------------------------------------------------------
+# -- the run detects planted bugs ----------------------------------------------------------------
 
-#: A module that plants a bug into each process, what makes it show, and the promise that it breaks.
+#: For each module with a planted bug: the options that reveal it, and the promise that it breaks.
 BUGS = {
     "lease_believed": (FEW._replace(groups=2, jobs=6, body=0.2, ttl=0.3, every=0), "one at a time"),
     "no_interval": (FEW._replace(jobs=18, interval=0.2, every=0), "interval"),
@@ -146,7 +147,7 @@ def test_a_planted_bug_is_found_out(bug: str, found_out: Ahead[str, dict[str, in
 
 @pytest.fixture(scope="module")
 def found_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ahead[str, dict[str, int]]]:
-    """What each bug breaks; they run side by side, as they mostly wait."""
+    """The broken promises for each bug; the runs overlap, because they mostly wait."""
 
     def hunt(bug: str) -> dict[str, int]:
         options, promise = BUGS[bug]

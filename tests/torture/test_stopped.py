@@ -1,4 +1,5 @@
-"""A holder that was stopped for longer than its ttl: awake, it believes and spoils nothing."""
+"""A holder that was stopped for longer than its ttl: when it continues, it relies on no hold and
+writes nothing."""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ TTL_S = 0.15
 
 @pytest.fixture
 def quiet() -> Iterator[None]:
-    """Losses are logged as errors; here they are what is asked for."""
+    """Silence the log, because holdfast logs losses as errors, and these tests cause them."""
     logging.getLogger("holdfast").setLevel(logging.CRITICAL)
     yield
     logging.getLogger("holdfast").setLevel(logging.NOTSET)
 
 
 def stop_outside(holder: Subject, url: str) -> None:
-    """Stop it, but not inside the gate, which it may be passing to renew."""
+    """Stop the process, but not while it holds the file mutex, which it can take to renew."""
     with open(Path(url.removeprefix("sqlite://") + ".d") / "gate") as gate:
         while True:
             holder.stop()
@@ -58,12 +59,13 @@ def test_awake_again_it_neither_believes_nor_writes(act: str, url: str, tmp_path
             holder.say("acquire")
             fence = holder.hear()
             stop_outside(holder, url)
-            # When its ttl is over, and another one holds and writes
+            # When its ttl has expired, and another client holds and writes
             with client.lock("x", timeout=10) as hold:
                 assert hold.fence > fence
                 ledger.append(hold, f"{hold.fence}\n")
                 if turn % 2:
-                    # (half the time it wakes while the other still holds)
+                    # (In half of the turns the holder continues while the other client still
+                    # holds.)
                     holder.go_on()
                     holder.say("look")
                     said = holder.hear()
@@ -71,7 +73,7 @@ def test_awake_again_it_neither_believes_nor_writes(act: str, url: str, tmp_path
                 holder.go_on()
                 holder.say("look")
                 said = holder.hear()
-            # Then it believes nothing, and its late write is refused
+            # Then it sees its hold as lost, and its late write is refused
             looked += said["looks"]
             wrote += said["wrote"]
             remained += said["remains"]
@@ -90,10 +92,10 @@ def test_an_event_loop_blocked_for_longer_than_the_ttl_gets_the_loss(url: str) -
         options = {"cancel_on_lost": True, "on_lost": lambda _, why: told.append(why)}
         async with client.lock("x", ttl=TTL_S, **options) as hold:  # type: ignore[arg-type]
             time.sleep(2 * TTL_S)
-            # Then no look passes from there on
+            # Then no check passes after that
             assert hold.lost is Loss.EXPIRED
             assert hold.remaining() == 0
-            # and the body is cancelled where it next waits
+            # And the body is cancelled at its next await
             await asyncio.sleep(10)
             went_on.append(True)
 
@@ -118,11 +120,11 @@ def test_a_loop_that_is_blocked_for_less_loses_nothing(url: str) -> None:
     async def main() -> None:
         client = AsyncClient(url)
         async with client, client.lock("x", ttl=5.0, cancel_on_lost=True) as hold:
-            # Given a loop that is blocked again and again, all in all for longer than the ttl
+            # Given a loop that is blocked repeatedly, in total for longer than the ttl
             for _ in range(6):
                 time.sleep(1.0)
                 await asyncio.sleep(0.02)
-            # Then the hold is what it was
+            # Then the hold is still held
             hold.check()
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Many threads on one client, and holds that everybody has forgotten."""
+"""Many threads on one client, and holds without any reference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def client(url: str) -> Iterator[Client]:
 
 
 def beside(many: int, work: object) -> None:
-    """Run so many threads to their end; raise what one of them raised."""
+    """Run this number of threads to their end; raise the first error of a thread."""
     failures: list[BaseException] = []
 
     def run(number: int) -> None:
@@ -65,7 +65,7 @@ def test_threads_on_one_name_hold_it_one_after_the_other(client: Client) -> None
 
 
 def test_threads_on_many_names_keep_permits_and_reentry_separate(client: Client) -> None:
-    # Given threads that use every primitive on a few names, in any mixture
+    # Given threads that use several primitives on a few names, in a random mixture
     chance = dice("threads")
     seeds = [chance.random() for _ in range(THREADS)]
     inside = {f"s{n}": 0 for n in range(3)}
@@ -113,7 +113,7 @@ def test_a_thread_started_inside_inherits_nothing(client: Client) -> None:
 
     with lock, sides.read:
         assert lock.acquire(blocking=False) is not None
-        # When another thread tries, it gets nothing
+        # When another thread tries, then it gets nothing
         beside(1, other)
         assert lock.release()
     assert got == [None, None]
@@ -135,7 +135,7 @@ def test_a_task_started_inside_inherits_nothing(url: str) -> None:
 
 
 def test_forgotten_holds_warn_are_renewed_no_more_and_expire(client: Client) -> None:
-    # Given holds that nobody refers to any more
+    # Given holds without any reference
     def forget() -> None:
         for number in range(times(200, 50)):
             client.lock(f"x{number}", ttl=0.5).acquire()
@@ -144,12 +144,12 @@ def test_forgotten_holds_warn_are_renewed_no_more_and_expire(client: Client) -> 
 
     with pytest.warns(ResourceWarning, match="collected without release"):
         forget()
-    # When their ttl is over
+    # When their ttl has expired
     begun = time.monotonic()
     while client.inspect():
         assert time.monotonic() < begun + 5
         time.sleep(0.01)
-    # Then all are gone, and the keeper has nothing to do
+    # Then all are gone, and the renewer has no work
     assert client._ctx.keeper.pending() == 0
 
 

@@ -1,4 +1,4 @@
-"""``acquire(timeout=T)`` is back in time, whoever is killed or stopped meanwhile."""
+"""``acquire(timeout=T)`` returns in time, although other processes are killed and stopped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_time_outs_are_kept_while_others_are_killed_and_stopped(url: str, tmp_pa
         act = "contends_in_a_loop" if count % 2 else "contends"
         return count, Subject(f"tests.torture.acts:{act}", url, str(folder), count, TIMEOUT_S)
 
-    # Given eight processes that want one name all the time, of both faces
+    # Given eight processes of both faces that repeatedly acquire one name
     begun = boottime()
     workers = [start() for _ in range(WORKERS)]
     stops = kills = 0
@@ -43,14 +43,14 @@ def test_time_outs_are_kept_while_others_are_killed_and_stopped(url: str, tmp_pa
             number, victim = workers.pop(0)
             who = f"worker-{number}"
             if chance.random() < 0.3:
-                # When one is killed, wherever it is
+                # When one of them is killed at any point
                 nemesis.happened("dead", who)
                 victim.__exit__()
                 kills += 1
                 workers.append(start())
                 assert workers[-1][1].hear() == "ready"
             else:
-                # or stopped for a while, also inside the gate
+                # Or when it is stopped for a while, perhaps while it holds the file mutex
                 nemesis.happened("stopped", who)
                 victim.stop()
                 time.sleep(chance.random() * 0.4)
@@ -62,8 +62,8 @@ def test_time_outs_are_kept_while_others_are_killed_and_stopped(url: str, tmp_pa
         for number, worker in workers:
             nemesis.happened("dead", f"worker-{number}")
             worker.__exit__()
-    # Then all but one in a thousand of the others are back in time, as far as the machine let them
-    # run, and nothing else is broken
+    # Then all tries but one in a thousand return in time, except for pauses of the machine, and no
+    # other promise is broken
     grace = GRACE_S + lag.most(begun, TIMEOUT_S + GRACE_S)
     verdict = judge_files(*folder.glob("*.jsonl"), grace=grace)
     print(f"{kills} kills, {stops} stops\n{tell(verdict)}")

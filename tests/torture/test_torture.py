@@ -1,4 +1,4 @@
-"""The torture run holds fast, and would say so if it didn't."""
+"""A torture run breaks no promise, and a planted bug shows that it would detect one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_processes_under_torture_break_no_promise() -> None:
     seed = dice("torture").randrange(1 << 32)
     outcome = run(Options(seconds=SECONDS, seed=seed))
     print(outcome)
-    # Then no promise is broken, and nothing is left
+    # Then no promise is broken, and no claim is left
     outcome.demand()
     assert outcome.verdict.figures["held"] > 5 * SECONDS
     assert set(outcome.strikes) == {"kill", "stop", "fork"}
@@ -29,16 +29,16 @@ def test_processes_under_torture_break_no_promise() -> None:
 
 @pytest.mark.usual(0)
 def test_a_client_that_does_not_look_at_its_deadline_is_found_out() -> None:
-    # Given a bug: no look at the deadline, so a process that was stopped believes when it wakes
+    # Given a bug: a process doesn't check its deadline, so it still uses its hold after a stop
     seed = dice("torture, with a bug").randrange(1 << 32)
     options = Options(seconds=3, seed=seed, names=1, ttl=0.3, strikes=("stop",))
-    # When it is run (a few times, if no stop has struck a holder at the right moment)
+    # When it is run (several times, if no stop came at the right moment)
     for _ in range(10):
         outcome = run(options._replace(first="tests.torture.no_deadline"))
         print(outcome)
         if "exclusion" in outcome.verdict.counts:
             break
-    # Then the judgement names overlaps
+    # Then the verdict names overlaps
     assert outcome.verdict.counts.get("exclusion", 0) > 0
 
 

@@ -1,4 +1,4 @@
-"""Torture with troubles on real servers: clocks that step, damage, limits that are reached."""
+"""Torture with troubles on real servers: clocks that step, damage, exhausted limits."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ USUAL = Options(
     trouble=0.7,
     strikes=("kill", "stop", "stop"),
 )
-#: Twenty minutes on each store are no part of a usual run.
+#: A usual run leaves these tests out, because each store takes twenty minutes.
 pytestmark = pytest.mark.skipif(not FULL, reason="HOLDFAST_TORTURE=full; workers under troubles")
 STORES = ("sqlite", "redis", "postgresql", "mysql", "zookeeper")
 
 
 class Place(NamedTuple):
-    """A store, and what befalls it."""
+    """The URL of a store, and the troubles for it."""
 
     url: str
     troubles: list[Trouble]
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 @pytest.fixture(params=STORES)
 def place(request: pytest.FixtureRequest, server_clock: Clock, tmp_path: Path) -> Iterator[Place]:
-    """A store whose server, if it has one, has a clock that is stepped."""
+    """A store whose server, if it has one, has a clock that the test steps."""
     if request.param == "sqlite":
         ground = SqliteGround(str(tmp_path / "locks.db"))
         yield Place(ground.url, [Descriptors(), Damage(ground, together=True)])
@@ -97,16 +97,16 @@ def _zookeeper(get: Callable[[str], Any]) -> Place:
 
 
 def test_no_promise_is_broken_under_troubles(place: Place) -> None:
-    # Given workers that are killed and stopped, and whose store is troubled
+    # Given workers that are killed and stopped, and a store with troubles
     seed = dice("torture with troubles").randrange(1 << 32)
     outcome = run(USUAL._replace(store=place.url, seed=seed), place.troubles)
     print(outcome)
-    # Then no promise is broken, no error is raw, and nobody is stuck
+    # Then no promise is broken, no error is raw, and no worker is stuck
     outcome.demand(IGNORED)
     assert outcome.verdict.figures["held"] > SECONDS
 
 
-#: Each bug with the complaint that names it, and what is done to workers.
+#: For each bug: the complaint that names it, and the fault that is injected into workers.
 BUGS = {
     "no_deadline": ("exclusion", "stop"),
     "fence_falls": ("fence order", "kill"),
@@ -120,7 +120,7 @@ def test_a_bug_is_found_under_troubles(bug: str, tmp_path: Path) -> None:
     complaint, strike = BUGS[bug]
     seed = dice("troubles, with a bug").randrange(1 << 32)
     said = ""
-    # When they run, a few times if nothing has struck at the right moment
+    # When they run, several times if no fault came at the right moment
     for number in range(10):
         ground = SqliteGround(str(tmp_path / f"locks-{number}.db"))
         options = Options(ground.url, 5, seed + number, 4, 1, 0.3, strikes=(strike,), trouble=0.3)
@@ -130,5 +130,5 @@ def test_a_bug_is_found_under_troubles(bug: str, tmp_path: Path) -> None:
         print(said)
         if complaint in outcome.verdict.counts or complaint in " ".join(outcome.troubles):
             break
-    # Then it is named
+    # Then the outcome names the bug
     assert complaint in said

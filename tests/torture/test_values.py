@@ -1,4 +1,5 @@
-"""Generated values through queues and guards of every store: equal, or refused before storing."""
+"""Generated values through queues and guards of every store: unchanged, or refused before
+storing."""
 
 from __future__ import annotations
 
@@ -15,20 +16,20 @@ from tests import values
 from tests.shared_stores import STORES, url_of
 from tests.torture.scale import seed_of, times
 
-#: Values in one round of putting, and of taking.
+#: Number of values in one round of putting and taking.
 BATCH = 200
-#: Values that a store is tried with in one test, and how many such tests there are of it: 100,000
-#: values in all with ``HOLDFAST_TORTURE=full``, and none of the tests takes a minute.
+#: Number of values for a store in one test, and number of such tests for a store. With
+#: ``HOLDFAST_TORTURE=full`` that is 100,000 values, and no test takes a minute.
 VALUES, PARTS = times(1000, 200), times(100, 1)
 
 
 def having(what: str) -> list[str]:
-    """The stores that have queues, or guards."""
+    """Return the stores that have queues, or guards."""
     return [one for one in STORES if getattr(find(f"{one}://")[0].CAPABILITIES, what)]
 
 
 def batches(part: int) -> Iterator[list[tuple[str, Any, bool]]]:
-    """All values of this part: with an id each, and whether it comes back."""
+    """Yield all values of this part in batches: each with an id, and whether it comes back."""
     rolls = values.Rolls(seed_of("values") + part)
     drawn = ((str(nth), *values.drawn(rolls)) for nth in range(VALUES))
     while batch := list(itertools.islice(drawn, BATCH)):

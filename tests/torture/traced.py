@@ -1,4 +1,4 @@
-"""A process that is killed at one of its system calls, of which ptrace(2) tells."""
+"""Run a process and kill it at one of its system calls, which ptrace(2) reports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 #: Requests and options of ptrace(2), as Linux numbers them.
 TRACEME, SYSCALL, SETOPTIONS = 0, 24, 0x4200
 GOOD, EXITKILL = 1, 0x100000
-#: A stop at a system call is told from a signal by this bit.
+#: A stop at a system call differs from a stop at a signal by this bit.
 AT_CALL = signal.SIGTRAP | 0x80
-#: The process marks with it from where, and until where, calls count. By default it does nothing.
+#: The process sends itself this signal at the start and at the end of the part whose calls count.
+#: By default the signal does nothing.
 MARK = signal.SIGURG
 
 _ptrace = ctypes.CDLL(None, use_errno=True).ptrace
@@ -20,8 +21,8 @@ _ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void
 
 
 def run(words: Sequence[str], env: Mapping[str, str], stdout: int, at: int) -> int:
-    """Run it, and kill it as it enters its call number ``at`` after the first mark; how many such
-    calls were seen until the second mark, its end, or the kill."""
+    """Run the program, and kill it when it enters its call number ``at`` after the first mark.
+    Return the number of calls after the first mark, until the second mark, its end, or the kill."""
     pid = os.fork()
     if pid == 0:
         try:

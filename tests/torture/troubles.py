@@ -1,4 +1,4 @@
-"""Troubles of a run on real servers: clocks step, state is damaged, connections are short."""
+"""Troubles of a run on real servers: clock steps, damaged state, too few connections."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from tests.servers.clock import HOUR_S, SECOND_S, Clock
 SLOW_S = 1.5
 #: Seconds for which there are few connections.
 FEW_S = 1.0
-#: Seconds until people help a name that was damaged: what no store can tell from the truth.
+#: Seconds until a user repairs a damaged name, if no store can detect the damage.
 HELP_S = 5.0
 
 
 class Clocks:
-    """Steps the wall clock of the servers, by a second or an hour, back and forth.
+    """Step the wall clock of the servers, by a second or an hour, back and forth.
 
-    It stays within an hour, as a store may forget an idle name's last ticket after longer. A step
-    forward ends leases whose holders can't know of it, which every page says: it counts as damage.
+    The clock stays within an hour, because a store can forget an idle name's last ticket after a
+    longer time. A step forward ends leases early, and their holders can't notice it. The docs of
+    each store describe this, so it counts as damage.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        #: The slow step under way: since when, from where, by how much.
+        #: The slow step in progress: its start, the clock before it, and its size.
         self._slow: tuple[float, float, float] | None = None
         self._damaged: Callable[[float | None], None] = lambda since: None
 
     def strike(self, scene: Scene) -> str:
-        """One step, to the other end of the hour or by a second."""
+        """Step the clock once, by an hour or by a second."""
         self.calm(float("inf"))
         ahead = self._clock.ahead
         step = scene.dice.choice((SECOND_S, HOUR_S)) * (1 if ahead < HOUR_S / 2 else -1)
@@ -49,7 +50,7 @@ class Clocks:
         return "clock slowly forward" if step > 0 else "clock slowly back"
 
     def calm(self, now: float) -> None:
-        """Go on with a slow step."""
+        """Continue a slow step."""
         if self._slow is not None:
             since, ahead, step = self._slow
             part, before = min(1.0, (now - since) / SLOW_S), boottime()
@@ -60,22 +61,22 @@ class Clocks:
 
 
 class Damage:
-    """Damages one item of what a store keeps of one name.
+    """Damage one item of the state that a store keeps for one name.
 
-    Nothing tells a store that a bit of a lease was flipped, so after a while people break those who
-    hold since then, and remove what is of another type, as errors say. ``together``: what shows
-    that one name is damaged makes the store look at all.
+    No store can detect a flipped bit in a lease. After a while the test acts like a user: it breaks
+    the holds of this name, and removes items of another type, as the errors propose. ``together``:
+    damage of one name makes the store check all names.
     """
 
     def __init__(self, ground: Ground, together: bool = False) -> None:
         self._ground = ground
         self._together = together
         self._client = Client(ground.url, label="people")
-        #: Names that people are to help, by the time: each with its scene, and how.
+        #: Names that wait for their repair: the time, the name, and the repair.
         self._late: list[tuple[float, str, Callable[[], None]]] = []
 
     def strike(self, scene: Scene) -> str:
-        """Damage one item in one way, of a name that somebody uses."""
+        """Damage one item of a name in use, in one way."""
         dice = scene.dice
         for name in dice.sample(scene.names, len(scene.names)):
             items = list(self._ground.items(name))
@@ -84,7 +85,7 @@ class Damage:
         return "damage: nothing there"
 
     def _one(self, scene: Scene, name: str, item: object) -> str:
-        """Damage it in the first way, in an order of chance, that the store can express."""
+        """Damage the item in a random way that the store can express; return the way."""
         for kind in scene.dice.sample(KINDS, len(KINDS)):
             self._tell(scene, name)
             before = boottime()
@@ -109,7 +110,7 @@ class Damage:
         self._late.append((time.monotonic() + HELP_S, name, how))
 
     def _break(self, scene: Scene, name: str) -> None:
-        """End those whose lease was made longer."""
+        """Break the holds whose lease the damage extended."""
         for line in self._client.inspect(name, exact=True):
             for holder in line.holders:
                 self._tell(scene, name)
@@ -118,14 +119,14 @@ class Damage:
                 self._tell(scene, name, before)
 
     def _remove(self, scene: Scene, name: str, item: object) -> None:
-        """Remove what isn't ours."""
+        """Remove an item of another type."""
         self._tell(scene, name)
         before = boottime()
         self._ground.damage(item, "removed", scene.dice)
         self._tell(scene, name, before)
 
     def calm(self, now: float) -> None:
-        """Help those whose time has come."""
+        """Run the repairs that are due."""
         for late in [late for late in self._late if late[0] <= now]:
             self._late.remove(late)
             try:
@@ -138,27 +139,27 @@ class Damage:
 
 
 class Connections:
-    """Leaves a server fewer connections than its clients have, for a second."""
+    """Leave a server fewer connections than its clients need, for a second."""
 
     def __init__(self, limit: Callable[[bool], None]) -> None:
         self._limit = limit
         self._until = 0.0
 
     def strike(self, scene: Scene) -> str:
-        """Let nobody in any more."""
+        """Set the limit of connections."""
         self._limit(True)
         self._until = time.monotonic() + FEW_S
         return "no connections"
 
     def calm(self, now: float) -> None:
-        """Let all in again."""
+        """Remove the limit again."""
         if self._until and self._until <= now:
             self._until = 0.0
             self._limit(False)
 
 
 def _all(scene: Scene) -> Callable[[float | None], None]:
-    """Tells the run that all names are damaged."""
+    """Return a function that reports all names as damaged to the run."""
 
     def tell(since: float | None, names: Sequence[str] = scene.names) -> None:
         for name in names:

@@ -1,4 +1,4 @@
-"""A Redis that loses what it has acknowledged, and those who hold there meanwhile."""
+"""A Redis that loses acknowledged data, and clients that hold locks at that time."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from tests.servers.sentinels import Watched
 
 #: Makes a primary with replicas (see `Watched`).
 NewWatched = Callable[..., Watched]
-#: The windows of these tests: how long nobody is let in. A holder that stands still for two seconds
-#: must still come in time.
+#: The grace periods of these tests in seconds: recovery grants nothing new in this time. A holder
+#: that pauses for two seconds must still renew in time.
 RECLAIM_S, STRICT_S = 3.0, 3.0
 
 
 def url(port: int, *options: str) -> str:
-    """Of a server or a proxy."""
+    """The URL of a server or a proxy."""
     return f"redis://127.0.0.1:{port}/0?" + "&".join(options)
 
 
 def tries(client: Client, name: str, until_: float) -> Hold | None:
-    """Ask again and again, without waiting in line, until it is had or the moment is there."""
+    """Try repeatedly, without waiting in line, until the lock is granted or ``until_`` is
+    reached."""
     while time.monotonic() < until_:
         try:
             hold = client.lock(name).acquire(blocking=False)
@@ -39,26 +40,26 @@ def tries(client: Client, name: str, until_: float) -> Hold | None:
 
 @contextmanager
 def following(server: RedisServer) -> Iterator[Proxy]:
-    """An address that follows the primary."""
+    """Yield a proxy that leads to this server until it is moved."""
     with Proxy(server.host, server.port, RESP) as proxy:
         yield proxy
 
 
 def move(proxy: Proxy, server: RedisServer) -> None:
-    """The address leads to this server from now on."""
+    """Lead the proxy to this server after this call."""
     proxy.lead_to(server.host, server.port)
     proxy.reset()
 
 
 def used(client: Client, within: float = 15.0) -> None:
-    """Wait until this client is let in."""
+    """Wait until this client is granted a lock."""
     hold = client.lock("warm up").acquire(timeout=within)
     assert hold
     hold.release()
 
 
 def demote(watched: Watched, former: RedisServer, primary: RedisServer) -> None:
-    """Have the former primary follow the new one, and have all that it has."""
+    """Make the former primary a replica of the new one, and wait until it has all data."""
     watched.promote(primary)
     former.ask("REPLICAOF", primary.host, primary.port)
     until(lambda: watched.primary is primary, "it is the only primary")

@@ -1,7 +1,7 @@
-"""Locks on Redis as they are often written, each with the mistake for which it stands here.
+"""Common implementations of locks on Redis, each with one mistake.
 
-``between`` is called at the weak point: there a test lets happen what sooner or later happens.
-Never use one of these.
+``between`` is called at the weak point. A test lets something happen there that will happen one day
+in production. Never use one of these.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Callable
 
 import redis
 
-#: The lease that all of them want, seconds.
+#: Seconds of the lease that all of them request.
 LEASE_S = 30
 
 
 def nothing() -> None:
-    """Nothing happens at the weak point: so everything looks well in a first test."""
+    """Do nothing at the weak point, so that a first test succeeds."""
 
 
 class Naive:
-    """What they share: a client, a value that says who holds, and the weak point."""
+    """The common parts: a client, a value that names the holder, and the weak point."""
 
     def __init__(self, client: redis.Redis, between: Callable[[], object] = nothing) -> None:
         self.client = client
@@ -30,7 +30,7 @@ class Naive:
 
 
 class ExistsThenSet(Naive):
-    """Look whether it is there, then set it: two commands, and room between them."""
+    """Check whether the key exists, then set it: two commands, with a gap between them."""
 
     def acquire(self, name: str) -> bool:
         if self.client.exists(name):
@@ -41,7 +41,7 @@ class ExistsThenSet(Naive):
 
 
 class ExistsTheWrongWayRound(Naive):
-    """The same with its test inverted: it refuses what is free, and grants what is held."""
+    """The same with an inverted check: it refuses a free name, and grants a held one."""
 
     def acquire(self, name: str) -> bool:
         if not self.client.exists(name):
@@ -52,7 +52,7 @@ class ExistsTheWrongWayRound(Naive):
 
 
 class SetThenExpire(Naive):
-    """SETNX, then EXPIRE: who dies between the two has locked it for ever."""
+    """SETNX, then EXPIRE: a client that dies between the two leaves a lock that never expires."""
 
     def acquire(self, name: str) -> bool:
         if not self.client.setnx(name, self.me):
@@ -63,7 +63,7 @@ class SetThenExpire(Naive):
 
 
 class SetAndExpireTogether(Naive):
-    """SETNX and EXPIRE in one MULTI: the EXPIRE is carried out for those too who didn't get it."""
+    """SETNX and EXPIRE in one MULTI: a client that didn't get the lock still extends its lease."""
 
     def acquire(self, name: str) -> bool:
         with self.client.pipeline(transaction=True) as pipe:
@@ -74,21 +74,21 @@ class SetAndExpireTogether(Naive):
 
 
 class SetNx(Naive):
-    """Acquired as it should be, on a server that may forget it."""
+    """A correct acquire, on a server that can forget it."""
 
     def acquire(self, name: str) -> bool:
         return bool(self.client.set(name, self.me, nx=True, ex=LEASE_S))
 
 
 class DeleteAnyway(SetNx):
-    """The same, and released by a DEL of whatever is there."""
+    """The same acquire, and a release that deletes any client's key."""
 
     def release(self, name: str) -> None:
         self.client.delete(name)
 
 
 class GetThenDelete(DeleteAnyway):
-    """It looks whether it is its own before it deletes it: two commands, and room between."""
+    """Compare the value before the DEL: two commands, with a gap between them."""
 
     def release(self, name: str) -> None:
         if self.client.get(name) == self.me:
@@ -97,9 +97,9 @@ class GetThenDelete(DeleteAnyway):
 
 
 class Timestamp(Naive):
-    """The value says until when it holds, by the clock of whoever wrote it.
+    """The value is the time when the lock expires, by the clock of its writer.
 
-    Who finds one that is over deletes it and sets its own. ``clock`` is this machine's.
+    A client that finds an expired value deletes it and sets its own. ``clock`` is this machine's.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Timestamp(Naive):
 
 
 class PopThenWork(Naive):
-    """A queue as a list: RPUSH to put, LPOP to take. What was popped is nowhere."""
+    """A queue as a list: RPUSH to put, LPOP to take. A popped job is stored nowhere."""
 
     def put(self, name: str, payload: bytes) -> None:
         self.client.rpush(name, payload)

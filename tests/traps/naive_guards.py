@@ -1,4 +1,4 @@
-"""Caches of computed values on Redis as they are often written, each with its mistake.
+"""Common implementations of cached values on Redis, each with its mistake.
 
 ``between`` is called at the weak point. Never use one of these.
 """
@@ -13,7 +13,8 @@ Compute = Callable[[], bytes]
 
 
 class GetOrCompute(Naive):
-    """Look; if it isn't there, compute and write it: whoever looks meanwhile does the same."""
+    """Read the value; if it is missing, compute and write it. Every reader before the write does
+    the same."""
 
     def get(self, name: str, compute: Compute) -> bytes:
         found = self.client.get(name)
@@ -29,7 +30,7 @@ class GetOrCompute(Naive):
 
 
 class SetNxThenPoll(Naive):
-    """Who sets a mark computes; the others look again and again. ``lease``: of the mark, in ms."""
+    """Set a mark and compute; the other callers poll. ``lease``: the lease of the mark, in ms."""
 
     def __init__(self, *given: object, lease: int = 30_000) -> None:
         super().__init__(*given)  # type: ignore[arg-type]
@@ -50,10 +51,10 @@ class SetNxThenPoll(Naive):
 
 
 class LockThenLook(SetNx):
-    """All stand in line for a lock, and each finds, when it has it, that the value is there."""
+    """Take a lock for each read; a caller that gets the lock then finds the value."""
 
     def get(self, name: str, compute: Compute) -> bytes | None:
-        """None if it is somebody else's turn."""
+        """Return the value, or None if another client holds the lock."""
         if not self.acquire(name + ":lock"):
             return None
         try:

@@ -1,4 +1,4 @@
-"""Traps of the server: it was restarted without its data, or replaced by one that lags behind."""
+"""Traps of the server: a restart without data, or a promoted replica that lags behind."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ STRICT = ("recovery=strict", f"grace={STRICT_S}")
 
 @pytest.fixture
 def clients() -> Iterator[Callable[..., Client]]:
-    """Makes clients that end with the test."""
+    """Return a function that makes clients and closes them at the end of the test."""
     with contextlib.ExitStack() as ends:
         yield lambda *args, **options: ends.enter_context(Client(*args, **options))
 
 
 def lives(hold: Hold, other: Client) -> None:
-    """Nobody else gets in, from before the window is over until long after it."""
+    """Check that no other client is granted until long after the grace period, and the hold
+    stays."""
     assert tries(other, hold.name, time.monotonic() + 1.5 * RECLAIM_S) is None
     hold.check()
 
 
 def passes_on(hold: Hold, other: Client) -> None:
-    """It is released, and the fence of the next one is greater."""
+    """Release the hold, and check that the next fence is greater."""
     assert hold.release()
     after = other.lock(hold.name).acquire(timeout=10)
     assert after
@@ -71,13 +72,13 @@ def test_a_restart_without_data_ends_no_hold_of_holdfast(
     server = new_redis()
     holder, other = clients(url(server.port, RECLAIM)), clients(url(server.port, RECLAIM))
     for number in range(times(50, 3)):
-        # Given somebody who holds, and will not renew by itself for long
+        # Given a holder that will not renew by itself for some time
         hold = holder.lock(f"x{number}", ttl=30).acquire(timeout=10)
         assert hold
         server.restart(data=False)
-        # When others come at once
+        # When other clients come immediately
         lives(hold, other)
-        # Then it is known as the holder it was
+        # Then the server still shows the same holder
         (line,) = other.inspect(hold.name, exact=True)
         assert [row.fence for row in line.holders] == [hold.fence]
         passes_on(hold, other)
@@ -90,11 +91,11 @@ def test_another_application_that_flushes_its_database_costs_no_holder_its_hold(
     holder, other = clients(url(server.port, RECLAIM)), clients(url(server.port, RECLAIM))
     hold = holder.lock("x", ttl=30).acquire(timeout=10)
     assert hold
-    # When the server has lost everything, and another application begins by emptying its cache
+    # When the server has lost everything, and another application begins by flushing its database
     server.restart(data=False)
     with server.client(db=5) as cache:
         cache.flushdb()
-    # Then others are let in no sooner for that
+    # Then the grace period doesn't end earlier because of that
     lives(hold, other)
     passes_on(hold, other)
 
@@ -107,7 +108,7 @@ def test_an_old_backup_ends_no_hold_of_holdfast(
     used(holder)
     server.ask("SAVE")
     hold = holder.lock("x", ttl=30).acquire()
-    # When it is started with what it had before
+    # When the server is restarted with an older backup
     server.kill()
     server.start()
     lives(hold, other)
@@ -139,7 +140,7 @@ def test_the_promotion_of_a_lagging_replica_ends_no_hold_of_holdfast(
             watched.settled()
             watched.cut_off()
             hold = holder.lock(f"x{number}", ttl=30).acquire()
-            # When the primary dies, and the replica takes its place
+            # When the primary dies, and the replica is promoted
             primary.kill()
             watched.promote(replica)
             move(at, replica)
@@ -152,7 +153,7 @@ def test_nor_when_the_others_are_connected_to_it_since_long_before(
 ) -> None:
     for number in range(times(50, 2)):
         with new_watched(replicas=1, sentinels=0) as watched, following(watched.primary) as at:
-            # Given one who is connected to a primary that becomes a replica
+            # Given a client that is connected to a primary that becomes a replica
             first, (second,) = watched.primary, watched.replicas
             holder, other = clients(url(at.port, RECLAIM)), clients(url(first.port, RECLAIM))
             used(other)
@@ -163,20 +164,20 @@ def test_nor_when_the_others_are_connected_to_it_since_long_before(
             watched.cut_off()
             hold = holder.lock(f"x{number}", ttl=30).acquire()
             before = first.ask("INFO", "stats")["total_connections_received"]
-            # When it takes over again, and has not seen the last writes
+            # When this server is promoted again, and lacks the last writes
             second.kill()
             watched.promote(first)
             again = other.lock(hold.name).acquire
             with contextlib.suppress(StoreUnavailable):
                 assert again(blocking=False) is None
-            # That went over the connection that there was
+            # And the request used the existing connection
             assert first.ask("INFO", "stats")["total_connections_received"] == before
             move(at, first)
             lives(hold, other)
             passes_on(hold, other)
 
 
-# -- data that were thrown away ----------------------------------------------------------------
+# -- data that was deleted --------------------------------------------------------------------
 
 
 def test_flushdb_frees_a_lock_of_set_nx(new_redis: NewRedis) -> None:
@@ -204,16 +205,16 @@ def test_flushdb_makes_no_second_holder_with_strict_recovery(
 def test_flushdb_makes_no_second_holder_next_to_one_that_is_cut_off(
     new_redis: NewRedis, clients: Callable[..., Client]
 ) -> None:
-    # Given a holder who can't say that it holds
+    # Given a holder that can't reach the server
     server = new_redis()
     with following(server) as at:
         holder, other = clients(url(at.port, *STRICT)), clients(url(server.port, *STRICT))
         hold = holder.lock("x", ttl=30).acquire()
         at.hold()
         server.ask("FLUSHDB")
-        # When another one gets in
+        # When another client is granted the lock
         after = tries(other, "x", time.monotonic() + 4 * STRICT_S)
-        # Then the first one knows that it has lost it
+        # Then the first client knows that it has lost the lock
         assert after
         assert hold.remaining() == 0
         at.heal()
@@ -228,7 +229,7 @@ def test_an_evicted_lock_of_set_nx_is_free(new_redis: NewRedis) -> None:
 
 
 def evict(server: RedisServer) -> None:
-    """Have the server evict all that it has."""
+    """Make the server evict all of its data."""
     server.ask("CONFIG", "SET", "maxmemory", 1)
     while server.ask("DBSIZE"):
         with contextlib.suppress(redis.ResponseError):
@@ -257,14 +258,14 @@ def test_an_eviction_makes_no_second_holder_with_strict_recovery(
     passes_on(hold, other)
 
 
-# -- what it must not cost ---------------------------------------------------------------------
+# -- costs that recovery must not have ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["up for a usual lease", "recovery=off", "one client"])
 def test_a_flush_before_each_test_of_a_user_costs_no_wait(
     way: str, new_redis: NewRedis, clients: Callable[..., Client], server_clock: Clock
 ) -> None:
-    """What the page of the store names for who has a young server in his tests."""
+    """Three ways from the docs of the store to avoid the grace period in a user's tests."""
     with server_clock.worn():
         server = new_redis()
     if way == "up for a usual lease":
@@ -304,7 +305,7 @@ def test_the_error_of_a_new_server_gives_the_reason_for_no_grant(
     client = clients(server.url)
     with pytest.raises(StoreUnavailable, match=r"for \d\.\d s more: it has just restarted"):
         client.lock("x").acquire(blocking=False)
-    # And who may wait gets it
+    # And a client that can wait gets the lock
     begun = time.monotonic()
     hold = client.lock("x").acquire(timeout=20)
     assert hold

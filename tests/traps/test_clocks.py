@@ -1,4 +1,4 @@
-"""Traps of time: work that takes longer than the lease, and clocks that don't agree."""
+"""Traps of time: work that takes longer than the lease, and clocks that differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers.redis_server import RedisServer
 from tests.traps.naive import GetThenDelete, Timestamp
 
 TTL_S = 0.3
-#: One that is renewed, though the machine stands still for two seconds.
+#: Seconds of a lease that is renewed, even if the machine pauses for two seconds.
 KEPT_S = 4.0
 Plain = Callable[[], redis.Redis]
 Ours = Callable[..., Client]
@@ -25,23 +25,23 @@ Ours = Callable[..., Client]
 def test_a_job_that_is_longer_than_its_lease_gets_company(
     plain: Plain, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given a job that nobody renews the lock of
+    # Given a job with a lock that no process renews
     assert GetThenDelete(plain()).acquire(own_name)
     # When it takes longer than its lease
     shared_redis.ask("PEXPIRE", own_name, 1)
     until(lambda: not shared_redis.ask("EXISTS", own_name), "its lease is over")
-    # Then another one begins beside it
+    # Then another job begins at the same time
     assert GetThenDelete(plain()).acquire(own_name)
 
 
 def test_a_job_under_a_hold_may_be_longer_than_its_lease(ours: Ours, own_name: str) -> None:
     other = ours()
     with ours().lock(own_name, ttl=KEPT_S) as hold:
-        # When it takes longer than its lease
+        # When the work takes longer than its lease
         end = time.monotonic() + 1.5 * KEPT_S
         tries = 0
         while time.monotonic() < end:
-            # Then nobody else gets in, or else hears nothing of a server that stands still
+            # Then no other client is granted; a paused server can also send no reply
             with contextlib.suppress(StoreUnavailable):
                 assert other.lock(own_name).acquire(blocking=False) is None
                 tries += 1
@@ -52,10 +52,11 @@ def test_a_job_under_a_hold_may_be_longer_than_its_lease(ours: Ours, own_name: s
 def test_an_unrenewed_hold_of_holdfast_is_lost_at_its_deadline(ours: Ours, own_name: str) -> None:
     hold = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
     other = ours().lock(own_name).acquire(timeout=10)
-    # When another one has it, the first knows that its own time is over, without asking
+    # When another client holds, then the first client knows without a request that its lease has
+    # ended
     with pytest.raises(LockLost):
         hold.check()
-    # And what it guards can tell the two apart
+    # And the protected resource can distinguish the two by their fences
     assert other
     assert other.fence > hold.fence
     assert other.release()
@@ -64,10 +65,10 @@ def test_an_unrenewed_hold_of_holdfast_is_lost_at_its_deadline(ours: Ours, own_n
 def test_a_clock_that_is_ahead_takes_a_fresh_timestamp_for_a_stale_one(
     plain: Plain, own_name: str
 ) -> None:
-    # Given two machines, one of which is an hour ahead
+    # Given two machines, one with a clock that is an hour ahead
     assert Timestamp(plain()).acquire(own_name)
     ahead = Timestamp(plain(), clock=lambda: time.time() + 3600)
-    # Then it takes away what was given a moment ago
+    # Then this machine takes away a lock that was granted a moment ago
     assert ahead.acquire(own_name)
 
 
@@ -77,13 +78,13 @@ def test_the_wall_clock_of_a_client_of_holdfast_has_no_effect(
 ) -> None:
     arguments = ("tests.traps.workers:tries", redis_url, own_name)
     with Subject(*arguments, first=f"tests.traps.{clock}") as one:
-        # Given somebody who holds, by a clock that is right
+        # Given a holder whose clock is right
         with ours().lock(own_name) as hold:
-            # Then the one with the wrong clock is refused
+            # Then the client with the wrong clock is refused
             one.say("try")
             assert one.hear() is None
             hold.check()
-        # And gets it afterwards, with a fence in the right order
+        # And it gets the lock after that, with a greater fence
         one.say("try")
         assert one.hear() > hold.fence
         assert one.end() == 0

@@ -1,4 +1,4 @@
-"""Traps on the way in: two commands with room between them, and who dies there."""
+"""Traps of acquiring: two commands with a gap between them, and clients that die in the gap."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ lag.watch()
 
 WORKERS = "tests.traps.workers"
 TTL_S = 0.4
-#: A lease that is looked at before it is over.
+#: Seconds of a lease that the test inspects before it expires.
 SEEN_S = 3.0
-#: How much later than it could be something may be done on a busy machine, whose server or proxy
-#: may stand still for longer than we do.
+#: Seconds by which an act can be late on a busy machine. The server or the proxy can pause for
+#: longer than this process does.
 SLACK_S = 5.0
 Plain = Callable[[], redis.Redis]
 Ours = Callable[..., Client]
@@ -40,12 +40,12 @@ Ours = Callable[..., Client]
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that tries waits longer than usual for an answer that is held back."""
+    """Let a try wait longer than usual for a delayed reply."""
     monkeypatch.setattr(claims, "TRY_S", 5.0)
 
 
 class Tries:
-    """Two clients of ours, each with a thread, whose requests reach the server together."""
+    """Two holdfast clients, each with a thread, whose requests reach the server together."""
 
     def __init__(self, proxy: Proxy, ours: Ours, name: str) -> None:
         clients = [ours(proxy) for _ in range(2)]
@@ -56,14 +56,14 @@ class Tries:
         ]
         for thread in self._threads:
             thread.start()
-        # Both have decided to send, and neither has been answered.
+        # Both requests are on the way, and neither has a reply.
         self.held_back.wait(hits=2)
 
     def _try(self, client: Client, name: str) -> None:
         self.results.append(client.lock(name, ttl=30).acquire(blocking=False))
 
     def go(self) -> list[Hold | None]:
-        """Let both requests go on; what came of them."""
+        """Forward both requests and return their results."""
         self.held_back.let_go()
         for thread in self._threads:
             thread.join(10)
@@ -75,13 +75,13 @@ class Tries:
 
 
 def test_exists_then_set_lets_two_in(plain: Plain, own_name: str) -> None:
-    # Given two who look before they set
+    # Given two clients that check before they set
     second = ExistsThenSet(plain())
     got: list[bool] = []
     first = ExistsThenSet(plain(), between=lambda: got.append(second.acquire(own_name)))
-    # When the second one comes between the first one's look and its SET
+    # When the second client runs between the check and the SET of the first one
     got.append(first.acquire(own_name))
-    # Then both believe that they hold it
+    # Then both assume that they hold the lock
     assert got == [True, True]
 
 
@@ -121,11 +121,11 @@ def test_holdfast_grants_a_free_name_and_refuses_a_held_one(ours: Ours, own_name
 def test_a_death_between_setnx_and_expire_leaves_a_lock_without_an_end(
     plain: Plain, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given somebody who is killed between the two commands
+    # Given a process that is killed between the two commands
     with Subject(f"{WORKERS}:sets_then_expires", shared_redis.port, own_name) as one:
         assert one.hear() == "between"
         one.kill()
-    # Then the lock has no end, and nobody gets it any more
+    # Then the lock never expires, and no client gets it again
     assert shared_redis.ask("PTTL", own_name) == -1
     assert not SetThenExpire(plain()).acquire(own_name)
 
@@ -137,18 +137,19 @@ def test_a_process_killed_inside_acquire_leaves_a_lock_for_its_lease(
     url = f"redis://127.0.0.1:{proxy.port}/0"
     with Subject(f"{WORKERS}:acquires", url, own_name, SEEN_S) as one:
         assert one.hear() == "ready"
-        # Given somebody who is killed when the server has carried it out and before it knows
+        # Given a process that is killed after the server granted the lock, and before the reply
+        # arrives
         answer = proxy.arm(own_name.encode(), HOLD_REPLY)
         one.say("go")
         answer.wait()
         begun = boottime()
         one.kill()
-    # Then the server has an end for each key of it
+    # Then each of the lock's keys on the server has an expiry
     with shared_redis.client() as look:
         keys = list(look.scan_iter(match=f"*{own_name}*"))
     assert keys
     assert all(shared_redis.ask("PTTL", key) > 0 for key in keys)
-    # And the next one gets it when the lease is over
+    # And the next client gets the lock when the lease has expired
     with next_one.lock(own_name, timeout=20):
         assert boottime() - begun < SEEN_S + SLACK_S + lag.since(begun)
 
@@ -159,12 +160,12 @@ def test_a_process_killed_inside_acquire_leaves_a_lock_for_its_lease(
 def test_losers_of_a_multi_extend_the_lease_of_a_dead_winner(
     plain: Plain, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given a winner who died, and has less than half of its lease left
+    # Given a dead winner that has less than half of its lease left
     assert SetAndExpireTogether(plain()).acquire(own_name)
     shared_redis.ask("PEXPIRE", own_name, LEASE_S * 400)
-    # When somebody tries in vain
+    # When another client tries without success
     assert not SetAndExpireTogether(plain()).acquire(own_name)
-    # Then the dead one has a whole lease again: while anybody tries, it never ends
+    # Then the dead winner has a full lease again: while any client tries, it never ends
     assert shared_redis.ask("PTTL", own_name) > LEASE_S * 500
 
 
@@ -172,11 +173,11 @@ def test_losers_of_a_multi_extend_the_lease_of_a_dead_winner(
 def test_losers_of_holdfast_do_not_extend_the_lease_of_a_dead_winner(
     ours: Ours, own_name: str, waits: bool
 ) -> None:
-    # Given a winner who renews nothing, as if it was dead
+    # Given a winner that renews nothing, as if it was dead
     begun = boottime()
     winner = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
     loser, watcher = ours(), ours()
-    # When others try all the time
+    # When other clients try repeatedly
     left = [TTL_S]
     got = None
     while got is None:
@@ -191,7 +192,7 @@ def test_losers_of_holdfast_do_not_extend_the_lease_of_a_dead_winner(
             if one.fence == winner.fence
         ]
         left += holders
-    # Then it only ever comes nearer to its end, and the next one holds then
+    # Then the lease only gets shorter, and the next client holds after its end
     assert left == sorted(left, reverse=True)
     assert got.fence > winner.fence
     assert got.release()
@@ -201,12 +202,12 @@ def test_losers_of_holdfast_do_not_extend_the_lease_of_a_dead_winner(
 
 
 def test_two_clients_that_delete_a_stale_timestamp_both_hold(plain: Plain, own_name: str) -> None:
-    # Given a lock whose time is over
+    # Given a lock whose timestamp has expired
     assert Timestamp(plain(), clock=lambda: time.time() - 2 * LEASE_S).acquire(own_name)
     second = Timestamp(plain())
     got: list[bool] = []
     first = Timestamp(plain(), between=lambda: got.append(second.acquire(own_name)))
-    # When two find that, and the first to find it is the last to delete it
+    # When two clients find that, and the first to find it is the last to delete it
     got.append(first.acquire(own_name))
     # Then it has deleted the second one's new lock
     assert got == [True, True]
@@ -216,15 +217,15 @@ def test_two_clients_that_delete_a_stale_timestamp_both_hold(plain: Plain, own_n
 def test_two_acquires_of_holdfast_after_a_dead_holder_are_not_both_granted(
     proxy: Proxy, ours: Ours, own_name: str
 ) -> None:
-    # Given a holder who renews nothing, as if it was dead, and two who come for its lock
+    # Given a holder that renews nothing, as if it was dead, and two clients that request its lock
     dead = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
     tries = Tries(proxy, ours, own_name)
-    # When its lease is over on the server
+    # When its lease has expired on the server
     watcher = ours()
     end = time.monotonic() + 10
     while watcher.lock(own_name).locked():
         assert time.monotonic() < end
-    # Then one of them gets it
+    # Then one of them gets the lock
     (hold,) = [one for one in tries.go() if one is not None]
     assert hold.fence > dead.fence
     hold.check()

@@ -1,4 +1,4 @@
-"""Traps with cached values: who computes, what the others do, and what is written late."""
+"""Traps of cached values: the caller that computes, the other callers, and late writes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.traps.naive_guards import GetOrCompute, LockThenLook, SetNxThenPoll
 
 Plain = Callable[[], redis.Redis]
 Made = Callable[..., Guard]
-#: So many want a value at the same time.
+#: Number of callers that request a value at the same time.
 MANY = 8
-#: Nothing takes longer than this.
+#: Maximum seconds of any act.
 BOUND_S = 30.0
 
 
 @pytest.fixture
 def guards(redis_url: str, own_name: str) -> Iterator[Made]:
-    """Makes the guard of the test, each time of another client."""
+    """Return a function that makes the test's guard, with a new client for each call."""
     with contextlib.ExitStack() as ends:
 
         def make(**options: Any) -> Guard:
@@ -37,7 +37,8 @@ def guards(redis_url: str, own_name: str) -> Iterator[Made]:
 
 
 class Source:
-    """What is computed from; it counts how often it is asked, and by how many at once."""
+    """The source of the value; it counts its calls, and the largest number of calls at the same
+    time."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
@@ -81,13 +82,13 @@ def test_of_callers_of_holdfast_one_computes_a_missing_value(guards: Made) -> No
 def test_a_naive_mark_whose_owner_died_keeps_all_from_computing(
     plain: Plain, own_name: str
 ) -> None:
-    # Given one that dies between its mark and its computation
+    # Given a client that dies between its mark and its computation
     def die_here() -> None:
         raise SystemExit
 
     with pytest.raises(SystemExit):
         SetNxThenPoll(plain(), die_here).get(own_name, Source(), looks=1)
-    # Then the others look and look, until the mark is over, which is long: it can't be short
+    # Then the others poll until the mark expires; the mark must be long, so this takes long
     assert SetNxThenPoll(plain()).get(own_name, Source(), looks=100) is None
     assert plain().pttl(own_name + ":busy") > 20_000
 
@@ -125,7 +126,7 @@ def test_a_dead_caller_of_holdfast_is_replaced_once_its_lease_expires(guards: Ma
         never.set()
         assert late.result(BOUND_S) == b"late"
     assert source.asked == 1
-    # What it brings in the end overwrites nothing
+    # The late result overwrites nothing
     assert guards().get(source) == b"1"
 
 
@@ -149,7 +150,7 @@ def test_a_naive_value_from_before_an_invalidation_is_written_after_it(
         return seen
 
     GetOrCompute(plain()).get(own_name, compute)
-    # Then everybody gets what was before, for as long as it is kept
+    # Then all callers get the old value while it is cached
     assert other.get(own_name, source) == b"1"
 
 
@@ -169,13 +170,13 @@ def test_a_value_computed_before_an_invalidation_is_not_stored(guards: Made) -> 
 def test_the_holder_of_a_naive_lock_blocks_all_readers_of_the_value(
     plain: Plain, own_name: str
 ) -> None:
-    # Given a value that is there, and one who has the lock and is paused
+    # Given a cached value, and a client that holds the lock and is paused
     assert LockThenLook(plain()).get(own_name, Source()) == b"1"
     others: list[bytes | None] = []
     behind = LockThenLook(plain())
     paused = LockThenLook(plain(), lambda: others.append(behind.get(own_name, Source())))
     assert paused.get(own_name, Source()) == b"1"
-    # Then the next one doesn't get it
+    # Then the next client doesn't get the value
     assert others == [None]
 
 
@@ -183,7 +184,8 @@ def test_a_waiter_for_a_value_of_holdfast_blocks_no_other_caller(guards: Made) -
     go, paused, draw = threading.Event(), threading.Event(), iter([True])
 
     class Slow:
-        """A codec that pauses the first who decodes: a waiter who is swapped out."""
+        """A codec that pauses its first call of ``decode`` in a waiter, like a waiter that is
+        swapped out."""
 
         def encode(self, value: bytes) -> bytes:
             return value
@@ -201,7 +203,7 @@ def test_a_waiter_for_a_value_of_holdfast_blocks_no_other_caller(guards: Made) -
         asked = [pool.submit(theirs.get, source) for _ in range(MANY)]
         assert computed.result(BOUND_S) == b"1"
         assert paused.wait(BOUND_S)
-        # Then all others go on, though that one doesn't
+        # Then all other callers continue, although this waiter is paused
         over = as_completed(asked, BOUND_S)
         assert [next(over).result() for _ in range(MANY - 1)] == [b"1"] * (MANY - 1)
         go.set()

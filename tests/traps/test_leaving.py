@@ -1,4 +1,4 @@
-"""Traps on the way out: to delete what is somebody else's by now."""
+"""Traps of releasing: a client deletes a lock that another client holds."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.servers.redis_server import RedisServer
 from tests.traps.naive import DeleteAnyway, GetThenDelete
 
 TTL_S = 0.3
-#: A lease that is given back before it is over.
+#: Seconds of a lease that is released before it expires.
 IN_TIME_S = 2.0
 Plain = Callable[[], redis.Redis]
 Ours = Callable[..., Client]
 
 
 def run_out(server: RedisServer, name: str) -> None:
-    """Let the lease of a naive lock be over."""
+    """Let the lease of a naive lock expire."""
     server.ask("PEXPIRE", name, 1)
     until(lambda: not server.ask("EXISTS", name), "its lease is over")
 
 
 def holds(client: Client, name: str) -> Hold:
-    """What this client gets as soon as it can be had."""
+    """Wait for the lock with this client, and return the hold."""
     hold = client.lock(name).acquire(timeout=10)
     assert hold
     return hold
@@ -36,23 +36,23 @@ def holds(client: Client, name: str) -> Hold:
 def test_del_removes_the_lock_of_another_client(
     plain: Plain, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given somebody whose lease was over before its work was, and another who holds by now
+    # Given a client whose lease expired before its work ended, and another client that holds now
     late, other, third = (DeleteAnyway(plain()) for _ in range(3))
     assert late.acquire(own_name)
     run_out(shared_redis, own_name)
     assert other.acquire(own_name)
-    # When the first one is done
+    # When the first client is done
     late.release(own_name)
-    # Then a third one gets in beside the other
+    # Then a third client is granted next to the holder
     assert third.acquire(own_name)
 
 
 def test_a_late_release_of_holdfast_ends_no_other_hold(ours: Ours, own_name: str) -> None:
     late = ours().lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
     other = holds(ours(), own_name)
-    # When the first one is done
+    # When the first client is done
     released = late.release()
-    # Then it is told that it had lost it, and the other one still holds
+    # Then its release reports the loss, and the other client still holds
     assert released is False
     assert late.lost is Loss.EXPIRED
     assert ours().lock(own_name).acquire(blocking=False) is None
@@ -69,18 +69,18 @@ def test_between_get_and_delete_the_lock_changes_its_owner(
         run_out(shared_redis, own_name)
         assert other.acquire(own_name)
 
-    # Given somebody whose lease ends between its GET and its DEL
+    # Given a client whose lease ends between its GET and its DEL
     late = GetThenDelete(plain(), between)
     assert late.acquire(own_name)
     late.release(own_name)
-    # Then a third one gets in beside the other
+    # Then a third client is granted next to the holder
     assert third.acquire(own_name)
 
 
 def test_a_release_of_holdfast_that_arrives_late_ends_no_other_hold(
     proxy: Proxy, ours: Ours, own_name: str
 ) -> None:
-    # Given a release that was sent in time, and is kept on its way
+    # Given a release that was sent in time, and is delayed on the way
     others = ours(), ours()
     late = ours(proxy).lock(own_name, ttl=IN_TIME_S, auto_renew=False).acquire()
     fault = proxy.arm(own_name.encode(), HOLD_REQUEST)
@@ -95,11 +95,11 @@ def test_a_release_of_holdfast_that_arrives_late_ends_no_other_hold(
     releasing = threading.Thread(target=release)
     releasing.start()
     fault.wait()
-    # When the lease is over meanwhile, and another one holds
+    # When the lease expires during the delay, and another client holds
     other = holds(others[0], own_name)
     fault.let_go()
     releasing.join(10)
-    # Then the first one isn't told that all was well, and the other one still holds
+    # Then the first client gets no success, and the other client still holds
     assert answers != [True]
     assert others[1].lock(own_name).acquire(blocking=False) is None
     other.check()

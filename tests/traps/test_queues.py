@@ -1,4 +1,4 @@
-"""Traps with queues: to take a job out before it is done, and two who take from one group."""
+"""Traps of queues: a job that is removed before it is done, and two workers in one group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Made = Callable[..., Queue]
 
 @pytest.fixture
 def queues(redis_url: str, own_name: str) -> Iterator[Made]:
-    """Makes the queue of the test, each time of another client."""
+    """Return a function that makes the test's queue, with a new client for each call."""
     with contextlib.ExitStack() as ends:
 
         def make(**options: Any) -> Queue:
@@ -31,7 +31,7 @@ def queues(redis_url: str, own_name: str) -> Iterator[Made]:
 
 
 def die(queue: Queue, ttl: float = 1.6) -> Any:
-    """Take a job and be heard of no more."""
+    """Take a job and stop its renewal, as a dead worker would."""
     job = queue.take(timeout=10)
     assert job is not None
     job._ctx.keeper.drop(job._lease)
@@ -40,7 +40,7 @@ def die(queue: Queue, ttl: float = 1.6) -> Any:
 
 
 def taken(queue: Queue) -> Any:
-    """What comes next, within its time."""
+    """Take the next job within a time limit."""
     job = queue.take(timeout=20)
     assert job is not None
     return job
@@ -55,7 +55,7 @@ def test_a_naive_worker_that_takes_and_dies_loses_the_job(plain: Plain, own_name
     dying = PopThenWork(plain(), between=die_here)
     with pytest.raises(SystemExit):
         dying.take(own_name)
-    # Then nobody ever gets it again
+    # Then no worker ever gets the job again
     assert PopThenWork(plain()).take(own_name) is None
 
 
@@ -63,7 +63,7 @@ def test_a_worker_of_holdfast_that_takes_and_dies_loses_no_job(queues: Made) -> 
     queue = queues()
     queue.put_many(["refund order 42", "refund order 43"], group="bank")
     dead = die(queues(ttl=1.6))
-    # Then the same job comes next in its group, with a greater fence, and the other after it
+    # Then the same job comes next in its group, with a greater fence, and the other job after it
     again = taken(queue)
     assert (again.payload, again.attempt) == ("refund order 42", 2)
     assert again.fence > dead.fence
@@ -74,7 +74,7 @@ def test_a_worker_of_holdfast_that_takes_and_dies_loses_no_job(queues: Made) -> 
 
 
 def test_two_naive_workers_turn_the_order_of_a_group_round(plain: Plain, own_name: str) -> None:
-    # Given two jobs of one account in order, and a worker that is slow
+    # Given two jobs of one account in order, and a slow worker
     done: list[bytes] = []
     quick = PopThenWork(plain())
 
@@ -85,7 +85,7 @@ def test_two_naive_workers_turn_the_order_of_a_group_round(plain: Plain, own_nam
     slow.put(own_name, b"open the account")
     slow.put(own_name, b"close the account")
     done.append(slow.take(own_name) or b"")
-    # Then the second is done before the first
+    # Then the second job is done before the first
     assert done == [b"close the account", b"open the account"]
 
 
@@ -94,7 +94,7 @@ def test_two_workers_of_holdfast_keep_the_order_of_a_group(queues: Made) -> None
     slow.put("open the account", group="account")
     first = taken(slow)
     slow.put("close the account", group="account")
-    # While the slow one works, the quick one gets nothing of that account
+    # While the slow worker has a delivery, the quick one gets no job of that account
     assert quick.take(timeout=0) is None
     first.check()
     assert first.ack()
@@ -109,9 +109,9 @@ def test_a_late_ack_of_holdfast_is_refused_and_ends_no_other_delivery(queues: Ma
     queue.put_many(["first", "second"], group="g")
     late = die(queues(ttl=1.6))
     again = taken(queue)
-    # When the first worker wakes up and says that it is done
+    # When the first worker continues and acks its job
     assert late.ack() is False
-    # Then that counts for nothing: the other one still has it, and nobody else the next
+    # Then the ack has no effect: the other delivery is still valid, and the next job waits
     again.check()
     assert queues().take(timeout=0) is None
     assert again.ack()

@@ -1,4 +1,4 @@
-"""A Redis that is started again without its data, and that nobody reaches until later."""
+"""A Redis that restarts without its data, and that no client reaches for some time after that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
 from tests.traps.amnesia import following, tries, url
 
-#: The window, and what is longer than it by far.
+#: The grace period, and a much longer time.
 GRACE_S, LATE_S = 2.0, 5.0
 GRACE = f"grace={GRACE_S}"
 
@@ -25,24 +25,24 @@ def test_an_empty_server_that_is_reached_long_after_its_start_costs_no_holder_it
     server = new_redis()
     with following(server) as at, Client(url(at.port, GRACE)) as holder:
         hold = holder.lock("x", ttl=30).acquire()
-        # Given a server behind a readiness delay
+        # Given a server that no client can reach for some time after its start
         at.refuse()
         server.restart(data=False)
         until(lambda: server.info("server")["uptime_in_seconds"] >= LATE_S, "it is up for longer")
         at.heal()
-        # When somebody who knows nothing of what was before comes first
+        # When a client that knows nothing of the earlier holds connects first
         end = time.monotonic() + GRACE_S + 2
         if face == "threads":
             with Client(server.url + "?" + GRACE) as other:
                 assert tries(other, "x", end) is None
         else:
             assert asyncio.run(let_in(server.url + "?" + GRACE)) is None
-        # Then the holder has come back meanwhile
+        # Then it isn't granted the lock, and the holder has renewed
         hold.check()
         assert hold.release()
 
 
 async def let_in(address: str) -> object:
-    """A hold on x, if it is given one in time."""
+    """Return a hold on x if it is granted in time, else None."""
     async with AsyncClient(address) as other:
         return await other.lock("x").acquire(timeout=GRACE_S + 2)

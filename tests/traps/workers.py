@@ -1,4 +1,4 @@
-"""What the processes do that are killed in a trap, or live with a wrong clock."""
+"""Functions for processes that are killed in a trap, or that have a wrong clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.traps.naive import SetThenExpire
 
 
 def sets_then_expires(stage: Stage, port: int, name: str) -> None:
-    """Lock naively, and say so between the two commands."""
+    """Acquire a naive lock, and report to the parent between its two commands."""
 
     def between() -> None:
         stage.say("between")
@@ -21,7 +21,7 @@ def sets_then_expires(stage: Stage, port: int, name: str) -> None:
 
 
 def acquires(stage: Stage, url: str, name: str, ttl: float) -> None:
-    """Lock with holdfast, and hold until told to go on."""
+    """Acquire with holdfast, report the fence, and hold until the next message."""
     client = Client(url)
     with client.lock("warm up"):
         stage.say("ready")
@@ -32,7 +32,7 @@ def acquires(stage: Stage, url: str, name: str, ttl: float) -> None:
 
 
 def tries(stage: Stage, url: str, name: str) -> None:
-    """Try once for each word heard, and say the fence, or None if it is held by another."""
+    """Try once for each message; report the fence, or None if another client holds."""
     with Client(url) as client:
         while stage.hear() is not None:
             hold = client.lock(name).acquire(blocking=False)

@@ -1,4 +1,4 @@
-"""A wall clock that is wrong, for the process that imports one of the modules beside."""
+"""A wrong wall clock, for a process that imports ``an_hour_ahead`` or ``an_hour_behind``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _time, _time_ns, _clock_gettime = time.time, time.time_ns, time.clock_gettime
 
 
 def set_wrong(by_s: int) -> None:
-    """From now on the wall clock of this process is wrong by so many seconds."""
+    """Make the wall clock of this process wrong by ``by_s`` seconds."""
     time.time = lambda: _time() + by_s
     time.time_ns = lambda: _time_ns() + by_s * 10**9
     time.clock_gettime = lambda clock: (

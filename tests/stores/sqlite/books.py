@@ -1,4 +1,5 @@
-"""What must be true of the database of queues at any moment, read past the code that keeps it."""
+"""The invariants of the queues database, checked on the raw tables without the code of the
+store."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from typing import Any
 
 
 def audit(path: Path) -> dict[str, tuple[int, int, int]]:
-    """Look through the whole database; for each queue: jobs that wait, are taken, and are dead."""
+    """Check the whole database. Return, for each queue, the numbers of waiting, delivered and dead
+    jobs."""
     with closing(sqlite3.connect(f"{path}-queues", timeout=10)) as books:
         assert books.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         found = {}
@@ -29,7 +31,8 @@ def _queue(books: sqlite3.Connection, number: int, counts: list[int]) -> tuple[i
     dead = sum(one[1] for one in jobs.values())
     assert counts[:3] == [len(jobs) - len(loans) - dead, len(loans), dead]
     assert counts[3] == len({grp for grp, _, _ in jobs.values() if grp})
-    # The first of each group and all of the plain lane stand ready, but what is taken or dead
+    # The first job of each group and all ungrouped jobs are in ``ready``, except delivered or dead
+    # ones.
     firsts = {}
     for job, (grp, _, apart) in sorted(jobs.items()):
         if not apart:

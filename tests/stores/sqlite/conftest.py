@@ -1,4 +1,4 @@
-"""What every test of the embedded store begins with."""
+"""Fixtures for all tests of the embedded store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def desk(path: Path) -> Iterator[Callable[..., Desk]]:
-    """Makes clients of that database, and closes them after the test."""
+    """Return a function that makes clients of this database; close these clients after the test."""
     made: list[Desk] = []
 
     def make(options: str = "", where: Path | None = None) -> Desk:

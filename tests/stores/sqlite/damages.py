@@ -1,10 +1,10 @@
-"""Rounds of ``holdfast.testing.faults.damage`` on files, in a process that may die of them.
+"""Rounds of ``holdfast.testing.faults.damage`` on files, in a process that can die of them.
 
-``python -m tests.stores.sqlite.damages FOLDER CASE...`` plays the cases, each with files of its
-own below the folder, and prints what went wrong, a line of JSON for each. A file that is cut off
-under a process that has it in memory ends that process with SIGBUS; then the one who started it
-calls ``python -m tests.stores.sqlite.damages --after FOLDER``, which says whether the files can be
-used afterwards.
+``python -m tests.stores.sqlite.damages FOLDER CASE...`` plays the cases. Each case has separate
+files below the folder. The process prints one line of JSON for each case, with the errors found. If
+a process has mapped a file that is truncated, the process dies of SIGBUS. Its parent then calls
+``python -m tests.stores.sqlite.damages --after FOLDER``, which reports whether the files are still
+usable.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from holdfast.testing.faces import FACES
 from holdfast.testing.faults.damage import Case, Round, Verdict
 
 PAGE = 4096
-#: Where damage leaves it unknown when the last lease ends, nobody is served for this long. A round
-#: has shorter leases than people have, and waits no minute.
+#: If damage makes the end of the last lease unknown, the store grants nothing for this time. The
+#: leases of a round are short, so this time is short too.
 world.UNKNOWN_S = 3.0
 
 
 class Files:
-    """See `holdfast.testing.faults.damage.Ground`."""
+    """An implementation of `holdfast.testing.faults.damage.Ground` for the files of one store."""
 
-    #: A third of the ttl until the next renewal, and what a busy machine adds to it.
+    #: Seconds for which two holders can overlap: a third of the ttl until the next renewal, plus a
+    #: margin for a busy machine.
     overlap_s = 3.0
 
     def __init__(self, folder: Path) -> None:
@@ -43,7 +44,8 @@ class Files:
         self.url = f"sqlite://{folder}/locks.db"
 
     def items(self, token: str) -> list[str]:
-        """All files and folders of the store; ``token``: each round has a folder of its own."""
+        """Return all files and folders of the store. ``token`` is ignored, because each round has
+        its own folder."""
         names = sorted(str(one.relative_to(self._folder)) for one in self._folder.rglob("*"))
         return [name for name in names if not name.endswith("-opening")]
 
@@ -70,7 +72,7 @@ class Files:
 
 
 def another(path: Path, folder: bool, chance: random.Random) -> None:
-    """Something else in the place of a file or a folder."""
+    """Make a file, folder, link, pipe or socket in the place of a removed file or folder."""
     kinds = ["file" if folder else "folder", "link", "pipe", "socket"]
     try:
         match chance.choice(kinds):
@@ -91,7 +93,7 @@ def another(path: Path, folder: bool, chance: random.Random) -> None:
 
 
 def change(path: Path, size: int, kind: str, chance: random.Random) -> None:
-    """Cut off, or overwrite a part of it that is in use."""
+    """Truncate the file, or overwrite a part of it that isn't zero."""
     if kind in ("emptied", "truncated"):
         os.truncate(path, 0 if kind == "emptied" else chance.randrange(max(1, size)))
         return
@@ -115,13 +117,13 @@ def change(path: Path, size: int, kind: str, chance: random.Random) -> None:
 
 
 def play(folder: Path, case: Case) -> Verdict:
-    """One round, with files of its own; some under asyncio."""
+    """Play one round with its own files; one case in four under asyncio."""
     ground = Files(folder / f"{case.act}-{case.item}-{case.kind}-{case.seed}".replace(" ", "-"))
     return Round(ground, case, FACES["sync" if case.seed % 4 else "aio"]).play()
 
 
 def main(arguments: list[str]) -> int:
-    """Play them all at once."""
+    """Play all cases at the same time, or with ``--after`` check the files of a dead process."""
     if arguments[0] == "--after":
         verdict = Round(Files(Path(arguments[1])), Case(-1, 0, "removed", 1)).play()
         print(json.dumps(["after", verdict.wrong]), flush=True)

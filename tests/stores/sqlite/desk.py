@@ -1,4 +1,4 @@
-"""A store without the core above it: the verbs as plain calls, and claims to send."""
+"""A store without the core above it: its verbs as plain calls, and claims to send."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHIN_S = 10.0
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never suspends."""
+    """Run a coroutine that never suspends, and return its result."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -39,7 +39,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
-    """A new claim with a secret of its own."""
+    """A new claim with its own secret id."""
     spec = Spec(
         name=name,
         kind=other.get("kind", Kind.LOCK),
@@ -65,7 +65,7 @@ class Desk:
         return run(self.store.join(wanted, wait, within))
 
     def hold(self, wanted: Claim, seconds: float = WITHIN_S) -> int:
-        """Wait until it is held, as the core does; the fence."""
+        """Wait as the core does until the claim is held, and return the fence."""
         end = time.monotonic() + seconds
         answer: Joined = self.join(wanted)
         try:
@@ -81,29 +81,29 @@ class Desk:
             self.store.unlisten(wanted)
 
     def keep(self, kept: Claim, ticket: int, **other: Any) -> Standing:
-        """Renew one claim."""
+        """Renew one claim and return its state."""
         (answer,) = self.keep_all([Keep(kept, ticket, kept.spec.ttl, **other)])
         assert not isinstance(answer, Exception), answer
         return answer
 
     def keep_all(self, keeps: list[Keep]) -> list[Standing | Exception]:
-        """Renew a batch."""
+        """Renew a batch of claims and return one state or error for each."""
         return run(self.store.keep(keeps, WITHIN_S))
 
     def leave(self, left: Claim, ticket: int = 0, within: float = WITHIN_S, **other: Any) -> bool:
-        """Release or withdraw."""
+        """Release a hold or withdraw a waiting claim."""
         return run(self.store.leave(Leave(left.spec.name, left.id, ticket, **other), within))
 
     def wait(self, waiter: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until poked."""
+        """Sleep until a wake-up arrives, at most for ``seconds``."""
         return run(self.store.wait(waiter, waiting, seconds))
 
     def lines(self, prefix: str = "") -> list[LineRecord]:
-        """What people see."""
+        """Return the lines as ``holdfast ls`` and ``inspect`` read them."""
         return run(self.store.inspect(prefix, WITHIN_S))
 
     def free(self, name: str = "refund") -> bool:
-        """Can anybody get it at once?"""
+        """Return True if a new claim is granted immediately."""
         wanted = claim(name)
         answer = self.join(wanted, wait=False)
         if isinstance(answer, Held):

@@ -1,4 +1,4 @@
-"""What the embedded store keeps of a name in its files, as it is damaged from outside."""
+"""The stored state of one name in the embedded store's files, with its ways to damage it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zlib import crc32
 from holdfast.stores.sqlite.blocking import lone
 from tests.stores.bytes import changed
 
-#: The parts of a claim in the table of those that stand alone: where they begin, and their bytes.
+#: The parts of a claim in the table of lone claims: start offset, step per slot, and size in bytes.
 PARTS = {
     "ticket": (lone._TICKETS, 8, 8),
     "expires": (lone._EXPIRES, 8, 8),
@@ -25,7 +25,7 @@ COLUMNS = ("held", "weight", "expires", "seat", "state", "ttl")
 
 
 class Item(NamedTuple):
-    """A part of a name's claim in the table, or a column of one of its rows ('': all of it)."""
+    """One part of a name's claim in the table, or one column of a row (``''``: the whole row)."""
 
     part: str = ""
     slot: int = 0
@@ -35,9 +35,11 @@ class Item(NamedTuple):
 
 
 class SqliteGround:
-    """See `holdfast.testing.faults.damage.Ground`; ``items`` takes a whole name."""
+    """An implementation of `holdfast.testing.faults.damage.Ground`; ``items`` takes a whole
+    name."""
 
-    #: A third of the ttl until the next renewal, and what a busy machine adds to it.
+    #: Seconds for which two holders can overlap: a third of the ttl until the next renewal, plus a
+    #: margin for a busy machine.
     overlap_s = 2.5
 
     def __init__(self, path: str) -> None:
@@ -57,7 +59,7 @@ class SqliteGround:
         return found
 
     def damage(self, item: Item, kind: str, chance: random.Random) -> bool:
-        """Write over one part, or change one row."""
+        """Overwrite one part of the table, or change one row of the database."""
         if item.part:
             return self._overwrite(item, kind, chance)
         where = "WHERE name = ? AND ticket = ?"
@@ -74,7 +76,8 @@ class SqliteGround:
         )
 
     def _overwrite(self, item: Item, kind: str, chance: random.Random) -> bool:
-        """Zeros would be a claim that isn't there, which no reader can tell from the truth."""
+        """Overwrite one part. Zeros are left out: they mean an empty slot, so no reader can detect
+        them."""
         if kind not in ("flipped", "extreme"):
             return False
         start, step, size = PARTS[item.part]

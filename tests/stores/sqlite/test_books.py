@@ -1,4 +1,5 @@
-"""Damaged queues: a take says so, the doctor finds it, and what is mended works on."""
+"""Damaged queues: a take reports the damage, the doctor finds it, and repaired queues work
+again."""
 
 from __future__ import annotations
 
@@ -24,12 +25,13 @@ from tests.stores.sqlite.test_odd_rows import ODD, replaced, rows
 from tests.torture.scale import seed_of, times
 
 PAGE = 4096
-#: Tables whose rows are looked at one by one.
+#: Tables in which single rows are damaged.
 TABLES = ("queues", "groups", "jobs", "ready", "loans", "known", "lanes", "tombs", "meta")
 
 
 def told(path: Path, what: str = "") -> list[Finding]:
-    """What the doctor finds of the queues, or what is said of their mending."""
+    """Return the doctor's findings about the queues, or with ``mend`` the report of their
+    repair."""
     store, url = find(f"sqlite://{path}")
     if what == "mend":
         return list(store.mend(url))
@@ -37,20 +39,20 @@ def told(path: Path, what: str = "") -> list[Finding]:
 
 
 def change(path: Path, *statements: str) -> None:
-    """Change the queues past the code that keeps them."""
+    """Change the queues database directly, without the code of the store."""
     with closing(sqlite3.connect(f"{path}-queues", isolation_level=None)) as books:
         for statement in statements:
             books.execute(statement)
 
 
 def ids(path: Path) -> set[str]:
-    """The jobs that are there."""
+    """Return the ids of all stored jobs."""
     with closing(sqlite3.connect(f"{path}-queues")) as books:
         return {f"{job_id}" for (job_id,) in books.execute("SELECT id FROM jobs")}
 
 
 def fill(path: Path, turns: int) -> None:
-    """Queues with some of everything, left by a worker that was killed with jobs on loan."""
+    """Fill two queues with jobs in all states, by a worker that is killed with delivered jobs."""
 
     def works(child: Child) -> None:
         client = Client(f"sqlite://{path}?sync=none")
@@ -84,7 +86,7 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 
 
 def drain(path: Path) -> int:
-    """Put some, and take and ack all that is due; how many."""
+    """Put some jobs, then take and ack all jobs that are due; return the number of acked jobs."""
     count = 0
     with Client(f"sqlite://{path}?sync=none") as client:
         for name in [one.name for one in client.queues()]:
@@ -99,7 +101,7 @@ def drain(path: Path) -> int:
     return count
 
 
-# -- one after the other -------------------------------------------------------------------------
+# -- one damage --------------------------------------------------------------------------------
 
 
 def test_a_take_names_the_damage_and_its_repair_and_works_afterwards(path: Path) -> None:
@@ -111,20 +113,20 @@ def test_a_take_names_the_damage_and_its_repair_and_works_afterwards(path: Path)
         assert first is not None
         queue.put("lost", id="lost")
         queue.put("kept")
-        # Given a job that is gone, though it stands in line
+        # Given a deleted job that is still in the list of ready jobs
         change(path, "DELETE FROM jobs WHERE id = 'lost'")
-        # Then a take says so, and the remedy
+        # Then a take reports the damage and its remedy
         with pytest.raises(ConfigError, match="job 4 of queue 'q' is gone") as raised:
             queue.take(timeout=0)
         assert f"run holdfast doctor --mend --url {url}," in str(raised.value)
-        # The doctor says it, too
+        # And the doctor reports it too
         (found,) = told(path)
         assert found.level is Level.FAIL
         assert "job 4 of queue 'q' is to be served, and gone" in found.text
         assert f"holdfast doctor --mend --url {url}," in found.remedy
-        # When it is mended while clients are at it
+        # When the queues are repaired while clients use them
         gone = [one.text for one in told(path, "mend") if one.subject == "gone"]
-        # Then the job is named, what is on loan still counts, and all others are served
+        # Then the job is named, delivered jobs can still be acked, and all other jobs are delivered
         assert gone == ["job 4 of queue 'q'"]
         (found,) = told(path)
         assert found.level is Level.OK
@@ -136,7 +138,7 @@ def test_a_take_names_the_damage_and_its_repair_and_works_afterwards(path: Path)
 def test_a_job_of_which_only_its_id_is_left_is_named(path: Path) -> None:
     with Client(f"sqlite://{path}") as client:
         client.queue("q").put_many([{"payload": n, "id": f"job {n}"} for n in range(3)])
-    # Given a table that is behind its index, as a lost page leaves it
+    # Given a table that lacks a row of its index, as after the loss of a page
     index = "CREATE INDEX jobs_by_id ON jobs (id)"
     with closing(sqlite3.connect(f"{path}-queues", isolation_level=None)) as books:
         (root,) = books.execute(
@@ -166,11 +168,11 @@ def test_what_is_whole_is_not_changed(path: Path, versions: list[bytes]) -> None
     assert Path(f"{path}-queues").read_bytes() == versions[-1]
 
 
-# -- by chance -----------------------------------------------------------------------------------
+# -- random damage -----------------------------------------------------------------------------
 
 
 def damage(file: Path, versions: list[bytes], chance: random.Random) -> str:
-    """Damage it in one way of many; which, in words."""
+    """Damage the file in a random way; return a description of the damage."""
     match chance.choice(("row", "row", "value", "value", "value", "pages", "pages", "bytes")):
         case "row":
             table = chance.choice(TABLES)
@@ -205,7 +207,7 @@ def damage(file: Path, versions: list[bytes], chance: random.Random) -> str:
 
 
 def judged(path: Path, before: set[str]) -> Iterator[str]:
-    """Is it found, mended and served, or refused? What is wrong."""
+    """Yield the errors, unless the damage is found and repaired, or refused with a reason."""
     found = told(path)
     if found and found[0].level is Level.FAIL:
         if "doctor --mend" not in found[0].remedy:

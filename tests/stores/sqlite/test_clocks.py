@@ -1,4 +1,4 @@
-"""Clocks that are set, and what the embedded store takes from them."""
+"""Fences of the embedded store after changes of the wall clock."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def _fence(desk: Desk, name: str = "refund") -> int:
 def test_a_clock_set_back_before_a_part_was_deleted_lets_no_fence_fall(
     part: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given fences of the present, and nobody who uses the files
+    # Given fences of the present time, and no process that uses the files
     monkeypatch.setattr(world, "UNKNOWN_S", 0.5)
     with Desk(path) as desk:
         last = max(desk.hold(claim(f"name {number}", ttl=1.0)) for number in range(5))
     # When the wall clock is set back, and a part of the files is deleted
     _set_wall_clock(monkeypatch, -HOUR_S)
     assert delete(path.with_name(part))
-    # Then the count goes on, because the other files know it
+    # Then fences still rise, because the other files hold the last fence
     with Desk(path) as desk:
         assert desk.hold(claim()) > last
 
@@ -51,7 +51,8 @@ def test_a_clock_set_forward_and_back_again_lets_no_fence_fall(
         _set_wall_clock(ahead, HOUR_S)
         first = desk()
         last = _fence(first, "first")
-    # When it is right again, then who has the files open and who comes later go on from there
+    # When the wall clock is right again, then fences continue to rise for both an old and a new
+    # client
     assert _fence(first, "second") > last
     with Desk(path) as late:
         assert _fence(late, "third") > last + 1

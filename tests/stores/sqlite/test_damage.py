@@ -1,4 +1,4 @@
-"""What was damaged from outside is found out: never two holders, never an error that isn't ours."""
+"""Damage from outside is detected: never two holders, and only errors of holdfast."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _write(path: Path, at: int, data: bytes) -> None:
 
 
 def _refused(path: Path) -> str:
-    """A newcomer is told, or has to wait; what an error says."""
+    """Check that a new client isn't granted the lock; return its error's text, or an empty text."""
     with Desk(path) as late:
         try:
             answer = late.join(claim(), wait=False)
@@ -86,11 +86,11 @@ def test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder(
     here, there = desk(), desk()
     fence = here.hold(held := claim(ttl=LEASE_S))
     assert there.free("other")
-    # When a word of the gate's page says something else
+    # When a word in the page of the file mutex is overwritten
     _write(
         path.with_name("locks.db.d") / "gate", 8 * WORDS[word], struct.pack("=Q", EXTREMES[value])
     )
-    # Then nobody who comes gets in, whether the files were open or not, and every error is ours
+    # Then no client, new or old, is granted the lock, and every error is one of holdfast
     _refused(path)
     try:
         assert not there.free()
@@ -112,7 +112,7 @@ def test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder(
 def test_a_flipped_bit_of_a_single_claim_grants_nothing_next_to_its_holder(
     field: str, bit: int, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a holder that nobody waits behind
+    # Given a holder without waiters
     here = desk()
     here.hold(held := claim(ttl=LEASE_S))
     slot = crc32(held.spec.name.encode()) % lone.SLOTS
@@ -127,9 +127,9 @@ def test_a_flipped_bit_of_a_single_claim_grants_nothing_next_to_its_holder(
     table = path.with_name("locks.db-lone")
     data = bytearray(table.read_bytes()[at : at + 8])
     data[bit // 8 % (8 if field != "name" else 6)] ^= 1 << bit % 8
-    # When one bit of what says so is another
+    # When one bit of the stored claim is flipped
     _write(table, at, bytes(data))
-    # Then who comes is told that it is held, or is not served until that lease is over
+    # Then a new client sees the lock as held, or is refused until the lease has expired
     _refused(path)
 
 
@@ -137,17 +137,18 @@ def test_a_flipped_bit_of_a_single_claim_grants_nothing_next_to_its_holder(
 def test_a_table_of_another_size_is_damaged(
     size: int, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a holder whose table was cut, or grew, and who doesn't look at it any more
+    # Given a holder whose table of lone claims was truncated or extended, and that no longer reads
+    # it
     here = desk()
     here.hold(claim(ttl=LEASE_S))
     os.truncate(path.with_name("locks.db-lone"), size)
-    # When somebody comes, then nobody is served until the lease is over
+    # When a new client comes, then it isn't granted the lock until the lease has expired
     _refused(path)
 
 
 def test_a_hundred_clients_of_a_process_need_few_descriptors(path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    # Given sixty clients in one process that all hold, and have all met in one line
+    # Given sixty clients in one process that all hold, and that have all used one common line
     clients = [Client(f"sqlite://{path}") for _ in range(60)]
     holds = [one.lock(f"own-{number}").acquire() for number, one in enumerate(clients)]
     for one in clients:
@@ -160,14 +161,14 @@ def test_a_hundred_clients_of_a_process_need_few_descriptors(path: Path) -> None
         hold.release()
     for one in clients:
         one.close()
-    # And all come back with the last one
+    # And all descriptors are closed together with the last client
     assert len(os.listdir("/proc/self/fd")) - before <= 2
 
 
 def test_a_worker_whose_thread_cannot_be_started_is_started_the_next_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a process that has no room for a thread
+    # Given a process that can't start another thread
     worker = Worker()
     start = threading.Thread.start
 
@@ -177,7 +178,7 @@ def test_a_worker_whose_thread_cannot_be_started_is_started_the_next_time(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(StoreUnavailable, match="can't start its worker"):
         worker.put(None)  # type: ignore[arg-type]
-    # When there is room again, then it works
+    # When it can start threads again, then the worker starts
     monkeypatch.setattr(threading.Thread, "start", start)
     worker.put(None)  # type: ignore[arg-type]
     assert worker.thread is not None
@@ -188,7 +189,7 @@ def test_a_worker_whose_thread_cannot_be_started_is_started_the_next_time(
 def test_statements_mean_the_same_without_the_numbers_of_their_parameters(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a version of Python that warns of numbered parameters
+    # Given a version of Python that warns about numbered parameters
     monkeypatch.setattr(database, "Closing", type("Both", (Closing, Unnumbered), {}))
     ran: list[str] = []
     execute = Cursor.execute
@@ -199,12 +200,12 @@ def test_statements_mean_the_same_without_the_numbers_of_their_parameters(
 
     monkeypatch.setattr(Cursor, "execute", run)
     here, there = desk(), desk()
-    # When one waits for another, and each renews
+    # When one client waits for another, and each renews
     fence = here.hold(held := claim())
     assert there.join(wanted := claim()) is not None
     assert here.keep(held, fence) == Held(fence, held.spec.ttl)
     assert here.leave(held, fence)
-    # Then the lines are as they are elsewhere
+    # Then the lines are the same as with numbered parameters
     assert there.hold(wanted) > fence
     assert any("?4" in one for one in ran)
     assert _plain("a ?2 b ?1 c ?2") == ("a ? b ? c ?", (1, 0, 1))
@@ -212,14 +213,14 @@ def test_statements_mean_the_same_without_the_numbers_of_their_parameters(
 
 @pytest.mark.parametrize("state", [None, "", "lock", "lock one 0 0 0 0 0 0"])
 def test_an_impossible_line_header_is_a_clear_error(state: str | None, path: Path) -> None:
-    # Given a holder and a waiter, whose line the database has
+    # Given a holder and a waiter, whose line is in the database
     with Desk(path) as here, Desk(path) as there, Desk(path) as late:
         here.hold(claim())
         there.join(claim())
-        # When its header says something else
+        # When the header of the line is overwritten
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as books:
             books.execute("UPDATE claims SET state = ? WHERE ticket = 0", (state,))
-        # Then all are told, and closing works
+        # Then all clients get a clear error, and closing works
         for one in (here, there, late):
             with pytest.raises(ConfigError, match="is damaged"):
                 one.join(claim(), wait=False)
@@ -232,7 +233,7 @@ def test_a_schema_that_is_no_text_is_a_clear_error(path: Path) -> None:
         assert guard.get(lambda: "a") == "a"
     for name, word in (("locks.db", b"claims"), ("locks.db-values", b"cached")):
         file = path.with_name(name)
-        # The row of its schema: the name, again the name, and where the table begins.
+        # The schema row contains the name twice, then the number of the first page of the table.
         data = re.sub(
             word + word + b".", word[:2] + b"\xff" * 11, file.read_bytes(), flags=re.DOTALL
         )

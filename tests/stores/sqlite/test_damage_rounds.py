@@ -1,4 +1,4 @@
-"""Every file of the embedded store is damaged, one at a time, between any two verbs."""
+"""Damage to every file of the embedded store, one file at a time, between any two verbs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from holdfast.testing.faults.damage import ACTS, KINDS, Case, cases
 from holdfast.testing.surroundings import surroundings
 from tests.torture.scale import seed_of, times
 
-#: Rounds in a usual run, out of all that there are.
+#: Rounds in a usual run, out of all possible rounds.
 USUAL = 5
-#: Number of processes, and of rounds in each, at the same time.
+#: Number of processes, and of rounds that each process plays at the same time.
 PROCESSES, AT_ONCE = 4, 4
-#: More than a store has files.
+#: A number of items that is greater than the number of files in a store.
 ITEMS = 24
-#: These cut files off, which ends every process that has them in memory.
+#: These kinds of damage truncate files, which ends every process that has mapped them.
 CUTS = {"emptied", "truncated"}
 ROOT = Path(__file__).parents[3]
-#: A round takes no longer: each act is bounded.
+#: Maximum seconds of a round: each of its acts has a time limit.
 ROUND_S = 240.0
 
 
@@ -40,12 +40,12 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _played(folder: Path, some: Sequence[Case]) -> list[str]:
-    """What went wrong in these rounds of one process."""
+    """Play these rounds in one process, and return the errors found."""
     run = _run(str(folder), *map(json.dumps, some))
     lines = [json.loads(line) for line in run.stdout.splitlines()]
     wrong = [f"{some}: {damaged}: {one}" for damaged, found in lines for one in found]
     if run.returncode == -signal.SIGBUS and len(some) == 1 and some[0].kind in CUTS:
-        # As the page says. To all others that is a crash like any other.
+        # The docs describe this death. Every other case that ends with SIGBUS is an error.
         (files,) = folder.iterdir()
         run = _run("--after", str(files))
         wrong += [f"{some}: after SIGBUS: {one}" for one in json.loads(run.stdout)[1]]
@@ -55,7 +55,7 @@ def _played(folder: Path, some: Sequence[Case]) -> list[str]:
 
 
 def played(folder: Path, chosen: Sequence[Case]) -> list[str]:
-    """Play these, some at the same time; what went wrong."""
+    """Play these rounds, some at the same time, and return the errors found."""
     groups = [[one] for one in chosen if one.kind in CUTS]
     others = [one for one in chosen if one.kind not in CUTS]
     groups += [others[at : at + AT_ONCE] for at in range(0, len(others), AT_ONCE)]

@@ -1,4 +1,4 @@
-"""A line of waiters many of whom have died: verbs are bounded, and the living are served."""
+"""A line with many dead waiters: verbs stay bounded, and living waiters are granted."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from tests.torture.scale import times
 lag.watch()
 
 MOST = times(9_900, 2_400)
-#: Longer than the test takes: who is stopped dies when the test says so.
+#: Waiter TTL in seconds, longer than the test: stopped waiters expire only when the test expires
+#: them.
 LONG_S = 120.0
-#: No verb takes longer, on a machine that is busy with other things.
+#: Maximum seconds of a verb, plus the pauses of a busy machine.
 BOUND_S = 0.5
 
 
 class Crowd:
-    """A process with thousands of waiters in one line, among which there are some of ours."""
+    """A process with thousands of waiters in one line, and some waiters of this test between
+    them."""
 
     def __init__(self, here: Desk, path: Path, living: int) -> None:
         self.here, self.path = here, path
@@ -56,14 +58,14 @@ class Crowd:
         self.subject.__exit__()
 
     def dead(self) -> int:
-        """How many of them are in the line yet, by the database itself."""
+        """Count the dead waiters that are still in the line, by reading the database directly."""
         with closing(sqlite3.connect(self.path)) as database:
             sql = "SELECT count(*) FROM claims WHERE name = 'refund' AND ticket > 0 AND held = 0"
             (count,) = database.execute(sql).fetchone()
         return int(count) - len(self.alive)
 
     def expire(self) -> None:
-        """Their time is over, without a sign from them."""
+        """Let the process's waiters expire, without a sign from the process."""
         own = self.here.port.engine._files.own
         with closing(sqlite3.connect(self.path, timeout=10)) as database, database:
             database.execute(
@@ -73,7 +75,8 @@ class Crowd:
 
 
 def bounded(crowd: Crowd, verb: Callable[[], Any]) -> Any:
-    """What the verb answers; it takes no more of the dead out of the line than one verb may."""
+    """Run the verb and return its reply; check its time and the number of dead waiters it
+    removes."""
     before, begun = crowd.dead(), time.monotonic()
     answer = verb()
     took = time.monotonic() - begun
@@ -97,13 +100,13 @@ def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(
             crowd.subject.stop()
             crowd.expire()
         assert crowd.dead() > MOST * 0.9
-        # Each verb drops a part of them, and says that there is more
+        # Each verb removes a part of the dead waiters, and reports that there are more
         late = claim()
         assert isinstance(bounded(crowd, lambda: here.join(late, wait=False)), Refused)
         assert isinstance(bounded(crowd, lambda: here.keep(crowd.holder, crowd.fence)), Held)
         bounded(crowd, here.lines)
         bounded(crowd, lambda: here.leave(crowd.holder, crowd.fence))
-        # And the first of the living is served once all before it are gone
+        # And the first living waiter is granted after all dead waiters before it are removed
         wanted, ticket = crowd.alive[0]
         asked = 0
         while not isinstance(answer := bounded(crowd, lambda: here.keep(wanted, ticket)), Held):

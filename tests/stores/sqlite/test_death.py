@@ -1,4 +1,5 @@
-"""Whoever dies is noticed by the kernel, at once: killed holders, waiters, and several in a row."""
+"""The kernel reports each death immediately: killed holders, killed waiters, and several in a
+row."""
 
 from __future__ import annotations
 
@@ -20,16 +21,17 @@ from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
 from tests.torture.scale import times
 
-#: What a death may cost the next in line, seconds: the median, and the worst of many. Unnoticed,
-#: it would cost a second or two each time; on a machine at rest it costs 5 ms, beside others 50.
+#: Maximum seconds until the next waiter holds after a death: the median, and the worst case. An
+#: idle machine needs 5 ms, a busy one 50 ms. An unnoticed death would cost one or two seconds.
 MEDIAN_S = 0.1
 WORST_S = 0.250
-# What the machine itself is late is taken off.
+# Pauses of the machine itself are subtracted.
 lag.watch()
 
 
 def judge(late: list[float], median: float = MEDIAN_S) -> None:
-    """Are they all soon? But for one, as a process may stand still that is not ours."""
+    """Check that the delays are short. One outlier is allowed, because the machine can pause a
+    process."""
     late = sorted(late)
     print(
         f"{len(late)} handed over after {statistics.median(late) * 1e3:.2f} ms at the median, "
@@ -40,7 +42,7 @@ def judge(late: list[float], median: float = MEDIAN_S) -> None:
 
 
 def holds(path: Path) -> Callable[[Child], None]:
-    """A process that holds, says so, and stays."""
+    """Return the work of a process that acquires the lock, reports its fence, and stays."""
 
     def work(child: Child) -> None:
         here = Desk(path)
@@ -51,7 +53,8 @@ def holds(path: Path) -> Callable[[Child], None]:
 
 
 def waits(path: Path) -> Callable[[Child], None]:
-    """A process that stands in line, says so, and says when it holds."""
+    """Return the work of a process that waits in line, reports its ticket, and reports when it
+    holds."""
 
     def work(child: Child) -> None:
         here, wanted = Desk(path), claim()
@@ -70,13 +73,13 @@ def test_a_try_succeeds_at_once_after_its_holder_was_killed(
 ) -> None:
     here = desk()
     with Child(holds(path)) as holder:
-        # Given a holder with a ttl of 30 s, whom a try respects
+        # Given a holder with a ttl of 30 s, whose hold refuses a try
         fence = int(holder.hear())
         assert isinstance(here.join(claim(), wait=False), Refused)
         # When it is killed
         holder.send(signal.SIGKILL)
         holder.end()
-    # Then the next try has it, with a later fence
+    # Then the next try succeeds, with a later fence
     answer = here.join(claim(), wait=False)
     assert isinstance(answer, Held)
     assert answer.fence > fence
@@ -88,7 +91,7 @@ def test_the_next_in_line_holds_some_milliseconds_after_the_holder_was_killed(
 ) -> None:
     late = []
     for _ in range(times(50, 15)):
-        # Given a holder with a ttl of 30 s and one or two who wait
+        # Given a holder with a ttl of 30 s and one or two waiters
         with ExitStack() as crew:
             holder = crew.enter_context(Child(holds(path)))
             first, last = int(holder.hear()), 0
@@ -98,10 +101,10 @@ def test_the_next_in_line_holds_some_milliseconds_after_the_holder_was_killed(
                 behind = crew.enter_context(Child(waits(path)))
                 last = int(behind.hear())
                 behind.send(signal.SIGKILL)
-            # When it is killed, and with it the last in line
+            # When the holder is killed, and with it the last waiter
             killed, begun = time.monotonic(), boottime()
             holder.send(signal.SIGKILL)
-            # Then the next holds
+            # Then the next waiter holds
             fence, at = next_one.hear().split()
             late.append(float(at) - killed - lag.since(begun))
             assert first < int(fence) < (last or int(fence) + 1)
@@ -111,18 +114,18 @@ def test_the_next_in_line_holds_some_milliseconds_after_the_holder_was_killed(
 def test_several_deaths_in_a_row_delay_no_waiter(path: Path) -> None:
     late = []
     for _ in range(10):
-        # Given a holder and four in line
+        # Given a holder and four waiters
         with ExitStack() as crew:
             line = []
             for work in (holds, waits, waits, waits, waits):
                 line.append(crew.enter_context(Child(work(path))))
                 line[-1].hear()
             holder, one, two, three, four = line
-            # When the holder and the first three are killed, from behind and from the front
+            # When the holder and the first three waiters are killed, not in the order of the line
             killed, begun = time.monotonic(), boottime()
             for child in (two, holder, three, one):
                 child.send(signal.SIGKILL)
-            # Then the fourth holds
+            # Then the fourth waiter holds
             _, at = four.hear().split()
             late.append(float(at) - killed - lag.since(begun))
     judge(late, 2 * MEDIAN_S)
@@ -131,7 +134,7 @@ def test_several_deaths_in_a_row_delay_no_waiter(path: Path) -> None:
 def test_a_dead_waiter_that_was_woken_is_skipped(path: Path, desk: Callable[..., Desk]) -> None:
     here, late = desk(), []
     for _ in range(5):
-        # Given a holder here, a waiter that was killed, and one behind it
+        # Given a holder in this process, a killed waiter, and a living waiter behind it
         held = claim()
         fence = here.hold(held)
         with ExitStack() as crew:
@@ -141,10 +144,10 @@ def test_a_dead_waiter_that_was_woken_is_skipped(path: Path, desk: Callable[...,
             second.hear()
             first.send(signal.SIGKILL)
             first.end()
-            # When the holder leaves
+            # When the holder releases the lock
             left, begun = time.monotonic(), boottime()
             assert here.leave(held, fence)
-            # Then the second holds at once
+            # Then the second waiter holds immediately
             _, at = second.hear().split()
             late.append(float(at) - left - lag.since(begun))
     judge(late, WORST_S)
@@ -168,9 +171,9 @@ def test_a_dead_process_leaves_no_claim_and_no_file(path: Path, desk: Callable[.
         assert len(here.lines()) == 6
         child.send(signal.SIGKILL)
         child.end()
-    # When one of its names is asked for
+    # When one of its names is requested
     assert here.free("name-3")
-    # Then all that it had is gone, and its files too
+    # Then all of its claims are gone, and its files too
     assert [line.name for line in here.lines()] == ["contended"]
     assert here.lines()[0].waiters == ()
     assert here.leave(mine, fence)
@@ -179,7 +182,7 @@ def test_a_dead_process_leaves_no_claim_and_no_file(path: Path, desk: Callable[.
 
 
 def test_a_look_does_not_show_the_dead(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a holder that somebody looks at
+    # Given a holder that an inspect shows
     with Child(holds(path)) as holder:
         holder.hear()
         here = desk()
@@ -187,24 +190,24 @@ def test_a_look_does_not_show_the_dead(path: Path, desk: Callable[..., Desk]) ->
         # When it is killed
         holder.send(signal.SIGKILL)
         holder.end()
-    # Then it is not there any more
+    # Then an inspect no longer shows it
     assert here.lines("refund") == []
 
 
 def test_a_stopped_holder_is_not_dead(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a holder that is stopped
+    # Given a stopped holder
     here = desk()
     with Child(holds(path)) as holder:
         holder.hear()
         holder.send(signal.SIGSTOP)
-        # When somebody tries
+        # When another client tries to acquire
         answer = here.join(claim(), wait=False)
-        # Then its lease counts
+        # Then it is refused, because the holder's lease still counts
         assert isinstance(answer, Refused)
 
 
 def ended(pid: int) -> bool:
-    """Has it let go of all it had? Nobody need have asked for its exit status."""
+    """Return True if the process has released its files; a zombie counts as ended too."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -215,7 +218,7 @@ def ended(pid: int) -> bool:
 def test_a_session_lives_as_long_as_any_process_has_its_descriptor(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a holder that has handed its session's descriptor to a command, and is killed
+    # Given a holder that has passed its session's descriptor to a command, and is killed
     def wraps(child: Child) -> None:
         here = Desk(path)
         here.hold(claim())
@@ -229,7 +232,7 @@ def test_a_session_lives_as_long_as_any_process_has_its_descriptor(
         wrapper.send(signal.SIGKILL)
         wrapper.end()
     try:
-        # When somebody else comes, while the command lives
+        # When another client comes while the command lives
         wanted = claim()
         assert isinstance(here.join(claim(), wait=False), Refused)
         waiting = here.join(wanted)
@@ -238,7 +241,7 @@ def test_a_session_lives_as_long_as_any_process_has_its_descriptor(
         assert isinstance(here.keep(wanted, waiting.ticket), Waiting)
     finally:
         os.kill(command, signal.SIGKILL)
-    # Then he holds only after the command has ended, and at once
+    # Then this client holds only after the command has ended, and then immediately
     while not ended(command):
         time.sleep(0.001)
     begun = boottime()
@@ -265,7 +268,7 @@ def test_a_detached_claim_outlives_its_process(path: Path, desk: Callable[..., D
     # When another process adopts it
     fresh = claim(owner="worker")
     answer = here.keep(token, fence, new_id=fresh.id)
-    # Then it is held by that one, with the same fence, and the old secret is worth nothing
+    # Then the adopter holds it with the same fence, and the old secret id is no longer valid
     assert isinstance(answer, Held)
     assert answer.fence == fence
     assert not here.leave(token, fence)
@@ -274,21 +277,21 @@ def test_a_detached_claim_outlives_its_process(path: Path, desk: Callable[..., D
 
 
 def test_an_unread_push_costs_only_time(desk: Callable[..., Desk]) -> None:
-    # Given a holder and a waiter of one process, whose socket is closed under it
+    # Given a holder and a waiter in one process, and a waiter's socket that was closed
     here, there = desk(), desk()
     held, wanted = claim(), claim()
     fence = here.hold(held)
     waiting = there.join(wanted)
     assert isinstance(waiting, Waiting)
     there.port.boxes._used[wanted.id].close()
-    # When the holder leaves, which grants in the database and pokes in vain
+    # When the holder releases the lock, which grants in the database, but its wake-up fails
     assert here.leave(held, fence)
-    # Then the waiter holds as soon as it asks, and nobody has taken it away
+    # Then the waiter holds as soon as it renews, and no other claim has taken the grant
     assert isinstance(there.keep(wanted, waiting.ticket), Held)
 
 
 def test_a_wake_up_wakes_only_its_claim(desk: Callable[..., Desk]) -> None:
-    # Given two who wait one behind the other, on sockets that were used before
+    # Given two waiters in one line, on sockets that were used before
     here, there, other = desk(), desk(), desk()
     for _ in range(3):
         held, first, second = claim(), claim(), claim()
@@ -296,12 +299,12 @@ def test_a_wake_up_wakes_only_its_claim(desk: Callable[..., Desk]) -> None:
         one, two = there.join(first), other.join(second)
         assert isinstance(one, Waiting)
         assert isinstance(two, Waiting)
-        # When the holder leaves
+        # When the holder releases the lock
         assert here.leave(held, fence)
-        # Then the first is told, the second sleeps on
+        # Then the first waiter is woken, and the second one sleeps on
         assert there.wait(first, one, 1.0) == Granted(one.ticket)
         assert other.wait(second, two, 0.02) is None
-        # And when the first leaves without having renewed, the second is told
+        # And when the first waiter leaves without a renewal, the second waiter is woken
         assert there.leave(first, one.ticket)
         there.store.unlisten(first)
         assert other.wait(second, two, 1.0) == Granted(two.ticket)
@@ -310,7 +313,7 @@ def test_a_wake_up_wakes_only_its_claim(desk: Callable[..., Desk]) -> None:
 
 
 def test_a_wake_up_for_another_claim_grants_nothing(desk: Callable[..., Desk]) -> None:
-    # Given a waiter, and a late poke for the claim that had its socket before
+    # Given a waiter, and a late wake-up for the claim that used its socket before
     here, there = desk(), desk()
     here.hold(claim())
     waiting = there.join(wanted := claim())
@@ -318,8 +321,8 @@ def test_a_wake_up_for_another_claim_grants_nothing(desk: Callable[..., Desk]) -
     address = there.port.boxes.known(wanted.id)
     post = here.engine._files.post
     assert post.send(address, claim().id, waiting.ticket)
-    # And something that is no poke at all
+    # And messages that are no wake-ups
     for noise in (b"", b"x", bytes(300), b"\x02" + bytes(40)):
         post._sender.sendto(noise, f"{post.folder}/{address}")
-    # When it sleeps, then none of that wakes it as a holder
+    # When the waiter sleeps, then none of these messages wakes it as a holder
     assert there.wait(wanted, waiting, 0.05) is None

@@ -13,7 +13,7 @@ import pytest
 from holdfast import Client
 from tests.cli import world
 
-#: What a daemon does: it takes and waits, then puts /dev/null where its standard descriptors were.
+#: The daemon acquires and waits for locks, then puts /dev/null on its standard descriptors.
 DAEMON = """
 import os, sys, threading, time, traceback
 from pathlib import Path
@@ -75,7 +75,7 @@ CLOSED = [closed for number in range(1, 4) for closed in itertools.combinations(
 
 
 def daemon(folder: Path, closed: tuple[int, ...], also: str) -> subprocess.Popen[bytes]:
-    """Such a process."""
+    """Start a daemon with these descriptors closed."""
     closing = " ".join(f"{fd}>&-" for fd in closed)
     return subprocess.Popen(
         ["sh", "-c", f'exec "$@" {closing}', "-", sys.executable, "-c", DAEMON, str(folder), also],

@@ -1,4 +1,4 @@
-"""Whoever opens the store with too few descriptors is told so, and takes nothing from anybody."""
+"""A client that opens the store with too few descriptors gets an error and acquires nothing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from holdfast.stores.sqlite.blocking import header
 from holdfast.testing.surroundings import surroundings
 from tests.cli import world
 
-#: With so many to spare a client of each kind can do its work; it needs some twelve.
+#: Limit of the spare descriptors that are tried; a client of each kind needs about twelve.
 SPARE_MAX = 18
-#: Opens the store again and again, each time with one descriptor more, while others hold all.
+#: A script that opens the store repeatedly, each time with one more spare descriptor. Another
+#: client holds a lock, a job and a value then.
 NEWCOMER = """
 import os, resource, sys
 from holdfast import HoldfastError
@@ -65,7 +66,7 @@ face.run(main, 90.0)
 def test_a_client_with_too_few_descriptors_takes_nothing(face: str, tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path}/locks.db"
     with Client(url) as client:
-        # Given a lock, a delivery and a value of ours
+        # Given a lock, a delivery and a value of this client
         hold = client.lock("job", ttl=60).acquire()
         client.queue("jobs", ttl=60).put("one", group="g")
         job = client.queue("jobs", ttl=60).take(timeout=5)
@@ -73,7 +74,7 @@ def test_a_client_with_too_few_descriptors_takes_nothing(face: str, tmp_path: Pa
         assert job
         guard = client.guard("value", ttl=60)
         assert guard.get(lambda: "ours") == "ours"
-        # When another process opens the store with no descriptor, with one, with two...
+        # When another process opens the store with no spare descriptor, with one, with two...
         done = subprocess.run(
             [sys.executable, "-c", NEWCOMER, url, face, str(SPARE_MAX)],
             capture_output=True, text=True, timeout=100, check=False,
@@ -81,11 +82,11 @@ def test_a_client_with_too_few_descriptors_takes_nothing(face: str, tmp_path: Pa
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         said = [line.split(" ", 2) for line in done.stdout.splitlines()]
-        # Then it is told so, or that they are taken
+        # Then it gets an error about descriptors, or finds them taken
         assert {how for _, _, how in said} <= {"busy", "StoreUnavailable"}, done.stdout
         assert "StoreUnavailable" in {how for _, spare, how in said if spare == "0"}
         assert [how for _, spare, how in said if int(spare) == SPARE_MAX - 1] == ["busy"] * 3
-        # And they are ours as before
+        # And this client still holds them
         assert hold.extend() > 0
         assert hold.release() is True
         assert job.ack() is True

@@ -1,4 +1,4 @@
-"""A folder that is closed by one thread is never the one that another thread opens."""
+"""A folder object that one thread closes is never returned to another thread."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from holdfast.stores.sqlite.blocking.paths import Place
 def test_a_folder_being_closed_is_not_returned_to_another_thread(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a folder that one has open
+    # Given an open folder object
     os.mkdir(f"{path}.d", 0o700)
     place = Place(f"{path}", f"{path}.d", f"{path}.d/gate", f"{path}.d/sessions", False)
     first = folder(place)
     found: list[Folder] = []
     real, closed = os.close, [first.fd]
 
-    # When it is closed, and another thread asks for it just then
+    # When one thread closes it, and another thread asks for the same folder at that moment
     def close(fd: int) -> None:
         real(fd)
         if closed == [fd]:
@@ -33,7 +33,7 @@ def test_a_folder_being_closed_is_not_returned_to_another_thread(
 
     monkeypatch.setattr(module.os, "close", close)
     del first
-    # Then that one gets another, which is open
+    # Then the other thread gets a different folder object, which is open
     monkeypatch.undo()
     assert found, "no folder could be opened"
     assert os.fstat(found[0].fd).st_ino == os.stat(found[0].path).st_ino

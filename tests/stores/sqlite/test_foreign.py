@@ -1,4 +1,4 @@
-"""Other programs in the files of a store: the doctor names those that may harm it."""
+"""Other programs in the files of a store: the doctor names the programs that can harm it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STORE = ("locks.db", "locks.db-queues", "locks.db-values")
 
 @pytest.fixture
 def client(path: Path) -> Iterator[Client]:
-    """One that has all three databases open."""
+    """A client that has all three databases open."""
     with Client(f"sqlite://{path}") as made:
         made.lock("x" * 500).acquire()
         made.queue("q").put("a job")
@@ -45,7 +45,7 @@ def client(path: Path) -> Iterator[Client]:
 
 @contextmanager
 def another(address: str) -> Iterator[int]:
-    """A program that has read this database, and has it open still; its pid."""
+    """Run a program that has read this database and keeps it open; yield its pid."""
     words = [sys.executable, "-c", LOOKS, address]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -55,7 +55,7 @@ def another(address: str) -> Iterator[int]:
 
 
 def told(path: Path) -> list[Finding]:
-    """What the doctor says of other programs."""
+    """Return the doctor's findings about other programs."""
     store, url = find(f"sqlite://{path}")
     return [one for one in store.examine(url) if one.subject == "foreign"]
 
@@ -80,7 +80,7 @@ def test_a_program_that_only_reads_is_not_warned_of(path: Path) -> None:
 
 
 def test_programs_that_use_the_file_mutex_cause_no_warning(path: Path, client: Client) -> None:
-    # Given a process with a client of its own, and a child of our fork that uses none
+    # Given a process with a separate client, and a forked child that uses no client
     def has_its_own(child: Child) -> None:
         with Client(f"sqlite://{path}") as mine:
             mine.queue("q").stats()
@@ -94,7 +94,7 @@ def test_programs_that_use_the_file_mutex_cause_no_warning(path: Path, client: C
     with Child(has_its_own) as one, Child(uses_none) as two:
         assert (one.hear(), two.hear()) == ("open", "idle")
         assert told(path) == []
-        # Also where somebody has deleted the gate that they came through
+        # And there is no warning after the file mutex that they used was deleted
         (path.parent / "locks.db-queues.d" / "gate").unlink()
         assert told(path) == []
         client.queue("q").stats()
@@ -130,18 +130,18 @@ def test_a_copy_that_was_made_while_it_was_used_can_be_put_back(path: Path) -> N
     with Client(f"sqlite://{path}") as client:
         queue = client.queue("q")
         queue.put_many([1, 2], group="g")
-        # Given a copy by a connection that only reads
+        # Given a copy made by a connection that only reads
         with (
             closing(sqlite3.connect(f"file:{path}-queues?mode=ro", uri=True)) as books,
             closing(sqlite3.connect(copy)) as to,
         ):
             books.backup(to)
         queue.purge()
-    # When it is put back once all have ended
+    # When the copy is put back after all clients have ended
     for end in ("-wal", "-shm"):
         Path(f"{path}-queues{end}").unlink(missing_ok=True)
     copy.rename(f"{path}-queues")
-    # Then what was there is there again
+    # Then the jobs of the copy are there again
     assert audit(path) == {"q": (2, 0, 0)}
     with Client(f"sqlite://{path}") as client:
         for payload in (1, 2):
@@ -168,7 +168,8 @@ while True:
 
 
 def put_and_take(path: Path, child: Child) -> None:
-    """Work until told to end, or told of damage; say all that was accepted and done."""
+    """Work until SIGTERM or an error about damage; send all accepted and acked jobs to the
+    parent."""
     over: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: over.append(1))
     accepted: list[str] = []
@@ -193,7 +194,7 @@ def test_a_program_that_checkpoints_is_named_and_its_damage_is_repaired(path: Pa
         client.queue("q").put("the first")
     words = [sys.executable, "-c", CHECKPOINTS, f"{path}-queues"]
     with ExitStack() as crew:
-        # Given workers, and programs that checkpoint their files all the time
+        # Given workers, and programs that repeatedly checkpoint the files of these workers
         workers = [crew.enter_context(Child(partial(put_and_take, path))) for _ in range(2)]
         programs = []
         for _ in range(2):
@@ -212,13 +213,13 @@ def test_a_program_that_checkpoints_is_named_and_its_damage_is_repaired(path: Pa
         for worker in workers:
             worker.send(signal.SIGTERM)
         heard = [json.loads(worker.hear()) for worker in workers]
-    # And whoever met damage was told how it is mended
+    # And each error about damage names the repair
     store, url = find(f"sqlite://{path}")
     damaged = [words for _, _, words in heard if words]
     assert all("holdfast doctor --mend" in words for words in damaged), damaged
     said = list(store.mend(url))
     gone = sum(one.subject == "gone" for one in said)
-    # And what is there is whole, and served to its end
+    # And the repaired database is consistent, and all its jobs are delivered
     audit(path)
     accepted, acked = ({one for told in heard for one in told[at]} for at in (0, 1))
     with Client(f"sqlite://{path}") as client:

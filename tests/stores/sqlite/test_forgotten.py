@@ -1,4 +1,4 @@
-"""No connection is left open by who is interrupted or forgets it, with every interpreter here."""
+"""An interrupted or forgotten client leaves no connection open, with every Python version here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.torture.scale import times
 
 VERSIONS = Path.home() / ".pyenv/versions"
 PATIENCE_S = 100.0
-#: What Python 3.13 says of a connection that its own finalizer has to close, every one says here.
+#: Python 3.13 warns when a finalizer has to close a connection; here every version does.
 SCRIPT = """
 import contextlib, gc, os, sqlite3, sys, time
 

@@ -1,4 +1,4 @@
-"""A forked child has nothing of its parent's, takes nothing from it, and keeps nothing alive."""
+"""A forked child shares no claims with its parent, takes none, and keeps none of them alive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_forked_child_uses_the_store_as_a_separate_process(
     here.join(behind := claim("lined"))
 
     def works(child: Child) -> None:
-        # When a child of a fork uses the same object
+        # When the child of a fork uses the same object
         assert isinstance(here.join(claim(), wait=False), Refused)
         assert not here.leave(claim(), fence)
         mine = here.hold(own := claim("of the child"))
@@ -36,7 +36,7 @@ def test_a_forked_child_uses_the_store_as_a_separate_process(
     for _ in range(10):
         session = here.engine._session.name
         with Child(works) as child:
-            # Then it has a session of its own
+            # Then it has a separate session
             assert child.hear() not in ("", session)
             assert child.end() == 0
         # And the parent has lost nothing
@@ -50,7 +50,7 @@ def test_a_forked_child_uses_the_store_as_a_separate_process(
 def test_a_living_child_does_not_keep_its_dead_parents_claims_alive(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a holder that has forked, and is killed
+    # Given a holder that has forked, and is then killed
     def holder(child: Child) -> None:
         there = Desk(path)
         there.hold(claim())
@@ -66,7 +66,7 @@ def test_a_living_child_does_not_keep_its_dead_parents_claims_alive(
         assert isinstance(here.join(claim(), wait=False), Refused)
         parent.send(signal.SIGKILL)
         parent.end()
-    # Then what it held is free, although its child lives
+    # Then the names that it held are free, although its child lives
     try:
         assert here.free()
         assert here.free("lined")
@@ -77,7 +77,7 @@ def test_a_living_child_does_not_keep_its_dead_parents_claims_alive(
 def test_a_living_child_does_not_keep_its_dead_parents_file_mutex(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a process that forked, and was killed while it sat in the gate
+    # Given a process that forked, and was killed while it held the file mutex
     here = desk()
     assert here.free()
 
@@ -96,7 +96,7 @@ def test_a_living_child_does_not_keep_its_dead_parents_file_mutex(
             assert time.monotonic() < end
         parent.send(signal.SIGKILL)
         parent.end()
-    # Then the gate is free, although its child lives
+    # Then the file mutex is free, although its child lives
     try:
         assert here.free()
     finally:
@@ -128,9 +128,9 @@ def test_forks_among_busy_threads_harm_neither_side(path: Path, desk: Callable[.
 
     try:
         for _ in range(25):
-            # When the process forks in between, and the child does the same
+            # When the process forks while they run, and the child does the same
             with Child(works) as child:
-                # Then it gets through, and the parent's threads go on
+                # Then the child ends normally, and the parent's threads continue
                 assert child.end() == 0
     finally:
         stop.set()
@@ -144,7 +144,7 @@ def test_forks_among_busy_threads_harm_neither_side(path: Path, desk: Callable[.
 def test_a_child_that_ends_normally_disturbs_no_client(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a client in use, and children that end with the interpreter's whole farewell
+    # Given a client in use, and children that run the interpreter's full exit procedure
     here = desk()
     fence = here.hold(held := claim())
     source = (
@@ -162,7 +162,7 @@ def test_a_child_that_ends_normally_disturbs_no_client(
     import sys
 
     for word in ("use", "leave"):
-        # When one of them ends, having used the store or not
+        # When a child ends, after it used the store or without using it
         done = subprocess.run(
             [sys.executable, "-c", source, word],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
@@ -172,7 +172,7 @@ def test_a_child_that_ends_normally_disturbs_no_client(
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
-        # Then all files are still the same, and everybody agrees on what is held
+        # Then all files are unchanged, and old and new clients agree on the holder
         assert isinstance(here.keep(held, fence), Held)
         assert isinstance(desk().join(claim(), wait=False), Refused)
     assert here.leave(held, fence)

@@ -1,4 +1,4 @@
-"""A disk that takes nothing is told at once, whatever time there is to wait; then all goes on."""
+"""A full disk is an immediate error, whatever the time-out; with room again, all verbs work."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from holdfast.stores.sqlite.blocking.doctor import examine
 from holdfast.testing.faults import NoSmallDisk, SmallDisk
 from holdfast.url import find
 
-#: What is told at once takes no longer, on a machine that stands still for 2 s.
+#: Seconds within which an immediate error arrives, even if the machine pauses for 2 s.
 AT_ONCE_S = 4.0
-#: Seconds that an acquire may wait.
+#: Seconds that an acquire can wait.
 PATIENCE_S = 30.0
-#: Texts of this length don't fit into the table of lone claims: the claim is written by SQLite.
+#: Texts of this length don't fit into the table of lone claims, so SQLite writes the claim.
 LONG = "x" * 400
 
 
 @pytest.fixture
 def disk() -> Iterator[SmallDisk]:
-    """A disk of the test's own."""
+    """A separate disk for one test."""
     try:
         with SmallDisk(24 << 20) as disk:
             yield disk
@@ -44,7 +44,7 @@ def _url(disk: SmallDisk) -> str:
 
 
 class Told:
-    """What an act says that fails, and that it says so at once."""
+    """Record the error text of a failing call, and check that the error comes immediately."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -63,7 +63,7 @@ class Told:
 
 
 def _until_full(act: Callable[[int], Any]) -> None:
-    """The log may have room for some more: do it until it has not."""
+    """Repeat an act until the disk is full: the log can have room for a few more calls."""
     for number in range(20_000):
         with Told() as told:
             act(number)
@@ -131,10 +131,10 @@ def test_a_full_disk_is_an_error_at_once_and_all_works_with_room_again(
     with Client(_url(disk)) as client:
         client.lock(LONG).acquire(timeout=5).release()
         client.queue("q").put(b"first")
-        # When its disk is full, then that is told at once
+        # When its disk is full, then each use fails immediately
         disk.fill()
         use(_url(disk))
-        # And when there is room again, all goes on, and no claim was left behind
+        # And when there is room again, all verbs work, and no claim is left
         disk.clear()
         assert client.inspect(LONG) == []
         client.lock(LONG).acquire(timeout=5).release()
@@ -163,7 +163,7 @@ def test_a_new_client_on_a_full_disk_gets_an_error_at_once(disk: SmallDisk) -> N
 
 
 def test_a_waiter_gets_an_error_at_once_when_the_disk_fails(tmp_path: Path) -> None:
-    # Given one who waits, and whose next request the disk doesn't take
+    # Given a waiter whose next request fails on the disk
     url = f"sqlite://{tmp_path}/locks.db"
     with Client(url) as holder, Client(url) as other:
         hold = holder.lock("x").acquire()
@@ -183,7 +183,7 @@ def test_a_waiter_gets_an_error_at_once_when_the_disk_fails(tmp_path: Path) -> N
         thread.start()
         while not (lines := holder.inspect("x")) or not lines[0].waiters:
             time.sleep(0.01)
-        # When it asks, then it is told, and leaves
+        # When the waiter asks again, then it gets the error and leaves the line
         hold.release()
         thread.join(PATIENCE_S)
         assert "is full" in found[0]
@@ -215,7 +215,7 @@ def test_a_read_only_file_system_is_named_by_every_verb_and_by_doctor(disk: Smal
         client.lock("x").acquire(timeout=5).release()
     _read_only(disk, True)
     try:
-        # Then a client is told at once
+        # Then a client gets an error immediately
         begun = time.monotonic()
         with (
             Client(_url(disk)) as client,
@@ -223,7 +223,7 @@ def test_a_read_only_file_system_is_named_by_every_verb_and_by_doctor(disk: Smal
         ):
             client.lock("x").acquire(timeout=PATIENCE_S)
         assert time.monotonic() - begun < AT_ONCE_S
-        # And doctor says so, with a remedy that fits
+        # And the doctor reports it, with a remedy that fits
         said = list(examine(find(_url(disk))[1]))
         assert any("read-only" in f"{one.text} {one.remedy}" for one in said), said
         assert not any("mode 600" in f"{one.text} {one.remedy}" for one in said), said

@@ -1,4 +1,5 @@
-"""The gate: a bounded wait, a name for who sits in it, and no way to leave it locked."""
+"""The file mutex: a bounded wait, a name for the process that holds it, and no way to leave it
+locked."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ SEED = random.SystemRandom().randrange(1 << 32)
 
 @contextmanager
 def sitting(path: Path) -> Iterator[int]:
-    """A process that was stopped inside the gate; its pid."""
+    """Stop a process that holds the file mutex, and yield its pid."""
 
     def sits(child: Child) -> None:
         here = Desk(path)
@@ -51,7 +52,7 @@ def sitting(path: Path) -> Iterator[int]:
 
 
 def gate_is_free(path: Path) -> bool:
-    """Does nobody in the world have the gate locked?"""
+    """Return True if no process has locked the file mutex."""
     if not path.exists():
         return True
     with open(path.with_name(path.name + ".d") / "gate") as file:
@@ -65,19 +66,19 @@ def gate_is_free(path: Path) -> bool:
 def test_without_new_threads_a_locked_file_mutex_is_awaited(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a process that starts no thread, as CPython 3.12 while it ends
+    # Given a process that can't start a thread, like CPython 3.12 while it exits
     def refuse(thread: DaemonThread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     here = desk()
     assert here.free()
     with open(path.with_name("locks.db.d") / "gate") as gate:
-        # When the gate is shut for a moment
+        # When the file mutex is locked for a moment
         fcntl.flock(gate, fcntl.LOCK_EX)
         opens = threading.Timer(0.2, fcntl.flock, (gate, fcntl.LOCK_UN))
         opens.start()
         monkeypatch.setattr(DaemonThread, "start", refuse)
-        # Then what is asked is done
+        # Then the request succeeds
         assert isinstance(here.join(claim(), within=10.0), Held)
         opens.join()
 
@@ -85,49 +86,50 @@ def test_without_new_threads_a_locked_file_mutex_is_awaited(
 def test_a_process_stopped_inside_is_named_and_waits_end_in_time(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a store that is open, and a process stopped in its gate
+    # Given an open store, and a process that was stopped while it holds the file mutex
     here = desk()
     assert here.free()
     with sitting(path) as pid:
         for within in (0.002, 0.3):
-            # When a verb is given so much time
+            # When a verb gets this time limit
             begun = boottime()
             with pytest.raises(StoreUnavailable) as told:
                 here.join(claim(), within=within)
-            # Then it takes no longer, and says whom to wake
+            # Then it ends in time, and its error names the process to continue
             assert within <= boottime() - begun < within + 0.25 + lag.since(begun)
             assert f"process {pid}" in str(told.value)
             assert f"kill -CONT {pid}" in str(told.value)
             assert "gate" in str(told.value)
-        # When the process goes on
+        # When the process continues
         os.kill(pid, signal.SIGCONT)
-        # Then everything goes on
+        # Then all verbs work again
         assert here.free()
 
 
 def test_a_new_client_gets_the_same_error(path: Path, desk: Callable[..., Desk]) -> None:
     with sitting(path) as pid:
-        # When somebody opens the store while a stopped process sits in its gate
+        # When another client opens the store while a stopped process holds the file mutex
         with pytest.raises(StoreUnavailable, match=f"process {pid} .*stopped"):
             desk().join(claim(), within=0.1)
         os.kill(pid, signal.SIGCONT)
-    # Then it works as soon as that one has left
+    # Then it works as soon as this process has released the mutex
     assert desk().free()
 
 
 def test_a_waiter_that_gave_up_leaves_the_file_mutex_to_others(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a caller whose porter stands in the kernel's queue, and who gives up
+    # Given a caller that gives up while its helper thread waits for the kernel lock
     here = desk()
     assert here.free()
     for _ in range(20):
         with sitting(path) as pid:
             with pytest.raises(StoreUnavailable):
                 here.join(claim(), within=0.02)
-            # When the gate becomes free, which the porter is granted
+            # When the stopped process continues, and the kernel grants the lock to the helper
+            # thread
             os.kill(pid, signal.SIGCONT)
-        # Then nobody keeps it
+        # Then the file mutex doesn't stay locked
         end = time.monotonic() + 5
         while not gate_is_free(path):
             assert time.monotonic() < end, "the gate stays locked"
@@ -137,7 +139,7 @@ def test_a_waiter_that_gave_up_leaves_the_file_mutex_to_others(
 def test_giving_up_at_the_moment_of_the_grant_is_one_or_the_other(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a caller that waits about as long as the gate is closed
+    # Given a caller whose time limit ends at about the time when the file mutex is released
     here = desk()
     assert here.free()
     print(f"seed {SEED}")
@@ -158,11 +160,11 @@ def test_giving_up_at_the_moment_of_the_grant_is_one_or_the_other(
         else:
             entered += 1
             about *= 0.95  # where the machine is slow, the opener is late as well
-            # Then it has the lock, alone...
+            # Then the caller holds the file mutex alone...
             assert not gate_is_free(path)
             gate.exit()
         opener.join()
-        # ...or else nobody has
+        # ...or no process holds it
         end = time.monotonic() + 5
         while not gate_is_free(path):
             assert time.monotonic() < end, "the gate stays locked"
@@ -187,13 +189,13 @@ def test_threads_of_one_client_hold_one_at_a_time(desk: Callable[..., Desk]) -> 
             inside.remove(number)
             assert here.leave(wanted, fence)
 
-    # When all want it again and again
+    # When all acquire the name repeatedly
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    # Then they had it one after the other, in the order of their fences
+    # Then they held it one after the other, in the order of their fences
     assert len(fences) == 400
     assert fences == sorted(fences)
     assert here.lines() == []
@@ -202,7 +204,7 @@ def test_threads_of_one_client_hold_one_at_a_time(desk: Callable[..., Desk]) -> 
 def test_a_thread_that_must_wait_for_another_gives_up_in_time(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a client whose one thread waits at the gate
+    # Given a client with a thread that waits for the file mutex
     here = desk()
     assert here.free()
     with sitting(path) as pid:
@@ -211,13 +213,13 @@ def test_a_thread_that_must_wait_for_another_gives_up_in_time(
         end = time.monotonic() + 5
         while here.engine.inside == 0:
             assert time.monotonic() < end
-        # When another thread of it asks with less time
+        # When another thread of this client sends a request with less time
         begun = boottime()
         with pytest.raises(StoreUnavailable, match=f"process {pid}"):
             here.join(claim(), within=0.1)
-        # Then it is told in time
+        # Then it gets the error in time
         assert boottime() - begun < 0.35 + lag.since(begun)
-        # And the first comes in as soon as it can
+        # And the first thread gets the file mutex after its release
         os.kill(pid, signal.SIGCONT)
         first.join(20)
         assert not first.is_alive()
@@ -225,7 +227,7 @@ def test_a_thread_that_must_wait_for_another_gives_up_in_time(
 
 
 def test_a_signal_handler_that_calls_back_in_is_refused(desk: Callable[..., Desk]) -> None:
-    # Given a handler that uses the store, which strikes inside a verb
+    # Given a signal handler that uses the store, and that runs inside a verb
     here = desk()
     assert here.free()
     told: list[BaseException] = []
@@ -242,11 +244,11 @@ def test_a_signal_handler_that_calls_back_in_is_refused(desk: Callable[..., Desk
 
     former = signal.signal(signal.SIGUSR1, handler)
     try:
-        # When it strikes
+        # When the signal arrives
         assert here.engine._inside(5.0, work) == "done"
     finally:
         signal.signal(signal.SIGUSR1, former)
-    # Then it is told why not, and the verb is finished
+    # Then the handler gets an error that names the cause, and the verb is finished
     assert len(told) == 1
     assert "signal handler" in str(told[0])
     assert here.free()
@@ -254,7 +256,7 @@ def test_a_signal_handler_that_calls_back_in_is_refused(desk: Callable[..., Desk
 
 @contextmanager
 def striking_after(seconds: float) -> Iterator[None]:
-    """Ctrl-C after so long, at whatever the thread is at, but never after the block."""
+    """Raise Ctrl-C after ``seconds``, wherever the thread is then, but never after the block."""
     armed = [True]
 
     def strike(number: int, frame: FrameType | None) -> None:
@@ -295,10 +297,10 @@ def test_an_interrupt_anywhere_in_a_verb_leaves_nothing_locked_and_nothing_held(
                 here.join(claim("other"), wait=False)
         except KeyboardInterrupt:
             struck += 1
-        # Then the gate is free
+        # Then the file mutex is free
         assert gate_is_free(path), f"turn {turn}"
         assert here.engine.inside == 0
-        # And when the core undoes what was under way, the claim is gone
+        # And after the core has withdrawn the interrupted claim, the claim is gone
         here.store.unlisten(wanted)
         here.leave(wanted, ticket, suspect=True)
         names = [c.fence for line in there.lines("refund") for c in line.claims]
@@ -307,13 +309,13 @@ def test_an_interrupt_anywhere_in_a_verb_leaves_nothing_locked_and_nothing_held(
             assert there.leave(held, fence)
         for line in here.lines("other"):
             for record in line.claims:
-                # Its id is lost with the interrupt, as it would be for nobody but this test.
+                # The interrupt lost the id of this claim, so the test breaks the hold by its fence.
                 assert here.engine.break_("other", record.fence, 5.0)
     print(f"{struck} of 300 turns were struck")
     assert struck >= 60
     assert here.lines() == []
     with warnings.catch_warnings():
-        # Interrupted between two lines, a coroutine or socket is forgotten without harm.
+        # A coroutine or socket that was interrupted between two lines is garbage, and does no harm.
         warnings.simplefilter("ignore")
         gc.collect()
 
@@ -323,11 +325,11 @@ def test_the_file_mutex_of_a_killed_process_is_free_again(
 ) -> None:
     here = desk()
     assert here.free()
-    # Given a process that is stopped inside
+    # Given a process that was stopped while it holds the file mutex
     with sitting(path) as pid:
         # When it is killed there
         os.kill(pid, signal.SIGKILL)
-    # Then everybody comes in at once
+    # Then another client gets the file mutex immediately
     begun = boottime()
     assert here.free()
     assert boottime() - begun < 0.25 + lag.since(begun)

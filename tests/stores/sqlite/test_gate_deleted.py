@@ -1,4 +1,4 @@
-"""Somebody deletes the gate under running clients: what they are told is true all the same."""
+"""The file mutex is deleted while clients use it: their replies stay true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.torture.scale import times
 
 @contextmanager
 def without_gate(path: Path, engine: Any) -> Iterator[None]:
-    """The gate is deleted as this client commits for the first time."""
+    """Delete the file mutex when this client commits for the first time."""
     gate = Path(f"{path}.d/gate")
     connection: sqlite3.Connection = engine._files.connection
 
@@ -38,7 +38,7 @@ def without_gate(path: Path, engine: Any) -> Iterator[None]:
 
 
 def of_queues(client: Client) -> Any:
-    """The engine of the queues of a client that has used them."""
+    """Return the engine of the queues of a client that has used them."""
     return client._ctx.store._port.jobs().engine  # type: ignore[attr-defined]
 
 
@@ -69,7 +69,7 @@ def test_a_commit_while_the_file_mutex_was_deleted_is_reported(path: Path, verb:
 
 
 def test_acks_are_true_while_the_file_mutex_is_deleted_repeatedly(path: Path) -> None:
-    # Given workers, and somebody who deletes their gate
+    # Given workers, and a thread that repeatedly deletes their file mutex
     jobs, acked, over = times(4000, 60), [], threading.Event()
     gate = Path(f"{path}-queues.d/gate")
 
@@ -97,7 +97,7 @@ def test_acks_are_true_while_the_file_mutex_is_deleted_repeatedly(path: Path) ->
         thread.join(100)
     over.set()
     deleter.join()
-    # Then each job was acked, once, and told so
+    # Then each job was acked once, and its worker got True
     with promised("an ack that counted says so"):
         assert sorted(acked) == [(job, True) for job in range(jobs)]
     assert audit(path) == {"q": (0, 0, 0)}
@@ -108,7 +108,7 @@ def test_acks_are_true_while_the_file_mutex_is_deleted_repeatedly(path: Path) ->
 
 @pytest.fixture
 def idle(path: Path, desk: Callable[..., Desk]) -> Desk:
-    """A client that has the files open whose gate was deleted."""
+    """A client that has files open whose mutex was deleted."""
     here = desk()
     assert here.free()
     Path(f"{path}.d/gate").unlink()

@@ -1,4 +1,4 @@
-"""What tasks ask of the embedded store and give up: it is left out, but what gives back isn't."""
+"""Requests that tasks give up before the embedded store runs them: only a release still runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ def test_abandoned_requests_are_skipped_unless_they_release(path: Path) -> None:
         held = await here.join(first := claim(), True, WITHIN_S)
         assert isinstance(held, Held)
         with sitting(path) as pid:
-            # Given requests that were given up while a stopped process sits in the gate
+            # Given requests that were given up while a stopped process holds the file mutex
             given_up = [here.join(claim(), True, 0.1) for _ in range(20)]
             given_up += [here.leave(leaving(first, held.fence), 0.1)]
             for outcome in await asyncio.gather(*given_up, return_exceptions=True):
                 assert isinstance(outcome, StoreUnavailable)
-            # When it goes on
+            # When this process continues
             os.kill(pid, signal.SIGCONT)
-            # Then at most the one has entered that stood at the gate, and what has left is gone
+            # Then at most one join has entered the line, the one that waited for the file mutex;
+            # and the released hold has ended
             claims = [one for line in await here.inspect("", WITHIN_S) for one in line.claims]
             assert len(claims) <= 1
             assert held.fence not in [one.fence for one in claims]

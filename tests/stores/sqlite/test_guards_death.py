@@ -1,5 +1,5 @@
-"""Whoever computes a value dies or is interrupted, and wherever: one computes it, and no old one
-comes back."""
+"""The process that computes a value dies or is interrupted at any point. Exactly one caller
+computes the value again, and no old value comes back."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def never() -> str:
 
 
 def whole(path: Path) -> None:
-    """The database is what SQLite expects."""
+    """Check that the database passes SQLite's integrity check."""
     with contextlib.closing(sqlite3.connect(f"{path}-values", timeout=10)) as books:
         assert books.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
@@ -84,12 +84,12 @@ def test_kill_9_at_any_point_of_a_verb_leaves_it_whole_or_undone(
                 said = child.rest()
                 assert child.end() == (0 if said else -signal.SIGKILL)
             whole(path)
-            # Whoever comes next is served at once, though the lease is long.
+            # The next caller gets a value immediately, although the refresh lease is long.
             found = ours.get(lambda: "ours", timeout=5)
             assert found in {compute: ("new", "ours"), invalidate: ("old", "ours")}.get(
                 verb, ("ours",)
             )
-            # What it reads is what everybody reads.
+            # A new client reads the same value.
             with Client(f"sqlite://{path}") as late:
                 assert late.guard("g", ttl=600).get(never) == found
             return said
@@ -118,13 +118,14 @@ def test_an_interrupt_at_any_point_leaves_no_lock_and_no_refresh_lease(path: Pat
         with Strike(0, within=INSIDE) as strike:
             work()
         for _ in range(times(1000, 60)):
-            # When Ctrl-C strikes anywhere in a verb
+            # When Ctrl-C arrives anywhere in a verb
             with (
                 contextlib.suppress(KeyboardInterrupt),
                 Strike(dice.randint(1, strike.points), within=INSIDE),
             ):
                 work()
-            # Then others get in at once, soon find no duty, and both read the same
+            # Then other clients get the file mutex immediately, soon find no refresh lease, and
+            # both clients read the same value
             begun = time.monotonic()
             while theirs.inspect().owner:
                 assert time.monotonic() - begun < 5.0 + lag.since(begun)
@@ -147,7 +148,7 @@ def test_an_interrupt_at_the_end_of_a_wait_releases_the_refresh_lease(path: Path
 
 
 def slow(child: Child, path: Path) -> None:
-    """Takes the duty for ten minutes, and says so."""
+    """Hold the refresh lease for ten minutes, and report this to the parent."""
 
     def work() -> str:
         child.say(os.getpid())
@@ -234,7 +235,7 @@ def test_a_stopped_process_keeps_its_refresh_lease_until_it_expires(path: Path) 
         assert time.monotonic() - begun > 0.5
         child.send(signal.SIGCONT)
         assert child.hear() == "late"
-        # What it computed was not stored.
+        # The value that it computed was not stored.
         assert child.hear() == "ours"
         assert child.end() == 0
 
@@ -333,6 +334,7 @@ def test_a_writer_killed_during_a_change_leaves_reads_correct(path: Path) -> Non
 
             with Child(dies) as child:
                 assert child.end() == -signal.SIGKILL
-            # Before the commit nothing has happened; after it the value is gone.
+            # A kill before the commit changes nothing; a kill after it leaves the value
+            # invalidated.
             assert guard.get(lambda number=number: -number) == (0 if number == 0 else -number)
             guard.invalidate()

@@ -1,4 +1,4 @@
-"""The files of refresh guards: what becomes of them, what they cost, and how they are read."""
+"""The files of refresh guards: deletion, sizes, and reading."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def never() -> Any:
 
 
 def engine_of(client: Client | AsyncClient) -> Any:
-    """The engine of the values of a client."""
+    """Return the engine of a client's refresh guards."""
     return client._ctx.store._port.values().engine  # type: ignore[attr-defined]
 
 
-# -- a boot, and files that are deleted ------------------------------------------------------------
+# -- a boot, and deleted files --------------------------------------------------------------------
 
 
 @pytest.fixture
 def boot(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Starts the machine anew, as far as the code can see."""
+    """Return a function that simulates a boot of the machine, as far as the code can see."""
 
     def start(number: int) -> None:
         for module in (header, database, value_files):
@@ -59,7 +59,7 @@ def test_after_a_boot_no_value_comes_back_and_a_torn_file_is_no_trouble(
         before = guard.inspect().version
     with Client(f"sqlite://{path}") as client:
         assert client.guard("g", ttl=600).get(never) == "old"
-    # When the power is cut, the last writes are lost, an invalidation among them, or torn
+    # When a power cut loses or tears the last writes, an invalidation among them
     Path(f"{path}-values").write_bytes(b"torn" * 5000)
     boot(2)
     with Client(f"sqlite://{path}") as client:
@@ -98,7 +98,7 @@ def test_deleted_files_are_made_again_empty_and_shared_by_all(path: Path, what: 
         gone = {"database": ["", "-wal", "-shm"], "gate": [".d/gate"]}
         for end in gone.get(what, [*gone["database"], *gone["gate"]]):
             os.unlink(f"{path}-values{end}")
-        # When one of them writes, or a moment later
+        # When one client writes, then the other sees it, immediately or a moment later
         assert ours.invalidate() in (0, 1)
         assert ours.get(lambda: "new") == "new"
         begun = time.monotonic()
@@ -149,7 +149,7 @@ def test_the_doctor_looks_at_the_values_too(path: Path) -> None:
             assert stat.S_IMODE(os.stat(f"{path}-values{end}").st_mode) == 0o600
 
 
-# -- how much room they take -----------------------------------------------------------------------
+# -- sizes -----------------------------------------------------------------------------------------
 
 
 def test_expired_values_are_removed_by_later_writes(path: Path) -> None:
@@ -196,7 +196,7 @@ def test_on_a_full_disk_values_are_returned_and_what_is_there_can_be_invalidated
             guard = client.guard("g", ttl=600, lease=600)
             assert guard.get(lambda: "there") == "there"
             fill(disk / "filler")
-            # When a value has no place any more, whoever computed it has it all the same, soon
+            # When there is no room to store a value, the caller that computed it still gets it soon
             begun = time.monotonic()
             with caplog.at_level(logging.WARNING, "holdfast"):
                 for number in range(8):

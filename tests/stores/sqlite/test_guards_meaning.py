@@ -1,4 +1,4 @@
-"""The verbs of refresh guards mean what they mean in memory, in whatever order they come."""
+"""The verbs of refresh guards against the memory store: random sequences, equal replies."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ from holdfast.url import find
 from tests.torture.scale import seed_of, times
 
 WITHIN = 10.0
-#: Two of them share the word that counts their changes.
+#: Two of these entries share one change counter.
 ENTRIES = [Entry("g", ""), Entry("g", "a\0b"), Entry("g\0a", "b"), Entry("other", "\N{SNOWMAN}")]
 
 
 class Bench:
-    """The same guards twice, under one clock that is moved by hand; both are asked the same."""
+    """The same guards in both stores, under one clock that the test moves; both get the same
+    requests."""
 
     def __init__(self, path: Path, dice: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
         self.dice = dice
@@ -47,7 +48,7 @@ class Bench:
             monkeypatch.setattr(module, "boottime", lambda: self.now)
         self.engines = [ValueEngine(find(f"sqlite://{path}")[1], Boxes()) for _ in range(3)]
         self.memory = Values()
-        #: Ours by what memory calls the same fence.
+        #: Fences of the embedded store, by the memory store's fence of the same refresh.
         self.fences: dict[int, int] = {0: 0}
         self.wishes: list[Wish] = []
         self.duties: list[tuple[Wish, int]] = []
@@ -55,11 +56,11 @@ class Bench:
 
     @property
     def engine(self) -> ValueEngine:
-        """One of several clients, each of which has read something before."""
+        """Return a random one of several clients, each of which has read something before."""
         return self.dice.choice(self.engines)
 
     def seen(self, found: Value | None) -> Any:
-        """A value of ours, or of the memory's: the same words for the same value."""
+        """Return a comparable form of a value from either store: equal for equal values."""
         if found is None:
             return None
         ages = (pytest.approx(found.fresh_in, abs=1e-6), pytest.approx(found.stale_in, abs=1e-6))
@@ -157,7 +158,7 @@ class Bench:
     def step(self) -> None:
         verbs = [self.begin, self.begin, self.finish, self.finish, self.read, self.read]
         self.dice.choice([*verbs, self.abandon, self.prolong, self.invalidate, self.look])()
-        # Always by something, as the fences of the memory are those of its clock.
+        # Always more than zero, because the memory store takes its fences from the clock.
         self.now += self.dice.choice([0.0001, 0.0001, 0.001, 0.3, 1.1, 3.0])
 
 

@@ -1,4 +1,4 @@
-"""How the values of refresh guards are read and waited for."""
+"""Reads of refresh guards' values, and waits for them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def never() -> Any:
 
 
 def engine_of(client: Client | AsyncClient) -> Any:
-    """The engine of the values of a client."""
+    """Return the engine of a client's refresh guards."""
     return client._ctx.store._port.values().engine  # type: ignore[attr-defined]
 
 
 @contextmanager
 def shut(path: Path) -> Generator[None]:
-    """Somebody sits in the gate of the values."""
+    """Hold the file mutex of the values."""
     fd = os.open(f"{path}-values.d/gate", os.O_RDWR)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -74,7 +74,7 @@ def test_on_a_loop_a_read_waits_for_no_file_mutex_and_for_no_thread(path: Path) 
             assert await guard.get(compute) == "value"
             engine = engine_of(client)
             with shut(path):
-                # The worker is busy with somebody who waits for the gate
+                # The client's worker thread is busy with a request that waits for the file mutex
                 stuck = asyncio.create_task(guard.inspect())
                 await asyncio.sleep(0.05)
                 for _ in range(3):
@@ -100,12 +100,12 @@ def test_a_read_is_one_statement_and_none_if_nothing_has_changed(path: Path) -> 
         for _ in range(5):
             assert guard.get(never) == "x"
         assert len(said) == 1
-        # Another entry's change leaves it alone, but for one in some hundreds
+        # A change of another entry needs no new read, except if the two share a change counter
         said.clear()
         theirs.get(lambda: "y", key="other")
         assert guard.get(never) == "x"
         assert said == []
-        # Its own is seen at once
+        # A change of the entry itself is seen immediately
         theirs.invalidate()
         assert theirs.get(lambda: "new") == guard.get(never) == "new"
         # And a value is computed in few statements
@@ -118,7 +118,7 @@ def test_a_read_is_one_statement_and_none_if_nothing_has_changed(path: Path) -> 
 
 def test_no_thread_ever_reads_what_was_invalidated_before(path: Path) -> None:
     with Client(f"sqlite://{path}") as client, Client(f"sqlite://{path}") as other:
-        # The source, and what whoever invalidated has been told is the oldest that is read now
+        # The current source value, and the oldest value that a read may still return
         source = promised = 0
         stale, over = [], threading.Event()
 
@@ -160,12 +160,12 @@ def test_what_is_read_amid_a_commit_is_not_kept_beyond_it(
         ours, theirs = engine_of(here), engine_of(there)
         files = theirs._files
         if when == "before":
-            # Given a writer who is about to commit, and a reader who still finds the old value
+            # Given a writer that is about to commit, and a reader that still finds the old value
             with Changing(files.words, [entry]):
                 assert ours.read([entry], 5.0)[0].data
                 files.run("DELETE FROM cached")
         else:
-            # Given one whose commit comes between what is read and that it is kept
+            # Given a writer whose commit comes between a read and the storing of its result
             read = Reader.read
 
             def late(self: Reader, entries: Any, seconds: float) -> Any:
@@ -176,7 +176,7 @@ def test_what_is_read_amid_a_commit_is_not_kept_beyond_it(
             with monkeypatch.context() as patch:
                 patch.setattr(Reader, "read", late)
                 assert ours.read([entry], 5.0)[0].data
-        # Then whoever asks afterwards finds nothing
+        # Then a later read finds nothing
         assert ours.read([entry], 5.0) == [None]
 
 
@@ -185,11 +185,11 @@ def test_what_is_known_without_asking_is_still_that_clients_alone(path: Path) ->
         guard = client.guard("g", ttl=600)
         for _ in range(3):
             assert guard.get(lambda: "value") == "value"
-        # Nothing but a key is taken for one
+        # A key of another type is refused
         for key in (5, ["a"], None):
             with pytest.raises(ConfigError, match="key must be text"):
                 guard.get(never, key=key)  # type: ignore[arg-type]
-        # It counts as any other
+        # A read without a request counts like any other read
         assert guard.stats().hits == 2
 
         def works(child: Child) -> None:
@@ -258,7 +258,7 @@ def test_no_thread_is_inside_sqlite_during_a_fork(
             assert engine.glance([entry], True) is None
             assert engine._files.reading._add([]) is None
         assert engine.glance([entry], True)[0].data
-        # What is read and what is opened keeps a fork waiting
+        # Reads, and the opening of readers, hold the locks that a fork waits for
         locks = engine.reading()
         assert locks == [engine._files.reading._adding, engine._files.reading._readers[0].lock]
 
@@ -267,7 +267,7 @@ def test_no_thread_is_inside_sqlite_during_a_fork(
 
 
 def idle(path: Path) -> list[str]:
-    """Who waits."""
+    """Return the files of the waiters."""
     return os.listdir(f"{path}-values.d/idle")
 
 
@@ -300,7 +300,7 @@ def test_a_waiter_is_woken_by_the_value(path: Path) -> None:
         go.set()
         first.join(30)
         waiter.join(30)
-        # Without a poke it would look again after 1.2 s
+        # Without a wake-up the waiter would poll after 1.2 s
         print(f"{spans[0] * 1e3:.1f} ms")
         assert spans[0] < 0.6 + lag.since(done)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C amid a poke: whoever waits is woken all the same, by the next verb at the latest."""
+"""Ctrl-C during a wake-up: a waiter is still woken, by the next verb at the latest."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def test_a_waiter_is_woken_although_its_wake_up_is_interrupted(tmp_path: Path) -
     ours, theirs = (ThreadJobs(find(f"sqlite://{tmp_path}/locks.db?sync=none")[1]) for _ in "12")
     ours.engine.put(Put("q", "lane", 1, (Job("one", "", b"1"),), 0.0), WITHIN_S)
     for number in itertools.count(1):
-        # Given one who waits for a job that another one has
+        # Given a waiter for a job that another worker has taken
         given, waits = take(2 * number), take(2 * number + 1)
         assert ours.engine.take(given, WITHIN_S).deliveries
         assert theirs.engine.take(waits, WITHIN_S).deliveries == ()
-        # When it is given back, and that is interrupted
+        # When the job is released, and the release is interrupted
         strike = Strike(number, within=("holdfast.stores.sqlite",))
         with contextlib.suppress(KeyboardInterrupt), strike:
             ours.engine.give_back(given, WITHIN_S)
-        # Then it isn't given back, or this verb, or the next one, has woken the other
+        # Then the job isn't released, or this verb or the next one has woken the waiter
         (record,) = ours.engine.survey("q", True, WITHIN_S)
         assert not record.waiting or run_sync(theirs.sleep(waits.id, 2.0)), strike.where
         theirs.unlisten(waits.id)

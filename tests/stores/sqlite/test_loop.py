@@ -1,4 +1,4 @@
-"""The embedded store under asyncio: in order, never lost, never in the loop's way."""
+"""The embedded store under asyncio: requests run in order, none is lost, the loop stays free."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_verbs_and_wake_ups_work_on_a_loop(path: Path) -> None:
         assert isinstance(two, Waiting)
         sleepers = asyncio.gather(there.wait(first, one, 5.0), there.wait(second, two, 0.2))
         await asyncio.sleep(0.01)
-        # When the holder leaves
+        # When the holder releases the lock
         assert await here.leave(leaving(held, answer.fence), WITHIN_S)
-        # Then the first is poked, and only he
+        # Then only the first waiter is woken
         assert await sleepers == [Granted(one.ticket), None]
-        # And a poke that comes before its claim sleeps is not lost
+        # And a wake-up that comes before its claim waits is not lost
         assert await there.leave(leaving(first, one.ticket), WITHIN_S)
         there.unlisten(first)
         assert await there.wait(second, two, 5.0) == Granted(two.ticket)
@@ -96,7 +96,7 @@ def test_a_killed_holder_wakes_the_waiter_on_the_loop(path: Path) -> None:
         child.hear()
         late = asyncio.run(main(child))
     print(f"{late * 1e3:.1f} ms")
-    # It may take its time to die; unnoticed, it would be five seconds
+    # A killed process needs some time to die; if its death weren't noticed, this would last 5 s
     assert late < 2.0
 
 
@@ -108,7 +108,7 @@ def test_a_cancelled_request_is_carried_out_before_its_undo(path: Path) -> None:
         here = opened(path)
         struck = 0
         for _ in range(300):
-            # Given a join that is cancelled at some moment between its sending and its answer
+            # Given a join that is cancelled at some moment between its sending and its reply
             wanted = claim()
             task = asyncio.ensure_future(here.join(wanted, True, WITHIN_S))
             for _ in range(dice.randrange(4)):
@@ -116,11 +116,11 @@ def test_a_cancelled_request_is_carried_out_before_its_undo(path: Path) -> None:
             time.sleep(dice.random() * 0.000_2)
             struck += task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            # When its undo is begun and never heard of again
+            # When its withdrawal is sent, and no reply is awaited
             undo = here.leave(leaving(wanted, suspect=True), WITHIN_S)
             undo.send(None)
             undo.close()
-        # Then nothing is left
+        # Then no claim is left
         lines = await here.inspect("", WITHIN_S)
         assert lines == []
         await here.close()
@@ -136,7 +136,7 @@ def test_requests_that_queue_up_are_carried_out_in_the_order_of_asking(path: Pat
         here, wanted = opened(path), claim()
         assert await here.join(claim("opens"), True, WITHIN_S)
         gate = os.open(path.with_name("locks.db.d") / "gate", os.O_RDWR)
-        # Given a worker who is held up, and behind it a join, and the leave that takes it back
+        # Given a blocked worker, and behind it a join and the leave that withdraws it
         fcntl.flock(gate, fcntl.LOCK_EX)
         busy = asyncio.ensure_future(here.join(claim("busy"), True, WITHIN_S))
         await asyncio.sleep(0.05)
@@ -144,9 +144,9 @@ def test_requests_that_queue_up_are_carried_out_in_the_order_of_asking(path: Pat
         await asyncio.sleep(0)
         left = asyncio.ensure_future(here.leave(leaving(wanted), WITHIN_S))
         await asyncio.sleep(0)
-        # When it can go on
+        # When the worker can continue
         os.close(gate)
-        # Then nothing is left of them
+        # Then no claim of the two is left
         assert isinstance(await busy, Held)
         assert isinstance(await joining, Held)
         assert await left
@@ -159,7 +159,7 @@ def test_requests_that_queue_up_are_carried_out_in_the_order_of_asking(path: Pat
 def test_what_was_asked_is_done_though_the_loop_has_ended(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a claim that is held, and a loop that ends when its release has only been begun
+    # Given a held claim, and a loop that ends when the release has only been sent
     async def main() -> None:
         here, held = opened(path), claim()
         answer = await here.join(held, True, WITHIN_S)
@@ -171,7 +171,7 @@ def test_what_was_asked_is_done_though_the_loop_has_ended(
 
     keep: list[Store] = []
     asyncio.run(main())
-    # Then it is released, and nothing complains about the loop that is closed
+    # Then the claim is released, and nothing complains about the closed loop
     end = time.monotonic() + 5
     while desk().lines():
         assert time.monotonic() < end
@@ -180,7 +180,7 @@ def test_what_was_asked_is_done_though_the_loop_has_ended(
 def test_what_was_asked_is_done_though_the_interpreter_ends(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a program that holds, detaches, and ends while its release has only been begun
+    # Given a program that holds, detaches, and ends when its release has only been sent
     source = (
         "import asyncio, sys\n"
         "from tests.stores.sqlite.test_loop import *\n"
@@ -206,24 +206,24 @@ def test_what_was_asked_is_done_though_the_interpreter_ends(
     assert program.stdout is not None
     assert program.stdout.readline() == "ready\n"
     with open(path.with_name("locks.db.d") / "gate") as gate:
-        # When the gate is shut just then, for longer than the rest of its ending takes
+        # When the file mutex is locked at that moment, for longer than the rest of the exit takes
         fcntl.flock(gate, fcntl.LOCK_EX)
         threading.Timer(0.5, fcntl.flock, (gate, fcntl.LOCK_UN)).start()
         out, err = program.communicate("go\n", timeout=30)
     assert (program.returncode, out, err) == (0, "", "")
-    # Then it is released
+    # Then the claim is released
     assert desk().lines() == []
 
 
 def test_a_second_loop_is_refused(path: Path) -> None:
-    # Given a client that has been used in a loop
+    # Given a client that has been used in one loop
     store = opened(path)
 
     async def use() -> object:
         return await store.join(claim(), False, WITHIN_S)
 
     asyncio.run(use())
-    # When it is used in another, then it says so
+    # When it is used in another loop, then the error names the cause
     with pytest.raises(ConfigError, match="event loop"):
         asyncio.run(use())
 
@@ -234,7 +234,7 @@ def test_a_locked_file_mutex_blocks_the_requests_but_not_the_loop(path: Path) ->
         assert isinstance(await here.join(first := claim(), True, WITHIN_S), Held)
         assert await here.leave(leaving(first), WITHIN_S)
         with sitting(path) as pid:
-            # Given several requests, while a stopped process sits in the gate
+            # Given several requests, while a stopped process holds the file mutex
             longest = 0.0
             begun = boottime()
             requests = [
@@ -245,7 +245,7 @@ def test_a_locked_file_mutex_blocks_the_requests_but_not_the_loop(path: Path) ->
                 before = time.monotonic()
                 await asyncio.sleep(0.001)
                 longest = max(longest, time.monotonic() - before)
-            # Then each ends in its time, and the loop has gone on meanwhile
+            # Then each ends in its time, and the loop was never blocked
             assert boottime() - begun < 1.25 + lag.since(begun)
             assert longest < 0.3 + lag.since(begun)
             for request in requests:
@@ -260,7 +260,7 @@ def test_a_locked_file_mutex_blocks_the_requests_but_not_the_loop(path: Path) ->
 
 
 def test_the_loop_is_not_held_up_by_eight_processes_on_one_name(path: Path) -> None:
-    # Given eight processes that want one name all the time
+    # Given eight processes that repeatedly acquire one name
     def busy(child: Child) -> None:
         here = Desk(path)
         child.say("ready")
@@ -290,17 +290,17 @@ def test_the_loop_is_not_held_up_by_eight_processes_on_one_name(path: Path) -> N
         for child in crew:
             child.__enter__()
             child.hear()
-        # When a loop takes part
+        # When a loop acquires it too
         late, held = asyncio.run(main())
     finally:
         for child in crew:
             child.__exit__()
-    # Then it goes on ticking
+    # Then the loop continues to tick
     late.sort()
     worst = late[int(len(late) * 0.999)]
     print(f"{held} holds; {len(late)} ticks, p99.9 {worst * 1e3:.1f} ms late")
     assert held > 10
-    # Nine busy processes share the cores: the scheduler, not the store, decides the rest.
+    # Nine busy processes share the cores, so the scheduler decides the longest delays.
     assert late[len(late) // 2] < 0.02
 
 
@@ -321,14 +321,14 @@ async def _hold_once(here: Store) -> int:
 
 def test_without_sockets_the_loop_looks_for_itself(path: Path) -> None:
     async def main() -> None:
-        # Given a waiter that cannot be poked
+        # Given a waiter that has no socket
         here, there = opened(path), opened(path, "?wake=poll")
         answer = await here.join(held := claim(), True, WITHIN_S)
         assert isinstance(answer, Held)
         waiting = await there.join(wanted := claim(), True, WITHIN_S)
         assert isinstance(waiting, Waiting)
         assert await there.wait(wanted, waiting, 0.02) is None
-        # When the holder leaves, then it sees that it holds
+        # When the holder releases the lock, then the waiter's own poll finds the grant
         assert await here.leave(leaving(held, answer.fence), WITHIN_S)
         assert await there.wait(wanted, waiting, 2.0) == Granted(waiting.ticket)
         for store in (here, there):
@@ -340,13 +340,13 @@ def test_without_sockets_the_loop_looks_for_itself(path: Path) -> None:
 def test_a_closed_client_leaves_no_claim_no_thread_and_no_descriptor(path: Path) -> None:
     async def main() -> None:
         here, other = opened(path), opened(path)
-        # Given a client that holds, and one that waits
+        # Given a client that holds, and a client that waits
         assert isinstance(await here.join(claim(), True, WITHIN_S), Held)
         waiting = await other.join(wanted := claim(), True, WITHIN_S)
         assert isinstance(waiting, Waiting)
         sleeper = asyncio.ensure_future(other.wait(wanted, waiting, 5.0))
         await asyncio.sleep(0.01)
-        # When the holder is closed, then the other holds at once
+        # When the holder is closed, then the waiter holds immediately
         await here.close()
         push = await asyncio.wait_for(sleeper, 2.5)
         if push is None:
@@ -391,9 +391,9 @@ def test_a_forked_child_makes_a_separate_worker(path: Path) -> None:
 
         asyncio.run(use())
 
-    # When a child uses it on a loop of its own
+    # When a forked child uses it on a separate loop
     with Child(works) as child:
-        # Then it works, and the parent's claim is there
+        # Then the child succeeds, and the parent's claim is still there
         assert child.end() == 0
     with Desk(path) as desk:
         assert desk.leave(held, fence)

@@ -1,4 +1,4 @@
-"""The verbs mean what the memory store's mean: random sequences, the same answers from both."""
+"""The verbs of the embedded store against the memory store: random sequences, equal replies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEED = seed_of("lines, as in memory")
 
 
 class FileTwins(Twins):
-    """The embedded store and the memory store."""
+    """The embedded store and the memory store, compared verb by verb."""
 
     def __init__(self, desk: Desk, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(seed)
@@ -35,7 +35,7 @@ class FileTwins(Twins):
         return run(getattr(self.store, verb)(*what, WITHIN_S))
 
     def same_hint(self, theirs: Waiting | Refused, ours: Waiting | Refused, name: str) -> bool:
-        # Both are lower bounds of the same expiry; ours may be the better one.
+        # Both are lower bounds of the same expiry; the embedded store's bound can be closer.
         return theirs.retry_in - 1e-6 <= ours.retry_in <= 1.0
 
 
@@ -48,7 +48,7 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
 
 
 def test_a_batch_answers_each_claim_by_itself(desk: Callable[..., Desk]) -> None:
-    # Given a held claim, one that waits, one unknown, and one that no database can take in
+    # Given a held claim, a waiter, an unknown claim, and a claim whose name no database accepts
     here = desk()
     spec = Spec("a", Kind.LOCK, 1, 1, 30.0, "me")
     held, waits, never = (Claim(c * 32, spec) for c in "123")
@@ -56,7 +56,7 @@ def test_a_batch_answers_each_claim_by_itself(desk: Callable[..., Desk]) -> None
     first, second = here.join(held), here.join(waits)
     assert isinstance(first, Held)
     assert isinstance(second, Waiting)
-    # When they are kept in one batch
+    # When they are renewed in one batch
     answers = here.keep_all(
         [
             Keep(broken, 7, 30.0),
@@ -65,7 +65,7 @@ def test_a_batch_answers_each_claim_by_itself(desk: Callable[..., Desk]) -> None
             Keep(waits, second.ticket, 30.0),
         ]
     )
-    # Then each has its own answer
+    # Then each has a separate reply
     assert isinstance(answers[0], Exception)
     assert isinstance(answers[1], Held)
     assert isinstance(answers[2], Gone)

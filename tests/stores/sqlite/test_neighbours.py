@@ -1,7 +1,8 @@
-"""What a neighbour puts among our files: who shares a folder must not use us against others.
+"""Foreign files among the store's files: a user of a shared folder must not use holdfast against
+others.
 
-As root, the neighbour is another user of the folder's group; else it is another process of ours,
-in a folder of our own, which shows all but what rights would keep it from.
+As root, the neighbour is another user of the folder's group. Otherwise it is another process of
+this user, in a private folder. That shows everything except what access rights would prevent.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from tests.stores.sqlite.desk import Desk, claim
 
 ROOT = os.geteuid() == 0
 MEMBER, GROUP = 65_534, 7777
-#: No use of a store in which something foreign lies takes longer, all its verbs together.
+#: Maximum seconds for all verbs of a store with a foreign file, together.
 BOUND_S = 30.0
-#: What a store makes beside its database, of locks, of queues and of values.
+#: Suffixes of the files that a store makes for locks, queues and values, next to its database.
 MADE = ("-wal", "-shm", "-journal", ".d", ".d/gate", ".d/new.db", ".d/sessions")
 FILES = [
     "locks.db", *(f"locks.db{end}" for end in MADE), "locks.db-lone", "locks.db-opening",
     *(f"locks.db-{kind}{end}" for kind in ("queues", "values") for end in ("", *MADE, ".d/idle")),
 ]  # fmt: skip
-#: Files of one session or of one waiter, whose names are drawn.
+#: Files of one session or of one waiter, whose names are random.
 DRAWN = re.compile(r"locks\.db(-queues|-values)?\.d/(sessions|idle)/[^/]+")
 Put = Callable[[str, Path], object]
 
@@ -66,7 +67,7 @@ THINGS: dict[str, Put] = {
 
 @pytest.fixture
 def top() -> Iterator[Path]:
-    """A folder that a group shares, and victims beside it that only we may touch."""
+    """A folder that a group shares, and victims next to it that only this user can access."""
     with tempfile.TemporaryDirectory(prefix="holdfast-neighbours-") as name:
         top = Path(name)
         top.chmod(0o755)
@@ -84,7 +85,7 @@ def top() -> Iterator[Path]:
 
 
 def _state(victims: Path) -> list[tuple[object, ...]]:
-    """All that could be changed of the victims, but for how many names they have."""
+    """Return everything that can change about the victims, except their numbers of hard links."""
     found = []
     for path in sorted(victims.rglob("*")):
         info = path.lstat()
@@ -101,7 +102,7 @@ def _become_member() -> None:
 
 
 def _use(path: Path) -> list[str]:
-    """Every verb of every kind of store; what refuses says so in an error of ours."""
+    """Use every verb of every kind of store; return the texts of holdfast's errors."""
     told: list[str] = []
 
     def step(work: Callable[[], object]) -> None:
@@ -138,11 +139,12 @@ def test_nothing_outside_the_folder_is_touched_whatever_lies_in_it(
 ) -> None:
     victims = top / "victims"
     was = _state(victims)
-    # All files for one thing; for each other one every third, from another beginning each.
+    # All files for the first thing; a part of the files, with a different start, for each other
+    # thing.
     place = list(THINGS).index(thing)
     files = FILES if before and not place else FILES[place % 3 :: 3 if before else 5]
     for number, name in enumerate(files):
-        # Given a store, made or not, and a neighbour that puts something where a file belongs
+        # Given a store, made or not, and a neighbour that puts something in the place of a file
         path = top / "shared" / f"{number}" / "locks.db"
         path.parent.mkdir(0o700)
         if ROOT:
@@ -151,10 +153,10 @@ def test_nothing_outside_the_folder_is_touched_whatever_lies_in_it(
         if not before:
             _use(path)
         _put(THINGS[thing], path.parent / name, victims)
-        # When the store is used by all verbs
+        # When all verbs of the store are used
         begun = time.monotonic()
         told = _use(path)
-        # Then it works or says what is wrong, within a bound, and nothing else is changed
+        # Then they work or raise errors of holdfast, within a bound, and no victim is changed
         assert time.monotonic() - begun < BOUND_S, (name, told)
         assert _state(victims) == was, (name, told)
 
@@ -169,7 +171,7 @@ def test_the_neighbour_knows_all_files_that_a_store_makes(top: Path) -> None:
                 for one in path.parent.rglob("*"):
                     seen.add(str(one.relative_to(path.parent)))
 
-    # Given a store on which somebody waits for a lock, a job and a value
+    # Given a store with waiters for a lock, a job and a value
     watcher = threading.Thread(target=watch)
     watcher.start()
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
@@ -195,13 +197,13 @@ def test_the_neighbour_knows_all_files_that_a_store_makes(top: Path) -> None:
             one.join(20)
     over.set()
     watcher.join()
-    # Then each file is one in whose place the neighbour puts something
+    # Then each file is in the list of files that the neighbour replaces
     assert {one for one in seen if not DRAWN.fullmatch(one)} - set(FILES) == set()
     assert len(seen) > 20
 
 
 def _put(thing: Put, there: Path, victims: Path) -> None:
-    """Put it in the place of what is there; the neighbour does, where it has the right."""
+    """Replace a file by a thing; the neighbour does it if it has the right."""
 
     def works(child: Child) -> None:
         _become_member()
@@ -221,7 +223,7 @@ def _place(thing: Put, there: Path, victims: Path) -> None:
 
 
 def test_a_session_is_no_path(top: Path) -> None:
-    # Given a store in which a neighbour has written paths where sessions belong
+    # Given a store in which a neighbour has written paths in the place of session names
     path, victim = top / "shared" / "locks.db", top / "victims" / "secret"
     with Desk(path) as first, Desk(path) as second:
         fence = first.hold(held := claim())
@@ -231,19 +233,19 @@ def test_a_session_is_no_path(top: Path) -> None:
         for session in ("../../../victims/secret", str(victim), "..", "a\0b", "0" * 17):
             writer.execute("UPDATE claims SET session = ? WHERE ticket > 0", (session,))
             writer.commit()
-            # When others look whether these have ended, and clear up
+            # When other clients check whether these sessions have ended, and clean up
             with Desk(path) as third:
                 third.join(claim(), wait=False)
                 third.engine._graves.add(session)
                 third.lines()
-            # Then they are no sessions, and nothing is removed
+            # Then the paths are no sessions, and nothing is removed
             assert victim.read_bytes() == b"precious"
         writer.close()
         assert first.leave(held, fence)
 
 
 def test_a_socket_replaced_by_a_link_changes_no_file_mode(top: Path) -> None:
-    # Given a neighbour that turns each new socket into a link to a file that isn't its own
+    # Given a neighbour that turns each new socket into a link to a file of another user
     path, victim = top / "shared" / "locks.db", top / "victims" / "secret"
     victim.chmod(0o600)
     with Desk(path) as here:
@@ -266,7 +268,7 @@ def test_a_socket_replaced_by_a_link_changes_no_file_mode(top: Path) -> None:
         with Child(swaps) as child:
             assert child.hear() == "begun"
             end = time.monotonic() + 3.0
-            # When sockets are made all the time
+            # When sockets are made repeatedly
             while time.monotonic() < end:
                 for _ in range(20):
                     box = here.engine._files.post.open_box("0123456789abcdef")
@@ -277,7 +279,7 @@ def test_a_socket_replaced_by_a_link_changes_no_file_mode(top: Path) -> None:
 
 
 def test_a_wake_up_follows_no_link(top: Path) -> None:
-    # Given a socket of somebody else's, and a link to it where a waiter's socket belongs
+    # Given a socket of another program, and a link to it in the place of a waiter's socket
     path = top / "shared" / "locks.db"
     outside = str(top / "victims" / "outside")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, Desk(path) as desk:
@@ -286,10 +288,10 @@ def test_a_wake_up_follows_no_link(top: Path) -> None:
         assert desk.free()
         name = "0123456789abcdef.1"
         os.symlink(outside, f"{path}.d/sessions/{name}")
-        # When the waiter is told that it holds
+        # When the store sends the wake-up to this waiter
         desk.engine._files.post.send(name, "0" * 32, 1)
         desk.engine._files.post.send("../../../victims/outside", "0" * 32, 1)
-        # Then nothing is sent outside of the folder, where the folder is shared
+        # Then nothing is sent outside of the folder, if the folder is shared
         if ROOT:
             with pytest.raises(BlockingIOError):
                 other.recv(100)
@@ -298,7 +300,7 @@ def test_a_wake_up_follows_no_link(top: Path) -> None:
 @pytest.mark.skipif(not ROOT, reason="only root can become somebody else who may only read")
 @pytest.mark.parametrize("what", ["folder", "every file"])
 def test_a_user_who_can_only_read_the_folder_blocks_no_client(what: str, top: Path) -> None:
-    # Given a folder that everybody may list, and a stranger who locks all that can be opened
+    # Given a folder that all users can list, and a stranger that locks every file it can open
     folder = top / "shared"
     os.chown(folder, 0, 0)
     folder.chmod(0o755)
@@ -322,7 +324,7 @@ def test_a_user_who_can_only_read_the_folder_blocks_no_client(what: str, top: Pa
 
     with Child(locks) as child:
         assert child.hear() == "locked"
-        # When somebody opens the store, then it is served at once
+        # When a client opens the store, then it is granted immediately
         begun = time.monotonic()
         with Desk(path) as late:
             assert late.free()
@@ -341,25 +343,25 @@ def test_a_group_without_the_setgid_bit_is_refused(top: Path) -> None:
 
 
 def test_another_name_of_the_database_is_no_second_store(top: Path) -> None:
-    # Given a store whose database has a second name beside it
+    # Given a store whose database has a second name in the same folder
     path = top / "shared" / "locks.db"
     with Desk(path) as here:
         here.hold(claim())
         os.link(path, top / "shared" / "other.db")
-        # When somebody locks there, then it is refused by both names, and told how to find them
+        # When a client locks there, then both names are refused, and the error names hard links
         for one in ("other.db", "locks.db"):
             with pytest.raises(ConfigError, match="hard links"):
                 Desk(top / "shared" / one).join(claim())
 
 
 def test_a_foreign_rollback_journal_is_refused(top: Path) -> None:
-    # Given a neighbour's journal, which names a file that SQLite would delete as its superior
+    # Given a neighbour's rollback journal, which names a file that SQLite would delete
     path = top / "shared" / "locks.db"
     with Desk(path) as first:
         assert first.free()
     victim = top / "victims" / "secret"
     Path(f"{path}-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504))
-    # When the store is opened, then it says what is in the way, and deletes nothing
+    # When the store is opened, then the error names the journal, and nothing is deleted
     with pytest.raises(ConfigError, match="rollback journal"):
         Desk(path).join(claim())
     assert victim.exists()

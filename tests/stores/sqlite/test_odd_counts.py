@@ -1,4 +1,4 @@
-"""A row that was changed from outside never makes room for two of those who come after it."""
+"""A damaged row never lets a reader and a writer hold at the same time."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ COLUMNS = ("held", "weight", "expires", "seat", "state", "ttl", "ticket")
 ODD: tuple[Any, ...] = (
     None, 0, 1, 2, -1, WRITER, -WRITER, 2**31, 2**63 - 1, -(2**63), 1e300, "theirs",
 )  # fmt: skip
-#: What is in line: weights of readers and writers, in order. The more, the less is read at once.
+#: Weights of the readers and writers in line, in order. Of a long line, a verb reads only the first
+#: claims.
 LINES = ((1, 1), (WRITER, 1), (1, WRITER), (1,) * 6, (WRITER, *[1] * 5))
 
 
 def wanted(weight: int) -> Claim:
-    """A claim of a reader or a writer."""
+    """Return a claim of a reader or a writer."""
     return claim("rw", kind=Kind.RWLOCK, capacity=WRITER, weight=weight)
 
 
 def replaced(path: Path, column: str, at: int, value: Any) -> bool:
-    """Is the value of this column in the line's row ``at`` another one now?"""
+    """Set this column in the row ``at`` of the line. Return True if the row was changed."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as books:
         tickets = books.execute("SELECT ticket FROM claims ORDER BY ticket").fetchall()
         with contextlib.suppress(sqlite3.IntegrityError):
@@ -58,12 +59,12 @@ def test_after_a_damaged_row_a_reader_and_a_writer_never_both_hold(
         weights, column, at, value = case
         path = tmp_path / f"{number}.db"
         with Desk(path) as here, Desk(path) as there, contextlib.suppress(HoldfastError):
-            # Given a line, one row of which says something else
+            # Given a line with one damaged row
             others = [wanted(weight) for weight in weights]
             inside: list[tuple[Claim, Any]] = [(one, here.join(one)) for one in others]
             if not replaced(path, column, at, value):
                 continue
-            # When those who were in line leave, in any order, amid others who come
+            # When the claims of the line leave in random order, between new claims that arrive
             late = [wanted(weight) for weight in (1, WRITER, 1, WRITER)]
             acts: list[tuple[Claim, int]] = [(one, answer[0]) for one, answer in inside]
             acts += [(one, -1) for one in late]
@@ -75,7 +76,7 @@ def test_after_a_damaged_row_a_reader_and_a_writer_never_both_hold(
                         there.leave(one, fence)
                     elif isinstance(there.join(one, wait=False), Held):
                         held[one.id] = one.spec.weight
-            # Then no more of those who came later hold than may
+            # Then the new claims together never hold more than the capacity
             if sum(held.values()) > WRITER:
                 wrong.append(f"{case}: {list(held.values())} hold at once")
     assert not wrong, "\n".join(wrong)
@@ -84,11 +85,11 @@ def test_after_a_damaged_row_a_reader_and_a_writer_never_both_hold(
 @pytest.mark.parametrize("readers", [1, 6])
 def test_a_waiter_that_weighs_less_than_nothing_makes_no_room(readers: int, path: Path) -> None:
     with Desk(path) as here, Desk(path) as there:
-        # Given readers, and a writer that waits and is said to weigh the less
+        # Given readers, and a waiting writer whose stored weight is negative
         for weight in [1] * readers + [WRITER]:
             here.join(wanted(weight))
         assert replaced(path, "weight", readers + 1, -readers)
-        # When others come, then no writer is let in beside the readers
+        # When others come, then no writer is granted while the readers hold
         for weight in (1, WRITER):
             with contextlib.suppress(HoldfastError):
                 assert not isinstance(there.join(wanted(weight), wait=False), Held)

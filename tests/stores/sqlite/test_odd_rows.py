@@ -1,4 +1,4 @@
-"""Each column of each row, replaced by what can't be there: a clear error or a working line."""
+"""An impossible value in each column of each row: a clear error or a working line."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from holdfast import Client, ConfigError, HoldfastError
 from tests.torture.scale import seed_of, times
 
 ODD: tuple[Any, ...] = (None, "", "odd", b"\xff\x00", -1, 0, 2**63 - 1, -(2**63), 1e308, -1e308)
-#: What nobody waits for longer, seconds.
+#: Time-out of acts that would wait, in seconds.
 LITTLE_S = 0.02
-#: What takes longer is stuck, seconds. A put is tried for ten.
+#: Seconds after which an act counts as stuck. A put is retried for ten seconds.
 SOON_S = 20.0
 
 
 def rows(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Table, column and number of each value that the database has."""
+    """Yield the table, the column and the row number of each value in the database."""
     with contextlib.closing(sqlite3.connect(path)) as books:
         names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         for (table,) in books.execute(names).fetchall():
@@ -36,7 +36,7 @@ def rows(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def replaced(path: Path, table: str, column: str, at: int, value: Any) -> bool:
-    """Is it there now? What the table itself refuses can't be there."""
+    """Replace one value. Return False if the table itself refuses the new value."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as books:
         where = f"SELECT * FROM {table} LIMIT 1 OFFSET {at}"
         keys = [r[1] for r in books.execute(f"PRAGMA table_info({table})") if r[5]]
@@ -49,9 +49,10 @@ def replaced(path: Path, table: str, column: str, at: int, value: Any) -> bool:
 
 
 class Scene:
-    """A holder, one who waits behind it, jobs and a value; and what people do meanwhile."""
+    """A holder, a waiter behind it, jobs and a value, and the acts that use them during the
+    damage."""
 
-    #: May a second holder be let in? The page says that some damage of the database doesn't show.
+    #: Whether a second holder can be granted: the docs describe damage that the store can't detect.
     unseen = False
 
     def __init__(self, path: Path) -> None:
@@ -68,7 +69,7 @@ class Scene:
         self.job = queue.take(timeout=1)
         self.here.guard("v", ttl=60).get(lambda: "value")
         self.here.guard("v", ttl=60).stats()
-        # A value that is being computed, and one that couldn't be
+        # A value that is being computed, and a value whose computation failed
         self.raw: Exception | None = None
         self.done, begun = threading.Event(), threading.Event()
         self.computing = threading.Thread(target=self._compute, args=(begun,), daemon=True)
@@ -98,7 +99,7 @@ class Scene:
             self.there.lock("x").acquire(timeout=5)
 
     def end(self) -> None:
-        """Let go of everything."""
+        """End the computation and close all clients."""
         self.done.set()
         self.waiting.join(LITTLE_S)
         self.computing.join(SOON_S)
@@ -108,7 +109,7 @@ class Scene:
         self.waiting.join(SOON_S)
 
     def acts(self) -> list[Callable[[], object]]:
-        """What is done, one after the other."""
+        """Return the acts, in the order in which they run."""
         third = self.third
         queue = third.queue("q")
         guard = third.guard("v", ttl=60, timeout=LITTLE_S, failure_ttl=1)
@@ -139,7 +140,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, str, int]]:
-    """All that stands there in the scene."""
+    """Every stored value of the scene: file, table, column and row number."""
     path = tmp_path_factory.mktemp("scene") / "locks.db"
     path.parent.chmod(0o700)
     scene = Scene(path)
@@ -149,19 +150,19 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str,
 
 
 def files(path: Path) -> list[Path]:
-    """The databases of a store."""
+    """Return the databases of a store."""
     return [one for one in sorted(path.parent.iterdir()) if one.is_file() and is_database(one)]
 
 
 def is_database(file: Path) -> bool:
-    """By its first bytes."""
+    """Return True if the first bytes of the file are those of an SQLite database."""
     return file.read_bytes()[:15] == b"SQLite format 3"
 
 
 def test_a_replaced_value_causes_no_raw_error_and_no_second_holder(
     everything: list[tuple[str, str, str, int]], tmp_path: Path
 ) -> None:
-    # Given every value of every table, and what it may be replaced by
+    # Given every value of every table, and its possible replacements
     cases = [(one, value) for one in everything for value in ODD]
     chance = random.Random(seed_of("odd rows"))
     for (name, table, column, at), value in chance.sample(cases, times(len(cases), 25)):
@@ -171,7 +172,7 @@ def test_a_replaced_value_causes_no_raw_error_and_no_second_holder(
         if not replaced(folder / name, table, column, at, value):
             continue
         scene.unseen = table in ("claims", "meta")
-        # Then each verb gives an answer, or an error of ours, soon
+        # Then each verb soon gives a reply or an error of holdfast
         wrong = []
         for number, act in enumerate(scene.acts()):
             begun = time.monotonic()

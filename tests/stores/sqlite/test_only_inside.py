@@ -1,8 +1,9 @@
-"""No commit and no checkpoint outside the gate, whatever clients do and however they end.
+"""No commit and no checkpoint outside the file mutex, whatever clients do and however they end.
 
-SQLite's WAL-reset bug loses commits where a checkpoint and a commit overlap. The gate keeps the two
-apart, also with a SQLite that has the bug. Here a process that has no database open stands in the
-gate, and asks the kernel for the locks that SQLite takes for a commit and for a checkpoint.
+SQLite's WAL-reset bug loses commits if a checkpoint and a commit overlap. The file mutex keeps the
+two apart, even with an SQLite version that has the bug. The test process has no open database. It
+takes the file mutex and asks the kernel whether any process holds the locks that SQLite takes for a
+commit and for a checkpoint.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from tests.fenced.process import Child
 from tests.torture.scale import times
 
 FILES = ("", "-queues", "-values")
-#: The locks of whoever writes (WAL_WRITE_LOCK) and of whoever checkpoints (WAL_CKPT_LOCK).
+#: The kernel locks of a writer (WAL_WRITE_LOCK) and of a checkpoint (WAL_CKPT_LOCK).
 LOCKS = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 120, 2, 0)
 PATIENCE_S = 60.0
 
 
 def work(path: Path) -> None:
-    """Clients that come and go, and use all three databases so that SQLite has work to do."""
+    """Run clients that come and go, and use all three databases, so that SQLite has work to do."""
     for turn in range(1 << 30):
         with contextlib.suppress(HoldfastError), Client(f"sqlite://{path}", ttl=5) as client:
             for number in range(20):
@@ -46,7 +47,8 @@ def work(path: Path) -> None:
 
 
 def looked(path: str) -> bool | None:
-    """With the gate in our hands: is somebody committing or checkpointing? None: no such file."""
+    """Take the file mutex; return True if a process commits or checkpoints then, None without a
+    file."""
     with contextlib.ExitStack() as stack:
         opened = []
         for name in (path + ".d/gate", path + "-shm"):
@@ -64,7 +66,7 @@ def looked(path: str) -> bool | None:
 
 
 def test_no_commit_or_checkpoint_happens_outside_the_file_mutex(path: Path) -> None:
-    # Given clients of all three databases, of which some are killed amid their work
+    # Given clients of all three databases, of which some are killed during their work
     samples: Counter[str] = Counter()
     outside: Counter[str] = Counter()
     end = time.monotonic() + PATIENCE_S
@@ -73,7 +75,7 @@ def test_no_commit_or_checkpoint_happens_outside_the_file_mutex(path: Path) -> N
         workers = [crew.enter_context(Child(lambda _: work(path))) for _ in range(3)]
         while min(samples[name] for name in FILES) < wanted:
             assert time.monotonic() < end + wanted / 10, f"too few samples: {samples}"
-            # When somebody else is inside
+            # When the test holds the file mutex
             for name in FILES:
                 busy = looked(f"{path}{name}")
                 if busy is not None:
@@ -84,6 +86,6 @@ def test_no_commit_or_checkpoint_happens_outside_the_file_mutex(path: Path) -> N
                 workers.append(crew.enter_context(Child(lambda _: work(path))))
             time.sleep(0.001)
     print(f"samples {dict(samples)}, outside {dict(outside)}")
-    # Then nobody has what a commit or a checkpoint takes
+    # Then no client holds a lock of a commit or a checkpoint
     with promised("no commit and no checkpoint outside the gate"):
         assert not outside.total(), f"{dict(outside)} of {dict(samples)} samples"

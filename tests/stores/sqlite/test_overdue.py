@@ -1,4 +1,4 @@
-"""Requests of the embedded store under asyncio that get no answer in time."""
+"""Requests of the embedded store under asyncio that get no reply in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ lag.watch()
 
 def test_each_of_several_requests_ends_at_its_own_time(path: Path) -> None:
     async def main() -> None:
-        # Given a worker that is held up
+        # Given a client whose worker is blocked
         here = opened(path)
         assert await here.inspect("", WITHIN_S) == []
         loop, ended = asyncio.get_running_loop(), dict[float, float]()
@@ -32,12 +32,12 @@ def test_each_of_several_requests_ends_at_its_own_time(path: Path) -> None:
 
         with sitting(path):
             patient = asyncio.create_task(here.inspect("", 20.0))
-            # When requests of several lengths wait for it, and one more comes later
+            # When requests with different time limits wait for it, and one more comes later
             asked = [asyncio.create_task(ask(within)) for within in (1.5, 0.4, 0.9)]
             await asyncio.sleep(0.6)
             asked.append(asyncio.create_task(ask(0.2)))
             await asyncio.gather(*asked)
-        # Then each ends at its time, and the one that has more time gets an answer
+        # Then each ends at its own time, and the request with the longest limit gets a reply
         assert list(ended) == [0.4, 0.2, 0.9, 1.5]
         assert all(took >= within for within, took in ended.items())
         late = lag.since(boottime() - ended[1.5])

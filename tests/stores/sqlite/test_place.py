@@ -1,4 +1,4 @@
-"""Where the store may live: what is refused is left as it is, and the error says the remedy."""
+"""Places of the store: a refused place is left unchanged, and the error names a remedy."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tests.stores.sqlite.desk import Desk, claim
 
 
 def test_files_are_private_whatever_the_umask(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a process that lets everybody read what it writes
+    # Given a process whose umask allows all users to read its files
     before = os.umask(0)
     try:
-        # When it uses a lock, and waits for it
+        # When one client holds a lock, and another one waits for it
         here, there = desk(), desk()
         fence = here.hold(held := claim())
         there.join(wanted := claim())
     finally:
         os.umask(before)
-    # Then every file is its own all the same
+    # Then every file is still private
     folder = path.with_name("locks.db.d")
     files = [*path.parent.glob("locks.db*"), *folder.glob("*"), *(folder / "sessions").glob("*")]
     assert len(files) >= 9
@@ -60,7 +60,7 @@ def test_the_default_is_a_private_folder_in_the_users_state(
     assert here.store.label == f"sqlite://{tmp_path}/state/holdfast/locks.db"
     # When the default is used
     assert here.free()
-    # Then it is made, for this user only
+    # Then its folder is made, for this user only
     assert stat.S_IMODE((tmp_path / "state" / "holdfast").stat().st_mode) == 0o700
     assert (tmp_path / "state" / "holdfast" / "locks.db").is_file()
     here.close()
@@ -83,13 +83,13 @@ def test_a_path_that_cannot_be_meant_is_refused(url: str, says: str) -> None:
 def test_a_folder_that_any_user_can_write_to_is_refused(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a folder like /tmp, sticky or not
+    # Given a folder like /tmp, with and without the sticky bit
     for mode in (0o1777, 0o777):
         path.parent.chmod(mode)
-        # When somebody wants to lock there, then he is told what to do, and nothing is made
+        # When a client locks there, then the error names a remedy, and nothing is made
         with pytest.raises(ConfigError, match="mkdir -m 700") as told:
             desk().join(claim())
-        # And no remedy changes a folder that is there
+        # And the remedy changes no existing folder
         assert "chmod" not in str(told.value)
         assert not list(path.parent.iterdir())
     path.parent.chmod(0o700)
@@ -100,7 +100,7 @@ def test_a_folder_that_any_user_can_write_to_is_refused(
 def test_the_remedy_changes_nothing_that_is_there(
     there: str, path: Path, desk: Callable[..., Desk], tmp_path: Path
 ) -> None:
-    # Given a folder that won't do, and perhaps something of the name that would be proposed
+    # Given an unsuitable folder, and perhaps a file or folder with the name that the error proposes
     own, target = path.parent / "holdfast", tmp_path / "elsewhere"
     target.mkdir(0o755)
     if there == "link":
@@ -110,12 +110,12 @@ def test_the_remedy_changes_nothing_that_is_there(
         own.chmod(0o777 if there == "open" else 0o750)
     path.parent.chmod(0o1777)
     before = stat.S_IMODE(own.stat().st_mode) if own.exists() else 0
-    # When somebody does what the error says
+    # When the user runs the command from the error
     with pytest.raises(ConfigError) as told:
         desk().join(claim())
     if found := re.search(r"(?:install|mkdir) .*? (?=for a user alone)", str(told.value)):
         subprocess.run(["sh", "-c", found[0]], check=True)
-    # Then the file that it names can be used, and what was there is as it was
+    # Then the file that the error names can be used, and an existing folder is unchanged
     named = re.search(r"\(sqlite://(\S+)\)", str(told.value))
     assert named, told.value
     assert Desk(named[1]).free()
@@ -127,10 +127,10 @@ def test_the_remedy_changes_nothing_that_is_there(
 def test_a_link_in_the_place_of_the_database_is_refused(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a link to somewhere else
+    # Given a link to another file
     target = path.with_name("elsewhere.db")
     path.symlink_to(target)
-    # When somebody wants to lock there, then he is told where it leads, and nothing is made there
+    # When a client locks there, then the error names the link's target, and the target isn't made
     with pytest.raises(ConfigError, match=r"symbolic link.*elsewhere\.db"):
         desk().join(claim())
     assert not target.exists()
@@ -147,14 +147,14 @@ def test_a_folder_in_the_place_of_the_database_is_refused(
 def test_links_in_the_place_of_our_own_files_are_not_followed(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given somebody who has put links where our files will be
+    # Given links in the places of the store's files
     target = path.with_name("victim")
     target.write_bytes(b"precious")
     folder = path.with_name("locks.db.d")
     folder.mkdir(0o700)
     for link in (folder / "gate", path.with_name("locks.db-lone")):
         link.symlink_to(target)
-        # When the store is opened, then it refuses, and what they lead to is as it was
+        # When the store is opened, then it refuses, and the links' target is unchanged
         with pytest.raises(ConfigError, match=link.name):
             desk().join(claim())
         assert target.read_bytes() == b"precious"
@@ -176,12 +176,12 @@ def test_links_in_the_place_of_our_own_files_are_not_followed(
 def test_a_foreign_file_is_left_unchanged(
     content: bytes, says: str, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a file of somebody else's
+    # Given a file of another program
     path.write_bytes(content)
-    # When it is taken for a lock database
+    # When it is opened as a lock database
     with pytest.raises(ConfigError, match=says) as told:
         desk().join(claim())
-    # Then the error names it, and it is as it was
+    # Then the error names it, and the file is unchanged
     assert str(path) in str(told.value)
     assert path.read_bytes() == content
     assert sorted(p.name for p in path.parent.glob("locks.db-*")) in ([], ["locks.db-lone"])
@@ -198,10 +198,10 @@ def test_a_database_of_another_application_is_left_unchanged(
     theirs.execute("INSERT INTO accounts VALUES (42)")
     theirs.commit()
     before = path.read_bytes()
-    # When it is taken for a lock database
+    # When it is opened as a lock database
     with pytest.raises(ConfigError, match="another application"):
         desk().join(claim())
-    # Then it is as it was, and they go on
+    # Then it is unchanged, and the other application can still use it
     assert path.read_bytes() == before
     assert theirs.execute("SELECT n FROM accounts").fetchall() == [(42,)]
     theirs.close()
@@ -215,13 +215,13 @@ def test_a_newer_format_is_refused(path: Path, desk: Callable[..., Desk]) -> Non
     theirs = sqlite3.connect(path)
     theirs.execute("PRAGMA user_version = 2")
     theirs.close()
-    # When this version opens it, then it says so
+    # When this version opens it, then the error names the format
     with pytest.raises(ConfigError, match="schema 2"):
         desk().join(claim())
 
 
 def test_a_damaged_database_is_named_and_not_written(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a database whose pages were overwritten, but for its head
+    # Given a database whose pages were overwritten, except its header
     first = desk()
     assert first.free()
     first.close()
@@ -230,7 +230,7 @@ def test_a_damaged_database_is_named_and_not_written(path: Path, desk: Callable[
     # When it is opened
     with pytest.raises(ConfigError, match="damaged") as told:
         desk().join(claim())
-    # Then the error names it and says what to do
+    # Then the error names it and the remedy
     assert str(path) in str(told.value)
     assert "move it away" in str(told.value)
     assert path.read_bytes() == damaged
@@ -239,18 +239,18 @@ def test_a_damaged_database_is_named_and_not_written(path: Path, desk: Callable[
 def test_a_foreign_file_in_place_of_the_file_mutex_is_refused(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given another file in the place of the gate
+    # Given another file in the place of the file mutex
     folder = path.with_name("locks.db.d")
     folder.mkdir(0o700)
     (folder / "gate").write_bytes(b"notes to myself" * 400)
-    # When the store is opened, then it is named and left alone
+    # When the store is opened, then the error names the file, and the file is unchanged
     with pytest.raises(ConfigError, match="not the file mutex"):
         desk().join(claim())
     assert (folder / "gate").read_bytes() == b"notes to myself" * 400
 
 
 def test_a_long_path_works_like_any_other(tmp_path: Path) -> None:
-    # Given a path that no socket address has room for
+    # Given a path that is too long for a socket address
     folder = tmp_path
     while len(str(folder)) < 200:
         folder = folder / "a-rather-long-name-of-a-folder"
@@ -258,9 +258,9 @@ def test_a_long_path_works_like_any_other(tmp_path: Path) -> None:
     with Desk(folder / "locks.db") as here, Desk(folder / "locks.db") as there:
         fence = here.hold(held := claim())
         waiting = there.join(wanted := claim())
-        # When the holder leaves
+        # When the holder releases the lock
         assert here.leave(held, fence)
-        # Then the waiter is told at once
+        # Then the waiter is woken immediately
         assert there.wait(wanted, waiting, 5.0) is not None  # type: ignore[arg-type]
         assert there.leave(wanted)
 
@@ -271,7 +271,7 @@ def test_a_long_path_works_like_any_other(tmp_path: Path) -> None:
 def test_only_local_file_systems_are_taken(
     kind: str, taken: bool, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a folder on a file system of that type, by the kernel's list of mounts
+    # Given a folder on a file system of this type, according to the kernel's list of mounts
     mounts = tmp_path / "mountinfo"
     mounts.write_text(
         "21 1 0:20 / / rw shared:1 - ext4 /dev/sda rw\n"
@@ -281,12 +281,12 @@ def test_only_local_file_systems_are_taken(
     monkeypatch.setattr(place.file_system, "__defaults__", (str(mounts),))
     where = tmp_path / "in" / "locks.db"
     where.parent.mkdir(mode=0o700)
-    # When somebody locks there
+    # When a client locks there
     if taken:
-        # Then it works
+        # Then it works on a local file system
         assert isinstance(Desk(where).join(claim()), Held)
         return
-    # Or else he is told, and may insist
+    # And on others the error names the option that allows them
     with pytest.raises(ConfigError, match=rf"{kind}.*network_fs=yes"):
         Desk(where).join(claim())
     assert isinstance(Desk(where, "?network_fs=yes").join(claim()), Held)
@@ -297,7 +297,7 @@ def test_only_local_file_systems_are_taken(
 def test_a_folder_that_is_removed_while_we_open_is_an_error_that_passes(
     deep: int, gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given somebody who deletes our folders between the making of them and their use
+    # Given a process that deletes the store's folders between their creation and their use
     folder = tmp_path.joinpath(*["0123456789"] * deep)
     folder.mkdir(parents=True)
     path = folder / "locks.db"
@@ -309,19 +309,19 @@ def test_a_folder_that_is_removed_while_we_open_is_an_error_that_passes(
 
     monkeypatch.setattr(place, "make_folders", make_and_lose)
     with Desk(path) as desk:
-        # Then it is made again, or it is something that may be tried again
+        # Then they are made again, or the error asks for another try
         if gone:
             assert isinstance(desk.join(claim("first")), Held)
         else:
             with pytest.raises(StoreUnavailable, match="try again"):
                 desk.join(claim())
-        # And it succeeds as soon as nobody does that any more
+        # And a request succeeds as soon as the deletions end
         monkeypatch.setattr(place, "make_folders", make)
         assert isinstance(desk.join(claim()), Held)
 
 
 def test_the_kernels_list_of_mounts_is_parsed_with_its_escapes(tmp_path: Path) -> None:
-    # Given mounts one inside the other, one over the other, and one with a blank in its name
+    # Given mounts inside one another, mounts over one another, and a mount with a blank in its name
     mounts = tmp_path / "mountinfo"
     mounts.write_text(
         "1 0 8:1 / / rw - ext4 a rw\n"
@@ -330,7 +330,7 @@ def test_the_kernels_list_of_mounts_is_parsed_with_its_escapes(tmp_path: Path) -
         "4 1 0:4 / /srv/my\\040disk rw - btrfs d rw\n"
         "nonsense\n"
     )
-    # Then the innermost and last one counts
+    # Then the innermost and last mount counts
     for folder, kind in {
         "/": "ext4",
         "/srvice": "ext4",

@@ -1,4 +1,5 @@
-"""Whoever dies or is interrupted, and wherever: nothing accepted is lost, nothing comes twice."""
+"""Workers die or are interrupted at any point: no accepted job is lost, no acked job comes
+again."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def die() -> None:
 
 
 def drain(queue: Queue) -> list[tuple[str, int]]:
-    """Take and ack all that there is: what it was, and which attempt."""
+    """Take and ack all jobs; return the payload and the attempt of each."""
     found = []
     while (job := queue.take(timeout=0)) is not None:
         found.append((job.payload, job.attempt))
@@ -57,7 +58,7 @@ def retry(_: Queue, job: Delivery | None) -> None:
     assert job.retry(in_=0)
 
 
-#: What may be there afterwards.
+#: For each verb, the jobs that can be left after a kill: payload and attempt.
 VERBS: dict[Callable[..., None], list[list[tuple[str, int]]]] = {
     put: [[("old", 1)], [("old", 1), ("new 1", 1), ("new 2", 1)]],
     take: [[("old", 1)], [("old", 2)]],
@@ -114,13 +115,13 @@ def test_an_interrupt_at_any_point_leaves_no_lock_and_no_delivery(path: Path) ->
         with Strike(0, within=INSIDE) as strike:
             work()
         for _ in range(times(1000, 60)):
-            # When Ctrl-C strikes anywhere in a verb
+            # When Ctrl-C arrives anywhere in a verb
             with (
                 contextlib.suppress(KeyboardInterrupt),
                 Strike(dice.randint(1, strike.points), within=INSIDE),
             ):
                 work()
-            # Then others get in at once, and soon find nothing on loan
+            # Then other clients get the file mutex immediately, and soon find no delivered job
             begun = time.monotonic()
             while theirs.stats().taken:
                 assert time.monotonic() - begun < 5.0 + lag.since(begun)
@@ -178,7 +179,7 @@ def test_a_child_of_a_fork_has_nothing_of_its_parents_and_takes_nothing_from_it(
         assert job is not None
 
         def works(child: Child) -> None:
-            # When a child uses the same objects
+            # When a forked child uses the same objects
             assert job.lost is Loss.FORKED
             assert not job.ack()
             mine = queue.take(timeout=0)
@@ -259,13 +260,14 @@ KILL_EVERY_S = times(100, 15) / 100
 
 
 class Bank:
-    """Executes what it is told, and notices two at once or too soon; a file per account."""
+    """A log of executions with one file for each account; it detects overlapping and early
+    executions."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def execute(self, account: str, number: int, fence: int) -> None:
-        """One execution; it takes a while."""
+        """Record one execution, which takes a while."""
         with open(self._folder / account, "a+", encoding="ascii") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -278,14 +280,15 @@ class Bank:
             file.write(f"end {number} {fence} {time.monotonic()}\n")
 
     def judge(self, account: str, jobs: int, killed: bool) -> None:
-        """Each executed, in order, with rising fences, never closer than the interval."""
+        """Check that each job was executed, in order, with rising fences and at least the interval
+        apart."""
         begun: list[tuple[int, int]] = []
         ended = 0.0
         for line in (self._folder / account).read_text().splitlines():
             kind, number, fence, moment = line.split()
             if kind == "begin":
                 begun.append((int(number), int(fence)))
-                # One that was killed has no end: then its lease was over before the interval began
+                # A killed execution writes no end; then the last recorded end counts.
                 assert float(moment) >= ended + INTERVAL_S, (account, line)
             else:
                 ended = float(moment)

@@ -1,4 +1,4 @@
-"""The files of the queues: what they outlive, what they cost, and who may touch them."""
+"""The files of the queues: survival, costs, and other programs that change them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ lag.watch()
 
 
 def engine_of(client: Client) -> Any:
-    """The engine of the queues of a client that has used them."""
+    """Return the engine of the queues of a client that has used them."""
     return client._ctx.store._port.jobs().engine  # type: ignore[attr-defined]
 
 
 def told(client: Client) -> list[str]:
-    """What is said to the database from now on."""
+    """Return a list that collects all SQL statements after this call."""
     said: list[str] = []
     engine_of(client)._files.connection.set_trace_callback(said.append)
     return said
 
 
-# -- what is on the disk, and what it costs -------------------------------------------------------
+# -- durability, and the costs of verbs ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("sync, of_put, of_ack", [("puts", 2, 1), ("all", 2, 2), ("none", 1, 1)])
@@ -86,7 +86,7 @@ def test_a_verb_is_one_transaction_of_few_statements_at_any_depth(path: Path) ->
 
 
 def test_a_take_costs_the_same_at_any_depth(path: Path) -> None:
-    # Given a queue with few jobs, and one with many
+    # Given a queue with few jobs, and a queue with many jobs
     depths = (1000, times(1_000_000, 20_000))
     tries = 300 if FULL else 60
     middles: list[dict[str, float]] = []
@@ -141,11 +141,11 @@ def test_delays_continue_over_a_reboot_and_no_clock_goes_back(
         with Client(f"sqlite://{path}") as other:
             assert due(other) == pytest.approx(100, abs=0.1)
         times_of["wall"] -= 5000
-    # When the machine was off for 40 seconds
+    # When the machine was off for 40 seconds, then the delay has continued
     times_of.update(boot=3.0, wall=times_of["wall"] + 40, id=78)
     with Client(f"sqlite://{path}") as client:
         assert due(client) == pytest.approx(60, abs=0.1)
-    # And once more, when it comes up with a clock that is years behind
+    # And once more, when the machine starts with a clock that is years behind
     times_of.update(boot=3.0, wall=1000.0, id=79)
     with Client(f"sqlite://{path}") as client:
         left = due(client)
@@ -169,17 +169,17 @@ def test_fences_rise_over_a_restart_of_all(path: Path) -> None:
     assert fences == sorted(set(fences))
 
 
-# -- files that are deleted, or others' ------------------------------------------------------------
+# -- deleted files, and files of other programs ----------------------------------------------------
 
 
 def test_what_is_put_goes_to_the_file_that_others_find(path: Path) -> None:
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
         here.queue("q").put("lost")
         there.queue("q").put("lost, too")
-        # When somebody deletes the file while both have it open
+        # When the file is deleted while both clients have it open
         for end in ("", "-wal", "-shm"):
             os.unlink(f"{path}-queues{end}")
-        # Then what is accepted after that is where everybody looks
+        # Then a job that is put after that is in the new file, where both clients read
         here.queue("q").put("kept")
         job = there.queue("q").take(timeout=0)
         assert job is not None
@@ -194,7 +194,7 @@ def test_a_log_that_was_deleted_under_others_keeps_newcomers_out(path: Path) -> 
         with Client(f"sqlite://{path}") as there:
             with pytest.raises(StoreUnavailable, match=r"log .* was deleted"):
                 there.queue("q").stats()
-            # Whoever is in writes it all out at the end
+            # A client with the log still open writes the whole log to the database when it closes
             assert here.queue("q").stats().waiting == 1
             here.close()
             assert there.queue("q").stats().waiting == 1
@@ -243,7 +243,7 @@ def test_locks_alone_make_no_files_of_queues(path: Path) -> None:
         with client.lock("x"):
             pass
         assert not Path(f"{path}-queues").exists()
-        # And a put that waits for the disk holds up no lock
+        # And a put that waits for the disk delays no lock
         client.queue("q").put("x")
         engine = engine_of(client)
         engine._files.connection.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""Queues in the embedded store answer as those in memory do, whatever is asked in what order."""
+"""Queues of the embedded store against the memory store: random sequences, equal replies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TABLES = ("groups", "jobs", "ready", "loans", "known", "lanes", "tombs")
 
 
 class Bench:
-    """One queue twice, under one clock that is moved by hand; both are asked the same."""
+    """One queue in both stores, under one clock that the test moves; both get the same requests."""
 
     def __init__(self, path: Path, dice: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
         self.dice = dice
@@ -55,7 +55,8 @@ class Bench:
         self.run = files.run
         self.offset = files.offset
         self.memory = Queue()
-        #: What the two call the same job, and the last fence of each.
+        #: The memory store's job numbers by the embedded store's numbers, and the last fence of
+        #: each store.
         self.theirs: dict[int, int] = {}
         self.fences = (0, 0)
         self.lanes: dict[str, int] = {}
@@ -65,7 +66,7 @@ class Bench:
 
     @property
     def moment(self) -> float:
-        """The time by the clock of the queues."""
+        """Return the time by the clock of the queues."""
         return self.now + self.offset
 
     def put(self, put: Put) -> None:
@@ -80,7 +81,7 @@ class Bench:
     def take(self, take: Take) -> None:
         expected = self.memory.take(take, self.moment)
         found = self.engine.take(take, WITHIN)
-        # That of the memory may also count from a lease that was prolonged or has ended since.
+        # The memory store can also count from a lease that was renewed or has ended since.
         assert expected.retry_in - 1e-3 <= found.retry_in <= 1.0
         self._same(take, expected, found)
 
@@ -115,7 +116,7 @@ class Bench:
         assert self.engine.give_back(take, WITHIN) == expected
 
     def look(self) -> None:
-        """What people see; leases that are over are taken back before."""
+        """Compare what both stores list; expired leases are reaped before that."""
         self.give_back(self.new_take())
         expected = jobs_look.survey("q", self.memory, self.moment)
         (found,) = self.engine.survey("q", True, WITHIN)
@@ -132,7 +133,7 @@ class Bench:
         self.sums()
 
     def sums(self) -> None:
-        """The counts that are kept are those that are there."""
+        """Check that the stored counts equal the numbers of rows."""
         (row,) = self.run(
             "SELECT waiting, taken, dead, groups FROM queues WHERE name = 'q'"
         ).fetchall()
@@ -150,10 +151,10 @@ class Bench:
         ttl = dice.choice([0.2, 1.0, 5.0])
         return Take("q", secrets.token_hex(16), 1, ttl, "me", pace, patience)._replace(**other)
 
-    # -- what may be asked -----------------------------------------------------------------
+    # -- random requests -------------------------------------------------------------------
 
     def step(self) -> None:
-        """One verb, new or again."""
+        """Send one verb to both stores, a new request or a repeated one."""
         dice = self.dice
         self.now += dice.choice([1e-4, 1e-3, 0.1, 0.1, 0.7]) * dice.uniform(0.5, 1.5)
         kind = dice.choices(
@@ -185,7 +186,7 @@ class Bench:
         for _ in range(dice.choice([1, 1, 3])):
             known = dice.random() < 0.4
             job_id = f"k{dice.randrange(12)}" if known else secrets.token_hex(8)
-            # No two are due at the very same moment, where the order would be anybody's choice
+            # No two jobs are due at the same moment, because their order would then be undefined
             delay = dice.choice([0.0, 0.0, 1.0]) + dice.random() * 1e-4
             group = dice.choice(["a", "b", "c", ""])
             jobs.append(Job(job_id, group, secrets.token_bytes(4), delay, known))
@@ -218,7 +219,8 @@ class Bench:
 
 
 def _words(record: Any) -> tuple[Any, ...]:
-    """A record without its times, which differ by less than what a float can tell."""
+    """Return a record with rounded times, so that the small differences between the stores don't
+    count."""
     times_of = (record.due_in, record.expires_in)
     return (*record._replace(age=0, due_in=0, expires_in=0), *[round(one, 2) for one in times_of])
 
@@ -233,14 +235,14 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
         if step % 20 == 0:
             bench.look()
     bench.look()
-    # When all is over, and what is remembered has faded
+    # When all jobs are purged, and the records for dedup have expired
     bench.engine.purge("q", None, None, BATCH_MAX, WITHIN)
     bench.now += 5000.0
     bench.give_back(bench.new_take())
     while bench.engine.purge("q", None, None, BATCH_MAX, WITHIN):
         pass
     bench.now += 5000.0
-    # Each settles, which takes one tomb more away than it leaves
+    # Each settle removes one tombstone more than it writes
     tombs = bench.run("SELECT count(*) FROM tombs").fetchone()[0]
     for turn in range(tombs + 20):
         bench.engine.put(Put("q", "last", turn + 1, (Job("x", "g", b""),), 0.0), WITHIN)
@@ -251,7 +253,7 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
             )
         bench.now += 100.0
     bench.engine.purge("q", None, None, BATCH_MAX, WITHIN)
-    # Then nothing is left but the last lane, the last tombs, and a group that rests
+    # Then only one producer, the last tombstones, and one resting group are left
     left = {table: bench.run(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
     assert left.pop("lanes") == 1
     assert left.pop("tombs") <= 2
@@ -287,7 +289,7 @@ def test_a_group_waits_for_its_first_delivery_whatever_is_removed(
     bench.engine.close(WITHIN)
 
 
-#: Statements that look at a small table from end to end, or are for people and walk in order.
+#: Statements that scan a small table, or that list rows in order for ``inspect``.
 WALKS = {"latest", "queues_forget", "sessions", "session_there", "oldest"}
 
 

@@ -1,4 +1,4 @@
-"""Who may use the queues of a place, and what is done when its disk is full; root sets it up."""
+"""Access rights to the queues of a folder, and a full disk; root sets up both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["path"]
 
 @root_only
 def test_a_group_shares_the_queues_of_a_folder(path: Path) -> None:
-    # Given a folder that root owns and a group may write to, and a queue that root has used in it
+    # Given a folder that root owns and a group can write to, and a queue that root has used in it
     os.chown(path.parent, 0, 7777)
     path.parent.chmod(0o2770)
     with Client(f"sqlite://{path}") as client:
@@ -41,12 +41,12 @@ def test_a_group_shares_the_queues_of_a_folder(path: Path) -> None:
             theirs.put("from a member")
 
         with Child(member) as child:
-            # When a member of the group, who is another user, works on it and waits for more
+            # When a member of the group, under another user id, takes this job and waits for more
             assert child.hear() == "from root"
             while not os.listdir(f"{path}-queues.d/idle"):
                 pass
             queue.put("more", group="g")
-            # Then each has what the other put
+            # Then each gets the other's jobs
             assert child.hear() == "more"
             assert child.end() == 0
         job = queue.take(timeout=5)
@@ -70,10 +70,10 @@ def test_a_full_disk_takes_nothing_in_and_what_is_there_can_be_settled(tmp_path:
             queue = client.queue("q")
             queue.put_many(range(20))
             jobs = queue.take_many(10, timeout=0)
-            # When it is full to the last byte
+            # When the disk is full to the last byte
             fill(disk / "filler")
             accepted = 20 + _fill_up(client)
-            # Then what has been taken can be settled, and more be taken
+            # Then delivered jobs can be settled, and more jobs can be taken
             assert all(job.ack() for job in jobs)
             with contextlib.suppress(StoreUnavailable):
                 assert all(job.ack() for job in queue.take_many(5, timeout=0))
@@ -85,7 +85,7 @@ def test_a_full_disk_takes_nothing_in_and_what_is_there_can_be_settled(tmp_path:
 
 
 def _fill_up(client: Client) -> int:
-    """Put until there is no room for a job, big or small; how many were accepted."""
+    """Put until there is no room for a job, big or small; return the number of accepted jobs."""
     queues, accepted = client._ctx.store.queues, 0  # type: ignore[attr-defined]
     last: Exception | None = None
     for number, size in enumerate([10_000] * 100 + [1] * 100):

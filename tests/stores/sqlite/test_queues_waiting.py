@@ -1,4 +1,4 @@
-"""Who waits for a job is woken by the one that becomes due, and leaves nothing behind."""
+"""A waiter is woken when a job becomes due, and leaves no files after its wait."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_idle_worker_in_another_process_begins_at_once(path: Path) -> None:
             queue.put(time.monotonic(), group=f"g{number % 3}")
             spans.append(float(child.hear()))
         print(figures("from put to the start in another process", spans))
-        # It is poked: without that it would be half a second in the middle
+        # The wake-up is what makes it fast: with polls alone the median would be half a second
         assert statistics.median(spans) < 0.1
 
 
@@ -74,7 +74,7 @@ def test_one_job_wakes_one_waiter_and_several_jobs_wake_several(path: Path) -> N
             assert time.monotonic() < begun + 10 + lag.since(begun)
             time.sleep(0.001)
         with Client(f"sqlite://{path}") as other:
-            # Before they look by themselves again, which they do each second
+            # All of this happens before the waiters poll again, which they do once a second
             other.queue("elsewhere").put("x")
             assert len(idle(path)) == 3
             other.queue("q").put("one")
@@ -103,7 +103,7 @@ def test_a_waiter_that_died_costs_the_next_one_nothing(path: Path) -> None:
                 time.sleep(0.001)
             dead.send(signal.SIGKILL)
             dead.end()
-        # It left its file, and is first in the line of those to be woken
+        # The dead waiter's file is still there, and it is the first waiter that a put wakes
         assert len(idle(path)) == 1
         payload: list[Any] = []
         thread = threading.Thread(target=lambda: payload.append(queue.take(timeout=30)))
@@ -127,10 +127,10 @@ def test_a_waiter_is_woken_although_its_session_file_was_deleted(path: Path) -> 
         while not (before := idle(path)):
             assert time.monotonic() < begun + 10 + lag.since(begun)
             time.sleep(0.001)
-        # When somebody deletes what he listens at
+        # When the file on which the waiter listens is deleted
         for file in Path(f"{path}-queues.d/sessions").iterdir():
             file.unlink()
-        # Then he listens elsewhere, when he has looked the next time
+        # Then it listens on a new file after its next poll
         while not (now := idle(path)) or now == before:
             assert time.monotonic() < begun + 30 + lag.since(begun)
             time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Files of the store that were put back from a copy: fences must not fall."""
+"""Files of the store restored from a copy: fences must not fall."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast import Client
 
 
 def test_fences_rise_though_an_old_copy_of_all_files_was_put_back(tmp_path: Path) -> None:
-    # Given a store of which a copy was made, and fences given since
+    # Given a copy of a store, and fences granted after the copy
     folder, copy = tmp_path / "locks", tmp_path / "copy"
     folder.mkdir(mode=0o700)
     url = f"sqlite://{folder}/locks.db"
@@ -28,6 +28,6 @@ def test_fences_rise_though_an_old_copy_of_all_files_was_put_back(tmp_path: Path
     # When the copy is put back
     shutil.rmtree(folder)
     shutil.copytree(copy, folder)
-    # Then the next fence is greater than all of them
+    # Then the next fence is greater than all earlier ones
     with Client(url, ttl=1) as client, client.lock("x", timeout=30) as hold:
         assert hold.fence > last.fence

@@ -1,4 +1,4 @@
-"""Who may use the place: users, groups, read-only and full disks. Most need root to set up."""
+"""Access rights to the store's folder: users, groups, read-only and full disks. Most need root."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become s
 
 @pytest.fixture(autouse=True, scope="module")
 def _used_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Load all that a store needs, before a child becomes somebody who may not read our library."""
+    """Import everything that a store needs, before a child changes to a user that can't read the
+    library."""
     with Client(f"sqlite://{tmp_path_factory.mktemp('once')}/locks.db") as client:
         client.lock("x").acquire().release()
 
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """A database that doesn't exist yet, in a folder that everybody can reach: pytest closes the
-    one above its own to others each time that it is started."""
+    """A database that doesn't exist yet, in a folder that all users can reach. The folders of
+    pytest can't be used: pytest makes their parent folder private at each start."""
     with tempfile.TemporaryDirectory(prefix="holdfast-rights-") as top:
         Path(top).chmod(0o755)
         folder = Path(top) / "folder"
@@ -42,7 +43,7 @@ def path() -> Iterator[Path]:
 
 @root_only
 def test_another_users_folder_is_refused_unless_root_shares_it_with_a_group(path: Path) -> None:
-    # Given somebody who is not root, and folders of several kinds
+    # Given a user that isn't root, and folders with different owners and modes
     folder = path.parent
     cases = [
         (0, 0o755, "belongs to another user"),
@@ -65,7 +66,7 @@ def test_another_users_folder_is_refused_unless_root_shares_it_with_a_group(path
             except ConfigError as wrong:
                 child.say(wrong)
 
-        # When he wants to lock there, then the last one only is taken
+        # When this user locks there, then only the last folder is accepted
         with Child(tries) as child:
             assert says in child.hear(), (owner, mode)
 
@@ -83,8 +84,8 @@ def _private_in_a_common_one(folder: Path) -> None:
     _private(12345)(folder)
 
 
-#: Where a user can't have a file: in root's folder, in one that isn't there and that root alone
-#: can make, in root's private one, in that of another user, which stands in one for all.
+#: Folders in which a user can't have a file: root's folder, a missing one that only root can make,
+#: root's private one, and another user's private one inside a shared folder.
 PLACES: dict[str, Callable[[Path], None]] = {
     "of root": lambda folder: None,
     "missing": lambda folder: folder.rmdir(),
@@ -109,11 +110,12 @@ def test_the_remedy_for_a_folder_of_another_user_works(path: Path, where: str) -
 
         return run
 
-    # Given a user who names a file in such a folder
+    # Given a user that names a file in such a folder
     PLACES[where](path.parent)
     with Child(tries(str(path))) as child:
         told = child.hear()
-    # When that user, or root if the error says so, does what it says for a user alone
+    # When that user, or root if the error asks for root, runs the command for a single user from
+    # the error
     words = (
         r"(as root, )?(mkdir (?:-p )?-m 700 \S+(?: && chown -h \S+ \S+)?)(?: for a user alone|$)"
     )
@@ -121,7 +123,7 @@ def test_the_remedy_for_a_folder_of_another_user_works(path: Path, where: str) -
     assert found, told
     if found[1]:
         subprocess.run(["sh", "-c", found[2]], check=True)
-    # Then the file that it names can be used
+    # Then the file that the error names can be used
     named = re.search(r"\(sqlite://(\S+)\)", told)
     place = named[1] if named else str(path)
     with Child(tries(place, "true" if found[1] else found[2])) as child:
@@ -130,7 +132,7 @@ def test_the_remedy_for_a_folder_of_another_user_works(path: Path, where: str) -
 
 @root_only
 def test_a_group_shares_a_folder(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a folder that root owns and a group may write to, and a lock that root holds in it
+    # Given a folder that root owns and a group can write to, and a lock that root holds in it
     folder = path.parent
     os.chown(folder, 0, 7777)
     folder.chmod(0o2770)
@@ -149,10 +151,10 @@ def test_a_group_shares_a_folder(path: Path, desk: Callable[..., Desk]) -> None:
         there.close()
 
     with Child(member) as child:
-        # When a member of the group, who is another user, waits for it
+        # When a member of the group, under another user id, waits for the lock
         assert child.hear() == "waits"
         assert here.leave(held, fence)
-        # Then he gets it, and root after him
+        # Then the member gets it, and root after that
         assert int(child.hear()) > fence
         assert child.end() == 0
     assert here.free()
@@ -164,7 +166,7 @@ def test_a_group_shares_a_folder(path: Path, desk: Callable[..., Desk]) -> None:
 @root_only
 @pytest.mark.parametrize("what", ["folder", "database", "gate"])
 def test_what_cannot_be_written_is_one_clear_error(what: str, path: Path) -> None:
-    # Given a store of a user who then loses the right to write a part of it
+    # Given a store of a user that then loses the right to write a part of it
     folder = path.parent
     os.chown(folder, NOBODY, NOBODY)
     folder.chmod(0o700)
@@ -186,7 +188,7 @@ def test_what_cannot_be_written_is_one_clear_error(what: str, path: Path) -> Non
         except ConfigError as wrong:
             child.say(wrong)
 
-    # When he uses it, then the error names the file, and what it needs
+    # When the user locks there, then the error names the file and the remedy
     with Child(works) as child:
         told = child.hear()
         assert "Permission denied" in told
@@ -196,7 +198,7 @@ def test_what_cannot_be_written_is_one_clear_error(what: str, path: Path) -> Non
 
 @root_only
 def test_a_full_disk_takes_nothing_in_and_lets_everything_go(tmp_path: Path) -> None:
-    # Given a small disk of its own
+    # Given a separate small disk
     disk = tmp_path / "disk"
     disk.mkdir(0o700)
     if os.system(f"mount -t tmpfs -o size=8m,mode=700 none {disk} 2>/dev/null"):
@@ -210,11 +212,11 @@ def test_a_full_disk_takes_nothing_in_and_lets_everything_go(tmp_path: Path) -> 
 def _fill_and_leave(disk: Path) -> None:
     path = disk / "locks.db"
     here, there = Desk(path), Desk(path)
-    # With a lone claim, a holder, and a line behind it
+    # Given a lone claim, a holder, and a waiter in line behind it
     lone, held = claim("lone"), claim("busy")
     fences = here.hold(lone), here.hold(held)
     there.join(waiter := claim("busy"))
-    # When it is full to the last byte
+    # When the disk is full to the last byte
     fill(disk / "filler")
     full = 0
     while full < 3:
@@ -222,7 +224,7 @@ def _fill_and_leave(disk: Path) -> None:
             here.join(claim("busy", owner="late"))
         except StoreUnavailable as wrong:
             full += "is full" in str(wrong)
-    # Then what has no room is told so and is not in line, and everything that is held can be left
+    # Then a claim without room gets an error and isn't in line, and every held lock can be released
     assert here.leave(lone, fences[0])
     assert here.leave(held, fences[1])
     assert there.leave(waiter)
@@ -231,7 +233,7 @@ def _fill_and_leave(disk: Path) -> None:
             assert record.owner == "late"
     here.close()
     there.close()
-    # And a newcomer is served or told, and served in any case when there is room again
+    # And a new client is granted or gets an error; once there is room again, it is granted
     fresh = Desk(path)
     with contextlib.suppress(StoreUnavailable):
         assert fresh.free("another")
@@ -241,7 +243,7 @@ def _fill_and_leave(disk: Path) -> None:
 
 
 def fill(path: Path) -> None:
-    """Leave not a byte free."""
+    """Fill the disk until no byte is free."""
     with open(path, "wb", buffering=0) as filler, contextlib.suppress(OSError):
         while True:
             filler.write(bytes(4096))

@@ -1,4 +1,5 @@
-"""Fences never fall and are never given twice: over kills, deletions, interrupts and clocks."""
+"""Fences never fall and are never given twice: after kills, deletions, interrupts, clock
+changes."""
 
 from __future__ import annotations
 
@@ -23,25 +24,25 @@ SEED = random.SystemRandom().randrange(1 << 32)
 def test_tickets_are_reserved_on_the_disk_before_they_are_given(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a store near the end of its block
+    # Given a store near the end of its block of tickets
     here = desk()
     assert here.free()
     words = here.engine._files.words
     limit = words[header.LIMIT]
     words[header.NEXT] = limit - 2
-    # When a few more are given
+    # When a few more tickets are given
     fences = []
     for _ in range(5):
         fences.append(here.hold(wanted := claim()))
         assert here.leave(wanted, fences[-1])
-    # And those that stand in line are counted too
+    # And the tickets of waiters are counted too
     words[header.NEXT] = limit + header.BLOCK - 1
     for _ in range(3):
         answer = here.join(claim("busy"))
         assert isinstance(answer, Held | Waiting)
         fences.append(answer[0])
     limit += header.BLOCK
-    # Then they go on rising, and the new limit is in the file and in the database
+    # Then they still rise, and the new limit is in the file and in the database
     assert fences == sorted(set(fences))
     page = (path.with_name("locks.db.d") / "gate").read_bytes()
     on_disk = int.from_bytes(page[8 * header.LIMIT : 8 * header.LIMIT + 8], "little")
@@ -52,7 +53,7 @@ def test_tickets_are_reserved_on_the_disk_before_they_are_given(
 def test_a_limit_counts_only_when_it_is_on_the_disk(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a store at the end of its block, and an interrupt before the next one is on the disk
+    # Given a store at the end of its block, and an interrupt before the next limit is on the disk
     here = desk()
     assert here.free()
     words = here.engine._files.words
@@ -65,9 +66,9 @@ def test_a_limit_counts_only_when_it_is_on_the_disk(
         patch.setattr(header.Header, "sync", struck)
         with pytest.raises(KeyboardInterrupt):
             here.join(claim())
-    # Then nobody takes it for reserved
+    # Then no client sees the new block as reserved
     assert words[header.LIMIT] == limit
-    # And the next one reserves it, and goes on
+    # And the next request reserves the block and continues
     synced: list[int] = []
     with monkeypatch.context() as patch:
         patch.setattr(header.Header, "sync", lambda page: synced.append(page.words[header.NEXT]))
@@ -78,7 +79,7 @@ def test_a_limit_counts_only_when_it_is_on_the_disk(
 def test_no_verb_waits_while_the_next_tickets_are_written_to_disk(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a store that has given half of its block, and somebody else who holds
+    # Given a store that has given half of its block, and another client that holds a lock
     here, other = desk(), desk()
     kept = other.hold(holding := claim("other"))
     assert here.free()
@@ -90,18 +91,18 @@ def test_no_verb_waits_while_the_next_tickets_are_written_to_disk(
         fences: list[int] = []
 
         def slow(page: header.Header, before: int = before, fences: list[int] = fences) -> None:
-            # When the disk takes its time, others renew and take what they want
+            # When the disk is slow, other clients still renew and acquire
             answer = other.join(claim(f"{before}"), True, 1.0)
             assert isinstance(answer, Held)
             assert isinstance(other.keep(holding, kept), Held)
             fences.append(answer.fence)
-            # And until it is there nobody may be given any of it
+            # And until the new limit is on the disk, no ticket of the new block is given
             assert words[header.LIMIT] == before < words[header.RESERVED]
 
         with monkeypatch.context() as patch:
             patch.setattr(header.Header, "sync", slow)
             act()
-        # Then it was reserved once, and counts
+        # Then the block was reserved once, and its limit is valid
         assert len(fences) == 1
         assert words[header.LIMIT] == words[header.RESERVED] == before + header.BLOCK
     assert words[header.LIMIT] == limit + 2 * header.BLOCK
@@ -110,7 +111,7 @@ def test_no_verb_waits_while_the_next_tickets_are_written_to_disk(
 def test_tickets_that_could_not_be_written_to_disk_are_not_used(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given somebody who has promised the next block, but whose disk fails
+    # Given a client that reserves the next block, but whose disk fails
     here = desk()
     assert here.free()
     words = here.engine._files.words
@@ -124,7 +125,7 @@ def test_tickets_that_could_not_be_written_to_disk_are_not_used(
         patch.setattr(header.Header, "sync", fails)
         fences = [here.hold(claim()), here.hold(claim("next"))]
         assert words[header.LIMIT] == limit
-    # When all are given that there are, then the next one waits for the disk itself
+    # When all tickets of the block are given, then the next request writes the limit itself
     words[header.NEXT] = limit
     fences.append(here.hold(claim("last")))
     assert fences == sorted(set(fences))
@@ -164,7 +165,7 @@ def test_fences_rise_over_kills_and_deletions(path: Path) -> None:
 def test_fences_rise_although_the_wall_clock_was_set_back(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a store that has given fences, whose gate was deleted
+    # Given a store that has granted fences, and whose file mutex was then deleted
     first = desk()
     fence = first.hold(wanted := claim())
     assert first.leave(wanted, fence)
@@ -173,5 +174,5 @@ def test_fences_rise_although_the_wall_clock_was_set_back(
     # When the wall clock is a year behind
     now = time.time()
     monkeypatch.setattr(header, "walltime", lambda: now - 365 * 86_400)
-    # Then fences rise all the same, because the database knows what was reserved
+    # Then fences still rise, because the database contains the reserved limit
     assert desk().hold(claim()) > fence

@@ -1,4 +1,4 @@
-"""Long lines, and waiters that nobody can poke."""
+"""Long lines, and waiters that have no socket for a wake-up."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.stores.sqlite.desk import Desk, claim
 lag.watch()
 
 LONG = 5_000
-#: One verb in a long line, seconds at the median.
+#: Maximum median of one verb in a long line, in seconds.
 VERB_S = 0.002
 
 
 def test_a_verb_costs_the_same_in_a_line_of_five_thousand(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a line of 5,000, without as many sockets
+    # Given a line of 5,000, without a socket for each waiter
     here = desk("?wake=poll")
     fence = here.hold(held := claim(ttl=600.0))
     here.engine.patience = here.engine._lines.patience = 600.0
@@ -50,7 +50,7 @@ def test_a_verb_costs_the_same_in_a_line_of_five_thousand(
         answer = timed(what, lambda wanted=wanted: here.join(wanted))
         assert isinstance(answer, Waiting)
         line.append((wanted, answer.ticket))
-    # When each verb is used at its head, in its middle and at its end
+    # When each verb is used at the head, in the middle and at the end of the line
     for wanted, ticket in (line[0], line[2500], line[-1]) * 20:
         timed("keep", lambda w=wanted, t=ticket: here.keep(w, t))
     for wanted, _ in line[1000:1050]:
@@ -80,7 +80,7 @@ def test_a_line_is_no_longer_than_a_line_may_be(
     here.hold(claim())
     for _ in range(3):
         assert isinstance(here.join(claim()), Waiting)
-    # When one more comes, then he isn't taken in
+    # When one more client comes, then it is refused
     assert here.join(claim()) == Full(3)
     assert len(here.lines()[0].waiters) == 3
 
@@ -100,15 +100,15 @@ def test_without_sockets_waiters_look_for_themselves(
     begun = boottime()
     assert there.wait(wanted, waiting, 0.03) is None
     assert 0.02 < boottime() - begun < 0.5 + lag.since(begun)
-    # When the holder leaves
+    # When the holder releases the lock
     assert here.leave(held, fence)
-    # Then it sees that it holds
+    # Then the waiter's own poll finds the grant
     assert there.wait(wanted, waiting, 2.5) == Granted(waiting.ticket)
     assert there.leave(wanted, waiting.ticket)
 
 
 def test_without_sockets_a_death_is_noticed_too(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a waiter that must look for itself, and a holder that dies
+    # Given a waiter that must poll, and a holder that dies
     def holder(child: Child) -> None:
         there = Desk(path)
         child.say(there.hold(claim()))
@@ -120,7 +120,7 @@ def test_without_sockets_a_death_is_noticed_too(path: Path, desk: Callable[..., 
         waiting = here.join(wanted := claim())
         assert isinstance(waiting, Waiting)
     died = boottime()
-    # Then it holds soon
+    # Then the waiter holds soon
     while not isinstance(here.keep(wanted, waiting.ticket), Held):
         here.wait(wanted, waiting, 0.9)
     assert boottime() - died < 0.5 + lag.since(died)
@@ -128,7 +128,7 @@ def test_without_sockets_a_death_is_noticed_too(path: Path, desk: Callable[..., 
 
 
 def test_a_batch_of_holds_is_renewed_in_little_time(desk: Callable[..., Desk]) -> None:
-    # Given ten thousand holds, lone ones and some whose slots are taken by others
+    # Given ten thousand holds: lone claims, and claims whose slot in the table another claim uses
     here = desk()
     held = []
     for number in range(10_000):
@@ -136,7 +136,7 @@ def test_a_batch_of_holds_is_renewed_in_little_time(desk: Callable[..., Desk]) -
         answer = here.join(wanted)
         assert isinstance(answer, Held)
         held.append(Keep(wanted, answer.fence, 30.0))
-    # When all are renewed, in batches
+    # When all are renewed in batches
     begun, cpu = time.perf_counter(), time.process_time()
     size = here.store.keep_batch
     for first in range(0, len(held), size):
@@ -144,7 +144,7 @@ def test_a_batch_of_holds_is_renewed_in_little_time(desk: Callable[..., Desk]) -
         assert all(isinstance(answer, Held) for answer in answers)
     cpu = time.process_time() - cpu
     print(f"10,000 renewed in {time.perf_counter() - begun:.3f} s, {cpu:.3f} s of a core")
-    # Then that costs less than one in twenty of the ten seconds between two rounds
+    # Then the CPU time is less than one twentieth of the ten seconds between two rounds of renewal
     assert cpu < 0.5
     for keep in held:
         assert here.leave(keep.claim, keep.ticket)
@@ -152,7 +152,7 @@ def test_a_batch_of_holds_is_renewed_in_little_time(desk: Callable[..., Desk]) -
 
 
 def test_weights_and_kinds_are_served_in_order(desk: Callable[..., Desk]) -> None:
-    # Given readers that hold, a writer behind them and a reader behind that
+    # Given readers that hold, a writer behind them, and a reader behind the writer
     here = desk()
     whole = 1 << 20
     spec = {"kind": Kind.RWLOCK, "capacity": whole}
@@ -163,13 +163,13 @@ def test_weights_and_kinds_are_served_in_order(desk: Callable[..., Desk]) -> Non
     first, second = here.join(writer), here.join(last)
     assert isinstance(first, Waiting)
     assert isinstance(second, Waiting)
-    # When the readers leave one by one, then nobody overtakes
+    # When the readers leave one by one, then the last reader doesn't overtake the writer
     for reader, fence in zip(readers, fences, strict=True):
         assert isinstance(here.keep(last, second.ticket), Waiting)
         assert here.leave(reader, fence)
     assert isinstance(here.keep(writer, first.ticket), Held)
     assert isinstance(here.keep(last, second.ticket), Waiting)
-    # And when the writer becomes a reader, the other comes in
+    # And when the writer becomes a reader, the last reader is granted
     assert isinstance(here.keep(writer, first.ticket, weight=1), Held)
     assert isinstance(here.keep(last, second.ticket), Held)
 
@@ -177,7 +177,7 @@ def test_weights_and_kinds_are_served_in_order(desk: Callable[..., Desk]) -> Non
 def test_a_socket_that_is_garbage_together_with_its_box_is_closed_without_a_warning(
     desk: Callable[..., Desk], recwarn: pytest.WarningsRecorder
 ) -> None:
-    # Given a ring in which Python comes to the socket before it comes to its box
+    # Given a ring of garbage in which Python finalizes the socket before the box that contains it
     here = desk()
     here.hold(claim())
     box = here.engine._files.post.open_box("0123456789abcdef")
@@ -185,10 +185,10 @@ def test_a_socket_that_is_garbage_together_with_its_box_is_closed_without_a_warn
     descriptor = box.fd
     ring: list[object] = [box.socket, box]
     ring.append(ring)
-    # When nobody has it any more
+    # When the last references to the ring are deleted
     del box, ring
     gc.collect()
-    # Then it is closed
+    # Then the socket is closed
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
     assert not recwarn.list

@@ -1,4 +1,4 @@
-"""The embedded store under ``-W error``, with every interpreter that this machine has."""
+"""The embedded store under ``-W error``, with every Python version on this machine."""
 
 from __future__ import annotations
 

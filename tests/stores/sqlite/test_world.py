@@ -1,4 +1,4 @@
-"""What outlives what: deleted files, kills, boots, and fences that never fall."""
+"""Generations of the files: deletions, kills, boots, and fences that never fall."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.stores.sqlite.desk import Desk, claim
 
 
 class Clock:
-    """The store's clock, for this process: it stands still until it is moved."""
+    """The store's clock in this process, which moves only when a test moves it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 5_000.0
@@ -38,29 +38,29 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Time by hand."""
+    """A clock that the test moves."""
     return Clock(monkeypatch)
 
 
 def database(path: Path) -> None:
-    """Delete the database alone, or with what SQLite has put beside it."""
+    """Delete the database alone, without the other files that SQLite has made."""
     path.unlink()
 
 
 def database_and_log(path: Path) -> None:
-    """Delete all that begins with its name, but for the folder."""
+    """Delete all files whose names begin with the database's name, but not the folder."""
     for file in path.parent.glob("locks.db*"):
         if file.is_file():
             file.unlink()
 
 
 def log(path: Path) -> None:
-    """Delete the log only, as somebody might who takes it for a leftover."""
+    """Delete only the log, as a user could do that takes it for a leftover."""
     path.with_name("locks.db-wal").unlink()
 
 
 def shared_memory(path: Path) -> None:
-    """Delete the index of the log only."""
+    """Delete only the index of the log."""
     path.with_name("locks.db-shm").unlink()
 
 
@@ -70,7 +70,7 @@ def lone_claims(path: Path) -> None:
 
 
 def replaced(path: Path) -> None:
-    """Put another database of the same kind in its place."""
+    """Put another lock database in the place of this one."""
     another = path.with_name(f"other-{path.stat().st_ino}.db")
     with Desk(another) as other:
         assert other.free()
@@ -78,12 +78,12 @@ def replaced(path: Path) -> None:
 
 
 def gate(path: Path) -> None:
-    """Delete the gate only, while somebody may be inside."""
+    """Delete only the file mutex, while a client can hold it."""
     (path.with_name("locks.db.d") / "gate").unlink()
 
 
 def folder(path: Path) -> None:
-    """Delete the folder: the gate, and the sessions with it."""
+    """Delete the folder with the file mutex and the sessions."""
     shutil.rmtree(path.with_name("locks.db.d"))
 
 
@@ -99,17 +99,17 @@ def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
     desk: Callable[..., Desk],
     clock: Clock,
 ) -> None:
-    # Given a holder with 30 s to go, of two names, one of them with a line behind it
+    # Given a holder of two names with 30 s and 20 s to go, one of them with a waiter
     old = desk()
     fence = old.hold(held := claim(ttl=30.0))
     lined = old.hold(leads := claim("lined", ttl=20.0))
     old.join(claim("lined"))
     if contended:
         assert isinstance(old.join(claim()), Waiting)
-    # When the files are deleted under it, and somebody comes who knows nothing of it
+    # When the files are deleted under it, and a new client comes that doesn't know this
     delete(path)
     new = desk()
-    # Then he isn't served while the holder may still believe, nor is anybody
+    # Then no claim is granted while the holder can still rely on its lease
     wanted = claim()
     first = new.join(wanted, wait=False)
     assert isinstance(first, Refused)
@@ -119,11 +119,11 @@ def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
     clock.now += 1.5
     assert isinstance(new.keep(wanted, waiting.ticket), Waiting)
     assert isinstance(new.join(claim("other"), wait=False), Refused)
-    # And the holder is told at its next renewal that its claim is gone
+    # And the next renewal reports the loss to the holder
     assert old.keep(held, fence) == Gone(Loss.SESSION)
     assert old.keep(leads, lined) == Gone(Loss.SESSION)
     assert not old.leave(held, fence)
-    # And when the last lease of the old files is over, not before, the newcomer holds
+    # And the new client holds when the last lease of the old files has expired, not before
     while not isinstance(answer := new.keep(wanted, waiting.ticket), Held):
         assert clock.now < 5_032.0
         clock.now += 2.0
@@ -144,14 +144,14 @@ def test_a_second_deletion_does_not_let_the_old_holders_be_forgotten(
     desk: Callable[..., Desk],
     clock: Clock,
 ) -> None:
-    # Given a holder with 30 s to go, and a newcomer who has found its files deleted
+    # Given a holder with 30 s to go, and a new client that has found the files deleted
     fence = desk().hold(claim(ttl=30.0))
     first(path)
     assert isinstance(desk().join(claim(), wait=False), Refused)
     # When files are deleted again
     clock.now += 1.0
     then(path)
-    # Then the next newcomer still waits for what the first one waited for
+    # Then the next new client still waits for the end of the old lease
     new, wanted = desk(), claim()
     assert isinstance(new.join(wanted), Waiting)
     while not isinstance(answer := new.join(wanted), Held):
@@ -164,8 +164,9 @@ def test_a_second_deletion_does_not_let_the_old_holders_be_forgotten(
 def test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or one empties what another has just adopted, as no gate keeps both out."""
-    # Given somebody who is opening the files
+    """The opening is exclusive even if the file mutex is deleted. Otherwise one client could empty
+    files that another client has just adopted."""
+    # Given a client that is opening the files
     begun: queue.SimpleQueue[bool] = queue.SimpleQueue()
     go_on = threading.Event()
     inside: list[int] = []
@@ -183,18 +184,18 @@ def test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex(
     with ThreadPoolExecutor(3) as pool:
         opening = [pool.submit(desk().join, claim(), wait=False)]
         assert begun.get(timeout=10)
-        # When his gate is deleted, and that of the next one too, who waits for him
+        # When its file mutex is deleted, and also the mutex of the next client, which waits for it
         for _ in range(2):
             gate(path)
             opening.append(pool.submit(desk().join, claim(), wait=False))
             while not (path.with_name("locks.db.d") / "gate").exists():
                 time.sleep(0.001)
-            # Then nobody else begins while he is at it
+            # Then no other client begins while the first one is opening the files
             with pytest.raises(queue.Empty):
                 begun.get(timeout=0.2)
         go_on.set()
         answers = [one.result(10) for one in opening]
-    # And nobody begins whose gate is gone by the time that it is his turn
+    # And no client begins whose file mutex was deleted before its turn
     while not begun.empty():
         assert begun.get()
     assert sum(isinstance(answer, Held) for answer in answers) <= 1
@@ -204,7 +205,7 @@ def test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex(
 def test_a_detached_claim_outlives_the_file_mutex(
     what: str, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given claims that live by their ttl alone, no client, and the gate or its folder deleted
+    # Given claims that depend only on their ttl, no client, and a deleted file mutex or folder
     first = desk()
     lone, lined = claim(), claim("lined")
     fences = [first.hold(lone), first.hold(lined)]
@@ -214,12 +215,12 @@ def test_a_detached_claim_outlives_the_file_mutex(
     first.close()
     gone = path.with_name("locks.db.d") / what
     gone.unlink() if gone.is_file() else shutil.rmtree(gone)
-    # When a newcomer comes, then he finds them held, and nothing else in his way
+    # When a new client comes, then it finds these claims held, and other names free
     new = desk()
     assert isinstance(new.join(claim(), wait=False), Refused)
     assert isinstance(new.join(claim("lined"), wait=False), Refused)
     assert isinstance(new.join(later := claim("another"), wait=False), Held)
-    # And they can be left, and adopted, and fences go on rising
+    # And the claims can be released and adopted, and fences continue to rise
     assert new.leave(lone, fences[0])
     fresh = claim("lined")
     adopted = new.keep(lined, fences[1], new_id=fresh.id)
@@ -232,14 +233,14 @@ def test_a_detached_claim_outlives_the_file_mutex(
 def test_a_deleted_session_is_made_again_and_death_is_noticed(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a holder whose session's file was deleted
+    # Given a holder whose session file was deleted
     def holder(child: Child) -> None:
         here = Desk(path)
         here.hold(claim())
         here.hold(claim("lined"))
         here.join(claim("lined"))
         shutil.rmtree(path.with_name("locks.db.d") / "sessions")
-        # When it notices, at a join a second later
+        # When the holder notices that, in a join a second later
         entry.LOOK_EVERY_S = 0.0
         here.engine._files.look_at = 0.0
         here.hold(claim("another"))
@@ -253,24 +254,24 @@ def test_a_deleted_session_is_made_again_and_death_is_noticed(
         assert not here.free("lined")
         child.send(signal.SIGKILL)
         child.end()
-    # Then its death frees everything, what it held before included
+    # Then its death frees all of its names, earlier ones included
     assert here.free()
     assert here.free("lined")
 
 
 def test_a_session_that_is_missing_proves_nothing(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a holder who lives, and whose session's file was deleted
+    # Given a living holder whose session file was deleted
     here, there = desk(), desk()
     fence = here.hold(held := claim())
     (path.with_name("locks.db.d") / "sessions" / here.engine._session.name).unlink()
-    # When somebody else wants it, then its lease counts
+    # When another client requests the lock, then the holder's lease counts
     assert isinstance(there.join(claim(), wait=False), Refused)
     assert isinstance(here.keep(held, fence), Held)
     assert here.leave(held, fence)
 
 
 def boot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on the machine was started anew."""
+    """Simulate a reboot of the machine for all code after this call."""
     for module in (header, world, blocking.database):
         monkeypatch.setattr(module, "boot_id", lambda: 0xB007)
 
@@ -278,7 +279,7 @@ def boot(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_after_a_power_cut_the_database_may_be_garbage(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a store that was in use when the power went, and what that has left of its pages
+    # Given a store that was in use at a power cut, with random bytes in its files after it
     old = desk()
     fence = old.hold(claim(ttl=3600.0))
     limit = old.engine._files.words[header.LIMIT]
@@ -288,9 +289,9 @@ def test_after_a_power_cut_the_database_may_be_garbage(
             raw.write(os.urandom(20_000))
     path.with_name("locks.db-wal").write_bytes(os.urandom(5_000))
     boot(monkeypatch)
-    # When somebody comes
+    # When a client comes
     answer = desk().join(claim(), wait=False)
-    # Then it works, and fences go on beyond all that may have been given
+    # Then it holds, and its fence is greater than all fences that can have been granted before
     assert isinstance(answer, Held)
     assert answer.fence >= limit > fence
 
@@ -298,7 +299,7 @@ def test_after_a_power_cut_the_database_may_be_garbage(
 def test_after_a_reboot_all_claims_are_dead_and_a_new_claim_holds(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given claims of all sorts, detached ones too, and the machine started anew
+    # Given claims of all sorts, detached ones too, and a rebooted machine
     old = desk()
     fence = old.hold(held := claim(ttl=3600.0))
     old.keep(held, fence, detach=True)
@@ -308,9 +309,10 @@ def test_after_a_reboot_all_claims_are_dead_and_a_new_claim_holds(
     for client in (old, desk()):
         client.close()
     boot(monkeypatch)
-    # When somebody comes
+    # When a client comes
     new = desk()
-    # Then nothing is held, and fences go on beyond all that may have been given before
+    # Then nothing is held, and its fence is greater than all fences that can have been granted
+    # before
     assert new.lines() == []
     answer = new.join(claim(), wait=False)
     assert isinstance(answer, Held)
@@ -320,10 +322,10 @@ def test_after_a_reboot_all_claims_are_dead_and_a_new_claim_holds(
 def test_another_time_namespace_is_refused(
     desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a store that is in use, and a container with a clock of its own
+    # Given a store that is in use, and a container with a different clock
     assert desk().free()
     monkeypatch.setattr(header, "time_space", lambda: 77)
-    # When it opens it, then it is told
+    # When the container opens the store, then it gets an error
     with pytest.raises(ConfigError, match="time namespace"):
         desk().join(claim())
 
@@ -332,7 +334,7 @@ def test_another_time_namespace_is_refused(
 def test_killed_while_it_makes_the_store_the_next_one_makes_it(
     moment: int, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a process that is killed at some system call or other of the very first opening
+    # Given a process that is killed at one of the system calls of the very first opening
     def opens(child: Child) -> None:
         calls = 0
 
@@ -349,7 +351,7 @@ def test_killed_while_it_makes_the_store_the_next_one_makes_it(
 
     with Child(opens) as child:
         child.end()
-    # When the next comes, then it works
+    # When the next client comes, then it works
     here = desk()
     assert here.free()
     with closing(sqlite3.connect(path)) as database:
@@ -360,8 +362,8 @@ def test_killed_while_it_makes_the_store_the_next_one_makes_it(
 def test_claims_survive_a_kill_between_table_and_database(
     renewed: bool, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a lone claim, and somebody who joins behind it and is killed after the commit, before
-    # he could free its slot
+    # Given a lone claim, and a process that joins behind it and is killed after the commit, before
+    # it can free the claim's slot
     here = desk()
     fence = here.hold(held := claim())
 
@@ -380,7 +382,7 @@ def test_claims_survive_a_kill_between_table_and_database(
         assert [c.fence for c in here.lines()[0].claims] == [fence]
         assert isinstance(desk().join(claim(), wait=False), Refused)
         assert isinstance(here.keep(held, fence), Held)
-    # And once it is left, it is free
+    # And after its release the name is free
     assert here.leave(held, fence)
     assert here.lines() == []
     assert desk().free()
