@@ -49,8 +49,7 @@ KINDS = {
 
 
 def left(at: Scene, name: str) -> list[bytes]:
-    """The keys of a name, without those that exist only for late requests, and without full
-    counters."""
+    """The keys of a name, without records for late requests, and without full counters."""
     keys: list[bytes] = at.redis.keys(f"*{name}*")
     mere = (b"redisson_unlock_latch", b"holdfast_tombstone", b"redisson_lock_token")
     free = [key for key in keys if not key.startswith(mere)]
