@@ -24,8 +24,7 @@ def prefix() -> str:
 
 @pytest.fixture
 def ours(shared_redis: RedisServer, prefix: str) -> Iterator[Ours]:
-    """Return a function that makes clients of a dialect on the shared server, or at another
-    port."""
+    """Return a function that makes clients of a dialect on the shared server or another port."""
     made: list[Client] = []
 
     def make(dialect: str = "plain", port: int = 0, client: str = "", **options: str) -> Client:

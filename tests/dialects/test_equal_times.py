@@ -37,8 +37,7 @@ def same_time(*clients: Any, unit: str) -> bytes:
 
 
 def unchanged(hold: Hold, raw: redis.Redis, key: str, stamp: bytes) -> None:
-    """Check that the holder holds, that the key has its time, and that its release frees the
-    name."""
+    """Check that the holder holds, that its time is at the key, and that its release frees it."""
     assert raw.get(key) == stamp
     hold.check()
     assert hold.extend() > 0

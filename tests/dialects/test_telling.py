@@ -91,8 +91,7 @@ def test_a_refusal_that_passes_is_forgotten_with_it(
 
 
 def refuse_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Make the first request for notifications find the server busy; the list is empty once it
-    has."""
+    """Make the first request for notifications fail as busy; then the list is empty."""
     left = ["refuse"]
     ask, command = blocking.WatchingLink.ask, aio.WatchingWire.command
 

@@ -1,5 +1,4 @@
-"""Waiting on a plain key: any client that frees it wakes the waiter; the cost and delay are
-small."""
+"""Waiting on a plain key: any client that frees it wakes the waiter, soon and at little cost."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ def everybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
 
 @pytest.fixture
 def crew(everybody: Crew) -> Iterator[Crew]:
-    """The crew of the session; at the end of the test, processes that are still busy are
-    replaced."""
+    """The crew of the session; after the test, processes that are still busy are replaced."""
     yield everybody
     everybody.settle()

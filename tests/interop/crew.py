@@ -37,14 +37,13 @@ from tests.interop.foreign import command_of
 from tests.interop.witness import Record
 from tests.servers.process import until
 
-#: Maximum seconds for an answer that isn't known to take longer. On a busy machine a Java
-# program can need that time to start.
+#: Maximum seconds for an answer that isn't known to take longer. On a busy machine a Java program
+#: can need that time to start.
 SOON_S = 60.0
 
 
 class Place(NamedTuple):
-    """The address of a server: for other libraries, for holdfast, and the length of a renewed
-    lease."""
+    """The server's address for other libraries and for holdfast, and the renewed lease."""
 
     server: str
     url: str
@@ -188,7 +187,7 @@ class Crew:
         self.start(*place)
 
     def settle(self) -> None:
-        """Kill the workers that a test left stopped or without an answer; the next test can't use
+        """Kill workers that a test left stopped or without an answer: the next test can't use
         them."""
         for worker in [one for one in self._workers.values() if one.owes or one.stopped]:
             self.kill(worker)
@@ -196,7 +195,7 @@ class Crew:
     def contend(
         self, sides: dict[str, list[Worker]], name: str, *, seconds: float, **what: Any
     ) -> Record:
-        """Make the workers of both sides take turns on a name, and return the record of their turns.
+        """Make the workers of both sides take turns on a name; return the record of the turns.
 
         ``what``: ``kind``, ``target``, ``wait``, ``lease``; and ``inside`` and ``pause`` for each
         side: the least and the most seconds; each worker draws from that range at random.

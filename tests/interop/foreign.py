@@ -32,8 +32,7 @@ PATH = os.pathsep.join(
 
 
 class Java(NamedTuple):
-    """A client for Java: its version, and the sources of the program that drives it, with a
-    pom.xml."""
+    """A client for Java: its version, and the sources of the program that drives it."""
 
     what: str
     version: str
@@ -56,8 +55,7 @@ class Java(NamedTuple):
         return CACHE / f"{self.what}-{self.version}-{mark(self.texts)}"
 
     def command(self) -> list[str]:
-        """Return the command that starts the program; skip the test if the client is not
-        fetched."""
+        """Return the command that starts the program; skip the test without the client."""
         require(f"{self.what} {self.version}", self.jars, self.classes)
         return [tool("java"), *JAVA, "-cp", f"{self.classes}:{self.jars}/*", self.main]
 
@@ -74,8 +72,7 @@ NODE_PACKAGES = (HERE / "node" / "package.json", HERE / "node" / "package-lock.j
 
 
 def command_of(client: str) -> list[str]:
-    """Return the command that starts a worker with this client; skip the test if it is not
-    fetched."""
+    """Return the command that starts a worker with this client; skip the test without it."""
     if client == "redlock":
         require("node-redlock", node())
         return [tool("node"), str(HERE / "node" / "worker.mjs"), str(node())]

@@ -16,10 +16,9 @@ class Pair(NamedTuple):
     options: str
     #: The prefix that the client adds to a name.
     prefix: str = ""
-    #: ``pause``: seconds that a worker of holdfast waits after a release, so that clients that
-    # poll rarely get their turns. ``inside``: seconds that a worker of the other side holds, so
-    # that
-    # holdfast's workers wait for it. Each is a range from the least to the most.
+    #: ``pause``: seconds that a worker of holdfast waits after a release, so that clients that poll
+    #: rarely get their turns. ``inside``: seconds that a worker of the other side holds, so that
+    #: holdfast's workers wait for it. Each is a range from the least to the most.
     pause: tuple[float, float] = (0.005, 0.03)
     inside: tuple[float, float] = (0.002, 0.01)
 

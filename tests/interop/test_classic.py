@@ -27,8 +27,7 @@ TOKEN = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}_[0-9]{17}")
 
 
 class Nine:
-    """Nine threads that try once, all at the same moment; their holds, and the seconds each
-    took."""
+    """Nine threads that try once, at the same moment; their holds, and the seconds they took."""
 
     def __init__(self, locks: Client, name: str, **terms: object) -> None:
         self.name = name

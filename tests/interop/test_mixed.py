@@ -1,5 +1,4 @@
-"""Two lock families on one key don't exclude each other: holdfast refuses the key and names
-both."""
+"""Two lock families on one key don't exclude each other: holdfast refuses it and names both."""
 
 from __future__ import annotations
 

@@ -21,8 +21,7 @@ Act = Callable[[Crew, RedisServer, str], None]
 
 
 class Bug(NamedTuple):
-    """A fault: in ``file``, ``old`` becomes ``new``; ``found`` fails then; ``soon``: within
-    seconds."""
+    """A fault: ``old`` becomes ``new`` in ``file``, and ``found`` fails; ``soon``: in seconds."""
 
     file: str
     old: str

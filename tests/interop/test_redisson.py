@@ -182,8 +182,8 @@ def test_a_fair_lock_serves_both_sides_in_order(
     assert at == sorted(at)
 
 
-#: By version: seconds for which a dead waiter keeps its place in the queue of a fair lock. The
-# old version doesn't know the length of the wait.
+#: By version: seconds for which a dead waiter keeps its place in the queue of a fair lock. The old
+#: version doesn't know the length of the wait.
 STANDS_S = {"redisson": 2.0, **({"redisson 3.8.1": 5.0} if FULL else {})}
 
 

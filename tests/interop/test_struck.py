@@ -1,5 +1,4 @@
-"""A holder that is stopped past its lease, or a waiter whose connection is cut, harms no other
-side."""
+"""A holder that is stopped past its lease, or a waiter that is cut off, harms no other side."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.servers.redis_server import RedisServer
 from tests.torture.scale import times
 
 #: Maximum median seconds: with a message, to Redisson and from it; and from a release without a
-# message, of a plain lock. A busy machine gets more time; without notifications it takes a second.
+#: message, of a plain lock. A busy machine gets more time; without notifications it takes a second.
 SAID_S = times(20, 200) / 1000
 NOTICED_S = times(5, 100) / 1000
 #: Long enough for the waiter to wait before the release, so that only the message is measured.
@@ -34,8 +34,7 @@ lag.watch()
 def hand_over(
     pair: Pair, ours: str, crew: Crew, server: RedisServer, name: str
 ) -> tuple[Record, float]:
-    """Let one worker of each side take turns; return the record and the mean delay of a step
-    here."""
+    """Let one worker of each side take turns; return the record and the mean delay of a step."""
     mine, theirs = crew.several([(ours, 0), (pair.client, 0)], pair.place(server))
     begun = boottime()
     record = crew.contend(
@@ -57,8 +56,7 @@ def hand_over(
 
 
 def judge(what: str, seconds: Sequence[float], most: float, late: float) -> None:
-    """Check that the median is within the limit, with an allowance for the delays of this
-    machine."""
+    """Check that the median is within the limit, plus the delays of this machine."""
     said = f"{in_words(what, seconds)}; the machine was late by {late * 1e3:.2f} ms for each step"
     print(said)
     assert len(seconds) >= TURNS, said

@@ -17,7 +17,7 @@ local function handed(side) return tonumber(redis.call('HGET', KEYS[3], side) or
 local least = string.format('|%d', math.min(handed('ours'), handed('theirs')))
 """
 #: Enter. Returns the worker that is inside (empty if all is well), a bar, and the least number of
-# hand-overs to either side. A hand-over counts if the worker of the other side had waited for it.
+#: hand-overs to either side. A hand-over counts if the worker of the other side had waited for it.
 ENTER = f"""
 local found = redis.call('GET', KEYS[1])
 if not found then redis.call('SET', KEYS[1], ARGV[1]) end

@@ -96,8 +96,11 @@ class Scene:
         await self.until(lambda: dict(self.redis.pubsub_numsub(channel))[channel.encode()] >= many)
 
     async def in_vain(self, lock: Any, timeout: float) -> None:
-        """Check that the lock is not granted within the time-out. An unclear answer is an error,
-        unless the machine stood still so that no time was left to ask."""
+        """Check that the lock is not granted within the time-out.
+
+        An error is accepted only if the machine stood still, so that no time was left for an
+        answer.
+        """
         begun = boottime()
         try:
             assert await lock.acquire(timeout=timeout) is None

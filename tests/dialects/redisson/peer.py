@@ -49,8 +49,7 @@ class Peer:
     # -- RLock -----------------------------------------------------------------------------
 
     def lock(self, name: str, lease_ms: int = LEASE_MS) -> int | None:
-        """Try once: None if the lock is held now, otherwise the remaining lease of the holder in
-        ms."""
+        """Try once: None if the lock is held now, otherwise the holder's remaining lease in ms."""
         answer: int | None = self.redis.eval(
             """
             local free = redis.call('exists', KEYS[1]) == 0
@@ -107,8 +106,7 @@ class Peer:
     # -- RReadWriteLock --------------------------------------------------------------------
 
     def read(self, name: str, lease_ms: int = LEASE_MS) -> int | None:
-        """Take the read lock: None if it is held now, otherwise the remaining lease of the writer
-        in ms."""
+        """Take the read lock: None if held now, otherwise the writer's remaining lease in ms."""
         mode = self.redis.hget(name, "mode")
         if mode == b"write":
             return int(self.redis.pttl(name))

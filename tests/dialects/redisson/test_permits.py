@@ -1,5 +1,4 @@
-"""Permits with leases: the number of free permits, and the holders of the others with their
-leases."""
+"""Permits with leases: the number of free permits, and the others' holders and leases."""
 
 from __future__ import annotations
 

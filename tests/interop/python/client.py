@@ -18,8 +18,7 @@ class Locks(Protocol):
         ...
 
     def acquire(self, name: str, kind: str, wait: float, lease: float) -> Any:
-        """Return a hold, or None after ``wait`` seconds. With a ``lease`` of 0 the client renews
-        it."""
+        """Return a hold, or None after ``wait`` seconds. The client renews a ``lease`` of 0."""
         ...
 
     def release(self, hold: Any) -> bool:

@@ -31,7 +31,7 @@ def short_url(zookeeper_url: str) -> str:
 
 @pytest.fixture
 def new_client(zookeeper_url: str) -> Iterator[MakeClient]:
-    """Return a function that makes clients, by default of the shared server; close them at the
+    """Return a function that makes clients, of the shared server by default; close them at the
     end."""
     made: list[Client] = []
 
@@ -105,8 +105,10 @@ def eventually(condition: Callable[[], Any], within: float = 10.0) -> None:
 
 
 def kept_out(lock: Any, timeout: float) -> None:
-    """Check that the lock is refused in this time. If the server is late by a tenth of a second,
-    the acquire fails with an error and is repeated."""
+    """Check that the lock is refused in this time.
+
+    If the server is late by a tenth of a second, the acquire raises, and is repeated.
+    """
 
     def refused() -> bool:
         try:

@@ -1,5 +1,4 @@
-"""Curator itself, in Java, on the same nodes as holdfast; `tests.fetching` describes the
-download."""
+"""Curator itself, in Java, on the same nodes as holdfast; see `tests.fetching` for the download."""
 
 from __future__ import annotations
 

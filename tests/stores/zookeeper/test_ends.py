@@ -1,5 +1,4 @@
-"""Processes and servers that are killed or stopped: the next holder, and the time until it
-holds."""
+"""Processes and servers that are killed or stopped: the next holder, and the time until then."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from tests.stores.zookeeper.conftest import SHORT_S, eventually
 from tests.torture.scale import figures, times
 
 ACTS = "tests.torture.acts"
-#: Seconds that the server may add: it counts sessions in ticks and may be late. Anything else
-# that had to end, other than the session, would take ten seconds or more.
+#: Seconds that the server may add: it counts sessions in ticks and may be late. Anything else that
+#: had to end, other than the session, would take ten seconds or more.
 TICKS_S = 2.0
 
 

@@ -1,5 +1,4 @@
-"""A queue of which only a part exists: its creation was interrupted, or some nodes were removed by
-hand."""
+"""Queues that exist in part: their creation was interrupted, or nodes were removed by hand."""
 
 from __future__ import annotations
 

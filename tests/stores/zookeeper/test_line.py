@@ -68,8 +68,7 @@ def test_the_holders_by_node_names_are_the_holders_of_the_model(
 
 
 def _blocks(block: lines.Block, seen: lines.View, capacity: int, weight: int) -> None:
-    """Check that the watched nodes block the claim while all exist, and that none is
-    superfluous."""
+    """Check that the watched nodes block the claim while all exist, and that each is needed."""
     weighs = dict(zip([one.node for one in seen.ahead], seen.weights, strict=True))
     used = [weighs[one.node] for one in block.nodes]
     assert sum(used) + weight > capacity

@@ -1,5 +1,4 @@
-"""Requests and replies that are lost, and connections that are cut between a request and its
-reply."""
+"""Requests and replies that are lost, and connections that are cut between the two."""
 
 from __future__ import annotations
 

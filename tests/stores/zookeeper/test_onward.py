@@ -41,8 +41,7 @@ GROUPS = pytest.mark.parametrize("groups", [0, 3], ids=["plain", "grouped"])
 
 
 def both(name: str) -> Callable[[bytes], bool]:
-    """Return a test for the transaction that settles one delivery of this queue and begins
-    another."""
+    """Return a test for the transaction that settles one delivery here and begins another."""
     return lambda message: (
         of_kind(MULTI, having=name.encode())(message) and (message.count(b"/taken/") == 2)
     )
@@ -102,8 +101,7 @@ def test_a_loop_that_is_cut_off_does_each_job_once(
                 # On a machine that stands still, the list becomes too old for the combined request
                 assert armed is None or armed.hits == 1 or boottime() > asked + OLD_S
                 # Given every second combined request, if two other jobs can be taken. (The client
-                # first has
-                # to read a group whose entry was created by a request without a reply.)
+                # first has to read a group whose entry was created by a request without a reply.)
                 left = {*range(jobs)} - {n for n, _ in seen}
                 heads = {n % groups for n in left} if groups else left
                 strike = len(seen) % 2 == 1 and len(heads) > 1 and len(left) > max(groups, 1)
@@ -144,8 +142,8 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
         found = next(loop)
         assert multis(asked) in (3, 4)
     assert found.attempt == 1
-    # After a refusal the client tries a later job, so that it doesn't meet the rival again
-    # (a released job is now the last one)
+    # After a refusal the client tries a later job, so that it doesn't meet the rival again (a
+    # released job is now the last one)
     assert found.payload in (2, 3)
     record = rival.stats()
     assert record.done == (2 if then == "acks" else 1)

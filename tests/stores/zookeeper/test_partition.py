@@ -1,5 +1,4 @@
-"""A holder on the minority side of a partition notices before the majority grants its lock
-again."""
+"""A holder on the minority side of a partition notices before the majority grants again."""
 
 from __future__ import annotations
 

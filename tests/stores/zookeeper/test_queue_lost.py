@@ -1,5 +1,7 @@
-"""Serial queues when requests are lost, sessions end and servers die: no job is lost, none is done
-twice unless its worker died, and order is kept."""
+"""Serial queues when requests are lost, sessions end and servers die.
+
+No job is lost, none is done twice unless its worker died, and the order is kept.
+"""
 
 from __future__ import annotations
 

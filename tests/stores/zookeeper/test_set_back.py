@@ -27,8 +27,7 @@ SOON_S = 3.0
 
 @contextmanager
 def _in_step(step: threading.Barrier, players: Ahead[Face, None]) -> Iterator[None]:
-    """Break the barrier if the test fails, so that no player waits; raise the error of a failed
-    player."""
+    """Break the barrier if the test fails, so that no player waits; raise a player's error."""
     try:
         yield
     except threading.BrokenBarrierError:

@@ -1,5 +1,4 @@
-"""Connections whose start is interrupted or gets no thread: the client continues, nothing is
-left."""
+"""Connections whose start is interrupted or gets no thread: the client works, nothing is left."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ def after(start: Callable[[], None]) -> None:
 
 @pytest.fixture(params=range(1, 5))
 def strike(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that makes one thread start fail: the first, second, ... one after the
-    call."""
+    """Return a function that makes the start of one later thread fail: the first, second, ..."""
     start = threading.Thread.start
 
     def arm(trouble: Trouble) -> None:

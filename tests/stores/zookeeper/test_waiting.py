@@ -1,5 +1,4 @@
-"""Waiting: the watches of waiters, attempts that meet each other, and holds that the client
-ends."""
+"""Waiting: the watches of waiters, attempts that meet each other, holds that the client ends."""
 
 from __future__ import annotations
 
