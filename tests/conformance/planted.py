@@ -270,7 +270,7 @@ class LengthensWhoIsAsked(Lines):
         return answer, pokes
 
 
-#: What the kit must find -> the case that finds it, on the primitive that shows it.
+#: A store with a fault -> the primitive and the case with which the kit must find the fault.
 FAULTS: dict[type[Any], str] = {
     GrantsEverybody: "lock-a_try_on_a_busy_name_answers_none_at_once",
     RepeatsFences: "semaphore-every_grant_has_a_greater_fence_than_all_before",

@@ -72,7 +72,7 @@ def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
 
 @pytest.mark.parametrize("store", LIKE_THE_MODEL)
 def test_a_claim_reported_as_expired_is_not_reported_as_broken_later(place: str) -> None:
-    # Given a claim that has expired, and whose owner has received that
+    # Given a claim that the store has reported as expired
     module, parsed = url.find(place)
     name = f"differential:{os.urandom(8).hex()}"
     spec = Spec(name, Kind.LOCK, 1, 1, 0.05, "owner", "")

@@ -35,7 +35,7 @@ JUDGES = 64
 STORES = ("sqlite", "redis", "postgresql", "mysql", "zookeeper")
 
 
-# -- what is left open ---------------------------------------------------------------------------
+# -- ways to leave things open -------------------------------------------------------------------
 
 #: Acquires a hold, a delivery and a refresh lease; returns what must be kept from the collector.
 Main = Callable[[], Coroutine[Any, Any, list[object]]]
@@ -129,7 +129,7 @@ LOOPS: dict[Callable[[Main], object], int] = {
 FORGOTTEN = times(20, 1)
 
 
-# -- what must be so then ------------------------------------------------------------------------
+# -- the state that must follow ------------------------------------------------------------------
 
 
 def left(url: str) -> tuple[int, int, int]:
@@ -149,7 +149,7 @@ def judge(client: Client, name: str, ended: float) -> float:
     for free in _ways(client, name):
         free()
         freed = now()
-        # Nothing was checked before that moment.
+        # The delay counts from the end of the lease, or from the first check if that is later.
         late = freed - max(ended + TTL_S, asked) - lag.since(ended)
         assert late < MORE_S, f"{free.__name__} of {name} after {freed - ended:.1f} s"
     return freed - ended

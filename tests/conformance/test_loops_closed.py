@@ -151,8 +151,7 @@ def test_an_invalidation_empties_the_layer_of_its_own_loop() -> None:
         assert [one.run(asked()), other.run(asked())] == [1, 1]
         # When the value is invalidated in one loop
         assert one.run(guard.invalidate()) == 1
-        # Then that loop computes a new value at once, and the other may have the old one for a
-        # while
+        # Then that loop computes a new value at once; the other may keep the old one for a while
         assert [one.run(asked()), other.run(asked())] == [2, 1]
         one.run(client.close())
 
@@ -161,8 +160,7 @@ def test_an_invalidation_empties_the_layer_of_its_own_loop() -> None:
 def test_nothing_outlives_loops_that_were_closed_with_something_held(
     store: str, urls: dict[str, str], own_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # pytest keeps log records with the frames of each exception, and everything that those refer
-    # to.
+    # pytest keeps log records and exceptions, whose frames refer to the client's objects.
     monkeypatch.setattr(logging.getLogger("holdfast"), "disabled", True)
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     in_careless_loops(urls[store], own_name)

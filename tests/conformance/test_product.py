@@ -77,8 +77,7 @@ def lacks(store: str) -> set[str]:
 
 
 def test_every_combination_is_run() -> None:
-    # Given the product of stores, cases, primitives and faces, without properties that a store
-    # lacks
+    # Given all combinations, but for cases that need a property that the store lacks
     wanted = {
         f"{store}-{face}-{primitive}-{one.name}"
         for store in ours.STORES
@@ -89,7 +88,7 @@ def test_every_combination_is_run() -> None:
     }
     # When the runs of all stores are made
     given = [str(run) for run in ours.RUNS]
-    # Then they are that product, and each missing operation is marked
+    # Then they are exactly these combinations, and each run has its missing operation
     assert len(given) == len(set(given))
     assert set(given) == wanted
     for run in ours.RUNS:
@@ -103,7 +102,7 @@ def test_in_turn_each_case_is_played_on_each_server_and_on_each_primitive_somewh
     everything = [run for run in ours.RUNS if run.store not in IN_PROCESS]
     # When the cases are spread over the primitives
     chosen = conformance.in_turn(everything)
-    # Then each case runs once on each face of each store, always on the same primitive
+    # Then each case runs once on each face of each store, and the choice is always the same
     assert len(chosen) < len(everything) / 2
     assert len(chosen) == len({(run.store, run.face, run.case.name) for run in chosen})
     for what in (

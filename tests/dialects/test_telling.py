@@ -42,7 +42,7 @@ def wait_for(face: str, url: str, meanwhile: Callable[[], None]) -> None:
 
 
 def tells(server: RedisServer) -> Callable[[], bool]:
-    """Return a test that a connection to the server has notifications of changes."""
+    """Return a function that tests if any connection receives notifications of changes."""
     return lambda: int(server.info("clients")["tracking_clients"]) > 0
 
 

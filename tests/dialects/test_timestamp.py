@@ -95,7 +95,7 @@ def one_gets_it(ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str) -> None
 def test_two_clients_that_delete_the_same_stale_lock_both_acquire_it(
     raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
-    # The weakness of this format for clients that delete a stale key
+    # Both clients delete the key that they found stale: a weakness of this format
     key = prefix + own_name
     raw.set(key, time.time() - 1)
     second = Timestamp(raw)

@@ -102,8 +102,7 @@ def test_a_waiter_sends_few_commands(protocol: int, new_redis: NewRedis) -> None
     sent = {name: calls - before.get(name, 0) for name, calls in after.items()}
     sent = {name: calls for name, calls in sent.items() if calls and "info" not in name}
     print(sent)
-    # The commands inside scripts count, too; a client without notifications begins with short
-    # pauses.
+    # Commands inside scripts count too; without notifications the first pauses are short.
     assert sum(sent.values()) <= 2 * took + (2 if protocol == 2 else 0)
 
 

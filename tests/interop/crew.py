@@ -37,8 +37,7 @@ from tests.interop.foreign import command_of
 from tests.interop.witness import Record
 from tests.servers.process import until
 
-#: Maximum seconds for an answer that isn't known to take longer. On a busy machine a Java program
-#: can need that time to start.
+#: Maximum seconds for a usual answer. On a busy machine a Java program needs them to start.
 SOON_S = 60.0
 
 
@@ -187,8 +186,7 @@ class Crew:
         self.start(*place)
 
     def settle(self) -> None:
-        """Kill workers that a test left stopped or without an answer: the next test can't use
-        them."""
+        """Kill workers that a test left stopped or without an answer, and start others."""
         for worker in [one for one in self._workers.values() if one.owes or one.stopped]:
             self.kill(worker)
 

@@ -20,7 +20,7 @@ import pytest
 from tests.fetching.cache import CACHE
 
 HERE = Path(__file__).parent
-#: For a small heap and a fast start, not for speed. Redisson 3.8.1 reads Java's own fields.
+#: For a small heap and a fast start, not for speed. Redisson 3.8.1 accesses internals of Java.
 JAVA = (
     "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
     "--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED",

@@ -19,8 +19,7 @@ from tests.torture.scale import FULL, times
 WAITERS = 8
 #: Maximum commands per second of one waiter.
 MOST = 2.0
-#: The commands that a waiting client sends. All others that the server counts run inside scripts,
-#: or are sent by the test.
+#: The commands of a waiting client; others come from scripts or from the test.
 SENT = ("evalsha", "eval", "hello", "client|setname", "client|tracking", "client|caching")
 #: With notifications of changes from the server, and without.
 PROTOCOLS = ("protocol=3", "protocol=2")

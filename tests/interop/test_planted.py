@@ -21,7 +21,7 @@ Act = Callable[[Crew, RedisServer, str], None]
 
 
 class Bug(NamedTuple):
-    """A fault: ``old`` becomes ``new`` in ``file``, and ``found`` fails; ``soon``: in seconds."""
+    """A fault: ``old`` becomes ``new`` in ``file``. ``found`` fails then, in seconds if ``soon``."""
 
     file: str
     old: str

@@ -141,8 +141,7 @@ def test_a_dead_reader_is_not_kept_alive_by_a_living_one_of_the_other_side(
     for name, one in zip(names, living, strict=True):
         assert give(one, name)
         answer = one.ask("acquire", name=name, kind="write", wait=5, lease=5)
-        # Then a writer holds at once; but old versions of Redisson renew all readers, also dead
-        # ones
+        # Then a writer holds at once; but old versions of Redisson renew dead readers, too
         theirs_kept = one is living[0] and pair is REDISSON["redisson 3.8.1"]
         assert answer["held"]
         took = answer["at"] - answer["asked"] - lag.since(begun)
@@ -182,8 +181,8 @@ def test_a_fair_lock_serves_both_sides_in_order(
     assert at == sorted(at)
 
 
-#: By version: seconds for which a dead waiter keeps its place in the queue of a fair lock. The old
-#: version doesn't know the length of the wait.
+#: By version: seconds for which a dead waiter keeps its place in the queue of a fair lock. In the
+#: old version they don't depend on its wait.
 STANDS_S = {"redisson": 2.0, **({"redisson 3.8.1": 5.0} if FULL else {})}
 
 

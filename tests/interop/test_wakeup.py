@@ -17,7 +17,7 @@ from tests.servers.redis_server import RedisServer
 from tests.torture.scale import times
 
 #: Maximum median seconds: with a message, to Redisson and from it; and from a release without a
-#: message, of a plain lock. A busy machine gets more time; without notifications it takes a second.
+#: message, of a plain lock. They allow for a busy machine; without notifications it takes 1 s.
 SAID_S = times(20, 200) / 1000
 NOTICED_S = times(5, 100) / 1000
 #: Long enough for the waiter to wait before the release, so that only the message is measured.

@@ -16,8 +16,9 @@ _HANDED = """
 local function handed(side) return tonumber(redis.call('HGET', KEYS[3], side) or '0') end
 local least = string.format('|%d', math.min(handed('ours'), handed('theirs')))
 """
-#: Enter. Returns the worker that is inside (empty if all is well), a bar, and the least number of
-#: hand-overs to either side. A hand-over counts if the worker of the other side had waited for it.
+#: Enter. Returns the worker that is inside (empty if all is well), a bar, and the number of
+#: hand-overs to the side with fewer of them. A hand-over to a side counts if its worker had waited
+#: and entered after a worker of the other side.
 ENTER = f"""
 local found = redis.call('GET', KEYS[1])
 if not found then redis.call('SET', KEYS[1], ARGV[1]) end
@@ -28,7 +29,7 @@ end
 {_HANDED}
 return (found or '') .. least
 """
-#: Leave. Returns the other worker that is inside (or empty), a bar, and that number.
+#: Leave. Returns the wrong worker that is inside (empty if all is well), a bar, and that number.
 LEAVE = f"""
 local found = redis.call('GET', KEYS[1])
 if found == ARGV[1] then

@@ -139,7 +139,7 @@ class Peer:
         said = "0" if self.version == "3.8.1" else "1"
         self.redis.publish(f"redisson_rwlock:{{{name}}}", said)
 
-    # -- hearing ---------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------
 
     def hear(self, channel: str) -> None:
         """Subscribe to a channel, as Redisson's waiters do."""

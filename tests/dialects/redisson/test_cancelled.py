@@ -21,7 +21,7 @@ STRIKES = times(300, 20)
 SEED = random.SystemRandom().randrange(1 << 32)
 #: Maximum seconds by which a reply is late, and after which the task is cancelled.
 LATE_S = 0.004
-#: The cancelled requests: the words of the URL, the script with the late reply, the primitive.
+#: For each cancelled request: the URL's options, the script whose reply is late, the primitive.
 Make = Callable[[AsyncClient, str], Any]
 STRUCK: dict[str, tuple[str, Script, Make]] = {
     "join": ("", JOIN, lambda client, name: client.lock(name)),

@@ -141,8 +141,7 @@ def test_a_waiter_that_waits_longer_than_fair_wait_is_not_dropped(play: Play) ->
 
 def test_what_a_peer_takes_off_our_time_doesnt_cost_us_the_place(play: Play) -> None:
     async def text(at: Scene) -> None:
-        # Given a waiter of holdfast behind a peer that, when granted, deducts more time than is
-        # left
+        # Given a waiter of holdfast behind a peer, which deducts more time from it than is left
         client = at.client("fair=true")
         hold = await client.lock(at.name).acquire()
         stand(at, at.name, at.peer.me, 300)
@@ -156,7 +155,7 @@ def test_what_a_peer_takes_off_our_time_doesnt_cost_us_the_place(play: Play) -> 
         at.redis.zincrby(times, -400_000, ours)
         # When the waiter renews its place
         await at.until(lambda: at.redis.zscore(times, ours) > time.time() * 1000)
-        # Then the place is still its own
+        # Then the waiter is still in its place
         assert queue(at, at.name)[0] == ours
         assert await hold.release()
         hold = await waiter.result()

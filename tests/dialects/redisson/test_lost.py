@@ -139,7 +139,7 @@ def test_a_join_that_arrives_after_its_leave_finds_the_tombstone(play: Play) -> 
         # When the join arrives
         held.let_go()
         await at.face.sleep(0.2)
-        # Then it has entered nothing
+        # Then it enters nothing
         assert left(at, at.name) == []
         hold = await make(at.client(words), at.name).acquire(blocking=False)
         assert await hold.release()
@@ -155,7 +155,7 @@ def test_a_waiter_whose_reply_is_lost_acquires_once(play: Play) -> None:
         waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
         await at.listening(f"redisson_lock__channel:{{{at.name}}}")
         await at.face.sleep(0.1)
-        # When the request that acquires the lock for it loses its reply
+        # When the waiter's request acquires the lock, and its reply is lost
         armed = at.proxy.arm(JOIN.sha, at.fault)
         at.peer.unlock(at.name)
         hold = await waiter.result(20)
@@ -177,8 +177,7 @@ def test_a_release_that_is_sent_again_is_answered_as_the_first_was(play: Play) -
         requests = store._requests
         assert await store._port.ask(requests.leave(leave), 5.0) == 1
         at.peer.lock(at.name)
-        # When the release is sent again: current Redisson keeps the reply in a latch; so does
-        # holdfast
+        # When the release is sent again: like current Redisson, holdfast has stored the reply
         again = await store._port.ask(requests.leave(leave), 5.0)
         assert again == (0 if at.version == "3.8.1" else 1)
         assert at.redis.hkeys(at.name) == [at.peer.me.encode()]

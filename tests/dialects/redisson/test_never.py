@@ -23,7 +23,7 @@ def test_a_dead_reader_is_not_kept_alive_by_a_living_one(play: Play) -> None:
         # When the lease of the dead reader has expired
         await at.until(lambda: not at.redis.exists(lease), 5.0)
         await at.face.sleep(1.6)
-        # Then it isn't renewed, and the release by holdfast frees the lock
+        # Then that lease isn't renewed, and holdfast's release frees the lock
         assert not at.redis.exists(lease)
         hold.check()
         assert await hold.release()

@@ -31,8 +31,7 @@ def short_url(zookeeper_url: str) -> str:
 
 @pytest.fixture
 def new_client(zookeeper_url: str) -> Iterator[MakeClient]:
-    """Return a function that makes clients, of the shared server by default; close them at the
-    end."""
+    """Return a function that makes clients, of the shared server by default; close them later."""
     made: list[Client] = []
 
     def make(store: Any = None, **options: Any) -> Client:

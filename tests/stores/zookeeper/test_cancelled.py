@@ -14,8 +14,7 @@ from tests.stores.works import Work, join, keep, leave
 from tests.stores.zookeeper.conftest import MakeClient, eventually
 from tests.torture.scale import times
 
-#: Number of tasks that are cancelled together, each on a separate name; 300 for each kind of work
-#: in all.
+#: Number of tasks that are cancelled together, each on a separate name.
 CREW = 30
 ROUNDS = times(10, 1)
 SEED = random.SystemRandom().randrange(1 << 32)

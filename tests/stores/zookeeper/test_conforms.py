@@ -19,7 +19,7 @@ from tests.torture.scale import times
 AT_ONCE = 4
 #: Number of runs for each primitive and face, spread over the kit.
 EACH = times(1000, 3)
-#: Number of runs with the other recipes. The simple recipe gets more: only this file tests it.
+#: Number of runs with the other recipes, on which only this file runs the kit.
 RECIPES = {"zookeeper?recipe=simple": times(1000, 5), "zookeeper?recipe=curator": EACH}
 
 

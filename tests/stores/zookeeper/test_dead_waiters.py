@@ -27,7 +27,7 @@ BOUND_S, REQUESTS = 0.5, 12
 #: Maximum seconds to inspect the whole line, with one request for each node.
 LOOK_S = 8.0
 WITHIN_S = 10.0
-#: The share of foreign nodes whose session continues, as of a library that forgot them.
+#: The share of nodes that outlive their session, like nodes that another library forgot.
 FOREIGN = ["none", "half", "all"]
 
 
@@ -102,8 +102,7 @@ def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(
     (line,) = done(store.inspect(own_name, WITHIN_S, True), LOOK_S, MOST + REQUESTS)
     assert len(line.claims) >= MOST
     assert done(store.leave(Leave(own_name, holder.id, held.fence), WITHIN_S))
-    # And the last waiter is granted when that session has ended and foreign nodes are removed by
-    # hand
+    # And the last waiter is granted once the session has ended and foreign nodes are removed
     theirs.stop()
     theirs.close()
     if foreign != "none":

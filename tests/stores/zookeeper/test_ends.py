@@ -44,8 +44,7 @@ def test_the_next_waiter_waits_no_longer_than_a_session(
                 assert hold.fence > fence
                 assert waited[-1] <= SHORT_S + TICKS_S + lag.since(begun)
                 if end == "stopped":
-                    # Then the stopped process notices the loss when it continues, and leaves the
-                    # next hold alone
+                    # Then the process notices the loss, and leaves the next hold alone
                     holder.signal(signal.SIGCONT)
                     holder.say("go on")
                     with contextlib.suppress(SubjectGone):  # it could not reach the server in time

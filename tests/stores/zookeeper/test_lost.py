@@ -69,8 +69,7 @@ def test_an_abandoned_create_with_a_lost_reply_blocks_no_client(
     with Client(f"zookeeper://127.0.0.1:{proxy.port}?session={SHORT_S}") as client:
         for turn in range(times(50, 2)):
             client.lock(f"{own_name}-{turn}", timeout=20).acquire().release()
-            # Given a create that the server carries out, and no other message that gets through
-            # after it
+            # Given a create that the server carries out, and a connection that breaks then
             name = f"{own_name}-{turn}"
             armed = proxy.arm(of_kind(CREATE, having=name.encode()), RESET_REPLY)
             breaker = threading.Thread(target=lambda: (armed.wait(), proxy.refuse()))  # noqa: B023
@@ -101,8 +100,7 @@ def test_an_answer_that_is_not_to_what_was_asked_ends_the_connection_not_the_ses
         client = face.client(f"zookeeper://127.0.0.1:{proxy.port}")
         try:
             async with client.lock(f"{own_name}:kept") as kept:
-                # Given a reply that never comes, so that the client receives the next reply in its
-                # place
+                # Given a reply that is dropped, so that the next one arrives in its place
                 armed = proxy.arm(of_kind(CREATE, having=own_name.encode()), DROP_REPLY)
                 hold = await client.lock(own_name).acquire(timeout=20)
                 # Then no request gets a reply that isn't its own, and other holds stay valid
@@ -212,7 +210,7 @@ def test_a_session_that_was_lost_never_holds_again(
         client = face.client(short_url)
         try:
             for turn in range(times(50, 2)):
-                # Given a hold whose session is ended by the server
+                # Given a hold whose session the server ends
                 told: list[str] = []
                 name = f"{own_name}:{turn}"
                 lock = client.lock(name, on_lost=lambda _, why, told=told: told.append(str(why)))
@@ -223,8 +221,7 @@ def test_a_session_that_was_lost_never_holds_again(
                     assert next_one.fence > hold.fence
                     again = await client.lock(f"{name}:new").acquire(timeout=20)
                     assert again is not None
-                    # Then the loss is reported once, the hold stays lost, and its release leaves
-                    # the next hold alone
+                    # Then the loss is reported once, and the release leaves the next hold alone
                     assert await hold.wait_lost(10) is not None
                     # A new session that took two seconds comes after the deadline
                     why = str(hold.lost)

@@ -142,8 +142,7 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
         found = next(loop)
         assert multis(asked) in (3, 4)
     assert found.attempt == 1
-    # After a refusal the client tries a later job, so that it doesn't meet the rival again (a
-    # released job is now the last one)
+    # After a refusal the client tries a later job, to avoid the rival (a released job is the last)
     assert found.payload in (2, 3)
     record = rival.stats()
     assert record.done == (2 if then == "acks" else 1)
@@ -172,8 +171,7 @@ def test_a_loop_whose_job_went_to_another_worker_raises_and_keeps_none(
     assert (again.payload, again.attempt) == (lost.payload, 2)
     with pytest.raises(LockLost, match="delivered again"):
         next(loop)
-    # Then the other delivery stays valid, and the job that was taken with the failed ack is
-    # released
+    # Then the other delivery stays valid, and the loop releases the job that it took last
     record = queue.stats()
     assert (record.done, record.waiting, record.taken) == (0, 5, 1)
     assert [one.attempts for one in queue.jobs("waiting")] == [0] * 5
@@ -232,8 +230,7 @@ def test_a_loop_whose_task_is_cancelled_settles_and_releases(
     async def main() -> None:
         async with AsyncClient(f"zookeeper://127.0.0.1:{proxy.port}?session=20") as client:
             for turn in range(times(50, 5)):
-                # (A separate queue for each turn: after a refusal the next ack and take are two
-                # requests.)
+                # (A separate queue: after a refusal the next ack and take are two requests.)
                 name = f"{own_name}-{turn}"
                 queue = other.queue(name)
                 queue.put_many(range(2))
@@ -318,7 +315,7 @@ def test_the_interval_counts_from_when_both_were_done(other: Client, own_name: s
     asked = time.monotonic()  # before: its answer may be late
     for job in queue.consume(timeout=3):
         before = seen.get(job.payload - 2)
-        # Begun by the request that acked a job of the other group; as exact as the stored times are
+        # The same request acked a job of the other group and took this one; times are rounded
         assert before is None or time.monotonic() - before >= 0.99
         seen[job.payload] = asked
         asked = time.monotonic()
@@ -352,7 +349,7 @@ def test_a_job_that_would_come_too_early_is_put_back_and_the_next_one_comes(
 
 
 def test_what_is_unusual_is_done_one_behind_the_other(other: Client, own_name: str) -> None:
-    # A queue with a rate: each take also has to write the number of takes
+    # A queue with a rate: each take also writes the time from which the next one may start
     queue = other.queue(own_name, rate=1000)
     queue.put_many(range(3))
     with counted(other) as asked:

@@ -65,8 +65,7 @@ def test_a_holder_that_is_cut_off_knows_before_the_majority_grants(
                 name: str = name,
                 granted: list[tuple[float, int]] = granted,
             ) -> None:
-                # On a busy machine an election may take longer than a client waits for a silent
-                # store
+                # On a busy machine an election may take longer than the wait for a silent store
                 while not granted:
                     with (
                         contextlib.suppress(StoreUnavailable),

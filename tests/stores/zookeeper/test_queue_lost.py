@@ -69,8 +69,7 @@ async def _each_verb(queue: Any, fault: Fault, proxy: Proxy, name: str) -> None:
     assert armed.hits == 1
     assert not any(one.duplicate for one in receipts)
     assert (await queue.stats()).waiting == 4
-    # A take that is sent again gets the job of the first request, and only that; nobody else gets
-    # it
+    # A repeated take gets the job of the first request and no other; no other client gets it
     armed = proxy.arm(verb(name, "/taken/"), fault)
     job = await queue.take(timeout=10)
     assert armed.hits == 1

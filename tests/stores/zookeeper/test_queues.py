@@ -253,7 +253,7 @@ def test_the_simple_recipe_has_no_queues(ours: Client) -> None:
         ours.queue("q").put(1)
 
 
-# -- hints that are wrong ----------------------------------------------------------------------
+# -- clients with wrong information --------------------------------------------------------------
 
 
 def test_a_group_that_begins_again_is_not_confused_with_its_past(

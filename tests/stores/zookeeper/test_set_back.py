@@ -73,13 +73,13 @@ def test_a_server_that_has_lost_data_takes_its_clients_again(
         async def steps() -> None:
             name = f"{own_name}:{face.name}"
             client = face.client(f"zookeeper://127.0.0.1:{proxy.port}?session={SESSION_S}")
-            # They hold a name and have a delivered job when the data is copied
+            # The clients hold a name and have a delivered job when the data is copied
             hold = await client.lock(name).acquire()
             await client.queue(name).put("job")
             job = await client.queue(name).take()
             await face.outside(step.wait)
             await face.outside(step.wait)
-            # And they have ended both since then
+            # The clients end both after the copy
             await job.ack()
             await hold.release()
             await face.outside(step.wait)
@@ -108,7 +108,7 @@ def test_a_server_that_has_lost_data_takes_its_clients_again(
         proxy.heal()
         step.wait()
         step.wait()
-        # And a hold or delivery that they have ended isn't theirs again while the clients live
+        # And no hold or delivery that the clients have ended is kept alive by their sessions
         with Client(server.url) as fresh:
             assert fresh.inspect(own_name) == []
             for name in took if way != "wiped" else ():

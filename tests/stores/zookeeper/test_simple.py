@@ -32,8 +32,7 @@ def test_plain_creates_of_the_node_and_holdfast_exclude_each_other(
 ) -> None:
     lock = ours.lock(own_name)
     for ephemeral in (True, False):
-        # Given that another program has created the node: holdfast is refused, and names the
-        # creator
+        # Given another program's node: holdfast is refused, and names its creator
         kazoo.create(path, b"a colleague", ephemeral=ephemeral)
         assert lock.acquire(blocking=False) is None
         kept_out(lock, 0.2)
@@ -192,8 +191,7 @@ def test_a_holder_whose_node_was_deleted_is_lost_and_the_next_holds(
     async def play() -> None:
         client = face.client(f"{zookeeper_url}?{SIMPLE}")
         try:
-            # Given a hold whose node is deleted by hand, and the next hold, of another holdfast
-            # client
+            # Given a hold whose node is deleted by hand, and the hold of another client
             hold = await client.lock(own_name, ttl=1.6).acquire()
             kazoo.delete(path)
             with rival.lock(own_name, timeout=10) as after:

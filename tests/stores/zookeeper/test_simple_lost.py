@@ -48,8 +48,7 @@ def test_what_is_lost_on_the_way_leaves_no_node_behind(
             async with client.lock(own_name):
                 pass
             for _ in range(times(50, 2)):
-                # Given a create that is lost, or whose reply is lost, and then the same for the
-                # release
+                # Given that the create or its reply is lost, and later the release or its reply
                 armed = proxy.arm(of_kind(MULTI, having=own_name.encode()), fault)
                 hold = await client.lock(own_name).acquire(timeout=20)
                 assert hold is not None
@@ -137,8 +136,7 @@ def test_the_next_waiter_waits_no_longer_than_a_session(
     for turn in range(times(50, 1)):
         dead, asleep = f"{own_name}-{turn}-dead", f"{own_name}-{turn}-asleep"
         with Subject(act, url, dead) as killed, Subject(act, url, asleep) as stopped:
-            # Given two holder processes: one is killed, the other stopped for longer than its
-            # session
+            # Given two holder processes: one is killed, one is stopped past its session
             fences = [killed.hear(), stopped.hear()]
             begun = time.monotonic()
             killed.signal(signal.SIGKILL)
@@ -148,8 +146,7 @@ def test_the_next_waiter_waits_no_longer_than_a_session(
                 assert waited[-1] <= SHORT_S + TICKS_S + lag.since(begun)
                 assert one.fence > fences[0]
                 assert other.fence > fences[1]
-                # Then the stopped one notices the loss when it continues, and leaves the next hold
-                # alone
+                # Then the stopped one notices the loss, and leaves the next hold alone
                 stopped.signal(signal.SIGCONT)
                 stopped.say("go on")
                 with contextlib.suppress(SubjectGone):  # it could not reach the server in time

@@ -190,8 +190,7 @@ def test_a_lease_without_renewal_is_the_longest_that_the_store_allows(
     with client.lock(own_name, auto_renew=False) as hold:
         assert hold.ttl == 2.5
         assert hold.remaining() <= 2.5
-    # Given a ttl that is too long, set for the lock or for the client: it is refused with the
-    # reason
+    # Given a ttl that is too long, of the lock or of the client: it is refused with the reason
     words = r"no lease of more than 2\.5 s.*max_hold=20 instead of auto_renew=False"
     with pytest.raises(ConfigError, match=words):
         client.lock(own_name, ttl=20, auto_renew=False)

@@ -175,8 +175,7 @@ def test_an_unrenewed_hold_is_ended_by_its_own_client(
     async def play() -> None:
         client = face.client(zookeeper_url)
         try:
-            # Given a session that continues, and holds without renewal, or with a limited time of
-            # renewal
+            # Given a session that continues, and holds without or with limited renewal
             for options in ({"ttl": 0.3, "auto_renew": False}, {"ttl": 0.3, "max_hold": 0.5}):
                 begun = time.monotonic()
                 hold = await client.lock(own_name, **options).acquire()
