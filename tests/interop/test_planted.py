@@ -21,7 +21,7 @@ Act = Callable[[Crew, RedisServer, str], None]
 
 
 class Bug(NamedTuple):
-    """A fault: ``old`` becomes ``new`` in ``file``. ``found`` fails then, in seconds if ``soon``."""
+    """A fault: ``new`` replaces ``old`` in ``file``. ``found`` fails then, quickly if ``soon``."""
 
     file: str
     old: str
