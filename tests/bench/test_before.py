@@ -1,4 +1,4 @@
-"""Two trees are measured in turns, each with its own sources."""
+"""Two source trees are measured in turns, each with its own sources."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def test_a_tree_is_compared_with_itself(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_each_turn_imports_the_tree_that_it_measures(tmp_path: Path) -> None:
-    # Given a tree that can't be imported
+    # Given a source tree that can't be imported
     source = before.extract("HEAD", tmp_path)
     (source / "holdfast" / "__init__.py").write_text("raise ImportError('this tree')\n")
-    # When it is measured, then that fails
+    # When the tree is measured, then the turn fails
     with pytest.raises(SystemExit, match="ended with 1"):
         before.turn(source, QUICK, tmp_path)
 

@@ -1,4 +1,4 @@
-"""The processes of a reading: they start together, and none is left behind."""
+"""The processes of a reading: they start together, and none is left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The harness compares as it says: in turns, inside rounds, and nothing that fails is hidden."""
+"""The harness measures in turns, compares within rounds, and hides no failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMN = Column("us", "µs", "ratio")
 
 
 def gives(values: Sequence[float], order: list[str] | None = None, name: str = "") -> Case:
-    """A case whose rounds give these values, one after the other."""
+    """A case whose rounds return these values, one after the other."""
     left = iter(values)
 
     def read(place: Path) -> Reading:
@@ -56,12 +56,12 @@ def test_every_case_has_its_turn_in_every_round_and_each_begins_once() -> None:
 
 
 def test_a_ratio_is_computed_within_each_round() -> None:
-    # Given a machine that slows down threefold in the middle
+    # Given a machine that becomes three times slower in the middle
     cases = [gives([2.0, 6.0, 2.2], name="ours"), gives([4.0, 12.0, 4.0], name="peer")]
 
     result = measured(panel(cases, 3))
 
-    # Then the ratio doesn't notice, though the values do
+    # Then the ratio is unaffected, although the values change
     row = result.row("ours")
     assert row is not None
     assert row.figures["us"].value == 2.2

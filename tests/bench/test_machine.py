@@ -1,4 +1,4 @@
-"""What else runs on the machine is seen, and waited for no longer than was asked."""
+"""Foreign work on the machine is detected, and waited for no longer than allowed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_our_own_work_is_not_foreign() -> None:
     foreign = load.foreign()
 
     passed = (time.monotonic() - load.begun) * (os.cpu_count() or 1)
-    # Ticks are 10 ms: less than everything, by about what we used
+    # The foreign part is below 1 by about this process's own part; ticks are 10 ms
     assert foreign is None or foreign <= 1 - own / passed + 0.1
 
 
@@ -35,7 +35,7 @@ def test_a_busy_stranger_is_seen() -> None:
     load = machine.Load()
     stranger.start()
     try:
-        # Given that it is not waited for, it counts as foreign
+        # Given a foreign process that this process hasn't waited for, so that its time is foreign
         deadline = time.monotonic() + 15
         while (foreign := load.foreign()) is not None and foreign < 0.5 / (os.cpu_count() or 1):
             assert time.monotonic() < deadline, foreign
@@ -46,7 +46,7 @@ def test_a_busy_stranger_is_seen() -> None:
 
 
 class Seen(machine.Load):
-    """A load of so much, since so long."""
+    """A load whose foreign part is ``part``."""
 
     part = 0.0
 

@@ -1,4 +1,4 @@
-"""The page and the picture say what was measured, and nothing else."""
+"""The pages and the pictures contain what was measured, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench.suites import SUITES
 MARKS = "# Title\n<!-- bench embedded:{} -->\nstale\n<!-- bench end -->\nby hand\n"
 
 
-#: Those of which figures have been written down, and the same of their queues and guards.
+#: The arenas with recorded figures; and the same for the pages of their queues and guards.
 WRITTEN = [arena for arena in ARENAS if page.figures(arena).is_file()]
 BOOKS = [arena + ending for arena in ARENAS for ending in ("-queues", "-guards")]
 QUEUES = [book for book in BOOKS if page.figures(book).is_file()]
@@ -62,7 +62,7 @@ def test_every_table_that_is_measured_is_on_the_page(arena: str) -> None:
     text = page.page(arena).read_text(encoding="utf-8")
     blocks = set(re.findall(rf"<!-- bench {arena}:(\S+) -->", text))
 
-    # Of queues and guards a suite takes long, so that not each is measured anew with the others
+    # A suite of queues or guards takes long, so a new run may not have measured all their tables
     assert set(kept(arena)) <= blocks - {"machine", "targets"}
     assert arena in QUEUES or set(kept(arena)) == blocks - {"machine", "targets"}
 
@@ -79,7 +79,7 @@ def test_a_change_by_hand_is_undone() -> None:
 def test_a_run_replaces_the_tables_that_it_measured_and_no_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # Given a project of which two tables were measured before
+    # Given a project with two tables that were measured before
     about = {"machine": "a machine", "versions": {"holdfast": "1"}}
     monkeypatch.setattr(page, "ROOT", tmp_path)
     for folder in ("bench", "docs"):
@@ -87,7 +87,7 @@ def test_a_run_replaces_the_tables_that_it_measured_and_no_others(
     page.page("embedded").write_text(MARKS.format("loop") + MARKS.format("startup"))
     loop, startup = (dataclasses.replace(result) for result in _two())
     list(page.write("embedded", about, [loop, startup]))
-    # When one of them is measured again
+    # When one of the two is measured again
     again = dataclasses.replace(loop, when="2099-01-01")
     written = list(page.write("embedded", about, [again]))
 

@@ -1,4 +1,4 @@
-"""The command as a whole: a quick run measures everything and takes seconds."""
+"""The command as a whole: a quick run measures all suites within seconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.torture.scale import FULL, LEFT_OUT
 
 lag.watch()
 
-#: A whole run takes many times as long. Its processes may stand still for longer than we do.
+#: A complete run takes many times longer. Its processes can be delayed more than this one.
 QUICK_S_MAX = {"embedded": 80, "redis": 110, "postgres": 110, "mysql": 110, "zookeeper": 110}
 
 
@@ -36,7 +36,7 @@ def bench(*words: str, **around: str) -> subprocess.CompletedProcess[str]:
 
 
 def suites_of(arena: str) -> list[str]:
-    """A usual run measures each suite in one arena; with ``HOLDFAST_TORTURE=full`` in all."""
+    """The suites to measure in an arena: in a usual run, each suite runs in one arena only."""
     if FULL:
         return [*ARENAS[arena].suites]
     chosen: dict[str, list[str]] = {name: [] for name in ARENAS}

@@ -1,4 +1,4 @@
-"""The arena of Redis: its server is its own, commands are counted rightly, the floors hold."""
+"""The arena of Redis: it has a separate server, counts commands correctly, and its floors hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.servers import redis_server
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
-    """One for all of them, because first locks on a new server may have to wait."""
+    """One server for all tests, because the first locks on a new server may have to wait."""
     redis_server.program()
     with servers.redis_server():
         yield
@@ -121,7 +121,7 @@ def test_a_crowd_is_counted(server: None, label: str, tmp_path: Path) -> None:
 
 def test_a_worker_that_never_acquires_is_reported(server: None, tmp_path: Path) -> None:
     class Greedy:
-        """The first one keeps it."""
+        """A client whose first worker keeps the lock."""
 
         def __init__(self, _place: Path) -> None:
             self.held = asyncio.Lock()

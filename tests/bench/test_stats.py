@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmarks is right."""
+"""The arithmetic of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suites measure what they say, and see it when a lock doesn't lock."""
+"""Each suite measures what it names, and detects a lock that doesn't exclude."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ FLOCK = Contender("flock", Flock)
 
 
 class Open:
-    """A lock that lets everybody in."""
+    """A lock that excludes no process."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
 
     async def take(self) -> None:
-        """It is always free."""
+        """Acquire without waiting."""
 
     async def within(self, seconds: float) -> bool:
         time.sleep(seconds + 0.05)
         return False
 
     async def free(self) -> None:
-        """Nobody had it."""
+        """Release nothing."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Close nothing."""
 
     def pair(self) -> Callable[[], object]:
         return lambda: time.sleep(0.001)
@@ -71,7 +71,7 @@ def test_a_lock_that_excludes_has_no_overlaps(contender: Contender, tmp_path: Pa
 def test_a_hand_off_is_timed_from_release_to_acquire(tmp_path: Path) -> None:
     reading = handoff.read(ours(), 3, tmp_path)
 
-    # More than nothing, and not the time that the holder kept it
+    # More than zero, and without the time for which the holder kept the lock
     assert all(0 < us < 1e6 * handoff.SETTLE_S * 50 for us in reading["us"])
     assert len(reading["us"]) == 3
 

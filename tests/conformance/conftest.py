@@ -1,7 +1,7 @@
-"""Where the runs of the kit take place, and several of them at once.
+"""The places for runs of the kit, and the pool that plays several runs at the same time.
 
-Most of a run is waiting for a lease to end or for somebody to be served, so those that were
-collected are begun ahead, a few at a time, and each test waits for its own.
+A run spends most of its time waiting for a lease to end or for a grant. So collected runs are
+started in the background, a few at a time, and each test waits for its own.
 """
 
 from __future__ import annotations
@@ -18,21 +18,25 @@ from holdfast.testing.conformance import Run, in_turn  # noqa: E402 # after the 
 from tests.ahead import Ahead  # noqa: E402
 
 AT_ONCE = 10
-#: So that a lease may be as long as the longest in the kit that isn't renewed.
+#: A session that is longer than the longest lease without renewal in the kit.
 LONG = "?session=60"
-#: No server has to work for these.
+#: The stores that need no server and no file.
 IN_PROCESS = {"memory"}
 HERE = {*IN_PROCESS, "sqlite"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that must run alone come last, when others are over."""
+    """Sort runs that must be alone to the end, when no other run is left."""
     items.sort(key=lambda item: any(run.case.alone for run in runs_of(item)))
 
 
 def usual(everything: Sequence[Run]) -> list[Run]:
-    """What a usual run plays: one primitive of each case on each face of the stores in our process,
-    and on one face of each server, where the faces take turns: each case has both somewhere."""
+    """The runs of a usual run of the tests.
+
+    On stores without a server: one primitive of each case on each face. On servers: one primitive
+    of each case on one face. The faces take turns, so that each case runs on both faces
+    somewhere.
+    """
     here = [run for run in everything if run.store in HERE]
     servers = [run for run in everything if run.store not in HERE]
     chosen = {*in_turn(here), *one_face(in_turn(servers))}
@@ -40,7 +44,7 @@ def usual(everything: Sequence[Run]) -> list[Run]:
 
 
 def one_face(chosen: Sequence[Run]) -> Iterator[Run]:
-    """Of each case one of these runs on each server; its dialects are one more server together."""
+    """One of these runs for each case and server; a server's dialects count as one more server."""
     places: dict[tuple[str, str], list[Run]] = {}
     for run in chosen:
         server, dialect, _ = run.store.partition("+")
@@ -52,21 +56,21 @@ def one_face(chosen: Sequence[Run]) -> Iterator[Run]:
 
 
 def runs_of(item: pytest.Item) -> list[Run]:
-    """The run that this test is about, if it is about one."""
+    """The run of this test, if it has one."""
     call = getattr(item, "callspec", None)
     run = call.params.get("run") if call is not None else None
     return [run] if isinstance(run, Run) else []
 
 
 def store_of(item: pytest.Item) -> str:
-    """The store that this test is about, if it names one itself."""
+    """The name of the store that this test has as a parameter, or ""."""
     call = getattr(item, "callspec", None)
     return str(call.params.get("store", "")) if call is not None else ""
 
 
 @pytest.fixture(scope="session")
 def urls(no_disk: Path, request: pytest.FixtureRequest) -> dict[str, str]:
-    """A store of each scheme, for all runs."""
+    """The URL of one store for each wanted scheme, for all runs."""
     found = {
         "memory": "memory://conformance",
         "sqlite": f"sqlite://{no_disk}/locks.db",
@@ -89,9 +93,9 @@ def urls(no_disk: Path, request: pytest.FixtureRequest) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def ahead(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[Callable[[Run], None]]:
-    """Call it with a run to have it run, or to wait for the end of one that was begun already.
+    """Return a function that plays a run, or waits for one that was started in the background.
 
-    Those of a store are begun when the first of them is asked for.
+    The runs of a store are started when the first of them is due.
     """
     runs = [run for item in request.session.items for run in runs_of(item)]
     begun: dict[str, Ahead[Run, None]] = {}

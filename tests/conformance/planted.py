@@ -1,4 +1,4 @@
-"""Stores with one fault each, over the memory store: to see whether the kit finds it."""
+"""Stores with one fault each, based on the memory store; the kit must find each fault."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class BreaksWithoutAnId(Lines):
 
 
 class BreaksTheNextOneToo(Lines):
-    """A ticket that is in no line any more breaks whoever holds then."""
+    """A ticket that is no longer in the line breaks the next holder."""
 
     def break_(self, name: str, ticket: int, now: float) -> Answers:
         later = [r.ticket for r in self.lines[name].rows()] if name in self.lines else []
@@ -185,7 +185,7 @@ class MixesKinds(Lines):
 
 
 class WakesNobody(Lines):
-    #: Seconds until a waiter asks by itself: longer than a busy machine may hold up a waking.
+    #: Seconds until a waiter polls: longer than a busy machine may delay a wake-up.
     asks_again_s = 4.0
 
     def leave(self, leave: Leave, now: float) -> Answers:
@@ -241,7 +241,7 @@ class FailsABatchTogether(MemoryStore):
 
 
 class UndoesWhateverLooksAlike(Lines):
-    """Whoever gives up ends a holder with a lease of about the same length."""
+    """A cancelled attempt ends a holder whose lease has about the same length."""
 
     def leave(self, leave: Leave, now: float) -> Answers:
         line = self.lines.get(leave.name)
@@ -270,7 +270,7 @@ class LengthensWhoIsAsked(Lines):
         return answer, pokes
 
 
-#: What the kit must find -> the case that finds it, on the primitive that shows it.
+#: A store with a fault -> the primitive and the case with which the kit must find the fault.
 FAULTS: dict[type[Any], str] = {
     GrantsEverybody: "lock-a_try_on_a_busy_name_answers_none_at_once",
     RepeatsFences: "semaphore-every_grant_has_a_greater_fence_than_all_before",
@@ -306,7 +306,7 @@ FAULTS: dict[type[Any], str] = {
 
 
 def module(fault: type[Any], can: Capabilities = CAPABILITIES) -> str:
-    """The name of a module that is a store with this fault; ``can`` is what it says of itself."""
+    """Register a module for a store with this fault and these capabilities; return its name."""
     scheme = f"planted-{fault.__name__.lower()}"
     lines = fault if issubclass(fault, Lines) else Lines
     base = fault if issubclass(fault, MemoryStore) else MemoryStore

@@ -1,7 +1,7 @@
-"""What CPython's tests ask of ``asyncio``'s locks and semaphores, asked of ours.
+"""CPython's tests of ``asyncio``'s locks and semaphores, adapted to holdfast's.
 
-Theirs can't run here as they are: they look into private queues, and call ``release()`` and
-``locked()`` without ``await``. So each is told again, under its name, where it says something.
+CPython's tests can't run here unchanged. They read private queues, and call ``release()`` and
+``locked()`` without ``await``. So each test that applies here is rewritten under its name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _numbers = itertools.count()
 
 
 class Bench:
-    """Locks of one client, and a look at the line that nobody notices."""
+    """Locks of one client, and a method that waits for waiters in a line."""
 
     def __init__(self, client: AsyncClient) -> None:
         self.client = client
@@ -111,7 +111,7 @@ def test_acquire_cancel(run: Run) -> None:
 
 def test_cancel_race(run: Run) -> None:
     async def text(bench: Bench) -> None:
-        # A holds, B and C wait; at once B is cancelled and A released.
+        # A holds, B and C wait; then B is cancelled and A releases at the same time.
         lock = bench.lock()
         blocker = asyncio.get_running_loop().create_future()
 
@@ -143,8 +143,8 @@ def test_cancel_race(run: Run) -> None:
 
 def test_cancel_release_race(run: Run) -> None:
     async def text(bench: Bench) -> None:
-        # One holds, three wait; the first of them is cancelled as the lock is released: one,
-        # and only one, of the others gets it.
+        # One task holds, three wait. The first waiter is cancelled while the lock is released. Then
+        # exactly one of the other waiters gets the lock.
         lock, taken = bench.lock(), []
 
         async def lockit(number: int) -> None:
@@ -270,7 +270,7 @@ def test_semaphore_acquire_cancel_before_awoken(run: Run) -> None:
 
 def test_semaphore_acquire_hang_and_no_hang(run: Run) -> None:
     async def text(bench: Bench) -> None:
-        # A waiter that is cancelled in the moment of its grant, once or twice, hands it on.
+        # A waiter that is cancelled during its grant, once or twice, hands the permit on.
         for twice in (False, True):
             sem = bench.semaphore(1)
             hold = await sem.acquire()

@@ -1,4 +1,4 @@
-"""Every case of the kit, on every primitive, both faces and each of our stores."""
+"""Every case of the kit, on every primitive, both faces and each of holdfast's stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNS = runs(*STORES)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All runs with ``HOLDFAST_TORTURE=full``, and where the command names one; else the usual."""
+    """All runs with ``HOLDFAST_TORTURE=full`` or if the command names one, else the usual runs."""
     named = any("::test_conforms[" in one for one in metafunc.config.args)
     metafunc.parametrize("run", RUNS if FULL or named else usual(RUNS), ids=str)
 

@@ -1,4 +1,4 @@
-"""Our stores give the answers of the model, and the comparison finds planted faults."""
+"""holdfast's stores give the same answers as the model, and the comparison finds planted faults."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.mutants.failure import Failure, broken, chosen, judge
 from tests.torture.scale import seed_of, times
 
 STEPS = times(2500, 1200)
-#: Not those whose claims live as long as a session, as the model's end at times of their own; nor
-#: those that have no line.
+#: All stores but two kinds: those without a line, and stores whose claims live as long as a
+#: session. In the model, claims expire separately.
 LIKE_THE_MODEL = [
     one
     for one in STORES
@@ -72,7 +72,7 @@ def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
 
 @pytest.mark.parametrize("store", LIKE_THE_MODEL)
 def test_a_claim_reported_as_expired_is_not_reported_as_broken_later(place: str) -> None:
-    # Given a claim that has expired, and was told so
+    # Given a claim that the store has reported as expired
     module, parsed = url.find(place)
     name = f"differential:{os.urandom(8).hex()}"
     spec = Spec(name, Kind.LOCK, 1, 1, 0.05, "owner", "")
@@ -87,19 +87,19 @@ def test_a_claim_reported_as_expired_is_not_reported_as_broken_later(place: str)
             assert await pair.join(known, True)
             time.sleep(0.1)
             before = await pair.keep([(known, keep)])
-            # When somebody who saw it before breaks it
+            # When a client that inspected the claim earlier breaks it
             await pair.break_(known)
             return before, await pair.keep([(known, keep)])
         finally:
             await store.close()
 
-    # Then that has broken nothing, here as in the model
+    # Then the break has changed nothing, in the store as in the model
     assert run_sync(told()) == ([Gone(Loss.EXPIRED)], [Gone(Loss.EXPIRED)])
 
 
 @pytest.mark.parametrize("store", LIKE_THE_MODEL)
 def test_a_claim_that_the_store_granted_earlier_may_have_less_lease_left(place: str) -> None:
-    # Given one that waits behind a dead holder
+    # Given a waiter behind a dead holder
     module, parsed = url.find(place)
     start = f"differential:{os.urandom(8).hex()}:"
 
@@ -116,10 +116,10 @@ def test_a_claim_that_the_store_granted_earlier_may_have_less_lease_left(place: 
             for known in (busy, dead, waits):
                 assert await pair.join(known, True)
             time.sleep(0.1)
-            # When those who take several names at once are refused by another name of them
+            # When an acquire of several names is refused because of another one of its names
             assert not await pair.join_free([claim("busy", 30.0), claim("a", 30.0)])
             time.sleep(0.1)
-            # Then its next renewal may leave it what it had, or renew its patience
+            # Then the waiter's next renewal may leave its remaining lease, or renew its waiter TTL
             await pair.keep([(waits, Keep(waits.claim, 0, 0.05))])
             await pair.join(waits, True)
             await pair.inspect(start, exact=False)
@@ -130,8 +130,11 @@ def test_a_claim_that_the_store_granted_earlier_may_have_less_lease_left(place: 
 
 
 class OwnTime(BlockingRuntime):
-    """Time passes only where somebody sleeps. By a real clock a machine that is slow for some
-    milliseconds lets a short lease end between two other verbs, and the answers are others."""
+    """A runtime on whose clock time passes only during a sleep.
+
+    With a real clock, a machine that is slow for some milliseconds lets a short lease end between
+    two other verbs. Then the answers differ.
+    """
 
     def __init__(self) -> None:
         self.passed = 1000.0
@@ -143,19 +146,19 @@ class OwnTime(BlockingRuntime):
         self.passed += max(seconds, 0.0) + 1e-6  # as any sleep takes a bit longer
 
     def boottime(self) -> float:
-        """As the memory store asks for it."""
+        """The clock for the memory store."""
         return self.passed
 
 
 def test_the_same_seed_goes_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given
+    # Given a clock that doesn't depend on the machine
     own = OwnTime()
     monkeypatch.setattr(differential, "BlockingRuntime", lambda: own)
     monkeypatch.setattr(blocking, "boottime", own.boottime)
-    # When
+    # When two walks have the same seed, and one another seed
     one, other = (differential.check("memory://same", seed=4, steps=300) for _ in range(2))
     another = differential.check("memory://same", seed=5, steps=300)
-    # Then
+    # Then only the walks with the same seed have the same result
     assert one.restarts == 0
     assert one == other
     assert another._replace(seed=one.seed) != one
@@ -182,12 +185,12 @@ class EntersTwice(Lines):
         return self._enter(line, claim, now, False, None)
 
 
-#: A push may be lost, so a store that wakes nobody gives no wrong answer.
+#: A push may be lost, so a store without wake-ups gives no wrong answer.
 ALLOWED = {planted.WakesNobody}
 FAULTS = {one.__name__: one for one in planted.FAULTS if one not in ALLOWED}
 FAULTS |= {one.__name__: one for one in (ForgetsTombs, LengthensNothing, EntersTwice)}
 TABLE = "differential"
-#: A slow machine goes another way by the same seed, so a rare fault may take more than one walk.
+#: A slow machine takes another walk with the same seed, so a rare fault may need several walks.
 SEEDS = range(11, 16)
 
 
@@ -200,7 +203,7 @@ def fresh() -> Iterator[None]:
 
 
 def difference(scheme: str) -> differential.Difference | None:
-    """The first that is found."""
+    """The first difference that is found, or None."""
     for seed in SEEDS:
         try:
             differential.check(f"{scheme}://", steps=3000, seed=seed)
@@ -210,7 +213,7 @@ def difference(scheme: str) -> differential.Difference | None:
 
 
 def kind(found: differential.Difference) -> Failure:
-    """After which verb what was answered instead of what, without whose claim it was."""
+    """The verb and both answers, the store's and the model's, without the claim's details."""
     *_, verb, theirs, ours = (line.strip() for line in str(found).splitlines())
     said = theirs.removeprefix("the store").strip(), ours.removeprefix("the model").strip()
     assert ours.startswith("the model"), str(found)

@@ -1,4 +1,4 @@
-"""The kit can fail: it finds planted faults, and asks a poor store no more than it promises."""
+"""Tests of the kit: it finds planted faults, and tests only what a store declares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.mutants.failure import broken, chosen, failure, judge
 
 Register = Callable[..., str]
 Found = Ahead[type[Any], dict[str, Exception]]
-#: Where it is recorded how the kit finds a fault.
+#: The table that records how the kit finds each fault.
 TABLE = "kit"
 FACES = ("sync", "aio")
 EACH = {f"{fault.__name__} {face}": (fault, face) for fault in FAULTS for face in FACES}
@@ -32,7 +32,7 @@ def scheme_of(fault: type[Any]) -> str:
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Register:
-    """Make a store with a fault known by a scheme."""
+    """Return a function that registers a store with a fault, and returns its scheme."""
 
     def act(fault: type[Any], **options: Any) -> str:
         scheme = scheme_of(fault)
@@ -44,7 +44,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Register:
 
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest) -> Iterator[Found]:
-    """What the kit finds on each store with a fault, on both faces; some stores at once."""
+    """The kit's failures on each store with a fault, by face; several stores run at a time."""
     names = asked(request, "test_a_planted_fault_is_found", "name")
     faults = dict.fromkeys(EACH[name][0] for name in names)
     with pytest.MonkeyPatch.context() as patch:
@@ -57,7 +57,7 @@ def found(request: pytest.FixtureRequest) -> Iterator[Found]:
 
 
 def _find(fault: type[Any]) -> dict[str, Exception]:
-    """Run the case that must find the fault."""
+    """Run the case that must find the fault, and return its failure on each face."""
     failures, scheme = {}, scheme_of(fault)
     mine = [run for run in runs(scheme) if f"{run.primitive}-{run.case.name}" == FAULTS[fault]]
     for run in mine:
@@ -76,16 +76,16 @@ def test_a_planted_fault_is_found(name: str, found: Found) -> None:
 
 
 class Poor(Lines):
-    """A store that can do everything and declares almost no capability."""
+    """A store with all operations that declares almost no capability."""
 
 
 def test_what_a_store_can_not_do_must_be_refused(register: Register) -> None:
-    # Given
+    # Given a store that declares none of the operations
     flags = dict.fromkeys(conformance.OPERATIONS | {"fair", "wakes_waiters"}, False)
     scheme = register(Poor, can=CAPABILITIES._replace(**flags))
     lacking = [run for run in runs(scheme) if run.lacks]
     assert {run.lacks for run in lacking} == conformance.OPERATIONS
-    # When, then
+    # When each run with a missing operation is played, then the operation is refused
     with ThreadPoolExecutor(8) as pool:
         for ended in [pool.submit(run.on, f"{scheme}://") for run in lacking]:
             ended.result()
@@ -99,7 +99,7 @@ def test_a_property_that_a_store_does_not_have_is_not_asked_for(register: Regist
 
 
 class Rich(Lines):
-    """A store that declares that it can't resize, and resizes."""
+    """A store that can resize and declares that it can't."""
 
 
 def test_a_store_that_does_what_it_declares_impossible_is_found(register: Register) -> None:

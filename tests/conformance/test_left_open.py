@@ -1,7 +1,8 @@
-"""What a program leaves open is free when its lease or session is over, and nothing of it is left.
+"""Locks, deliveries and refresh leases that a program leaves open: they are free in time.
 
-An event loop ends, or a client is forgotten, with a hold, a delivery and a duty. Something may go
-on that answers for them: a driver's thread, a connection, a session. It must end with what renews.
+An event loop ends, or a client is forgotten, with a hold, a delivery and a refresh lease. A part
+of the client could continue and keep them alive: a driver's thread, a connection, a session. It
+must end together with the renewer, and nothing of it may be left.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from tests.servers.process import until
 from tests.servers.zookeeper import ask
 from tests.torture.scale import times
 
-#: On ZooKeeper a session is as long as a lease elsewhere.
+#: On ZooKeeper a session has the same length as the leases of the other stores.
 TTL_S, SESSION = 2.0, "?session=2"
-#: Beyond a ttl, or a session.
+#: Maximum seconds that are allowed after a ttl or a session.
 MORE_S = 1.0
-#: So many at once look when what was left open is free.
+#: Number of threads that check at the same time that a name is free.
 JUDGES = 64
 STORES = ("sqlite", "redis", "postgresql", "mysql", "zookeeper")
 
 
-# -- what is left open ---------------------------------------------------------------------------
+# -- ways to leave things open -------------------------------------------------------------------
 
-#: Takes a hold, a delivery and a duty; what must be kept so that nothing of it is collected.
+#: Acquires a hold, a delivery and a refresh lease; returns what must be kept from the collector.
 Main = Callable[[], Coroutine[Any, Any, list[object]]]
 
 
 def take(client: AsyncClient, name: str) -> Main:
-    """With this client, of this name."""
+    """Return a function that acquires everything under this name with this client."""
 
     async def main() -> list[object]:
         queue = client.queue(name, ttl=TTL_S)
@@ -63,12 +64,12 @@ def take(client: AsyncClient, name: str) -> Main:
 
 
 def run(main: Main) -> object:
-    """As most programs do."""
+    """Run the loop as most programs do."""
     return asyncio.run(main())
 
 
 def close(main: Main) -> object:
-    """The loop is closed, and nothing else."""
+    """Close the loop without the steps of ``asyncio.run``."""
     loop = asyncio.new_event_loop()
     taken = loop.run_until_complete(main())
     loop.close()
@@ -76,19 +77,19 @@ def close(main: Main) -> object:
 
 
 def stop(main: Main) -> object:
-    """The loop could run again, and doesn't."""
+    """Stop the loop without closing it."""
     loop = asyncio.new_event_loop()
     return loop, loop.run_until_complete(main())
 
 
 def drop(main: Main) -> object:
-    """Nobody has the loop any more, or what was taken in it."""
+    """Keep no reference to the loop or to what was acquired in it."""
     asyncio.new_event_loop().run_until_complete(main())
     return None
 
 
 def block(main: Main) -> Callable[[], None]:
-    """The loop's thread is busy with something else; what is given ends that."""
+    """Keep the loop's thread busy with something else; return a function that ends that."""
     taken, judged = threading.Event(), threading.Event()
 
     async def work() -> None:
@@ -109,7 +110,7 @@ def block(main: Main) -> Callable[[], None]:
 
 
 def forget(url: str, name: str) -> None:
-    """A client for threads that nobody has any more."""
+    """Use a client for threads, and keep no reference to it."""
     client = Client(url)
     queue = client.queue(name, ttl=TTL_S)
     queue.put("job")
@@ -128,11 +129,11 @@ LOOPS: dict[Callable[[Main], object], int] = {
 FORGOTTEN = times(20, 1)
 
 
-# -- what must be so then ------------------------------------------------------------------------
+# -- the state that must follow ------------------------------------------------------------------
 
 
 def left(url: str) -> tuple[int, int, int]:
-    """The threads and descriptors of this process, and the sessions that its ZooKeeper has."""
+    """The threads and descriptors of this process, and the sessions at its ZooKeeper server."""
     gc.collect()
     sessions = 0
     if url.startswith("zookeeper"):
@@ -143,12 +144,12 @@ def left(url: str) -> tuple[int, int, int]:
 
 
 def judge(client: Client, name: str, ended: float) -> float:
-    """Is all that this one has left open free in time? After how many seconds it was."""
+    """Check that everything under this name is free in time; return the seconds that it took."""
     asked = now()
     for free in _ways(client, name):
         free()
         freed = now()
-        # Nobody looked sooner than that.
+        # The delay counts from the end of the lease, or from the first check if that is later.
         late = freed - max(ended + TTL_S, asked) - lag.since(ended)
         assert late < MORE_S, f"{free.__name__} of {name} after {freed - ended:.1f} s"
     return freed - ended
@@ -178,7 +179,7 @@ def test_what_is_left_open_is_free_in_time(store: str, urls: dict[str, str], own
     lag.watch()
     lasting = urls[store]
     short = lasting.partition("?")[0] + SESSION if store == "zookeeper" else lasting
-    # What a process keeps once it has used a store isn't left by anybody.
+    # What a process keeps after the first use of a store doesn't count as left open.
     asyncio.run(_use(short, own_name))
     with Client(lasting) as client:
         judge(client, own_name, now())
@@ -186,7 +187,7 @@ def test_what_is_left_open_is_free_in_time(store: str, urls: dict[str, str], own
     kept: list[object] = []
     try:
         with Client(lasting) as client, ThreadPoolExecutor(JUDGES) as judges:
-            # Given all that can be taken, left open in each way, then all of it is free in time
+            # Given leases that are left open in each way, then all of them are free in time
             judged = [
                 judges.submit(judge, client, name, ended)
                 for name, ended in _leave_open(short, own_name, kept)
@@ -195,7 +196,7 @@ def test_what_is_left_open_is_free_in_time(store: str, urls: dict[str, str], own
     finally:
         _let_go(kept)
     print(f"{store}: {len(took)} left open, free after {max(took):.1f} s at most")
-    # And nothing of it is left
+    # And no thread, descriptor or session of them is left
     found = [before]
 
     def clean() -> bool:
@@ -208,7 +209,7 @@ def test_what_is_left_open_is_free_in_time(store: str, urls: dict[str, str], own
 
 
 def _let_go(kept: list[object]) -> None:
-    """Refer to nothing of it any more. A client keeps what it has for a loop that may run again."""
+    """Drop all references. A client keeps its state for a loop that may run again."""
     for one in kept:
         if callable(one):
             one()
@@ -223,7 +224,7 @@ async def _use(url: str, name: str) -> None:
 
 
 def _leave_open(url: str, own_name: str, kept: list[object]) -> Iterator[tuple[str, float]]:
-    """What is left, and when it was; by a client for each loop, or by one for all."""
+    """Leave names open, and yield each with the time. Every second loop shares one client."""
     shared = AsyncClient(url)
     for end, many in LOOPS.items():
         for number in range(many):

@@ -1,4 +1,4 @@
-"""One client of asyncio, at module level, under several event loops."""
+"""One asyncio client, created at module level, in several event loops."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def name() -> str:
 
 @pytest.fixture
 def client(store: str, urls: dict[str, str]) -> Iterator[AsyncClient]:
-    """Made outside of any loop, as at module level."""
+    """A client that is created outside any loop, as at module level."""
     made = AsyncClient(urls[store], ttl=10)
     yield made
     asyncio.run(made.close())
 
 
 def in_own_loop(main: Callable[[], Any]) -> Any:
-    """As a test of pytest-asyncio, or a request of a test client, is run."""
+    """Run a coroutine in a new loop, as pytest-asyncio or a test client does."""
 
     async def bounded() -> Any:
         async with asyncio.timeout(30):
@@ -118,7 +118,7 @@ def test_a_loop_that_moves_to_another_thread_takes_its_own_parts_along(name: str
         return await parts()
 
     first = loop.run_until_complete(parts())
-    # When that loop runs in another thread, and another loop in this one
+    # When that loop runs in another thread, and another loop in this thread
     with ThreadPoolExecutor(1) as elsewhere:
         moved = elsewhere.submit(loop.run_until_complete, parts_for_long())
         try:
@@ -126,14 +126,14 @@ def test_a_loop_that_moves_to_another_thread_takes_its_own_parts_along(name: str
             second = asyncio.run(parts())
         finally:
             over.set()
-        # Then each loop has its own parts
+        # Then each loop has its own parts of the client
         assert moved.result(20) is first is not second
         elsewhere.submit(loop.run_until_complete, client.close()).result(20)
     loop.close()
 
 
 class SilentLoop(asyncio.SelectorEventLoop):
-    """A loop that doesn't say in which thread it runs, as some of other projects don't."""
+    """A loop that doesn't publish the thread in which it runs, like some loops of others."""
 
     @property
     def _thread_id(self) -> None:

@@ -19,13 +19,13 @@ from holdfast import AsyncClient, Client, Loss, StoreUnavailable
 from holdfast.aio import loops
 
 SOON_S = 20.0
-#: One loop may have a few connections more open than another when it is closed.
+#: Number of descriptors by which the open connections of two closed loops may differ.
 SPARE = 8
 STORES = ("sqlite", "redis", "redis+plain", "postgresql", "mysql", "zookeeper")
 
 
 class Elsewhere:
-    """An event loop that runs in a thread of its own."""
+    """An event loop in a separate thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -135,7 +135,7 @@ def test_what_a_loop_held_that_was_closed_without_ado_is_free_with_the_next_loop
 
 
 def test_an_invalidation_empties_the_layer_of_its_own_loop() -> None:
-    # Given one guard with a layer, and its value in two loops
+    # Given a guard with a local cache, and its value in two loops
     client, calls = AsyncClient("memory://"), 0
     guard = client.guard("layered", ttl=60, local_ttl=60)
 
@@ -149,9 +149,9 @@ def test_an_invalidation_empties_the_layer_of_its_own_loop() -> None:
 
     with asyncio.Runner() as one, asyncio.Runner() as other:
         assert [one.run(asked()), other.run(asked())] == [1, 1]
-        # When it is invalidated in one of them
+        # When the value is invalidated in one loop
         assert one.run(guard.invalidate()) == 1
-        # Then that one computes anew at once, and the other may have the old one for a while
+        # Then that loop computes a new value at once; the other may keep the old one for a while
         assert [one.run(asked()), other.run(asked())] == [2, 1]
         one.run(client.close())
 
@@ -160,7 +160,7 @@ def test_an_invalidation_empties_the_layer_of_its_own_loop() -> None:
 def test_nothing_outlives_loops_that_were_closed_with_something_held(
     store: str, urls: dict[str, str], own_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # pytest keeps what is told, with the frames of each exception, and all that those refer to.
+    # pytest keeps log records and exceptions, whose frames refer to the client's objects.
     monkeypatch.setattr(logging.getLogger("holdfast"), "disabled", True)
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     in_careless_loops(urls[store], own_name)
@@ -181,7 +181,7 @@ def in_careless_loops(url: str, name: str) -> None:
 
     def parts() -> tuple[int, int]:
         gc.collect()
-        # A thread of the whole file, which a waiter at its mutex starts, belongs to no loop.
+        # A thread of the whole file, started by a waiter at the file mutex, belongs to no loop.
         threads = [one for one in threading.enumerate() if one.name != "holdfast-gate"]
         return len(threads), len(os.listdir("/proc/self/fd"))
 

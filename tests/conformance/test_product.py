@@ -19,12 +19,12 @@ from holdfast.url import BUILTIN
 from tests.conformance import test_conformance as ours
 from tests.conformance.conftest import IN_PROCESS
 
-#: Every primitive is asked at least so many questions, on each face.
+#: Minimum number of cases for each primitive on each face.
 CASES_MIN = 10
 
 
 def written() -> Iterator[str]:
-    """The names of all cases as they stand in the files, whether or not they are registered."""
+    """The names of all cases in the files, registered or not."""
     for module in pkgutil.iter_modules(cases.__path__):
         members = vars(importlib.import_module(f"{cases.__name__}.{module.name}"))
         for name, member in members.items():
@@ -41,13 +41,13 @@ def test_every_case_that_is_written_is_registered() -> None:
 
 
 def test_every_built_in_store_is_tested() -> None:
-    # Given: a store may have several schemes
+    # Given stores by scheme, where one store may have several schemes
     modules = [BUILTIN[scheme] for scheme in ours.STORES]
     assert len(modules) == len(set(modules))
     assert set(modules) == set(BUILTIN.values())
 
 
-#: What a key in the format of others can't do, whoever's it is.
+#: The capabilities that no dialect has.
 FOREIGN = {
     "fair",
     "visible_line",
@@ -61,7 +61,7 @@ FOREIGN = {
     "guards",
 }
 ONLY_LOCKS = {"semaphore", "rwlock", "resize"}
-#: What our stores can't do: operations, which are then refused, and properties, which aren't asked.
+#: Missing capabilities: operations, which are refused, and properties, whose cases don't run.
 LACKS: dict[str, set[str]] = {
     "memory": {"across_processes"},
     "zookeeper": {"resize", "detach", "min_hold", "own_expiry", "guards"},
@@ -72,12 +72,12 @@ LACKS: dict[str, set[str]] = {
 
 
 def lacks(store: str) -> set[str]:
-    """What this store can't do; the others can do everything."""
+    """The capabilities that this store lacks; a store without an entry has all of them."""
     return LACKS.get(store, set())
 
 
 def test_every_combination_is_run() -> None:
-    # Given
+    # Given all combinations, but for cases that need a property that the store lacks
     wanted = {
         f"{store}-{face}-{primitive}-{one.name}"
         for store in ours.STORES
@@ -86,9 +86,9 @@ def test_every_combination_is_run() -> None:
         for face in one.faces
         if not (lacks(store) & {*one.needs} - conformance.OPERATIONS)
     }
-    # When
+    # When the runs of all stores are made
     given = [str(run) for run in ours.RUNS]
-    # Then
+    # Then they are exactly these combinations, and each run has its missing operation
     assert len(given) == len(set(given))
     assert set(given) == wanted
     for run in ours.RUNS:
@@ -98,11 +98,11 @@ def test_every_combination_is_run() -> None:
 
 
 def test_in_turn_each_case_is_played_on_each_server_and_on_each_primitive_somewhere() -> None:
-    # Given
+    # Given the runs on stores outside this process
     everything = [run for run in ours.RUNS if run.store not in IN_PROCESS]
-    # When
+    # When the cases are spread over the primitives
     chosen = conformance.in_turn(everything)
-    # Then: each case once on each face of each store, the same way each time
+    # Then each case runs once on each face of each store, and the choice is always the same
     assert len(chosen) < len(everything) / 2
     assert len(chosen) == len({(run.store, run.face, run.case.name) for run in chosen})
     for what in (
@@ -111,7 +111,7 @@ def test_in_turn_each_case_is_played_on_each_server_and_on_each_primitive_somewh
     ):
         assert {*map(what, chosen)} == {*map(what, everything)}
     assert chosen == conformance.in_turn(conformance.runs(*dict.fromkeys(r.store for r in chosen)))
-    # And on as many primitives as there are places for it where it isn't refused
+    # And a case runs on as many primitives as there are places where it isn't refused
     for one in all_cases():
         mine = [run for run in everything if run.case is one and not run.lacks]
         places = {(run.store, run.face) for run in mine}

@@ -1,4 +1,4 @@
-"""A server that stands still is seen, though we ourselves never are late."""
+"""A server that stands still is noticed, even if the test process itself is never late."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def names() -> list[str]:
 
 
 def test_what_a_frozen_server_stole_is_allowed_for(new_redis: NewRedis) -> None:
-    # Given
+    # Given a server whose pulse is measured
     lag.watch()
     server = new_redis()
     with pulse.felt(server.url), pulse.felt(server.url):
         time.sleep(0.3)  # it has connected
-        # When
+        # When the server is stopped for a while
         begun = now()
         server.stop()
         time.sleep(STILL_S)
         server.go_on()
-        # Then, also before the answer has come
+        # Then the delay is known, also before the server has answered
         assert arena.stolen(begun) > STILL_S / 2
         time.sleep(0.2)
         assert arena.at_once(begun) > STILL_S

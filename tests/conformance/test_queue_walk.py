@@ -1,4 +1,4 @@
-"""Random walks over the verbs of serial queues, on each store that has some, and both its ports."""
+"""Random walks over the verbs of serial queues, on each store with queues and on both its ports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WALKS, STEPS = (40, 300) if FULL else (4, 80)
 @pytest.mark.parametrize("store", HERE)
 def test_each_answer_fits_what_was_done_before(store: str, face: str, urls: dict[str, str]) -> None:
     module, url = find(urls[store])
-    # Those of a face of its own, as two walks of one seed put by the same lane
+    # Separate seeds for each face, since two walks with one seed put by the same producer
     chance = random.Random(f"{seed_of('walks over queues')} {store} {face}")
     seeds = [chance.randrange(2**32) for _ in range(WALKS)]
 

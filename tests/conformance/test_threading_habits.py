@@ -1,7 +1,8 @@
-"""The tests that CPython has for ``threading``'s locks, run on ours.
+"""CPython's tests of ``threading``'s locks, run on holdfast's locks.
 
-Locks and reentrant locks run as they are: what ``acquire`` answers is true or false as theirs is.
-Semaphores run through an adapter of a few lines. What is left out stands below, with the reason.
+Locks and reentrant locks run unchanged, because the result of ``acquire`` is true or false as in
+``threading``. Semaphores run through a short adapter. Each class names the tests that are left out,
+and the reason.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module", autouse=True)
 def clients(no_disk: Path) -> Any:
-    """One client per store for all tests, with its keeper running: they count the threads."""
+    """One client per store for all tests, with a running renewer, since the tests count threads."""
     urls = {OnMemory: "memory://habits", OnSqlite: f"sqlite://{no_disk}/threading-habits.db"}
     for store, url in urls.items():
         store.client = Client(url)
@@ -47,8 +48,11 @@ def name() -> str:
 
 
 class Locks:
-    """Left out: how a lock prints itself (ours says its name and store; whether it is locked
-    would be a round trip) and ``_at_fork_reinit``, a part of ``threading`` itself."""
+    """Left out are ``repr`` and ``_at_fork_reinit``.
+
+    ``repr`` of holdfast's lock contains its name and store; a locked state would need a round trip.
+    ``_at_fork_reinit`` is a part of ``threading`` itself.
+    """
 
     client: ClassVar[Client]
     test_repr = test_locked_repr = test_at_fork_reinit = None
@@ -57,7 +61,7 @@ class Locks:
         return self.client.lock(name())
 
     def test_timeout(self) -> None:
-        """As CPython has it, but that a time-out beyond all bounds is a ValueError like others."""
+        """CPython's test, except that a time-out beyond all limits is a ValueError."""
         lock = self.locktype()
         for too_long in (1e100, threading.TIMEOUT_MAX + 1):
             with pytest.raises(ConfigError):
@@ -78,7 +82,7 @@ class Locks:
 
 
 class ReentrantLocks(Locks):
-    """Left out too: the private methods that ``threading.Condition`` needs of an RLock."""
+    """Also left out: the private methods of an RLock that ``threading.Condition`` needs."""
 
     test_release_save_unacquired = test_recursion_count = test__is_owned = None
 
@@ -87,8 +91,11 @@ class ReentrantLocks(Locks):
 
 
 class BoundedSemaphore:
-    """``threading.BoundedSemaphore`` over ours: answers True, releases n, too much is a
-    ValueError. A line needs a capacity of at least 1, so there is no semaphore of 0."""
+    """``threading.BoundedSemaphore`` over holdfast's semaphore.
+
+    ``acquire`` returns True, ``release`` takes a number, and releasing too often is a ValueError. A
+    line needs a capacity of at least 1, so there is no semaphore of 0.
+    """
 
     def __init__(self, client: Client, value: int = 1) -> None:
         self._semaphore = client.semaphore(name(), value)
@@ -110,7 +117,7 @@ class BoundedSemaphore:
 
 
 class Semaphores:
-    """Left out: how it prints itself, which would be a round trip."""
+    """Left out is ``repr``: the number of free permits would need a round trip."""
 
     client: ClassVar[Client]
     test_repr = None

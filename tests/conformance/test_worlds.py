@@ -1,7 +1,7 @@
-"""holdfast where threads, sockets, clocks or the event loop are others': gevent, eventlet, uvloop,
-freezegun, time-machine.
+"""holdfast with replaced threads, sockets, clocks or event loops.
 
-Each of these worlds keeps what the kit says, or is refused by name with the remedy.
+gevent, eventlet, uvloop, freezegun and time-machine replace them. In each of these environments the
+cases of the kit pass, or holdfast refuses it with an error that names it and the remedy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.conformance.worlds import WORLDS
 from tests.servers.redis_server import RedisServer
 from tests.torture.scale import FULL
 
-#: For those that have a server see ``tests/platforms/test_gevent.py``.
+#: For environments with a server see ``tests/platforms/test_gevent.py``.
 PLACES = [
     ("gevent", "sqlite"),
     ("freezegun", "sqlite"),
@@ -37,7 +37,7 @@ PLACES = [
 if FULL:
     SERVERS = ("redis", "postgresql", "mysql", "zookeeper")
     PLACES += [(world, store) for world in ("gevent", "eventlet", "uvloop") for store in SERVERS]
-#: What is played of the kit in a usual run.
+#: The cases of the kit that a usual run plays.
 CORE = {
     "a_renewed_hold_outlives_its_ttl",
     "never_two_are_inside_at_once",
@@ -52,14 +52,14 @@ CORE = {
     "of_many_who_miss_one_computes_and_all_get_its_value",
     "a_read_after_a_pause_takes_no_longer",  # over a connection that was idle meanwhile
 }
-#: A program that doesn't end by itself is given up after so long.
+#: Seconds after which a program that doesn't end is killed.
 STUCK_S = 100.0
 
 Failed = dict[str, list[tuple[bool, str]]]
 
 
 def told(*words: str, given: str = "") -> str:
-    """What another Python prints."""
+    """The output of another Python process."""
     done = subprocess.run(
         [sys.executable, *words],
         input=given,
@@ -67,7 +67,7 @@ def told(*words: str, given: str = "") -> str:
         text=True,
         timeout=None if FULL else STUCK_S,
         cwd=Path(__file__).parents[2],
-        # What the kit tries of a class is not multiplied in each world.
+        # Random cases of a class in the kit need not be repeated in each environment.
         env=surroundings(PYTHONPATH=str(source.ROOT / "src"), HOLDFAST_TORTURE=""),
     )
     assert done.returncode == 0, done.stderr
@@ -75,14 +75,14 @@ def told(*words: str, given: str = "") -> str:
 
 
 def played_in(world: str, store: str) -> list[Run]:
-    """The runs of the kit that are played there."""
+    """The runs of the kit that are played in this environment."""
     face = WORLDS[world][1]
     these = in_turn(run for run in runs(store) if run.face == face and not run.case.alone)
     return [run for run in these if FULL or run.case.name in CORE]
 
 
 def played(world: str, urls: dict[str, str]) -> Failed:
-    """What failed in this world on each of these stores, and whether a promise was broken."""
+    """The failures in this environment on each store, and whether a promise was broken."""
     lines = [
         json.dumps([str(run), url]) for of, url in urls.items() for run in played_in(world, of)
     ]
@@ -95,7 +95,7 @@ def played(world: str, urls: dict[str, str]) -> Failed:
 
 @pytest.fixture(scope="module")
 def failures(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[Ahead[str, Failed]]:
-    """What failed, by world and store. Each world is one program."""
+    """The failures, by environment and store. Each environment is one program."""
     stores: dict[str, list[str]] = {}
     for world, store in asked(request, KEPT, "world", "store"):
         stores.setdefault(world, []).append(store)
@@ -119,13 +119,13 @@ KEPT = test_the_kit_is_kept.__name__
 
 
 def printed(program: str, *words: str, patched: str = "gevent") -> list[str]:
-    """The words that a program prints in this world."""
+    """The words that a program prints in this environment."""
     enter = f"from tests.conformance.worlds import WORLDS\nWORLDS[{patched!r}][0]()\n"
     return told("-c", (enter if patched else "") + textwrap.dedent(program), *words).split()
 
 
-#: A program that tries to acquire, and gets no answer. It prints whether it was the gate that kept
-#: it out, and whether another greenlet had its turn meanwhile.
+#: A program that tries to acquire and gets no answer. It prints whether the file mutex was the
+#: reason, and whether another greenlet had its turn in the meantime.
 TRIES = """
     import sys, threading, time
     from holdfast import Client, StoreUnavailable

@@ -1,8 +1,8 @@
-"""A program that plays runs of the kit where threads, sockets, clocks or loops are others'.
+"""A program that plays runs of the kit with replaced threads, sockets, clocks or event loops.
 
-``python -m tests.conformance.worlds WORLD`` reads lines of JSON, ``[run, url]``, and writes one for
-each that failed, ``[run, promise, text]``; ``promise``: was a promise broken? holdfast is imported
-when the world has been entered, as gevent and eventlet want it.
+``python -m tests.conformance.worlds WORLD`` reads lines of JSON, ``[run, url]``. It writes a line
+for each run that failed, ``[run, promise, text]``; ``promise`` is true if a promise was broken.
+holdfast is imported after the environment is set up, as gevent and eventlet require.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def uvloop() -> None:
 def freezegun() -> None:
     from freezegun import freeze_time
 
-    # The kit's own sleeps under asyncio need real time; holdfast doesn't.
+    # The kit's sleeps under asyncio need real time; holdfast doesn't.
     freeze_time("2031-05-01", real_asyncio=True).start()
 
 
@@ -48,7 +48,7 @@ def time_machine() -> None:
     travel("2031-05-01T00:00Z", tick=False).start()
 
 
-#: How each is entered, the face that is played there, and so many runs at once.
+#: For each environment: its setup, the face that is played, and the number of simultaneous runs.
 WORLDS: dict[str, tuple[Callable[[], None], str, int]] = {
     "gevent": (gevent, "sync", 10),
     "asyncio in gevent": (gevent, "aio", 1),  # as it has one event loop for each thread

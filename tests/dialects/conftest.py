@@ -1,4 +1,4 @@
-"""Clients of the dialects, a client of redis-py that acts as others do, and a proxy in between."""
+"""Clients of the dialects, a redis-py client that acts as other libraries do, and a proxy."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from holdfast import Client
 from holdfast.testing.faults import RESP, Proxy
 from tests.servers.redis_server import RedisServer
 
-#: Makes clients for threads: the dialect, then options of the URL; closed afterwards.
+#: Makes clients for threads from a dialect and options of the URL; the fixture closes them.
 Ours = Callable[..., Client]
 
 
 @pytest.fixture
 def prefix() -> str:
-    """What the keys of this test begin with, and no other's."""
+    """A prefix for the keys that only this test uses."""
     return f"p{secrets.token_hex(5)}:"
 
 
 @pytest.fixture
 def ours(shared_redis: RedisServer, prefix: str) -> Iterator[Ours]:
-    """Makes clients of a dialect on the shared server, or at another port."""
+    """Return a function that makes clients of a dialect on the shared server or another port."""
     made: list[Client] = []
 
     def make(dialect: str = "plain", port: int = 0, client: str = "", **options: str) -> Client:
@@ -41,13 +41,13 @@ def ours(shared_redis: RedisServer, prefix: str) -> Iterator[Ours]:
 
 @pytest.fixture
 def raw(shared_redis: RedisServer) -> Iterator[redis.Redis]:
-    """A client of redis-py, which does what other programs do."""
+    """A client of redis-py that does what other programs do."""
     with shared_redis.client() as client:
         yield client
 
 
 @pytest.fixture
 def proxy(shared_redis: RedisServer) -> Iterator[Proxy]:
-    """Stands between a client and the shared server."""
+    """A proxy between a client and the shared server."""
     with Proxy(shared_redis.host, shared_redis.port, RESP) as one:
         yield one

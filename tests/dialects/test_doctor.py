@@ -1,4 +1,4 @@
-"""What ``holdfast doctor`` finds out about a server for a dialect, and what people see."""
+"""The findings of ``holdfast doctor`` for a dialect, and the output of the commands."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _PLAIN = (
     "+evalsha +script|load +get +set +exists +del +pttl +type +hexists +hget +pexpire +expire "
     "+hello +info +client|tracking +client|caching +scan +select +client|setname"
 )
-#: What the page says that a user needs, for keys that begin with ``L:``.
+#: The rights that the documentation page lists, for keys that begin with ``L:``.
 RIGHTS = {
     "plain": f"{_PLAIN} ~L:* ~{{L:*",
     "plain&signal=python-redis-lock": f"{_PLAIN} +lpush ~L:* ~{{L:* ~lock-signal:*",

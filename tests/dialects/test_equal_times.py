@@ -1,4 +1,4 @@
-"""Two claims that write the same time: an unanswered request takes nothing from a holder."""
+"""Two claims that write the same time: a request without a reply takes nothing from the holder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TTL = 30.0
 
 
 def same_time(*clients: Any, unit: str) -> bytes:
-    """Let all claims of these clients write the same time."""
+    """Make all claims of these clients write the same time; return that time."""
     scale = 1000 if unit == "milliseconds" else 1
     stamp = b"%d" % int((time.time() + TTL) * scale)
     for client in clients:
@@ -37,7 +37,7 @@ def same_time(*clients: Any, unit: str) -> bytes:
 
 
 def unchanged(hold: Hold, raw: redis.Redis, key: str, stamp: bytes) -> None:
-    """The holder holds, its time stands there, and its release frees the name."""
+    """Check that the holder holds, that its time is at the key, and that its release frees it."""
     assert raw.get(key) == stamp
     hold.check()
     assert hold.extend() > 0
@@ -58,11 +58,11 @@ def test_a_cancelled_try_leaves_the_holder_alone(
             await (await rival.lock("warm").acquire()).release()
             stamp = same_time(holder, rival, unit=unit)
             hold = holder.lock(own_name, ttl=TTL).acquire()
-            # Given a rival whose try is carried out and not answered yet
+            # Given a rival whose attempt is carried out and not answered yet
             late = proxy.arm(b"SETNX", HOLD_REPLY, times=1)
             task = asyncio.create_task(rival.lock(own_name, ttl=TTL).acquire(timeout=5))
             await asyncio.to_thread(late.wait)
-            # When it is cancelled
+            # When the attempt is cancelled
             task.cancel()
             for _ in range(steps):
                 await asyncio.sleep(0)
@@ -121,7 +121,7 @@ def test_a_try_without_an_answer_leaves_the_holder_alone(
 def test_a_try_that_never_arrived_is_not_found_in_the_lock_of_another(
     unit: str, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
-    # Given a free name, and a try for it that the server never sees
+    # Given a free name, and an attempt to acquire it that never reaches the server
     holder, rival = ours("timestamp", unit=unit), ours("timestamp", proxy.port, unit=unit)
     rival.lock("warm").acquire().release()
     stamp = same_time(holder, rival, unit=unit)
@@ -129,10 +129,10 @@ def test_a_try_that_never_arrived_is_not_found_in_the_lock_of_another(
     with pytest.raises(StoreUnavailable):
         rival.lock(own_name, ttl=TTL).acquire(timeout=0)
     assert lost.hits == 1
-    # When somebody else takes the name, and writes the same time
+    # When another client takes the name, and writes the same time
     hold = holder.lock(own_name, ttl=TTL).acquire()
     assert isinstance(hold, Hold)
-    # Then only that one holds it, whatever the rival tries later
+    # Then only that client holds the name, whatever the rival tries later
     again = proxy.arm(b"SETNX", RESET_REQUEST, times=1)
     assert rival.lock(own_name, ttl=TTL).acquire(timeout=0.5) is None
     assert again.hits == 1
@@ -143,7 +143,7 @@ def test_a_try_that_never_arrived_is_not_found_in_the_lock_of_another(
 def test_a_take_whose_answer_was_lost_is_not_believed(
     free: bool, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
-    # Given a name that was taken, by whom isn't known, as the answer was lost
+    # Given a name that was taken by an unknown client, because the reply was lost
     locks = ours("timestamp", proxy.port)
     locks.lock("warm").acquire().release()
     if not free:
@@ -151,7 +151,7 @@ def test_a_take_whose_answer_was_lost_is_not_believed(
     proxy.arm(b"SETNX" if free else b"GETSET", RESET_REPLY)
     begun = time.monotonic()
     hold = locks.lock(own_name, ttl=3.0, auto_renew=False).acquire(timeout=20)
-    # Then the time that stands there has to pass
+    # Then the time at the key has to pass first
     assert hold is not None
     assert time.monotonic() - begun > 2.8
     assert hold.release() is True
@@ -172,7 +172,7 @@ def test_a_cancelled_take_over_restores_the_replaced_time(
             held = proxy.arm(b"GETSET", HOLD_REQUEST, times=1)
             task = asyncio.create_task(rival.lock(own_name).acquire(timeout=5))
             await asyncio.to_thread(held.wait)
-            # When somebody else is first, and the rival is cancelled
+            # When another client replaces the key first, and the rival is cancelled
             raw.set(key, theirs)
             task.cancel()
             await asyncio.sleep(0)
@@ -181,5 +181,5 @@ def test_a_cancelled_take_over_restores_the_replaced_time(
                 await task
 
     asyncio.run(main())
-    # Then their time stands there again
+    # Then the key has the time of that client again
     assert raw.get(key) == theirs

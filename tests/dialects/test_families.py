@@ -1,4 +1,4 @@
-"""Two families on one key don't exclude each other, so they are refused; both are named."""
+"""Two lock families on one key don't exclude each other: the key is refused, and both are named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.dialects.conftest import Ours
 from tests.servers.redis_server import RedisServer
 
 Make = Callable[[redis.Redis, str], object]
-#: What stands at the key -> its words in the refusal.
+#: The contents of the key -> the words for it in the refusal.
 FOREIGN: dict[str, tuple[Make, str]] = {
     "redisson": (lambda raw, key: raw.hset(key, "0123:1", 1), "a lock of Redisson"),
     "redisson-rw": (

@@ -1,4 +1,4 @@
-"""Requests and replies that are lost, late or cut off: no answer is a lie, and nothing is left."""
+"""Requests and replies that are lost, late or cut off: each answer is true, and no key is left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TRIES = times(300, 5)
 CREW, ROUNDS = 20, times(50, 4)
 JOIN, PROBE, KEEP, LEAVE, _ = (script.sha for script in SCRIPTS)
 RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
-#: How each dialect says that it takes, keeps and gives back.
+#: The requests with which each dialect takes, renews and releases a lock.
 VERBS = {
     "plain": (JOIN, KEEP, LEAVE),
     "timestamp": (b"SETNX", b"GETSET", b"DEL"),
@@ -72,7 +72,7 @@ def test_each_verb_that_is_cut_off_is_repeated_and_returns_the_truth(
 
 
 def extended(hold: Hold) -> float:
-    """Extend it; a renewal that was cut off is asked for again, as the keeper does."""
+    """Extend the hold. If the renewal was cut off, it is repeated, as the renewer does."""
     try:
         return hold.extend()
     except StoreUnavailable:
@@ -82,13 +82,13 @@ def extended(hold: Hold) -> float:
 def test_a_late_copy_of_a_join_finds_that_its_claim_has_left(
     ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
-    # Given a claim whose request is under way, that its client has given up
+    # Given a claim whose request is under way, and whose client has given up
     locks = ours("plain", proxy.port)
     locks.lock("warm").acquire().release()
     held = proxy.arm(JOIN, HOLD_REQUEST, times=1)
     with pytest.raises(StoreUnavailable):  # it wasn't answered, which isn't called busy
         locks.lock(own_name, ttl=20).acquire(timeout=0.3)
-    # When it arrives after all, it takes nothing
+    # When the request arrives, it takes nothing
     held.wait()
     held.let_go()
     takes_nothing(raw, prefix + own_name)
@@ -98,7 +98,7 @@ def test_a_late_copy_of_a_join_finds_that_its_claim_has_left(
 def test_a_late_copy_of_a_waiters_request_takes_nothing(
     ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
-    # Given a claim that waits, one of whose tries is under way, while a later one was answered
+    # Given a waiting claim: one of its attempts is under way, and a later one was answered
     store: Any = ours("plain", proxy.port)._ctx.store
     raw.set(prefix + own_name, "theirs", px=30_000)
     claim = Claim("0a" * 16, Spec(own_name, Kind.LOCK, 1, 1, 20.0, "ours"))
@@ -110,12 +110,12 @@ def test_a_late_copy_of_a_waiters_request_takes_nothing(
         with contextlib.suppress(StoreUnavailable):
             run_sync(store.keep([Keep(claim, 0, 20.0)], 0.3))
     held.wait()
-    # When it leaves, as one does whose every answer is known, and the try arrives after all
+    # When the waiter leaves as if all its replies had arrived, and the attempt arrives after that
     store.unlisten(claim)
     assert run_sync(store.leave(Leave(own_name, claim.id, 0), 5.0)) is False
     raw.delete(prefix + own_name)
     held.let_go()
-    # Then it takes nothing
+    # Then the attempt takes nothing
     takes_nothing(raw, prefix + own_name)
 
 
@@ -133,7 +133,7 @@ def test_a_silent_server_is_not_called_busy(
     proxy.arm(JOIN, DROP_REPLY, times=100)
     with pytest.raises(StoreUnavailable):
         locks.lock(own_name, ttl=5).acquire(timeout=0.3)
-    # It was carried out, and is undone
+    # The server carried the join out, and it is undone
     empty(raw, prefix + own_name)
 
 

@@ -1,4 +1,4 @@
-"""From the locks of others to holdfast's own, without a moment in which both can be held."""
+"""Migration from another library's locks to holdfast's own, so that never both are held."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.servers.redis_server import RedisServer
 from tests.torture.scale import times
 
 ROUNDS = times(200, 12)
-#: One who may be inside: a context that is entered once it holds.
+#: Enters the locked section of one program: a context that is entered once it holds.
 Inside = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class Fleet:
-    """The three kinds of program that there are while it is rolled out."""
+    """The three kinds of program that run during a migration."""
 
     def __init__(self, ours: Ours, raw: redis.Redis, native: Client, prefix: str) -> None:
         self.ours, self.raw, self.native, self.prefix = ours, raw, native, prefix
@@ -66,7 +66,7 @@ def fleet(ours: Ours, raw: redis.Redis, shared_redis: RedisServer, prefix: str) 
 
 
 def most_inside(crew: list[Inside]) -> int:
-    """How many were inside at once, at most, while all of them went in and out."""
+    """The largest number of programs inside at the same time, while all of them enter and leave."""
     within = threading.Lock()
     inside = most = 0
 

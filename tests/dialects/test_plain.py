@@ -1,4 +1,4 @@
-"""What stands at a key, and that others who keep the same format are kept out and keep us out."""
+"""The contents of a plain key, and mutual exclusion with libraries that use the same format."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_signal_of_python_redis_lock_is_pushed_once(
             locks.lock(own_name, ttl=5).acquire().release()
         assert raw.lrange(f"lock-signal:{own_name}", 0, -1) == [b"1"]
         assert 0 < raw.pttl(f"lock-signal:{own_name}") <= 1000
-        # And somebody who waits for it, as that client does, is woken by it
+        # And a client that waits for the signal, as python-redis-lock does, is woken by it
         raw.delete(f"lock-signal:{own_name}")
         hold = locks.lock(own_name, ttl=5).acquire()
         woken: list[object] = []
@@ -96,14 +96,14 @@ def test_redis_py_and_holdfast_exclude_each_other(
 ) -> None:
     locks = ours()
     theirs = raw.lock(prefix + own_name, timeout=20)
-    # Given ours, theirs is refused, and can't release it
+    # Given that holdfast holds: redis-py is refused, and can't release the lock
     with locks.lock(own_name):
         assert theirs.acquire(blocking=False) is False
         theirs.local.token = b"0" * 32
         with pytest.raises(redis.exceptions.LockError):
             theirs.release()
         assert locks.lock(own_name).locked()
-    # Given theirs, ours is refused, and shows who holds it without its token
+    # Given that redis-py holds: holdfast is refused, and shows the holder without its token
     assert theirs.acquire(blocking=False)
     assert locks.lock(own_name).acquire(blocking=False) is None
     (line,) = locks.inspect(own_name, exact=True)
@@ -112,7 +112,7 @@ def test_redis_py_and_holdfast_exclude_each_other(
     assert 19 < holder.expires_in <= 20
     assert holder.age < 0
     assert theirs.local.token.decode() not in repr(line)
-    # And a stranger's release of it changes nothing
+    # And a break with another fence changes nothing
     assert locks.break_(own_name, holder.fence + 1) is False
     assert theirs.owned()
     theirs.release()
@@ -150,7 +150,7 @@ def test_what_was_taken_away_is_never_taken_again_by_a_renewal(
         hold.extend()
     assert caught.value.reason is Loss.BROKEN
     assert raw.exists(prefix + own_name) == 0
-    # And of another's it keeps its hands off
+    # And a renewal doesn't touch the key of another holder
     hold = locks.lock(own_name, ttl=30).acquire()
     raw.set(prefix + own_name, "theirs", px=5000)
     with pytest.raises(LockLost):

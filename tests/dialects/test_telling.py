@@ -1,4 +1,4 @@
-"""A server that refuses to tell of changes is asked again: nobody polls for longer than needed."""
+"""A server that refuses notifications of changes is asked again, so that clients stop polling."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
 
 FACES = pytest.mark.parametrize("face", ["threads", "asyncio"])
-#: A user who may do all but be told.
+#: A Redis user with all rights but that to receive notifications of changes.
 DEAF = "user app on >secret ~* &* +@all -client +client|setname"
-#: What a server answers while a script runs for too long.
+#: A request with the reply of a server that runs a script for too long.
 BUSY = (b"EVAL", b"return redis.error_reply('BUSY Redis is busy running a script')", b"0")
 
 
 def wait_for(face: str, url: str, meanwhile: Callable[[], None]) -> None:
-    """Wait for the key, which another one has, and do this meanwhile; it frees the key."""
+    """Wait for the key that another client holds, and run ``meanwhile``, which frees the key."""
 
     async def on_a_loop() -> None:
         async with AsyncClient(url) as locks:
@@ -42,7 +42,7 @@ def wait_for(face: str, url: str, meanwhile: Callable[[], None]) -> None:
 
 
 def tells(server: RedisServer) -> Callable[[], bool]:
-    """Does the server tell one of its connections of changes?"""
+    """Return a function that tests if any connection receives notifications of changes."""
     return lambda: int(server.info("clients")["tracking_clients"]) > 0
 
 
@@ -53,7 +53,7 @@ def test_a_client_without_notifications_polls_and_warns_once(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A right that is given later is of use without a new client or connection."""
+    """A right that is granted later takes effect without a new client or connection."""
     monkeypatch.setattr("holdfast.dialects.telling.DEAF_S", 0.4)
     server = new_redis(users=(DEAF,))
     address = server.url_for("app", "secret").replace("redis://", "redis+plain://")
@@ -91,7 +91,7 @@ def test_a_refusal_that_passes_is_forgotten_with_it(
 
 
 def refuse_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The first question whether changes are told finds the server busy; empty once it has."""
+    """Make the first request for notifications fail as busy; then the list is empty."""
     left = ["refuse"]
     ask, command = blocking.WatchingLink.ask, aio.WatchingWire.command
 

@@ -1,4 +1,4 @@
-"""Times of expiry at keys: what the four commands keep, and what they can't."""
+"""Times of expiry as values of keys: what four commands can guarantee, and what they can't."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUNDS = times(300, 15)
 
 
 def stale(raw: redis.Redis, key: str) -> None:
-    """Somebody died here, a second ago."""
+    """Leave the key of a holder whose lease ended a second ago."""
     raw.set(key, int((time.time() - 1) * 1000))
 
 
@@ -34,7 +34,7 @@ def wall_of(locks: Client, ahead: float) -> None:
 
 
 def together(first: Callable[[], Hold | None], second: Callable[[], Hold | None]) -> list[Hold]:
-    """What two who try at the same time get."""
+    """The holds that two clients get that try at the same time."""
     got: list[Hold | None] = []
     crew = [threading.Thread(target=lambda one=one: got.append(one())) for one in (first, second)]
     for one in crew:
@@ -68,21 +68,21 @@ def test_of_two_clients_that_find_a_stale_lock_one_acquires_it(
 
 
 def one_gets_it(ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str) -> None:
-    """Both have seen that it is stale before either does anything about it."""
+    """Let both clients find the key stale before either of them replaces it."""
     first, second = ours("timestamp", proxy.port), ours("timestamp", proxy.port)
     for locks in (first, second):
         locks.lock("warm").acquire().release()
     for number in range(ROUNDS):
         name = f"x{number}"
         stale(raw, prefix + name)
-        # Given two who want to replace it
+        # Given two clients that are about to replace the key
         held = proxy.arm(b"GETSET", HOLD_REQUEST, times=2)
         threading.Thread(target=lambda held=held: (held.wait(hits=2), held.let_go())).start()
         got = together(
             lambda name=name: first.lock(name, ttl=20).acquire(blocking=False),
             lambda name=name: second.lock(name, ttl=3000).acquire(blocking=False),
         )
-        # Then one of them holds it, and it is stale when that one says
+        # Then one of them holds the name, and the key has that client's time of expiry
         (hold,) = got
         stamp = raw.get(prefix + name)
         assert isinstance(stamp, bytes)
@@ -95,7 +95,7 @@ def one_gets_it(ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str) -> None
 def test_two_clients_that_delete_the_same_stale_lock_both_acquire_it(
     raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
-    # The trap that this format sets to who deletes what it finds stale
+    # Both clients delete the key that they found stale: a weakness of this format
     key = prefix + own_name
     raw.set(key, time.time() - 1)
     second = Timestamp(raw)
@@ -172,7 +172,7 @@ def test_four_commands_are_enough(new_redis: NewRedis) -> None:
             locks.inspect()
 
 
-# -- what is weak about it, as the page says ---------------------------------------------------
+# -- weaknesses of the format, as the documentation describes them -----------------------------
 
 
 def test_a_clock_that_is_ahead_takes_what_is_held(ours: Ours, own_name: str) -> None:
@@ -208,11 +208,11 @@ def test_the_capabilities_say_so(ours: Ours, shared_redis: RedisServer) -> None:
 def test_a_time_that_another_has_overwritten_is_taken_for_ones_own(
     ours: Ours, raw: redis.Redis, prefix: str, own_name: str
 ) -> None:
-    # Given one who took over a stale key, and an old program that came second
+    # Given a client that took over a stale key, and an old program that also wrote its time
     stale(raw, prefix + own_name)
     hold = ours("timestamp").lock(own_name, ttl=20, auto_renew=False).acquire()
     raw.getset(prefix + own_name, int((time.time() + 20) * 1000) + 3)
-    # Then it holds still, and gives back what stands there
+    # Then the client still holds, and its release deletes the key
     assert hold.extend() > 19
     raw.getset(prefix + own_name, int((time.time() + 20) * 1000) + 3)
     assert hold.release() is True
@@ -225,7 +225,7 @@ def test_a_loser_of_a_take_over_restores_no_key_that_was_freed(
     locks = ours("timestamp", proxy.port)
     locks.lock("warm").acquire().release()
     stale(raw, prefix + own_name)
-    # Given one who has lost the race for a stale key, and is about to put back what it replaced
+    # Given a client that lost the race for a stale key, and is about to restore what it replaced
     held = proxy.arm(b"GETSET", HOLD_REQUEST, times=1)
     got: list[Hold | None] = []
     loser = threading.Thread(
@@ -238,10 +238,10 @@ def test_a_loser_of_a_take_over_restores_no_key_that_was_freed(
     back = proxy.arm(theirs, HOLD_REQUEST, times=1)
     held.let_go()
     back.wait()
-    # When the winner frees it before that
+    # When the winner releases before that
     raw.delete(prefix + own_name)
     back.let_go()
     loser.join(10)
-    # Then it is free
+    # Then the name is free
     assert got == [None]
     assert raw.exists(prefix + own_name) == 0

@@ -1,4 +1,4 @@
-"""The URLs of dialects: what they may say, what is refused, and TLS."""
+"""The URLs of the dialects: their options, the URLs that are refused, and TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting on a plain key: woken by whoever frees it, at little cost, and never too long."""
+"""Waiting on a plain key: any client that frees it wakes the waiter, soon and at little cost."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.torture.scale import figures, times
 
 lag.watch()
 ROUNDS = times(300, 20)
-#: From the release of another client until ours holds, in the middle, seconds.
+#: Maximum median of the seconds from another client's release until holdfast holds.
 WOKEN_S = 0.015
-#: In a test of the cost somebody waits so long, and before that so long unmeasured.
+#: The cost test observes a waiter for ``WATCHED_S`` seconds, after ``BEFORE_S`` without counting.
 WATCHED_S, BEFORE_S = 3.0, 0.5
 
 
@@ -102,7 +102,7 @@ def test_a_waiter_sends_few_commands(protocol: int, new_redis: NewRedis) -> None
     sent = {name: calls - before.get(name, 0) for name, calls in after.items()}
     sent = {name: calls for name, calls in sent.items() if calls and "info" not in name}
     print(sent)
-    # With what a script calls counted, too; who isn't told of changes begins with short pauses.
+    # Commands inside scripts count too; without notifications the first pauses are short.
     assert sum(sent.values()) <= 2 * took + (2 if protocol == 2 else 0)
 
 
@@ -129,7 +129,7 @@ def test_a_holder_without_an_end_is_waited_for(
 
     def give() -> None:
         given.append(boottime())
-        # redis-py repeats a request whose answer it has lost, and then finds nothing of its own
+        # redis-py repeats a request whose reply was lost, and then its token is no longer there
         with contextlib.suppress(redis.exceptions.LockNotOwnedError):
             theirs.release()
 

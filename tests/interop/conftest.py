@@ -1,4 +1,4 @@
-"""The crew: processes that are started once, and used by one test after the other."""
+"""The crew: worker processes that are started once and used by one test after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.interop.crew import Crew
 
 @pytest.fixture(scope="session")
 def everybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    """All clients as processes."""
+    """The crew of the session: one process for each client."""
     one = Crew(tmp_path_factory.mktemp("crew"))
     yield one
     one.close()
@@ -19,6 +19,6 @@ def everybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
 
 @pytest.fixture
 def crew(everybody: Crew) -> Iterator[Crew]:
-    """All clients as processes, none of which is busy with what another test told it."""
+    """The crew of the session; after the test, processes that are still busy are replaced."""
     yield everybody
     everybody.settle()

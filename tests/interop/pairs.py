@@ -1,4 +1,4 @@
-"""Who locks against whom, and how holdfast must be addressed for it."""
+"""The pairs of libraries that lock against each other, and holdfast's URL for each pair."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from tests.servers.redis_server import RedisServer
 
 
 class Pair(NamedTuple):
-    """holdfast in one of its dialects, and a client of others."""
+    """One of holdfast's dialects, and a client of another library with the same format."""
 
     client: str
     scheme: str
     options: str
-    #: What the client writes in front of a name.
+    #: The prefix that the client adds to a name.
     prefix: str = ""
-    #: How long each of ours stays away after a release, so that those who only look now and then
-    #: come in too; and how long each of theirs stays inside, so that ours wait for it. Least and
-    #: most seconds.
+    #: ``pause``: seconds that a worker of holdfast waits after a release, so that clients that poll
+    #: rarely get their turns. ``inside``: seconds that a worker of the other side holds, so that
+    #: holdfast's workers wait for it. Each is a range from the least to the most.
     pause: tuple[float, float] = (0.005, 0.03)
     inside: tuple[float, float] = (0.002, 0.01)
 
     def url(self, server: RedisServer, *options: str) -> str:
-        """holdfast's address of this server, with options more."""
+        """Return holdfast's URL for this server, with these options in addition."""
         words = "&".join(word for word in (self.options, *options) if word)
         return f"{self.scheme}://{server.host}:{server.port}/0?{words}"
 
     def place(self, server: RedisServer, *options: str, watchdog: float = 30.0) -> Place:
-        """Where both sides meet."""
+        """Return the place at which both sides open their clients."""
         return Place(server.url, self.url(server, *options), watchdog)
 
 
@@ -46,5 +46,5 @@ REDISSON = {
 }
 PAIRS = PLAIN | REDISSON
 
-#: holdfast takes part with both faces.
+#: One worker of holdfast for each face.
 OURS = (("holdfast", 0), ("holdfast-asyncio", 0))

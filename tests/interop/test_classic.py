@@ -1,8 +1,8 @@
-"""Nine threads want one name as an old service of Java locks it: one has it, eight are refused.
+"""Nine threads want one name, locked as an old Java service locks it: one holds, eight are refused.
 
-Its database is 15, its keys begin with ``REDIS_LOCK_``, its tokens are a UUID and a time, and it
-counts in whole seconds: 20 until a lock expires, while the work takes 25. In the usual run both
-are a tenth of that.
+The service uses database 15, keys with the prefix ``REDIS_LOCK_``, tokens of a UUID and a time, and
+whole seconds. A lock expires after 20 s, while the work takes 25 s. In the usual run both are a
+tenth of that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOKEN = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}_[0-9]{17}")
 
 
 class Nine:
-    """Each tries once, at the same moment, and tells how that ended and how long it took."""
+    """Nine threads that try once, at the same moment; their holds, and the seconds they took."""
 
     def __init__(self, locks: Client, name: str, **terms: object) -> None:
         self.name = name
@@ -49,10 +49,11 @@ class Nine:
             thread.join()
 
     def unlocked(self) -> list[bool]:
-        """What each is answered who gives it back, whether it holds it or not.
+        """Release all nine, the holder and the others; return the answer to each.
 
-        Those who never had it can't ask by holdfast's face, which knows that. So they ask as the
-        old service does, by a token of their own, which the server compares.
+        A thread without a hold can't use holdfast's method, which refuses without a request. It
+        sends a release with its own token instead, as the old service does, and the server compares
+        the token.
         """
         answers = []
         for hold, lock in zip(self.holds, self.locks, strict=True):
@@ -72,7 +73,7 @@ def url(shared_redis: RedisServer) -> str:
 
 
 def stored(server: RedisServer, name: str) -> tuple[bytes | None, float]:
-    """The token that stands there, and for how many seconds more."""
+    """The token at the key, and its remaining seconds."""
     with server.client(db=15) as client:
         key = f"REDIS_LOCK_{name}"
         return client.get(key), client.pttl(key) / 1000
@@ -82,25 +83,25 @@ def test_without_renewal_work_longer_than_the_lease_ends_in_a_loss(
     url: str, shared_redis: RedisServer, own_name: str
 ) -> None:
     with Client(url) as locks:
-        # When nine want it
+        # When nine threads want the lock
         nine = Nine(locks, own_name, auto_renew=False)
-        # Then one has it and eight are refused at once
+        # Then one holds, and eight are refused at once
         (hold,) = [one for one in nine.holds if one]
         assert max(nine.took) < EXPIRY_S / 2
         token, left = stored(shared_redis, own_name)
         assert token is not None
         assert TOKEN.fullmatch(token)
         assert EXPIRY_S / 2 < left <= EXPIRY_S
-        # When it works for longer than the lease
+        # When the work takes longer than the lease
         time.sleep(WORK_S)
-        # Then it is lost, and nobody who gives it back is told that he did
+        # Then the hold is lost, and no release is reported as successful
         assert stored(shared_redis, own_name)[0] is None
         with pytest.raises(LockLost):
             hold.check()
         assert nine.unlocked() == [False] * THREADS
         assert hold.release() is False
         assert hold.lost is Loss.EXPIRED
-        # And who comes next isn't disturbed by any of that
+        # And the next hold isn't disturbed by any of those releases
         after = locks.lock(own_name, ttl=EXPIRY_S).acquire(blocking=False)
         assert after is not None
         assert hold.release() is False
@@ -112,16 +113,16 @@ def test_with_renewal_it_is_held_for_all_of_the_work(
     url: str, shared_redis: RedisServer, own_name: str
 ) -> None:
     with Client(url) as locks:
-        # When nine want it, and the one who has it works for longer than the lease
+        # When nine threads want the lock, and the work of the holder takes longer than the lease
         nine = Nine(locks, own_name)
         (hold,) = [one for one in nine.holds if one]
         token, _ = stored(shared_redis, own_name)
         time.sleep(WORK_S)
-        # Then it holds it still
+        # Then it still holds the lock
         hold.check()
         assert stored(shared_redis, own_name)[0] == token
         assert locks.lock(own_name).acquire(blocking=False) is None
-        # And only this one gives it back
+        # And only the release of the holder succeeds
         answers = nine.unlocked()
         assert answers == [one is hold for one in nine.holds]
         assert stored(shared_redis, own_name)[0] is None

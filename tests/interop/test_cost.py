@@ -1,4 +1,4 @@
-"""What waiting for a lock of others costs the server, counted by the server."""
+"""The cost of waiting for another library's lock: commands that the server counts."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from tests.servers.redis_server import RedisServer
 from tests.torture.scale import FULL, times
 
 WAITERS = 8
-#: Commands that one who waits may send in a second.
+#: Maximum commands per second of one waiter.
 MOST = 2.0
-#: What a client sends while it waits; all else that the server counts runs inside of scripts, or
-#: is the test's.
+#: The commands of a waiting client; others come from scripts or from the test.
 SENT = ("evalsha", "eval", "hello", "client|setname", "client|tracking", "client|caching")
-#: With and without a server that tells of changes.
+#: With notifications of changes from the server, and without.
 PROTOCOLS = ("protocol=3", "protocol=2")
 
 
-#: What all of the plain family cost is the same.
+#: The plain family is tested with one library, since waiting costs the same for all of them.
 PAIRS = {"redis-py": PLAIN["redis-py"], **(REDISSON if FULL else {})}
 
 
 class Queue:
-    """Some of ours who wait for a lock that others hold."""
+    """Waiters of holdfast for a lock that another library holds."""
 
     def __init__(self, url: str, server: RedisServer) -> None:
         self.server = server
@@ -45,15 +44,15 @@ class Queue:
             self._locks.lock("x").acquire()
 
     def waits(self) -> bool:
-        """Has each asked twice: to come in, and to wait?"""
+        """True if each waiter has sent two attempts: one to enter, and one as a waiter."""
         return self.sent().get("evalsha", 0) >= 2 * WAITERS
 
     def sent(self) -> dict[str, int]:
-        """How often each command was sent since the count was set back."""
+        """The number of times each command was sent since the statistics were reset."""
         return {name: calls for name, calls in self.server.calls().items() if name in SENT}
 
     def close(self) -> None:
-        """Let them give up."""
+        """Close the client, so that the waiters give up."""
         self._locks.close()
         for thread in self._threads:
             thread.join()
@@ -65,7 +64,7 @@ def test_a_waiter_sends_at_most_two_commands_a_second(
 ) -> None:
     seconds = times(20, 2)
     with contextlib.ExitStack() as ends:
-        # Given locks that others hold, and many of ours that wait for them
+        # Given locks that other libraries hold, and many waiters of holdfast
         queues = []
         for number, protocol in enumerate(PROTOCOLS):
             server = new_redis()
@@ -81,7 +80,7 @@ def test_a_waiter_sends_at_most_two_commands_a_second(
             queue.server.ask("CONFIG", "RESETSTAT")
         begun = time.monotonic()
         time.sleep(seconds)
-        # Then
+        # Then each waiter sends at most ``MOST`` commands a second
         for queue, protocol in zip(queues, PROTOCOLS, strict=True):
             sent = queue.sent()
             each = sum(sent.values()) / WAITERS / (time.monotonic() - begun)

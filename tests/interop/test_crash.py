@@ -1,4 +1,4 @@
-"""A process is killed while it holds: the other side has the lock when the lease is over."""
+"""A process is killed while it holds: the other side gets the lock when the lease has expired."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.interop.pairs import PAIRS, PLAIN, Pair
 from tests.servers.redis_server import RedisServer
 from tests.torture.scale import FULL
 
-#: Some know of whole seconds only.
+#: Some libraries accept whole seconds only.
 LEASE_S = 1.0
-#: In the usual run Redisson is killed where it renews: `test_watchdog`.
+#: The usual run kills Redisson's process in the test of renewed leases only: `test_watchdog`.
 SOME = PAIRS if FULL else PLAIN
 
 lag.watch()
@@ -24,7 +24,7 @@ lag.watch()
 def test_what_a_killed_process_held_comes_free_after_its_lease_both_ways(
     pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given one of each side that holds, and one of the other that waits for it
+    # Given a holder of each side, and a waiter of the other side for each
     which = [("holdfast", 0), (pair.client, 0), (pair.client, 1), ("holdfast-asyncio", 0)]
     workers = crew.several(which, pair.place(shared_redis))
     holders, waiters = workers[:2], workers[2:]
@@ -40,7 +40,7 @@ def test_what_a_killed_process_held_comes_free_after_its_lease_both_ways(
     # When both holders are killed
     for holder in holders:
         crew.kill(holder)
-    # Then the waiters have it when the lease is over, not earlier, and not much later
+    # Then each waiter holds when the lease has expired, not before, and not much later
     for answer, waiter in zip(taken, waiters, strict=True):
         got = waiter.hear()
         assert got["held"]

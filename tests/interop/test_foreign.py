@@ -1,4 +1,4 @@
-"""What the one side holds, the other can neither take nor give back."""
+"""A client of one side can neither acquire nor release what the other side holds."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_a_release_by_another_client_is_refused_both_ways(
         assert holder.ask("acquire", name=own_name, kind="lock", wait=0, lease=LEASE_S)["held"]
         before = shared_redis.ask("DUMP", key)
         assert before
-        # When the other side tries to get it, and to give it back
+        # When the other side tries to acquire the lock, and to release it
         assert not other.ask("acquire", name=own_name, kind="lock", wait=0, lease=LEASE_S)["held"]
         assert other.ask("steal", name=own_name, kind="lock")["refused"]
-        # Then it is held as before, and for no longer
+        # Then the hold and its lease are unchanged
         assert shared_redis.ask("DUMP", key) == before
         assert 0 < shared_redis.ask("PTTL", key) <= LEASE_S * 1000
-        # And who holds it gives it back
+        # And the holder can release it
         assert holder.ask("release", name=own_name)["released"]
         assert not shared_redis.ask("EXISTS", key)

@@ -1,4 +1,4 @@
-"""Four processes, two of ours and two of theirs, take turns on one name: never two at once."""
+"""Four processes, two on each side, take turns on one name: no two hold it at the same time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_hand_offs_between_libraries_have_no_overlap_and_no_stall(
     # Given two processes of each side
     place = pair.place(shared_redis)
     workers = crew.several([*OURS, (pair.client, 0), (pair.client, 1)], place)
-    # (pottery looks five times a second only)
+    # (pottery polls only five times a second)
     turns = TURNS // 3 if pair.client == "pottery" and not FULL else TURNS
-    # When they hand it to each other, both ways, so often
+    # When they hand the lock over this many times in each direction
     record = crew.contend(
         {"ours": workers[:2], "theirs": workers[2:]},
         own_name,
@@ -37,7 +37,7 @@ def test_hand_offs_between_libraries_have_no_overlap_and_no_stall(
         inside={"ours": (0.002, 0.01), "theirs": pair.inside},
         pause={"ours": pair.pause, "theirs": (0.005, 0.03)},
     )
-    # Then
+    # Then no two turns overlap, and no wait is too long
     to_us, to_them = record.handed("ours"), record.handed("theirs")
     print(in_words("to us", to_us), in_words("to them", to_them), sep="\n")
     print(f"{len(record.turns)} turns, longest wait {record.longest_wait():.3f} s")

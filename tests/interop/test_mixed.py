@@ -1,4 +1,4 @@
-"""Two families that meet on one key don't lock against each other: ours says so, by name."""
+"""Two lock families on one key don't exclude each other: holdfast refuses it and names both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.servers.redis_server import RedisServer
 
 
 def refused(url: str, name: str, kind: str = "lock") -> str:
-    """In which words."""
+    """Return the words with which holdfast refuses this name."""
     with Client(url) as locks:
         lock = locks.rwlock(name).write if kind == "rw" else locks.lock(name)
         with pytest.raises(ConfigError) as told:
@@ -27,9 +27,9 @@ def test_a_plain_lock_meets_redisson(
     java = crew.get(theirs.client, theirs.place(shared_redis))
     assert java.ask("acquire", name=own_name, kind=kind, wait=0, lease=60)["held"]
     before = shared_redis.ask("DUMP", own_name)
-    # When
+    # When holdfast acquires a plain lock with that name
     said = refused(PLAIN["redis-py"].url(shared_redis), own_name)
-    # Then it names both, and has left it as it was
+    # Then the error names both families, and the key is unchanged
     assert "lock of Redisson" in said
     assert "plain lock" in said
     assert shared_redis.ask("DUMP", own_name) == before
@@ -44,9 +44,9 @@ def test_a_lock_of_redissons_meets_a_plain_one(
     assert other.ask("acquire", name=own_name, kind="lock", wait=0, lease=60)["held"]
     key = theirs.prefix + own_name
     before = shared_redis.ask("DUMP", key)
-    # When
+    # When holdfast acquires a lock of Redisson with that name
     said = refused(REDISSON["redisson"].url(shared_redis), key)
-    # Then
+    # Then the error names both families, and the key is unchanged
     assert "lock of Redisson" in said
     assert "plain lock" in said
     assert shared_redis.ask("DUMP", key) == before

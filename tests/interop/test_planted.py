@@ -1,4 +1,4 @@
-"""Each way in which ours could fail the others makes a test here fail: planted, it is caught."""
+"""Tests of the interop tests: each fault that is planted in a dialect makes one of them fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Act = Callable[[Crew, RedisServer, str], None]
 
 
 class Bug(NamedTuple):
-    """In this file of the dialects, this text becomes that; and what finds it, soon or not."""
+    """A fault: ``new`` replaces ``old`` in ``file``. ``found`` fails then, quickly if ``soon``."""
 
     file: str
     old: str
@@ -111,7 +111,7 @@ BUGS = {
 }
 
 
-#: Those that are found when something has lasted too long take their time.
+#: A fault that shows only by a time-out takes long to prove.
 TABLE = "interop"
 PROVEN = chosen(TABLE, BUGS, [name for name, bug in BUGS.items() if FULL or bug.soon])
 HERE = Path(holdfast.__file__).parent
@@ -123,7 +123,7 @@ def test_the_bug_can_be_planted(bug: Bug) -> None:
 
 
 def planted(bug: Bug, folder: Path) -> Path:
-    """A copy of holdfast with the bug."""
+    """Return a folder with a copy of holdfast that has the bug."""
     shutil.copytree(HERE, folder / "holdfast", ignore=shutil.ignore_patterns("__pycache__"))
     file = folder / "holdfast" / "dialects" / bug.file
     file.write_text(file.read_text().replace(bug.old, bug.new))
@@ -139,7 +139,7 @@ def test_the_bug_is_caught(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # A few turns will do, and leases that are soon over
+    # A few turns and short leases are enough here
     monkeypatch.setattr(test_wakeup, "LEASE_S", 1.0)
     monkeypatch.setattr(test_wakeup, "LIMIT_S", 5.0)
     for module in (test_handoffs, test_redisson, test_wakeup):
@@ -150,7 +150,7 @@ def test_the_bug_is_caught(
     try:
         with pytest.raises(AssertionError) as told:
             bug.found(wrong, shared_redis, own_name)
-        # And not because a process could not do what it was told
+        # And the failure isn't that a process could not carry out its command
         assert "has ended" not in str(told.value)
         assert "said nothing" not in str(told.value)
         judge(TABLE, name, failure(told.value), broken(told.value))

@@ -1,4 +1,4 @@
-"""Redisson's other locks, both ways: fair, read-write, fenced, and permits that expire."""
+"""Redisson's other locks, in both directions: fair, read-write, fenced, and permits that expire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.torture.scale import FULL, times
 LEASE_S = 5.0
 WATCHDOG_S = 3.0
 TURNS = times(500, 10)
-#: A kind of Redisson's, and how holdfast is told to keep it.
+#: Kinds of Redisson's locks, and the options of holdfast's URL for each.
 KINDS = {
     "fair": ("fair=true",),
     "write": (),
@@ -25,7 +25,7 @@ KINDS = {
     "counted": ("permits=counted",),
     "fenced": ("fenced=true",),
 }
-#: With whom it is shown what takes seconds.
+#: The versions with which the tests that take seconds run.
 PROVEN = REDISSON if FULL else {"redisson": REDISSON["redisson"]}
 
 lag.watch()
@@ -39,7 +39,7 @@ def give(worker: Worker, name: str) -> bool:
     return bool(worker.ask("release", name=name)["released"])
 
 
-#: Of the fenced lock 3.8.1 knows nothing.
+#: Redisson 3.8.1 has no fenced lock.
 EACH = [
     pytest.param(pair, kind, id=f"{name}-{kind}")
     for name, pair in REDISSON.items()
@@ -100,7 +100,7 @@ def test_readers_of_both_sides_share_and_keep_writers_of_both_out(
     # Given a reader of each side
     assert take(ours, own_name, "read")
     assert take(theirs, own_name, "read")
-    # Then no writer comes in before both have gone, whoever goes first
+    # Then no writer holds before both have released, in either order
     for first in (ours, theirs):
         assert not take(our_writer, own_name, "write")
         assert not take(their_writer, own_name, "write")
@@ -110,7 +110,7 @@ def test_readers_of_both_sides_share_and_keep_writers_of_both_out(
         assert take(first, own_name, "read")
     assert give(ours, own_name)
     assert give(theirs, own_name)
-    # And a writer keeps everybody out
+    # And a writer keeps all other clients out
     for writer in (our_writer, their_writer):
         assert take(writer, own_name, "write")
         for other in (ours, theirs):
@@ -128,20 +128,20 @@ def test_a_dead_reader_is_not_kept_alive_by_a_living_one_of_the_other_side(
     ours, theirs, *living = crew.several(which, pair.place(shared_redis, watchdog=WATCHDOG_S))
     (writer,) = crew.several([("holdfast", 1)], pair.place(shared_redis))
     names = [f"{own_name}-{number}" for number in range(2)]
-    # Given, on two names, a reader of either side that is killed, and a renewed one of the other
+    # Given on two names: a reader that will be killed, and a renewed reader of the other side
     for name, one, other in zip(names, (ours, theirs), living, strict=True):
         assert take(one, name, "read", lease=2.0)
         assert take(other, name, "read", lease=0.0)
     crew.kill(ours)
     crew.kill(theirs)
-    # When the dead one's lease is over, while the other still holds it, and then goes
+    # When the lease of the dead reader has expired, and then the other reader releases
     for name in names:
         assert not take(writer, name, "write", wait=1.5)
     begun = boottime()
     for name, one in zip(names, living, strict=True):
         assert give(one, name)
         answer = one.ask("acquire", name=name, kind="write", wait=5, lease=5)
-        # Then a writer comes in at once; but old Redissons renew all readers, dead ones too
+        # Then a writer holds at once; but old versions of Redisson renew dead readers, too
         theirs_kept = one is living[0] and pair is REDISSON["redisson 3.8.1"]
         assert answer["held"]
         took = answer["at"] - answer["asked"] - lag.since(begun)
@@ -158,31 +158,31 @@ def test_a_fair_lock_serves_both_sides_in_order(
     holder, *waiters = crew.several(which, place)
     late = crew.get("holdfast", place, 1)
     queue = f"redisson_lock_queue:{{{own_name}}}"
-    # Given three that came one after the other
+    # Given three waiters that came one after the other
     assert take(holder, own_name, "fair")
     for number, waiter in enumerate(waiters, 1):
         waiter.tell("acquire", name=own_name, kind="fair", wait=20, lease=60)
         until(lambda many=number: shared_redis.ask("LLEN", queue) == many, "it stands in the queue")
-    # When it is free, and the first of them is slow to take it
+    # When the lock is released, and the first waiter is slow to take it
     waiters[0].stop()
     assert give(holder, own_name)
-    # Then nobody takes it instead
+    # Then no other client takes it instead
     assert not take(late, own_name, "fair")
     assert not take(holder, own_name, "fair")
     waiters[0].go_on()
-    # And when it is handed on, from one to the next
+    # And when the lock is handed from one waiter to the next
     at = []
     for waiter in waiters:
         answer = waiter.hear()
         assert answer["held"]
         at.append(answer["at"])
         assert give(waiter, own_name)
-    # Then nobody was served before those who came earlier
+    # Then no waiter was granted before an earlier one
     assert at == sorted(at)
 
 
-#: By version: for how long one that waits in a fair lock's queue stands there when it is dead. The
-#: old one doesn't ask for how long it waits.
+#: By version: seconds for which a dead waiter keeps its place in the queue of a fair lock. In the
+#: old version they don't depend on its wait.
 STANDS_S = {"redisson": 2.0, **({"redisson 3.8.1": 5.0} if FULL else {})}
 
 
@@ -195,7 +195,7 @@ def test_a_dead_waiter_in_a_fair_lock_costs_those_behind_it_no_more_than_its_wai
     which = [("holdfast", 0), (pair.client, 0), ("holdfast", 1), (pair.client, 1)]
     holder, their_dead, our_dead, theirs = crew.several(which, place)
     ours = crew.get("holdfast-asyncio", place)
-    # Given, on two names, one that waits, and behind it one of the other side
+    # Given on two names: a waiter, and behind it a waiter of the other side
     names = [f"{own_name}-{number}" for number in range(2)]
     begun, asked = boottime(), {}
     for name, dead, behind in zip(names, (their_dead, our_dead), (ours, theirs), strict=True):
@@ -206,11 +206,11 @@ def test_a_dead_waiter_in_a_fair_lock_costs_those_behind_it_no_more_than_its_wai
             worker.tell("acquire", name=name, kind="fair", wait=wait, lease=1.0)
             queue = f"redisson_lock_queue:{{{name}}}"
             until(lambda q=queue, n=number: shared_redis.ask("LLEN", q) == n, "it is in the queue")
-    # When the first of them is killed
+    # When the first waiter of each name is killed
     crew.kill(their_dead)
     crew.kill(our_dead)
-    # Then the other has it, after the lease and the wait of the dead one (or, on a machine so slow
-    # that this one came in before it was killed, after its lease)
+    # Then the other waiter holds after the lease and the wait of the dead one. (On a machine so
+    # slow that the dead waiter held before it was killed: after its lease.)
     for name, worker in zip(names, (ours, theirs), strict=True):
         answer = worker.hear()
         assert answer["held"]

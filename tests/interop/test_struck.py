@@ -1,4 +1,4 @@
-"""A holder sleeps through its lease, or who waits is cut off: no harm is done on the other side."""
+"""A holder that is stopped past its lease, or a waiter that is cut off, harms no other side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.torture.scale import FULL, times
 
 LEASE_S = 1.0
 SOME = PAIRS if FULL else {name: PAIRS[name] for name in ("redis-py", "redisson")}
-#: Those whose waiters are told by a message.
+#: Libraries whose waiters are woken by a message.
 LISTENING = {name: pair for name, pair in SOME.items() if name in REDISSON}
 
 lag.watch()
@@ -30,7 +30,7 @@ lag.watch()
 def test_a_holder_stopped_past_its_lease_takes_nothing_from_the_next(
     pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given a holder of each side that sleeps until the other side has it
+    # Given a holder of each side that is stopped until the other side holds
     which = [("holdfast", 0), (pair.client, 0), (pair.client, 1), ("holdfast-asyncio", 0)]
     workers = crew.several(which, pair.place(shared_redis))
     sleepers, heirs = workers[:2], workers[2:]
@@ -43,12 +43,12 @@ def test_a_holder_stopped_past_its_lease_takes_nothing_from_the_next(
     assert [heir.hear()["held"] for heir in heirs] == [True, True]
     keys = [pair.prefix + name for name in names]
     before = [shared_redis.ask("DUMP", key) for key in keys]
-    # When they wake up and give it back
+    # When the stopped processes continue and release
     for sleeper, name in zip(sleepers, names, strict=True):
         sleeper.go_on()
-        # Then they are told that they don't hold it
+        # Then the release reports that they no longer hold
         assert not sleeper.ask("release", name=name)["released"]
-    # And the next ones hold it as before
+    # And the next holders still hold, unchanged
     assert [shared_redis.ask("DUMP", key) for key in keys] == before
     for heir, name in zip(heirs, names, strict=True):
         assert heir.ask("release", name=name)["released"]
@@ -58,7 +58,7 @@ def test_a_holder_stopped_past_its_lease_takes_nothing_from_the_next(
 def test_a_waiter_that_is_cut_off_loses_the_message_but_not_its_turn(
     pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given, on two names, a holder of the one side, and one of the other side that waits
+    # Given on two names: a holder of one side, and a waiter of the other side
     which = [("holdfast", 0), (pair.client, 0), (pair.client, 1), ("holdfast-asyncio", 0)]
     workers = crew.several(which, pair.place(shared_redis))
     holders, waiters = workers[:2], workers[2:]
@@ -70,7 +70,7 @@ def test_a_waiter_that_is_cut_off_loses_the_message_but_not_its_turn(
         channel = f"redisson_lock__channel:{{{name}}}"
         asked = ("PUBSUB", "NUMSUB", channel)
         until(lambda asked=asked: shared_redis.ask(*asked)[1], f"it listens to {channel}")
-    # When they are cut off, just before it is released
+    # When the waiters' subscriptions are cut just before the release
     begun = boottime()
     assert shared_redis.ask("CLIENT", "KILL", "TYPE", "pubsub") >= 2
     at = []
@@ -78,7 +78,7 @@ def test_a_waiter_that_is_cut_off_loses_the_message_but_not_its_turn(
         answer = holder.ask("release", name=name)
         assert answer["released"]
         at.append(answer["at"])
-    # Then ours asks soon all the same, and theirs when the lease is over that it was told of
+    # Then holdfast's waiter polls soon, and Redisson's when the lease that it received has expired
     took = [waiter.hear()["at"] - when for waiter, when in zip(waiters, at, strict=True)]
     print(f"theirs after {took[0]:.2f} s, ours after {took[1]:.2f} s")
     assert took[0] < 6.0 + 3 + lag.since(begun)
@@ -88,7 +88,7 @@ def test_a_waiter_that_is_cut_off_loses_the_message_but_not_its_turn(
 
 
 class Cutter:
-    """Cuts a connection of ours at random, over and over, until it is told to end."""
+    """Cuts random connections of holdfast until the end of the block."""
 
     def __init__(self, server: RedisServer) -> None:
         self.cuts = 0

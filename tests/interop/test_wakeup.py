@@ -1,4 +1,4 @@
-"""How soon a release reaches who waits on the other side."""
+"""The time from a release on one side until the waiter on the other side holds."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.interop.witness import Record, in_words
 from tests.servers.redis_server import RedisServer
 from tests.torture.scale import times
 
-#: The middle of what a message takes: to Redisson and from it, and from a plain foreign release. A
-#: machine that serves others at the same time is given more; who isn't told takes a second.
+#: Maximum median seconds: with a message, to Redisson and from it; and from a release without a
+#: message, of a plain lock. They allow for a busy machine; without notifications it takes 1 s.
 SAID_S = times(20, 200) / 1000
 NOTICED_S = times(5, 100) / 1000
-#: Nobody comes in between, and who waits has long begun to: it is the way of the message alone.
+#: Long enough for the waiter to wait before the release, so that only the message is measured.
 INSIDE_S = 0.04
 PAUSE_S = 0.02
 LEASE_S = 5.0
 TURNS = times(300, 8)
-#: All of them take no longer.
+#: Maximum seconds for all turns.
 LIMIT_S = 90.0
 
 lag.watch()
@@ -34,7 +34,7 @@ lag.watch()
 def hand_over(
     pair: Pair, ours: str, crew: Crew, server: RedisServer, name: str
 ) -> tuple[Record, float]:
-    """One of each side take turns; also by how much a step on this machine was late."""
+    """Let one worker of each side take turns; return the record and the mean delay of a step."""
     mine, theirs = crew.several([(ours, 0), (pair.client, 0)], pair.place(server))
     begun = boottime()
     record = crew.contend(
@@ -56,11 +56,11 @@ def hand_over(
 
 
 def judge(what: str, seconds: Sequence[float], most: float, late: float) -> None:
-    """The middle of them is within the bound, and what the machine itself was late by."""
+    """Check that the median is within the limit, plus the delays of this machine."""
     said = f"{in_words(what, seconds)}; the machine was late by {late * 1e3:.2f} ms for each step"
     print(said)
     assert len(seconds) >= TURNS, said
-    # A release and an acquire are steps of three processes.
+    # A release and the next acquire consist of steps in three processes.
     assert statistics.median(seconds) <= most + 3 * late, said
 
 

@@ -1,4 +1,4 @@
-"""What is renewed stays held beyond its lease, on both sides, until its process dies."""
+"""A renewed lock stays held beyond its lease until its process dies, on both sides."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ lag.watch()
 def test_a_renewed_lock_stays_held_until_its_process_is_killed_both_ways(
     pair: Pair, crew: Crew, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given one of each side that holds and renews, and one of the other side
+    # Given a holder of each side that renews, and a waiter of the other side for each
     which = [("holdfast", 0), (pair.client, 0), (pair.client, 1), ("holdfast-asyncio", 0)]
     workers = crew.several(which, pair.place(shared_redis, watchdog=WATCHDOG_S))
     holders, waiters = workers[:2], workers[2:]
     names = [f"{own_name}-{number}" for number in range(2)]
     for holder, name in zip(holders, names, strict=True):
         assert holder.ask("acquire", name=name, kind="lock", wait=0, lease=0)["held"]
-    # When the other waits for longer than the lease, and it is renewed meanwhile
+    # When the waiter waits for longer than the lease, and the holder renews
     for waiter, name in zip(waiters, names, strict=True):
         waiter.tell("acquire", name=name, kind="lock", wait=WATCHDOG_S * 1.4, lease=0)
-    # Then it waits in vain
+    # Then the lock is not granted
     assert [waiter.hear()["held"] for waiter in waiters] == [False, False]
-    # And when the holders are killed, it has it after the rest of the lease
+    # And when the holders are killed, the waiters hold after the rest of the lease
     for waiter, name in zip(waiters, names, strict=True):
         waiter.tell("acquire", name=name, kind="lock", wait=WATCHDOG_S * 4, lease=0)
     begun = boottime()
@@ -41,7 +41,7 @@ def test_a_renewed_lock_stays_held_until_its_process_is_killed_both_ways(
     assert [answer["held"] for answer in answers] == [True, True]
     longest = max(answer["at"] - answer["asked"] for answer in answers)
     assert longest < WATCHDOG_S * 2 + lag.since(begun)
-    # And what they hold they can give back, which ends their renewing
+    # And the new holders can release, which ends their renewals
     for waiter, name in zip(waiters, names, strict=True):
         assert waiter.ask("release", name=name)["released"]
         assert not shared_redis.ask("EXISTS", name)

@@ -1,4 +1,4 @@
-"""What looks for overlaps finds them, and what can't be had is never passed over in silence."""
+"""The check finds overlaps, and a missing program is never passed over silently."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Who was inside when: noted by each process itself, and by the server while it happens.
+"""Records of turns: the times that each process notes, and keys that the server keeps meanwhile.
 
-Two witnesses that know nothing of each other: the times that each worker writes down by the clock
-that all processes of a machine have in common, and a key that says who is inside, which each
-finds unset when it comes, and its own when it goes.
+These are two independent witnesses. Each worker notes times by the clock that all processes of a
+machine share. And a key names the worker that is inside: each worker must find the key unset when
+it enters, and find its own name there when it leaves.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ _HANDED = """
 local function handed(side) return tonumber(redis.call('HGET', KEYS[3], side) or '0') end
 local least = string.format('|%d', math.min(handed('ours'), handed('theirs')))
 """
-#: Come in. Answers who is inside (nobody, if all is well), a bar, and how often it was handed over
-#: to each side at least: somebody of one side came in after one of the other, and had waited.
+#: Enter. Returns the worker that is inside (empty if all is well), a bar, and the number of
+#: hand-overs to the side with fewer of them. A hand-over to a side counts if its worker had waited
+#: and entered after a worker of the other side.
 ENTER = f"""
 local found = redis.call('GET', KEYS[1])
 if not found then redis.call('SET', KEYS[1], ARGV[1]) end
@@ -28,7 +29,7 @@ end
 {_HANDED}
 return (found or '') .. least
 """
-#: Go out. Answers who else is inside, a bar, and that number.
+#: Leave. Returns the wrong worker that is inside (empty if all is well), a bar, and that number.
 LEAVE = f"""
 local found = redis.call('GET', KEYS[1])
 if found == ARGV[1] then
@@ -42,12 +43,12 @@ return (found or 'nobody') .. least
 
 
 def keys(name: str) -> list[str]:
-    """The keys of the witness for this name, in one slot."""
+    """The keys of the witness for this name, all in one slot."""
     return [f"witness:{{{name}}}:{what}" for what in ("inside", "left", "handed")]
 
 
 class Turn(NamedTuple):
-    """Once inside: whose it was, and when it asked, came in and began to leave, in seconds."""
+    """One turn: its worker, and the times at which the worker asked, held and began to leave."""
 
     side: str
     who: str
@@ -57,14 +58,14 @@ class Turn(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What several workers did on one name, in the order in which they came in."""
+    """The turns of several workers on one name, in the order in which they entered."""
 
     turns: list[Turn]
     trouble: list[str]
 
     @classmethod
     def of(cls, told: Iterable[tuple[str, str, dict[str, Any]]]) -> Record:
-        """From what each answered to ``loop``: (side, who, answer)."""
+        """Make a record from the answers to ``loop``: (side, who, answer)."""
         turns: list[Turn] = []
         trouble: list[str] = []
         for side, who, answer in told:
@@ -73,7 +74,7 @@ class Record(NamedTuple):
         return cls(sorted(turns, key=lambda turn: turn.held), trouble)
 
     def overlaps(self) -> list[str]:
-        """Each time that somebody came in before another one had begun to leave."""
+        """A line for each turn that began before an earlier turn had ended."""
         found = []
         last: Turn | None = None
         for turn in self.turns:
@@ -96,12 +97,12 @@ class Record(NamedTuple):
         ]
 
     def longest_wait(self) -> float:
-        """The longest that anybody waited, in seconds."""
+        """The longest wait for the lock, in seconds."""
         return max(turn.held - turn.asked for turn in self.turns)
 
 
 def in_words(what: str, seconds: Sequence[float]) -> str:
-    """How many and how long, in milliseconds."""
+    """The number of values, their median and their maximum, in milliseconds."""
     if not seconds:
         return f"{what}: none"
     middle, worst = statistics.median(seconds), max(seconds)

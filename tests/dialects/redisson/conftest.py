@@ -1,8 +1,9 @@
-"""Clients on Redisson's keys, of both faces, and peers.
+"""Clients on Redisson's keys, of both faces, and simulated clients of Redisson (peers).
 
-A test is a coroutine over a `Scene`. It is played on both faces, and in each of its variants, all
-at once, because most of its time it waits; each has a name, a peer and a proxy of its own. For the
-same reason some tests are begun ahead, and each then waits for its own.
+A test is a coroutine over a `Scene`. It is played on both faces and in each of its variants, all at
+the same time, because it spends most of its time waiting. Each scene has its own name, peer and
+proxy. For the same reason the first test starts all tests of this folder in the background; each
+test then waits for its own result.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 import pytest
 
-# Here, because scenes begin at once, and a module that two threads import may be half there.
+# Imported here: scenes begin together, and a module that two threads import can be incomplete.
 from holdfast.dialects.redisson import aio, blocking  # noqa: F401
 from holdfast.errors import StoreUnavailable
 from holdfast.runtime.blocking import boottime
@@ -34,20 +35,20 @@ from .peer import Peer, Version
 
 HERE = Path(__file__).parent
 LIMIT_S = times(110, 60)
-#: So many tests are played at once.
+#: Number of tests that are played at the same time.
 AT_ONCE = 4
-#: Of a test that was begun: its end.
+#: The result of a test that was started in the background.
 BEGUN = pytest.StashKey[Future[None]]()
 POOL = pytest.StashKey[ThreadPoolExecutor]()
 Text = Callable[["Scene"], Coroutine[Any, Any, None]]
-#: Plays a text; by keyword what is different from one variant to the next.
+#: Plays a text. The keyword arguments list what differs between its variants.
 Play = Callable[..., None]
 #: Both versions of the peers.
 BOTH: tuple[Version, ...] = ("3.8.1", "current")
 
 
 class Scene:
-    """What a test is given: clients, a peer, and others who act beside it."""
+    """The argument of a test: a face, a server, a peer, and functions that make clients."""
 
     def __init__(
         self, face: Face, server: RedisServer, version: Version, kind: str, fault: Fault
@@ -58,7 +59,7 @@ class Scene:
         self.version = version
         self.kind = kind
         self.fault = fault
-        #: A name that nobody else uses.
+        #: A name that no other scene uses.
         self.name = f"name-{secrets.token_hex(6)}"
         self.ends = ExitStack()
         self.peer = self.ends.enter_context(Peer(server, version))
@@ -68,14 +69,14 @@ class Scene:
 
     @property
     def proxy(self) -> Proxy:
-        """Stands between a client and the server."""
+        """A proxy between a client and the server, created at first use."""
         if self._proxy is None:
             wanted = Proxy(self.server.host, self.server.port, RESP)
             self._proxy = self.ends.enter_context(wanted)
         return self._proxy
 
     def client(self, words: str = "", port: int = 0, **options: Any) -> Any:
-        """A client of the face under test, with these options in its URL; closed afterwards."""
+        """A client of the tested face with these options in its URL; the scene closes it."""
         place = f"127.0.0.1:{port or self.server.port}/0"
         url = f"redis+redisson://{place}?client={self.version}&{words}".rstrip("&")
         client = self.face.client(url, **options)
@@ -83,7 +84,7 @@ class Scene:
         return client
 
     async def until(self, true: Callable[[], Any], within: float = 10.0) -> Any:
-        """Wait until something is true, and give what it gave."""
+        """Wait until ``true()`` is true, and return its result."""
         end = time.monotonic() + within
         while not (found := true()):
             assert time.monotonic() < end, "it did not come true"
@@ -91,12 +92,15 @@ class Scene:
         return found
 
     async def listening(self, channel: str, many: int = 1) -> None:
-        """Wait until so many listen there."""
+        """Wait until this number of subscribers listen on the channel."""
         await self.until(lambda: dict(self.redis.pubsub_numsub(channel))[channel.encode()] >= many)
 
     async def in_vain(self, lock: Any, timeout: float) -> None:
-        """Who wants it waits in vain; a machine that stands still at the end may leave no time for
-        an answer, and then that is said."""
+        """Check that the lock is not granted within the time-out.
+
+        An error is accepted only if the machine stood still, so that no time was left for an
+        answer.
+        """
         begun = boottime()
         try:
             assert await lock.acquire(timeout=timeout) is None
@@ -105,7 +109,7 @@ class Scene:
                 raise
 
     async def give_back(self, hold: Any) -> bool:
-        """Release what may be lost, for which a busy server is given more than one request."""
+        """Release a hold that may be lost; a busy server gets several attempts."""
         for _ in range(20):
             try:
                 return bool(await hold.release())
@@ -114,7 +118,7 @@ class Scene:
         raise AssertionError("the server is too busy")
 
     async def close(self) -> None:
-        """End what was begun."""
+        """Close the clients, then the peer, the proxy and the connection."""
         for client in self._clients:
             await client.close()
         self.ends.close()
@@ -137,7 +141,7 @@ def _play(text: Text, scene: Scene) -> None:
 
 @pytest.fixture(scope="session")
 def ahead(request: pytest.FixtureRequest) -> Iterator[ThreadPoolExecutor]:
-    """Where tests run that were begun ahead."""
+    """The pool for tests that are started in the background."""
     with ThreadPoolExecutor(AT_ONCE, "ahead") as pool:
         request.session.stash[POOL] = pool
         yield pool
@@ -145,7 +149,7 @@ def ahead(request: pytest.FixtureRequest) -> Iterator[ThreadPoolExecutor]:
 
 
 def _is_played(item: pytest.Item) -> bool:
-    """Does the test need nothing but to be played?"""
+    """True if the test needs only the fixture ``play``."""
     return (
         isinstance(item, pytest.Function)
         and item.path.parent == HERE
@@ -155,7 +159,7 @@ def _is_played(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """The first that is played begins all of them; each waits for its own."""
+    """Start all tests that are played when the first one is due; each waits for its own result."""
     if not _is_played(pyfuncitem):
         return None
     if BEGUN not in pyfuncitem.stash:
@@ -169,7 +173,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def play(shared_redis: RedisServer, ahead: ThreadPoolExecutor) -> Play:
-    """Plays a text on both faces, and in each variant."""
+    """Return a function that plays a text on both faces and in each variant."""
 
     def run(
         text: Text,

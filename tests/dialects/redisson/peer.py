@@ -1,7 +1,7 @@
-"""A client of Redisson, acted out: its commands, one by one, by a plain client of Redis.
+"""A simulated client of Redisson: a plain Redis client that sends Redisson's commands one by one.
 
-It does what a Java process does on the wire, for the version that it is told, and knows nothing of
-holdfast's own scripts.
+It sends what a Java process with the given version of Redisson sends. It uses none of holdfast's
+own scripts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.servers.redis_server import RedisServer
 
 Version = Literal["3.8.1", "current"]
 LEASE_MS = 30_000
-#: How long a test waits for a message that must come.
+#: Maximum seconds that a test waits for a message that must come.
 SOON_S = 20.0
 
 
@@ -31,11 +31,11 @@ class Peer:
 
     @property
     def me(self) -> str:
-        """Its owner field."""
+        """The owner field of this peer, in the format of Redisson."""
         return f"{self.id}:{self.thread}"
 
     def close(self) -> None:
-        """End its connections."""
+        """Close its connections."""
         if self._ear is not None:
             self._ear.close()
         self.redis.close()
@@ -49,7 +49,7 @@ class Peer:
     # -- RLock -----------------------------------------------------------------------------
 
     def lock(self, name: str, lease_ms: int = LEASE_MS) -> int | None:
-        """Try once: None if it has it, else what is left of the lease in the way, in ms."""
+        """Try once: None if the lock is held now, otherwise the holder's remaining lease in ms."""
         answer: int | None = self.redis.eval(
             """
             local free = redis.call('exists', KEYS[1]) == 0
@@ -68,7 +68,7 @@ class Peer:
         return answer
 
     def unlock(self, name: str) -> bool | None:
-        """True: it is free now; False: it is held still; None: it wasn't ours."""
+        """True: the lock is free now; False: it is still held; None: this peer didn't hold it."""
         latch = f"redisson_unlock_latch:{{{name}}}:{secrets.token_hex(16)}"
         answer = self.redis.eval(
             """
@@ -96,17 +96,17 @@ class Peer:
         return None if answer == -1 else bool(answer)
 
     def spin_unlock(self, name: str) -> None:
-        """As a spin lock does it: nothing is published."""
+        """Unlock without publishing a message, as a spin lock does."""
         self.redis.hdel(name, self.me)
 
     def renew(self, name: str, lease_ms: int = LEASE_MS) -> bool:
-        """What its watchdog does every third of the lease."""
+        """Renew the lease, as the watchdog does after every third of it."""
         return bool(self.redis.hexists(name, self.me) and self.redis.pexpire(name, lease_ms))
 
     # -- RReadWriteLock --------------------------------------------------------------------
 
     def read(self, name: str, lease_ms: int = LEASE_MS) -> int | None:
-        """Take the read lock: None if it has it, else what is left of the lease in the way."""
+        """Take the read lock: None if held now, otherwise the writer's remaining lease in ms."""
         mode = self.redis.hget(name, "mode")
         if mode == b"write":
             return int(self.redis.pttl(name))
@@ -118,7 +118,7 @@ class Peer:
         return None
 
     def write(self, name: str, lease_ms: int = LEASE_MS) -> int | None:
-        """Take the write lock: None if it has it, else what is left of the lease in the way."""
+        """Take the write lock: None if it is held now, otherwise the remaining lease in ms."""
         if self.redis.exists(name):
             return int(self.redis.pttl(name))
         self.redis.hset(name, mapping={"mode": "write", f"{self.me}:write": 1})
@@ -126,7 +126,7 @@ class Peer:
         return None
 
     def unread(self, name: str) -> None:
-        """Give the only read lock back."""
+        """Release the only read lock."""
         self.redis.hdel(name, self.me)
         self.redis.delete(f"{{{name}}}:{self.me}:rwlock_timeout:1")
         if self.redis.hlen(name) == 1:
@@ -134,15 +134,15 @@ class Peer:
             self.redis.publish(f"redisson_rwlock:{{{name}}}", "0")
 
     def unwrite(self, name: str) -> None:
-        """Give the only write lock back."""
+        """Release the only write lock."""
         self.redis.delete(name)
         said = "0" if self.version == "3.8.1" else "1"
         self.redis.publish(f"redisson_rwlock:{{{name}}}", said)
 
-    # -- hearing ---------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------
 
     def hear(self, channel: str) -> None:
-        """Subscribe, as its waiters do."""
+        """Subscribe to a channel, as Redisson's waiters do."""
         self._ear = self.redis.pubsub(ignore_subscribe_messages=False)
         self._ear.subscribe(channel)
         end = time.monotonic() + SOON_S
@@ -150,7 +150,7 @@ class Peer:
             assert time.monotonic() < end
 
     def heard(self, within: float = SOON_S) -> bytes | None:
-        """The next message, None if there is none in time."""
+        """The next message, or None if there is none in time."""
         end = time.monotonic() + within
         while (left := end - time.monotonic()) > 0:
             said = self._ear.get_message(timeout=left)

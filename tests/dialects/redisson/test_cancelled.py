@@ -1,4 +1,4 @@
-"""Tasks that are cancelled between sending and reply: nothing is left behind, ever."""
+"""Tasks that are cancelled between request and reply leave nothing in the store."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.torture.scale import times
 
 STRIKES = times(300, 20)
 SEED = random.SystemRandom().randrange(1 << 32)
-#: A reply is late by up to this, and so is the cancellation.
+#: Maximum seconds by which a reply is late, and after which the task is cancelled.
 LATE_S = 0.004
-#: What is struck: the words of the URL, the request whose reply is late, what is acquired.
+#: For each cancelled request: the URL's options, the script whose reply is late, the primitive.
 Make = Callable[[AsyncClient, str], Any]
 STRUCK: dict[str, tuple[str, Script, Make]] = {
     "join": ("", JOIN, lambda client, name: client.lock(name)),

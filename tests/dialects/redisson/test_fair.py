@@ -1,4 +1,4 @@
-"""FairLock: the queue that our clients and the peers stand in together."""
+"""FairLock: the queue that clients of holdfast and the peers share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .conftest import BOTH, Play, Scene
 
 
 def queue(at: Scene, name: str) -> list[str]:
-    """Who waits, next first."""
+    """The owners of the waiters, the next one first."""
     return [one.decode() for one in at.redis.lrange(f"redisson_lock_queue:{{{name}}}", 0, -1)]
 
 
 def stand(at: Scene, name: str, owner: str, left_s: float) -> None:
-    """A waiter of the peers', with this time to go."""
+    """Add a waiter of a peer, whose place is valid for this time."""
     until = round((time.time() + left_s) * 1000)
     at.redis.zadd(f"redisson_lock_timeout:{{{name}}}", {owner: until})
     at.redis.rpush(f"redisson_lock_queue:{{{name}}}", owner)
@@ -60,13 +60,13 @@ def test_a_peer_that_waits_ahead_of_us_is_not_overtaken(play: Play) -> None:
         at.peer.hear(f"redisson_lock__channel:{{{at.name}}}:{at.peer.me}")
         waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
         await at.until(lambda: len(queue(at, at.name)) == 2)
-        # When the holder ends: it is the peer that is told
+        # When the holder releases: the message goes to the peer
         assert await hold.release()
         assert at.peer.heard() == b"0"
         assert await at.client("fair=true").lock(at.name).acquire(blocking=False) is None
         await at.face.sleep(0.1)
         assert not waiter.finished
-        # When the peer has come and gone
+        # When the peer has held and released
         at.redis.lpop(f"redisson_lock_queue:{{{at.name}}}")
         at.redis.zrem(f"redisson_lock_timeout:{{{at.name}}}", at.peer.me)
         (ours,) = queue(at, at.name)
@@ -118,16 +118,16 @@ def test_a_dead_peer_in_the_queue_is_skipped_when_its_time_has_expired(play: Pla
 
 def test_a_waiter_that_waits_longer_than_fair_wait_is_not_dropped(play: Play) -> None:
     async def text(at: Scene) -> None:
-        # Given a place that is worth 3 s
+        # Given a place that stays valid for 3 s
         client = at.client("fair=true&fair_wait=3")
         hold = await client.lock(at.name).acquire()
         waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
         await at.until(lambda: len(queue(at, at.name)) == 1)
         (ours,) = queue(at, at.name)
         stand(at, at.name, at.peer.me, 60)
-        # When it is held for longer than that
+        # When the lock is held for longer than that
         await at.face.sleep(4.5)
-        # Then the place is the same
+        # Then the waiter has kept its place
         assert queue(at, at.name)[0] == ours
         assert await hold.release()
         hold = await waiter.result()
@@ -141,7 +141,7 @@ def test_a_waiter_that_waits_longer_than_fair_wait_is_not_dropped(play: Play) ->
 
 def test_what_a_peer_takes_off_our_time_doesnt_cost_us_the_place(play: Play) -> None:
     async def text(at: Scene) -> None:
-        # Given one of ours behind a peer, which takes off more than there is as it is served
+        # Given a waiter of holdfast behind a peer, which deducts more time from it than is left
         client = at.client("fair=true")
         hold = await client.lock(at.name).acquire()
         stand(at, at.name, at.peer.me, 300)
@@ -153,9 +153,9 @@ def test_what_a_peer_takes_off_our_time_doesnt_cost_us_the_place(play: Play) -> 
         at.redis.lpop(f"redisson_lock_queue:{{{at.name}}}")
         at.redis.zrem(times, at.peer.me)
         at.redis.zincrby(times, -400_000, ours)
-        # When it asks again
+        # When the waiter renews its place
         await at.until(lambda: at.redis.zscore(times, ours) > time.time() * 1000)
-        # Then it is where it was
+        # Then the waiter is still in its place
         assert queue(at, at.name)[0] == ours
         assert await hold.release()
         hold = await waiter.result()
@@ -189,7 +189,7 @@ def test_a_dead_waiter_of_holdfast_is_skipped_after_fair_wait(play: Play) -> Non
         await at.until(lambda: len(queue(at, at.name)) == 1)
         places = queue(at, at.name)
         await waiter.result()
-        # Given a place that its owner never asks for again
+        # Given a place that its owner never renews
         for owner in places:
             stand(at, at.name, owner, 0.5)
         assert await hold.release()

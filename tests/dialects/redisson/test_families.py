@@ -1,4 +1,4 @@
-"""Keys of other families are refused, by both names, and left alone."""
+"""Keys of other lock families are refused with both families' names, and stay unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FencedLock: the token that its counter gives."""
+"""FencedLock: the fencing token from Redisson's counter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and replies that are lost or late: nothing is entered twice, and no answer is a lie."""
+"""Requests and replies that are lost or late: no claim enters twice, and each answer is true."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.torture.scale import times
 from .conftest import BOTH, Play, Scene
 
 RESETS = (RESET_REQUEST, RESET_REPLY)
-#: In each of 28 scenes.
+#: Number of attempts in each of 28 scenes.
 TRIES = times(150, 5)
 Make = Callable[[Client, str], object]
 KINDS = {
@@ -49,7 +49,7 @@ KINDS = {
 
 
 def left(at: Scene, name: str) -> list[bytes]:
-    """What stands of a name, but for what is only there to be found by late requests."""
+    """The keys of a name, without records for late requests, and without full counters."""
     keys: list[bytes] = at.redis.keys(f"*{name}*")
     mere = (b"redisson_unlock_latch", b"holdfast_tombstone", b"redisson_lock_token")
     free = [key for key in keys if not key.startswith(mere)]
@@ -131,15 +131,15 @@ def test_a_join_that_arrives_after_its_leave_finds_the_tombstone(play: Play) -> 
         script, words, make = KINDS[at.kind]
         client = at.client(words, at.proxy.port)
         await (await make(client, f"{at.name}:warm").acquire()).release()
-        # Given a join that is on its way for long, and that nobody waits for any more
+        # Given a join that is delayed, and whose caller has given up
         held = at.proxy.arm(script.sha, HOLD_REQUEST)
         with pytest.raises(ConnectionError):
             await make(client, at.name).acquire(timeout=0.2)
         await at.until(lambda: at.redis.keys(f"holdfast_tombstone:{{{at.name}}}:*"), 10.0)
-        # When it arrives after all
+        # When the join arrives
         held.let_go()
         await at.face.sleep(0.2)
-        # Then it has entered nothing
+        # Then it enters nothing
         assert left(at, at.name) == []
         hold = await make(at.client(words), at.name).acquire(blocking=False)
         assert await hold.release()
@@ -155,7 +155,7 @@ def test_a_waiter_whose_reply_is_lost_acquires_once(play: Play) -> None:
         waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
         await at.listening(f"redisson_lock__channel:{{{at.name}}}")
         await at.face.sleep(0.1)
-        # When the question that lets it in loses its answer
+        # When the waiter's request acquires the lock, and its reply is lost
         armed = at.proxy.arm(JOIN.sha, at.fault)
         at.peer.unlock(at.name)
         hold = await waiter.result(20)
@@ -173,11 +173,11 @@ def test_a_release_that_is_sent_again_is_answered_as_the_first_was(play: Play) -
         hold = await client.lock(at.name).acquire()
         leave = hold._leave_of(hold._lease)
         store = client._ctx.store
-        # Given a release whose answer nobody has seen, and a peer that has come meanwhile
+        # Given a release whose reply was lost, and a peer that has taken the lock since
         requests = store._requests
         assert await store._port.ask(requests.leave(leave), 5.0) == 1
         at.peer.lock(at.name)
-        # When it is sent again: current peers keep the answer, and so do we
+        # When the release is sent again: like current Redisson, holdfast has stored the reply
         again = await store._port.ask(requests.leave(leave), 5.0)
         assert again == (0 if at.version == "3.8.1" else 1)
         assert at.redis.hkeys(at.name) == [at.peer.me.encode()]
@@ -194,17 +194,17 @@ def test_a_question_of_a_waiter_that_arrives_after_its_leave_takes_nothing(play:
         waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=3.5))
         await at.listening(f"redisson_lock__channel:{{{at.name}}}")
         await at.face.sleep(0.1)
-        # Given a question that is on its way for long; later ones are answered, and it gives up
+        # Given a delayed request of a waiter; later requests are answered, and the waiter gives up
         held = at.proxy.arm(JOIN.sha, HOLD_REQUEST)
         with contextlib.suppress(StoreUnavailable):  # a busy server: it leaves all the same
             assert await waiter.result() is None
         assert held.hits == 1
         await at.until(lambda: at.redis.keys(f"holdfast_tombstone:{{{at.name}}}:*"))
-        # When it arrives after all, and the name is free
+        # When the request arrives, and the name is free
         at.peer.unlock(at.name)
         held.let_go()
         await at.face.sleep(0.2)
-        # Then nobody has it
+        # Then no claim holds the name
         assert not at.redis.exists(at.name)
 
     play(text)

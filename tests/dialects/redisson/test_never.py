@@ -1,4 +1,4 @@
-"""What Redisson had to mend, and must never be so here."""
+"""Bugs that Redisson had to fix, and that must not occur in holdfast."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ CHANNEL = "redisson_lock__channel:{{{}}}"
 
 def test_a_dead_reader_is_not_kept_alive_by_a_living_one(play: Play) -> None:
     async def text(at: Scene) -> None:
-        # Given a reader that dies, and one of ours that is renewed
+        # Given a reader that dies, and a reader of holdfast that is renewed
         assert at.peer.read(at.name, 600) is None
         lock = at.client().rwlock(at.name, ttl=4.0)
         hold = await lock.read.acquire()
         lease = f"{{{at.name}}}:{at.peer.me}:rwlock_timeout:1"
-        # When its lease is over
+        # When the lease of the dead reader has expired
         await at.until(lambda: not at.redis.exists(lease), 5.0)
         await at.face.sleep(1.6)
-        # Then it stays over, and our own end is the end of the lock
+        # Then that lease isn't renewed, and holdfast's release frees the lock
         assert not at.redis.exists(lease)
         hold.check()
         assert await hold.release()
@@ -67,11 +67,11 @@ def test_nothing_is_renewed_after_its_unlock(play: Play) -> None:
             client.rwlock(at.name).read,
             client.rwlock(at.name).write,
         ):
-            # Given a renewal that is under way while its hold is given back
+            # Given a renewal that is under way while its hold is released
             hold = await wish.acquire()
             late = hold._lease.keep(boottime())
             assert await hold.release()
-            # When it arrives, to find nobody or a peer there
+            # When the renewal arrives, and finds no holder, or a peer
             (answer,) = await store.keep([late], 5.0)
             assert isinstance(answer, Gone)
             assert at.redis.keys(f"*{at.name}*:rwlock_timeout:*") == []
@@ -87,7 +87,7 @@ def test_nothing_is_renewed_after_its_unlock(play: Play) -> None:
 
 def test_a_released_hold_is_no_longer_renewed(play: Play) -> None:
     async def text(at: Scene) -> None:
-        # Given many holds, each renewed, that end at any moment of their renewal
+        # Given several holds, each renewed, that end at different moments of their renewal
         client = at.client("", at.proxy.port)
         for number in range(6):
             hold = await client.lock(at.name, ttl=0.6).acquire()
@@ -97,7 +97,7 @@ def test_a_released_hold_is_no_longer_renewed(play: Play) -> None:
         await at.face.sleep(0.1)
         sent = at.proxy.arm(KEEP.sha, delay_reply(0.0), 1000)
         await at.face.sleep(0.6)
-        # Then nothing is renewed
+        # Then no renewal is sent
         assert not sent.hits
         assert not at.redis.exists(at.name)
 
@@ -124,7 +124,7 @@ def test_a_message_that_is_missed_costs_a_second_at_most(play: Play) -> None:
         waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
         await at.listening(CHANNEL.format(at.name))
         await at.face.sleep(0.1)
-        # When it ends, and says nothing, as a spin lock does
+        # When the peer releases without a message, as a spin lock does
         begun = boottime()
         at.peer.spin_unlock(at.name)
         hold = await waiter.result(20)
@@ -151,18 +151,18 @@ def test_the_end_of_a_lease_is_not_slept_through(play: Play) -> None:
 
 def test_an_end_between_the_refusal_and_the_subscription_is_seen(play: Play) -> None:
     async def text(at: Scene) -> None:
-        # Given one who was refused, and whose subscription is on its way
+        # Given a client that was refused, and whose subscription is delayed
         client = at.client("", at.proxy.port)
         await (await client.lock(f"{at.name}:warm").acquire()).release()
         at.peer.lock(at.name)
         held = at.proxy.arm(b"SUBSCRIBE", HOLD_REQUEST)
         waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=10))
         await at.until(lambda: held.hits)
-        # When the peer ends, which nobody hears
+        # When the peer releases, and no subscriber receives the message
         at.peer.unlock(at.name)
         begun = boottime()
         held.let_go()
-        # Then the second look sees it
+        # Then the client's second attempt acquires the lock
         hold = await waiter.result()
         assert boottime() - begun < 0.8 + lag.since(begun)
         assert await hold.release()

@@ -1,4 +1,4 @@
-"""Permits with leases: the number of free ones, and who holds the others until when."""
+"""Permits with leases: the number of free permits, and the others' holders and leases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .conftest import Play, Scene
 
 
 def take(at: Scene, name: str, lease_s: float) -> bytes:
-    """A permit of the peers'."""
+    """Take a permit as a peer does."""
     permit = secrets.token_bytes(16)
     at.redis.decr(name)
     at.redis.zadd(f"{{{name}}}:timeout", {permit: round((time.time() + lease_s) * 1000)})
@@ -24,7 +24,7 @@ def take(at: Scene, name: str, lease_s: float) -> bytes:
 
 
 def give(at: Scene, name: str, permit: bytes) -> None:
-    """The peer gives it back."""
+    """Release a permit as a peer does."""
     assert at.redis.zrem(f"{{{name}}}:timeout", permit) == 1
     at.redis.publish(f"redisson_sc:{{{name}}}", at.redis.incr(name))
 

@@ -1,4 +1,4 @@
-"""Holders that die, and holders that fork."""
+"""Holders that are killed, and holders that fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that refuses subscriptions: waiters ask, are told of it, and listen once they may."""
+"""A server that refuses subscriptions: waiters poll, and subscribe once they have the right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_client_without_the_right_to_subscribe_polls_and_warns(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A right that is given later is of use to those who wait already."""
+    """A right that is granted later reaches waiters that wait already."""
     for room in ("blocking", "aio"):
         monkeypatch.setattr(f"holdfast.stores.redis.{room}.port.DEAF_S", 0.5)
     server = new_redis(users=("user app on >secret ~* resetchannels +@all",))
@@ -32,9 +32,9 @@ def test_a_client_without_the_right_to_subscribe_polls_and_warns(
         client = at.face.client(f"{url}?client=current")
         waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=30))
         await at.until(lambda: "refused the subscription" in caplog.text)
-        # When the right is given
+        # When the right is granted
         at.redis.acl_setuser("app", channels=["redisson*"])
-        # Then the waiter listens
+        # Then the waiter subscribes
         await at.listening(CHANNEL.format(at.name))
         at.peer.unlock(at.name)
         hold = await waiter.result()

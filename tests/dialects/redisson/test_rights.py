@@ -1,4 +1,4 @@
-"""The least rights that the page names are enough, and the doctor says which are lacking."""
+"""The rights that the documentation lists are enough, and the doctor names missing rights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.tidy.tree import ROOT
 
 
 def rights() -> list[str]:
-    """What the page lists."""
+    """The rights that the documentation page lists."""
     page = (ROOT / "docs/stores/redisson.md").read_text("utf-8")
     listed = re.search(r"## Rights\n\n```\n(.*?)```", page, re.DOTALL)
     assert listed is not None
@@ -21,7 +21,7 @@ def rights() -> list[str]:
 
 
 def use_all(url: str) -> None:
-    """Everything that there is, with somebody who waits."""
+    """Use every primitive and option, also with a waiter."""
     for words in ("", "?fair=true", "?fenced=true", "?client=3.8.1"):
         with Client(url + words) as locks, Client(url + words) as others:
             hold = locks.lock("lock", ttl=3.0).acquire()
@@ -42,7 +42,7 @@ def use_all(url: str) -> None:
 
 
 def _log(server: RedisServer) -> list[list[bytes]]:
-    """What the server has denied."""
+    """The commands that the server has denied."""
     found: list[list[bytes]] = server.ask("ACL", "LOG")
     return found
 

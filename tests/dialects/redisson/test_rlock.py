@@ -1,4 +1,4 @@
-"""RLock: what stands at the key, who excludes whom, and what is said at the end."""
+"""RLock: the contents of its key, mutual exclusion with peers, and messages at a release."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.testing import lag
 
 from .conftest import BOTH, Play, Scene
 
-#: An owner: a uuid of the fourth kind, and a number as a thread of Java has.
+#: An owner: a UUID of version 4, and a number like the thread id in Java.
 OWNER = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:\d{1,19}")
 
 

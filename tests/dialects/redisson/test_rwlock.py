@@ -1,4 +1,4 @@
-"""The read-write lock: what stands at the key, and who excludes whom."""
+"""The read-write lock: the contents of its key, and mutual exclusion with peers."""
 
 from __future__ import annotations
 
@@ -69,24 +69,24 @@ def test_the_end_of_a_writer_wakes_all_readers(play: Play) -> None:
         client = at.client()
         channel = f"redisson_rwlock:{{{at.name}}}"
         at.peer.hear(channel)
-        # Given a writer of the peers', and three who wait to read
+        # Given a peer that holds the write lock, and three waiting readers
         assert at.peer.write(at.name) is None
         readers = [
             at.face.start(lambda: client.rwlock(at.name).read.acquire(timeout=10)) for _ in range(3)
         ]
         await at.listening(channel, 4 if at.face.name == "sync" else 2)
         await at.face.sleep(0.1)
-        # When it ends
+        # When the peer releases
         begun = boottime()
         at.peer.unwrite(at.name)
         holds = [await reader.result() for reader in readers]
-        # Then all of them are in
+        # Then all readers hold the lock
         assert boottime() - begun < 0.8 + lag.since(begun)
         said = b"0" if at.peer.version == "3.8.1" else b"1"
         assert at.peer.heard() == said
         for hold in holds:
             assert await hold.release()
-        # And our own writer says the same
+        # And a release of holdfast's writer publishes the same message
         assert at.peer.heard() == b"0"
         async with client.rwlock(at.name).write:
             pass

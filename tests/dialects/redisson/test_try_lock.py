@@ -1,4 +1,4 @@
-"""``lock()`` and ``tryLock()`` of Java in the words of holdfast, on both faces."""
+"""``lock()`` and ``tryLock()`` of Java, expressed with holdfast's methods, on both faces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .conftest import Play, Scene
 
 
 def test_lock_waits_without_a_time_limit(play: Play) -> None:
-    """``lock()`` is ``acquire()``."""
+    """``lock()`` corresponds to ``acquire()``."""
 
     async def text(at: Scene) -> None:
         client = at.client()
@@ -29,7 +29,7 @@ def test_lock_waits_without_a_time_limit(play: Play) -> None:
 
 
 def test_lock_is_renewed_every_third_of_30_seconds(play: Play) -> None:
-    """``lock()`` has the watchdog; here with a lease of 3.6 s instead of 30 s."""
+    """``lock()`` renews with a watchdog; here the lease is 3.6 s instead of 30 s."""
 
     async def text(at: Scene) -> None:
         assert at.client().lock(at.name).ttl == 30.0
@@ -46,7 +46,7 @@ def test_lock_is_renewed_every_third_of_30_seconds(play: Play) -> None:
 
 
 def test_try_lock_is_one_try(play: Play) -> None:
-    """``tryLock()`` is ``acquire(blocking=False)``."""
+    """``tryLock()`` corresponds to ``acquire(blocking=False)``."""
 
     async def text(at: Scene) -> None:
         lock = at.client().lock(at.name)
@@ -62,7 +62,7 @@ def test_try_lock_is_one_try(play: Play) -> None:
 
 
 def test_try_lock_with_a_wait_gives_up_at_its_time_out(play: Play) -> None:
-    """``tryLock(wait, unit)`` is ``acquire(timeout=wait)``."""
+    """``tryLock(wait, unit)`` corresponds to ``acquire(timeout=wait)``."""
 
     async def text(at: Scene) -> None:
         lock = at.client().lock(at.name)
@@ -89,8 +89,8 @@ def test_try_lock_with_a_wait_acquires_when_the_peer_releases_in_time(play: Play
 
 
 def test_try_lock_with_a_lease_is_never_renewed(play: Play) -> None:
-    """``tryLock(wait, lease, unit)`` is ``acquire(timeout=wait)`` of a lock with ``ttl=lease`` and
-    ``auto_renew=False``: the lease is a hard limit."""
+    """``tryLock(wait, lease, unit)`` corresponds to ``acquire(timeout=wait)`` of a lock with
+    ``ttl=lease`` and ``auto_renew=False``: the lease is a hard limit."""
 
     async def text(at: Scene) -> None:
         lock = at.client().lock(at.name, ttl=2.4, auto_renew=False)
@@ -112,7 +112,7 @@ def test_a_hold_is_lost_at_the_client_before_it_expires_at_the_server(play: Play
         hold = await at.client().lock(at.name, ttl=0.5, auto_renew=False).acquire()
         while hold.lost is None:
             await at.face.sleep(0.001)
-        # By the server's clock there is a rest of it, of a hundredth and 2 ms, unless we are late
+        # By the server's clock a hundredth of the lease and 2 ms remain, unless the test is late
         assert hold.remaining() == 0.0
         assert await at.give_back(hold) is False
 

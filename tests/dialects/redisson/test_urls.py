@@ -1,4 +1,4 @@
-"""What a URL of this dialect may say, and what is refused."""
+"""The options of a URL of this dialect, and the URLs that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lock client must be able to do to take part, whoever wrote it."""
+"""The interface of a lock client that takes part, of holdfast or of another library."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ class Locks(Protocol):
     """A client, from its opening to its end. Times are seconds."""
 
     def open(self, server: str, url: str, watchdog: float) -> None:
-        """Connect: ``server`` is for those of others, ``url`` for holdfast's."""
+        """Connect: ``server`` is the address for other libraries, ``url`` for holdfast."""
         ...
 
     def acquire(self, name: str, kind: str, wait: float, lease: float) -> Any:
-        """A hold, or None after that wait. ``lease`` 0: renewed by the client, as it does."""
+        """Return a hold, or None after ``wait`` seconds. The client renews a ``lease`` of 0."""
         ...
 
     def release(self, hold: Any) -> bool:
-        """Give it back; False if the client says that it wasn't held any more."""
+        """Release a hold; False if the client reports that it no longer held."""
         ...
 
     def steal(self, name: str, kind: str) -> str:
-        """Try to release what somebody else holds: in which words it was refused."""
+        """Try to release the hold of another client; return the words of the refusal, or ""."""
         ...
 
     def fence(self, hold: Any) -> int:
-        """The number that grows with each grant, 0 where there is none."""
+        """Return the number that grows with each grant, or 0 for a client without fences."""
         ...
 
     def close(self) -> None:
-        """End its connections."""
+        """Close the connections."""
         ...
 
 
 class Loop:
-    """An event loop in a thread of its own: a client that lives there goes on between calls."""
+    """An event loop in a separate thread; a client on it keeps running between two calls."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it there to its end."""
+        """Run a coroutine on the loop and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

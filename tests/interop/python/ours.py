@@ -1,4 +1,4 @@
-"""holdfast itself, in both of its faces."""
+"""holdfast itself, with both of its faces."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.interop.python.client import Loop
 
 
 def terms(lease: float, watchdog: float) -> dict[str, Any]:
-    """The options of a lock with this lease, or renewed."""
+    """The options of a lock: with this lease and no renewal, or renewed if ``lease`` is 0."""
     return {"ttl": lease, "auto_renew": False} if lease else {"ttl": watchdog}
 
 
 def wish(client: Any, name: str, kind: str, options: dict[str, Any]) -> Any:
-    """The lock object for a kind of Redisson's; how it is kept is a matter of the URL."""
+    """Return the lock object for a kind of Redisson's locks; the URL selects its representation."""
     if kind in ("read", "write"):
         return getattr(client.rwlock(name, **options), kind)
     if kind in ("permits", "counted"):
@@ -41,7 +41,7 @@ class Ours:
         return bool(hold.release())
 
     def steal(self, name: str, kind: str) -> str:
-        """By the public way, which refuses without asking, and by the verb, which asks."""
+        """Try the public method, which refuses without a request, and the verb, which sends one."""
         try:
             wish(self._client, name, kind, {}).release()
         except NotHeld as refusal:

@@ -1,4 +1,4 @@
-"""The lock clients of others that are written in Python, as their users call them."""
+"""The lock clients of other Python libraries, called as their users call them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from redis.exceptions import LockError
 
 from tests.interop.python.client import Loop
 
-#: Seconds between two looks of those who poll and let themselves be told how often.
+#: Seconds between two polls of a client that polls and has this option.
 LOOK_S = 0.005
 
 
 class Plain:
-    """What is the same for all of them."""
+    """The parts that most of the clients share."""
 
     def open(self, server: str, url: str, watchdog: float) -> None:
-        # Some of them wait within a command, for longer than a command usually takes.
+        # Some clients wait inside one command, for longer than the usual time-out of a command.
         self._client = redis.Redis.from_url(server, socket_timeout=None)
         self._watchdog = watchdog
 
@@ -33,7 +33,7 @@ class Plain:
 
 
 class RedisPy(Plain):
-    """redis-py's ``Lock``; without a lease it has no end."""
+    """redis-py's ``Lock``; without a lease the hold doesn't expire."""
 
     def acquire(self, name: str, kind: str, wait: float, lease: float) -> Any:
         lock = self._client.lock(name, timeout=lease or None, sleep=LOOK_S)
@@ -128,7 +128,7 @@ class PythonRedisLock(Plain):
 
 
 class Pottery(Plain):
-    """pottery's ``Redlock`` with one master, which looks again after at most 200 ms."""
+    """pottery's ``Redlock`` with one master, which polls at least every 200 ms."""
 
     def open(self, server: str, url: str, watchdog: float) -> None:
         super().open(server, url, watchdog)
@@ -158,7 +158,7 @@ class Pottery(Plain):
 
 
 class Careless(Plain):
-    """A lock that deletes whatever is there: what the tests must find."""
+    """A lock that deletes whatever is at the key; the tests must notice it."""
 
     def acquire(self, name: str, kind: str, wait: float, lease: float) -> Any:
         self._client.delete(name)

@@ -1,6 +1,7 @@
-"""A lock client of Python in a process of its own: ``python -m tests.interop.python.worker KIND``.
+"""A Python lock client in a separate process: ``python -m tests.interop.python.worker KIND``.
 
-It does what it is told in lines of JSON, as `tests.interop.crew` says. KIND is a key of `CLIENTS`.
+It carries out commands in lines of JSON, as `tests.interop.crew` describes. KIND is a key of
+`CLIENTS`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ CLIENTS: dict[str, Callable[[], Locks]] = {
 
 
 class Worker:
-    """The commands, each a method; what it returns is the answer."""
+    """The commands of a worker. Each is a method, and its result is the answer."""
 
     def __init__(self, locks: Locks) -> None:
         self._locks = locks
@@ -119,7 +120,7 @@ def _answer(said: bytes) -> tuple[str, int]:
 
 
 def main(client: str) -> None:
-    """Answer line by line; nobody there any more is the end, whatever is being done."""
+    """Answer line by line; end at the end of the input, even during a command."""
     told: queue.SimpleQueue[str] = queue.SimpleQueue()
     mouth = os.dup(1)
     os.dup2(2, 1)

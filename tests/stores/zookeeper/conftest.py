@@ -1,4 +1,4 @@
-"""Clients, names and a proxy in between, for the tests of the ZooKeeper store."""
+"""Clients, names and a proxy for the tests of the ZooKeeper store."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.servers.zookeeper import ZooKeeperServer
 from tests.stores.zookeeper.frames import ZOOKEEPER
 
 MakeClient = Callable[..., Client]
-#: A session as short as a busy machine allows, for what is to end with one.
+#: The session in seconds of tests that end with a session: as short as a busy machine allows.
 SHORT_S = 2.0
-#: Options for a store without lines; what others create then stands at a path of its own.
+#: Options for the recipe without lines; foreign nodes of its tests are under a separate path.
 SIMPLE = "recipe=simple&prefix=simple"
 
 
 @pytest.fixture
 def short_url(zookeeper_url: str) -> str:
-    """The server that all tests share, for sessions that end soon."""
+    """The URL of the server that all tests share, for sessions that end soon."""
     return f"{zookeeper_url}?session={SHORT_S}"
 
 
 @pytest.fixture
 def new_client(zookeeper_url: str) -> Iterator[MakeClient]:
-    """Makes clients, of the shared server if no other is named, and closes them afterwards."""
+    """Return a function that makes clients, of the shared server by default; close them later."""
     made: list[Client] = []
 
     def make(store: Any = None, **options: Any) -> Client:
@@ -45,26 +45,26 @@ def new_client(zookeeper_url: str) -> Iterator[MakeClient]:
 
 @pytest.fixture
 def other(new_client: MakeClient) -> Client:
-    """A client of the shared server, that looks."""
+    """A second client of the shared server, for example to inspect what the first one left."""
     return new_client(label="other")
 
 
 @pytest.fixture
 def proxy(shared_zookeeper: ZooKeeperServer) -> Iterator[Proxy]:
-    """Stands between a client and the shared server."""
+    """A proxy between a client and the shared server."""
     with Proxy(shared_zookeeper.host, shared_zookeeper.port, ZOOKEEPER) as one:
         yield one
 
 
 @pytest.fixture(params=FACES)
 def face(request: pytest.FixtureRequest) -> Face:
-    """Threads, and asyncio."""
+    """The face for threads, then the face for asyncio."""
     return FACES[request.param]
 
 
 @pytest.fixture
 def kazoo(shared_zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
-    """A client of kazoo's own."""
+    """A client of kazoo without holdfast."""
     client = shared_zookeeper.client()
     yield client
     client.stop()
@@ -79,24 +79,24 @@ def ours(new_client: MakeClient, zookeeper_url: str) -> Client:
 
 @pytest.fixture
 def rival(new_client: MakeClient, zookeeper_url: str) -> Client:
-    """Another one."""
+    """A second client of the simple recipe."""
     return new_client(f"{zookeeper_url}?{SIMPLE}", label="rival")
 
 
 @pytest.fixture
 def path(own_name: str, kazoo: KazooClient) -> str:
-    """Where the lock of this name is with the simple recipe, for others."""
+    """The path at which foreign clients find the lock of this name with the simple recipe."""
     kazoo.ensure_path("/simple")
     return f"/simple/{own_name}"
 
 
 def claims(kazoo: KazooClient) -> list[str]:
-    """The nodes beside the locks of the simple recipe, that nobody but us knows of."""
+    """The nodes that holdfast keeps next to the locks of the simple recipe, invisible to others."""
     return list(kazoo.get_children("/simple/.claims"))
 
 
 def eventually(condition: Callable[[], Any], within: float = 10.0) -> None:
-    """Wait until something is true."""
+    """Wait until ``condition`` is true."""
     end = time.monotonic() + within
     while not condition():
         assert time.monotonic() < end, f"it did not come true within {within:g} s"
@@ -104,8 +104,10 @@ def eventually(condition: Callable[[], Any], within: float = 10.0) -> None:
 
 
 def kept_out(lock: Any, timeout: float) -> None:
-    """Nobody has it in this time, and that is said: unless the server was late by a tenth of a
-    second, for then it is asked again."""
+    """Check that the lock is refused in this time.
+
+    If the server is late by a tenth of a second, the acquire raises, and is repeated.
+    """
 
     def refused() -> bool:
         try:
@@ -118,14 +120,14 @@ def kept_out(lock: Any, timeout: float) -> None:
 
 
 def refusal(lock: Any) -> str:
-    """What is said to one who is kept out; nothing, if the server was late."""
+    """The message of the refusal; "" if the server was late."""
     with pytest.raises((NotAcquired, StoreUnavailable)) as told, lock:
         raise AssertionError("the body ran unheld")
     return str(told.value) if told.errisinstance(NotAcquired) else ""
 
 
 def expire(client: Any) -> None:
-    """End this client's session on the server, as if it had been silent for too long."""
+    """End this client's session on the server, as if the client had been silent for too long."""
     driver = client._ctx.store._port._driver
     session, password = driver.client.client_id
     while driver.session() == session:

@@ -1,4 +1,4 @@
-"""What holdfast keeps in ZooKeeper, as it is damaged from outside."""
+"""Damage from outside to the nodes that holdfast keeps in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = "/holdfast"
 class ZooKeeperGround:
     """See `holdfast.testing.faults.damage.Ground`."""
 
-    #: A third of the ttl until the next renewal, and what a busy machine adds to it.
+    #: Seconds: a third of the ttl until the next renewal, and the delays of a busy machine.
     overlap_s = 3.0
 
     def __init__(self, server: ZooKeeperServer) -> None:
@@ -27,12 +27,12 @@ class ZooKeeperGround:
         self._client.start(20)
 
     def close(self) -> None:
-        """End the session of the one who damages."""
+        """End the session of the client that damages."""
         self._client.stop()
         self._client.close()
 
     def items(self, token: str) -> list[str]:
-        """The folders and nodes of a round's names, and what is in them."""
+        """The folders and nodes of the names of one round, with everything in them."""
         found: list[str] = []
         for folder in (ROOT, f"{ROOT}/.queues"):
             found += [one for one in self._below(folder) if token in one]
@@ -49,7 +49,7 @@ class ZooKeeperGround:
             yield from self._below(path)
 
     def damage(self, item: str, kind: str, chance: random.Random) -> bool:
-        """Delete a node, write to it, or put a lasting one in its place."""
+        """Delete a node, write to it, or replace it by a persistent node."""
         try:
             if kind == "removed":
                 self._client.delete(item, recursive=True)

@@ -1,4 +1,4 @@
-"""Tasks that are cancelled between sending and reply: nothing is left behind, ever."""
+"""Tasks that are cancelled between request and reply leave nothing in the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.stores.works import Work, join, keep, leave
 from tests.stores.zookeeper.conftest import MakeClient, eventually
 from tests.torture.scale import times
 
-#: So many are struck at once, each on a name of its own; all in all 300 for each kind of work.
+#: Number of tasks that are cancelled together, each on a separate name.
 CREW = 30
 ROUNDS = times(10, 1)
 SEED = random.SystemRandom().randrange(1 << 32)
@@ -35,7 +35,7 @@ def options(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def other(new_client: MakeClient, zookeeper_url: str, options: str) -> Client:
-    """A client that looks."""
+    """A second client that inspects the store."""
     return new_client(zookeeper_url + options, label="other")
 
 
@@ -49,13 +49,13 @@ def test_a_task_that_is_cancelled_in_the_reply_window_leaves_nothing(
 
     async def main() -> None:
         async with AsyncClient(f"zookeeper://127.0.0.1:{proxy.port}{options}") as client:
-            # The folders are there, so that the first request already makes a node
+            # The folders exist, so that the first request already creates a node
             holds = [await client.lock(f"{own_name}-{at}").acquire() for at in range(CREW)]
             for hold in holds:
                 await hold.release()
             for _ in range(ROUNDS):
                 await strike(client, f"{own_name}-")
-                # And nothing is left, though the session goes on
+                # And nothing is left, though the session continues
                 await asyncio.to_thread(eventually, lambda: other.inspect(own_name) == [])
 
     async def strike(client: AsyncClient, prefix: str) -> None:
@@ -67,12 +67,12 @@ def test_a_task_that_is_cancelled_in_the_reply_window_leaves_nothing(
         ]
         for ready in readies:
             await ready.wait()
-        # Given requests that are on their way, and whose answers are kept back
+        # Given requests that are on their way, and whose replies are held back
         proxy.hold("reply")
         go.set()
         for _ in range(3 + dice.randrange(6)):
             await asyncio.sleep(0)
-        # When each of their tasks is cancelled, some of them twice
+        # When each of the tasks is cancelled, some of them twice
         for task in crew:
             task.cancel()
         for task in crew:
@@ -80,7 +80,7 @@ def test_a_task_that_is_cancelled_in_the_reply_window_leaves_nothing(
             if dice.random() < 0.3:
                 task.cancel()
         proxy.heal()
-        # Then each ends cancelled
+        # Then each task ends as cancelled
         ends = await asyncio.gather(*crew, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
 
@@ -103,17 +103,17 @@ def test_cancelled_waiters_leave_the_line_and_all_others_are_served(
                 name = f"{own_name}-{number}"
                 holder = await client.lock(name).acquire()
                 crew = [asyncio.create_task(client.lock(name).acquire()) for _ in range(CREW)]
-                # Given a line of waiters, each somewhere on its way into it
+                # Given a line of waiters that have not all entered it yet
                 for _ in range(dice.randrange(40)):
                     await asyncio.sleep(0.001)
-                # When some are cancelled, while the holder leaves
+                # When some of them are cancelled while the holder releases
                 struck = [task for task in crew if dice.random() < 0.7]
                 release = asyncio.create_task(holder.release())
                 for task in struck:
                     task.cancel()
                     await asyncio.sleep(0)
                 assert await release
-                # Then all others are served, each once, in whatever order
+                # Then all others are granted the lock once, in any order
                 here, served = set(crew), set()
                 while here:
                     ended, here = await asyncio.wait(here, return_when=asyncio.FIRST_COMPLETED)

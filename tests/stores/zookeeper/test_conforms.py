@@ -1,7 +1,7 @@
-"""The conformance kit on an ensemble of three, and with the other recipes.
+"""The conformance kit on an ensemble of three servers, and with the other recipes.
 
-On one server, with the usual recipe, all of it is run in every run; here each primitive on each
-face is asked some of its questions, and with ``HOLDFAST_TORTURE=full`` all.
+Every run of the tests runs the whole kit on one server with the usual recipe. This file runs some
+cases for each primitive and face, and all of them with ``HOLDFAST_TORTURE=full``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tests.servers.zookeeper import Ensemble
 from tests.torture.scale import times
 
 AT_ONCE = 4
-#: Of each primitive on each face so many runs, spread over the kit.
+#: Number of runs for each primitive and face, spread over the kit.
 EACH = times(1000, 3)
-#: With other recipes so many, as there is nowhere else that they are asked.
+#: Number of runs with the other recipes, on which only this file runs the kit.
 RECIPES = {"zookeeper?recipe=simple": times(1000, 5), "zookeeper?recipe=curator": EACH}
 
 
 def chosen(store: str, each: int) -> list[Run]:
-    """Some runs of each primitive on each face."""
+    """Some runs of the kit for each primitive and face."""
     found: list[Run] = []
     everything = [run for run in runs(store) if not run.case.alone]
     for primitive in PRIMITIVES:
@@ -35,7 +35,7 @@ def chosen(store: str, each: int) -> list[Run]:
 
 
 def play(chosen: list[Run], url: str) -> None:
-    """Run them, several at once."""
+    """Play the chosen runs, ``AT_ONCE`` at the same time."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         begun: list[tuple[Run, Future[None]]] = [(run, pool.submit(run.on, url)) for run in chosen]
     for run, one in begun:

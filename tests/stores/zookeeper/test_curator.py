@@ -1,4 +1,4 @@
-"""Curator itself, in Java, on the same nodes as ours; `tests.fetching` says how it is fetched."""
+"""Curator itself, in Java, on the same nodes as holdfast; see `tests.fetching` for the download."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.stores.zookeeper.conftest import MakeClient, eventually, kept_out
 
 
 class Curator:
-    """A process with Curator's InterProcessMutex, which does what it is told."""
+    """A process with Curator's InterProcessMutex that carries out commands."""
 
     def __init__(self, place: str, path: str) -> None:
         self._process = subprocess.Popen(
@@ -28,23 +28,23 @@ class Curator:
         assert self.hear() == "ready"
 
     def say(self, word: str) -> None:
-        """Tell it: "acquire", "try" or "release"."""
+        """Send a command: "acquire", "try" or "release"."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
 
     def hear(self) -> str:
-        """What came of the oldest word that isn't answered yet."""
+        """The result of the oldest command without a result."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
     def does(self, word: str) -> str:
-        """Tell it, and hear what came of it."""
+        """Send a command and return its result."""
         self.say(word)
         return self.hear()
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.kill()
         self._process.communicate()
 
@@ -61,12 +61,12 @@ def test_the_real_mutex_of_curator_and_holdfast_exclude_each_other(
 ) -> None:
     client: Client = new_client(f"{zookeeper_url}?recipe=curator")
     lock = client.lock(own_name)
-    # Given that Curator holds, we are kept out
+    # Given that Curator holds: holdfast is refused
     assert curator.does("acquire") == "held"
     assert lock.acquire(blocking=False) is None
     kept_out(lock, 0.2)
     assert len(client.inspect(own_name)[0].holders) == 1
-    # When it releases, who waits here is served
+    # When Curator releases: the waiter of holdfast is granted
     held: list[int] = []
     release = threading.Event()
     waiter = threading.Thread(target=_hold, args=(client, own_name, held, release.wait))
@@ -74,7 +74,7 @@ def test_the_real_mutex_of_curator_and_holdfast_exclude_each_other(
     eventually(lambda: len(client.inspect(own_name)[0].claims) == 2)
     assert curator.does("release") == "released"
     eventually(lambda: held)
-    # Given that we hold, it is kept out, and served when we release
+    # Given that holdfast holds: Curator is refused, and granted after the release
     assert curator.does("try") == "busy"
     curator.say("acquire")
     eventually(lambda: len(client.inspect(own_name)[0].claims) == 2)

@@ -1,4 +1,4 @@
-"""Each node in ZooKeeper is damaged, one at a time: see ``tests/stores/damage.py``."""
+"""Each node in ZooKeeper is damaged, one at a time; ``tests/stores/damage.py`` has the scenario."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 @pytest.fixture
 def damaged(shared_zookeeper: ZooKeeperServer) -> Iterator[Damaged]:
-    """The server that all share; only nodes of a round's names are damaged."""
+    """The server that all tests share; only nodes of the names of one round are damaged."""
     one = ZooKeeperGround(shared_zookeeper)
     yield Damaged(one, items=24, usual=6, at_once=6)
     one.close()

@@ -1,4 +1,4 @@
-"""A line of ten thousand nodes, of which any part is dead or foreign: verbs stay bounded."""
+"""A line of ten thousand nodes, dead or foreign in part: the cost of each verb stays bounded."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.torture.scale import times
 lag.watch()
 
 MOST = times(9_900, 3_000)
-#: No verb takes longer, on a machine that is busy with other things; and none asks more than this.
+#: Maximum seconds and requests of a verb on a busy machine.
 BOUND_S, REQUESTS = 0.5, 12
-#: Maximum seconds to show the whole line; it sends one request for each node.
+#: Maximum seconds to inspect the whole line, with one request for each node.
 LOOK_S = 8.0
 WITHIN_S = 10.0
-#: The nodes of others whose session goes on, as of a library that forgot them.
+#: The share of nodes that outlive their session, like nodes that another library forgot.
 FOREIGN = ["none", "half", "all"]
 
 
@@ -37,7 +37,7 @@ def a_claim(name: str) -> Claim:
 
 
 def crowd(client: KazooClient, folder: str, many: int, lasting: int) -> None:
-    """Let ``many`` waiters enter a line; ``lasting`` of a hundred outlive their session."""
+    """Let ``many`` waiters enter a line; ``lasting`` percent of their nodes outlive the session."""
     asked: list[Any] = []
     for number in range(many):
         path = f"{folder}/{beginning(a_claim('x'), False, KAZOO)}"
@@ -50,7 +50,7 @@ def crowd(client: KazooClient, folder: str, many: int, lasting: int) -> None:
 
 
 class Counted:
-    """The verbs of a store, each with a bound for its time and its requests."""
+    """The verbs of a store, each with a limit for its time and its requests."""
 
     def __init__(self, client: Client) -> None:
         self.store: Any = client._ctx.store
@@ -67,7 +67,7 @@ class Counted:
     def __call__(
         self, verb: Coroutine[Any, Any, Any], bound: float = BOUND_S, requests: int = REQUESTS
     ) -> Any:
-        """What the verb answers."""
+        """Run the verb within its limits and return its reply."""
         self._asked, begun = 0, time.monotonic()
         answer = run_sync(verb)
         took = time.monotonic() - begun
@@ -85,7 +85,7 @@ def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(
     own_name: str,
     foreign: str,
 ) -> None:
-    # Given a holder, thousands who wait, and one more
+    # Given a holder, thousands of waiters, and one more waiter behind them
     done, folder = Counted(new_client(label="ours")), f"/holdfast/{own_name}"
     store, holder, living = done.store, a_claim(own_name), a_claim(own_name)
     held = done(store.join(holder, True, WITHIN_S))
@@ -95,14 +95,14 @@ def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(
     assert isinstance(standing, Waiting)
     assert standing.position == MOST + 1
     keep = Keep(living, standing.ticket, 60.0)
-    # Then each verb is bounded
+    # Then the cost of each verb is bounded
     assert isinstance(done(store.join(a_claim(own_name), False, WITHIN_S)), Refused)
     done(store.keep([Keep(holder, held.fence, 60.0)], WITHIN_S))
     assert isinstance(done(store.keep([keep], WITHIN_S))[0], Waiting)
     (line,) = done(store.inspect(own_name, WITHIN_S, True), LOOK_S, MOST + REQUESTS)
     assert len(line.claims) >= MOST
     assert done(store.leave(Leave(own_name, holder.id, held.fence), WITHIN_S))
-    # And once their session is over, and what is foreign was removed by hand, it is served
+    # And the last waiter is granted once the session has ended and foreign nodes are removed
     theirs.stop()
     theirs.close()
     if foreign != "none":

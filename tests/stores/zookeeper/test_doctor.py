@@ -1,4 +1,4 @@
-"""What ``holdfast doctor`` finds on an ensemble."""
+"""The findings of ``holdfast doctor`` on ZooKeeper."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_the_doctor_command_prints_its_findings(
 
 
 def test_limits_of_the_session_are_reported(zookeeper_url: str) -> None:
-    # Given a server that gives no less than two ticks of 200 ms, and no more than a minute
-    # (which is little for a busy machine to connect in)
+    # Given a server that allows sessions from two ticks of 200 ms to one minute. A busy machine may
+    # need several attempts to connect within 0.4 s.
     eventually(lambda: one(f"{zookeeper_url}?session=0.4", "session").level is Level.OK)
     long = one(f"{zookeeper_url}?session=90", "session")
     assert long.level is Level.FAIL
@@ -52,7 +52,7 @@ def test_a_longer_session_than_was_asked_for_is_worth_a_look(
     finding = one(f"{server.url}?session=2", "session")
     assert finding.level is Level.WARN
     assert "session=5" in finding.remedy
-    # And what is held there is believed for no longer than was asked for
+    # And a hold there is valid for no longer than the requested session allows
     with Client(f"{server.url}?session=2") as client, client.lock("x") as hold:
         assert hold.ttl == 1.0
         assert hold.remaining() < 1.0
@@ -70,6 +70,6 @@ def test_a_login_in_the_open_and_rights_of_ones_own(zookeeper_url: str, own_name
     assert found["rights"][0].level is Level.OK
     assert "password" in found["secrecy"][0].text
     assert "secret" not in str(found)
-    # And another user can't use it
+    # And another user can't use the prefix
     bob = examined(url.replace("ann:", "bob:"))
     assert "doesn't let us" in bob["session"][0].text

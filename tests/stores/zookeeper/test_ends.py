@@ -1,4 +1,4 @@
-"""Processes that are killed and stopped, and servers that are: who holds then, and from when on."""
+"""Processes and servers that are killed or stopped: the next holder, and the time until then."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.stores.zookeeper.conftest import SHORT_S, eventually
 from tests.torture.scale import figures, times
 
 ACTS = "tests.torture.acts"
-#: The server counts sessions by ticks, and may be late itself: far from the ten seconds and more
-#: that it would take if anything else than the session had to end.
+#: Seconds that the server may add: it counts sessions in ticks and may be late. Anything else that
+#: had to end, other than the session, would take ten seconds or more.
 TICKS_S = 2.0
 
 
@@ -32,11 +32,11 @@ def test_the_next_waiter_waits_no_longer_than_a_session(
     lag.watch()
     waited = []
     for turn in range(times(50, 1)):
-        # Given a process that holds
+        # Given a process that holds the lock
         name = f"{own_name}:{turn}"
         with Subject(f"{ACTS}:{act}", short_url, name) as holder:
             fence = holder.hear()
-            # When it is killed, or stopped past its session
+            # When the process is killed, or stopped for longer than its session
             begun = time.monotonic()
             holder.signal(signal.SIGKILL if end == "killed" else signal.SIGSTOP)
             with other.lock(name, timeout=20) as hold:
@@ -44,7 +44,7 @@ def test_the_next_waiter_waits_no_longer_than_a_session(
                 assert hold.fence > fence
                 assert waited[-1] <= SHORT_S + TICKS_S + lag.since(begun)
                 if end == "stopped":
-                    # Then it knows when it goes on, and takes nothing from the next one
+                    # Then the process notices the loss, and leaves the next hold alone
                     holder.signal(signal.SIGCONT)
                     holder.say("go on")
                     with contextlib.suppress(SubjectGone):  # it could not reach the server in time
@@ -85,7 +85,7 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(
     with Client(url) as client, Client(url) as rival:
         fences = []
         for turn in range(times(50, 1)):
-            # Given a hold, and one who waits
+            # Given a hold and a waiter
             hold = client.lock("x").acquire()
             assert hold is not None
             with Subject(f"{ACTS}:waits", url, "x") as waiter:
@@ -93,7 +93,7 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(
                 eventually(lambda: len(rival.inspect("x", exact=True)[0].claims) == 2)
                 # When the server is killed and comes back within the session
                 server.restart()
-                # Then the hold is there, the place in the line too, and fences rise
+                # Then the hold and the place of the waiter are still there, and fences rise
                 eventually(lambda: _answers(rival), 30.0)
                 assert hold.extend() > 5
                 assert len(rival.inspect("x", exact=True)[0].claims) == 2, turn
@@ -125,7 +125,7 @@ def test_workers_that_are_killed_and_stopped_break_no_promise(short_url: str) ->
         )
     )
     print(outcome)
-    # Then no promise is broken but that of waiting: who is behind a dead one waits for a session
+    # Then only the bound on waiting may break: a waiter behind a dead process waits for its session
     outcome.demand({"bounded waiting"})
     assert outcome.verdict.figures["held"] > seconds
 
@@ -140,7 +140,7 @@ def test_a_leader_that_is_killed_takes_no_hold_with_it(
     with Client(url) as client, Client(url) as rival:
         fences = []
         for _ in range(times(50, 1)):
-            # Given a hold, and one who waits
+            # Given a hold and a waiter
             hold = client.lock("x", timeout=20).acquire()
             assert hold is not None
             with Subject(f"{ACTS}:waits", url, "x") as waiter:
@@ -150,7 +150,7 @@ def test_a_leader_that_is_killed_takes_no_hold_with_it(
                 leader = ensemble.leader
                 begun = time.monotonic()
                 leader.kill()
-                # Then the others go on with the same line
+                # Then the other servers continue with the same line
                 eventually(lambda: _answers(rival), 20.0)
                 elections.append(time.monotonic() - begun)
                 hold.check()

@@ -1,4 +1,4 @@
-"""Locks of kazoo and of Curator on the same nodes: each keeps the other out, in both directions."""
+"""Locks of kazoo and of Curator on the nodes of holdfast: each excludes the other, both ways."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.stores.zookeeper.conftest import MakeClient, eventually, kept_out, re
 
 @pytest.fixture
 def path(own_name: str) -> str:
-    """Where the lock of this name is, for others."""
+    """The path at which other libraries find the lock of this name."""
     return f"/holdfast/{own_name}"
 
 
@@ -26,13 +26,13 @@ def test_kazoos_lock_and_holdfast_exclude_each_other(
     kazoo: KazooClient, other: Client, own_name: str, path: str
 ) -> None:
     theirs = kazoo.Lock(path, "theirs")
-    # Given that we hold: it waits
+    # Given that holdfast holds: kazoo is refused
     with other.lock(own_name) as hold:
         assert theirs.acquire(blocking=False) is False
         with pytest.raises(LockTimeout):
             theirs.acquire(timeout=0.1)
         assert [one.split("\n")[0] for one in theirs.contenders()] == [hold.owner]
-    # Given that it holds: we wait, and see who it is
+    # Given that kazoo holds: holdfast is refused, and names the holder
     assert theirs.acquire(timeout=5)
     assert other.lock(own_name).acquire(blocking=False) is None
     kept_out(other.lock(own_name), 0.1)
@@ -120,7 +120,7 @@ def test_a_semaphore_stays_out_where_kazoo_locks(
 
 
 class CuratorsMutex:
-    """What Curator's InterProcessMutex does on the wire, by hand."""
+    """The requests of Curator's InterProcessMutex, sent by kazoo."""
 
     def __init__(self, client: KazooClient, path: str) -> None:
         self._client = client
@@ -128,21 +128,21 @@ class CuratorsMutex:
         self.node = ""
 
     def join(self) -> None:
-        """Stand in line."""
+        """Enter the line."""
         self._client.ensure_path(self._path)
         start = f"{self._path}/_c_{uuid.uuid4()}-lock-"
         self.node = self._client.create(start, b"10.0.0.9", ephemeral=True, sequence=True)
 
     @property
     def holds(self) -> bool:
-        """Every child counts, by what follows the last ``lock-``; the first one holds."""
+        """True if its node is the first of all children, ordered by the text behind ``lock-``."""
         children = sorted(
             self._client.get_children(self._path), key=lambda one: one.rpartition("lock-")[2]
         )
         return children[0] == self.node.rpartition("/")[2]
 
     def leave(self) -> None:
-        """Give it back."""
+        """Leave the line, and so release the lock."""
         self._client.delete(self.node)
 
 
@@ -151,7 +151,7 @@ def test_curators_mutex_and_holdfast_exclude_each_other(
 ) -> None:
     client = new_client(f"{zookeeper_url}?recipe=curator")
     mutex = CuratorsMutex(kazoo, path)
-    # Given that we hold, and it waits behind us
+    # Given that holdfast holds, and Curator's mutex waits behind it
     with client.lock(own_name) as hold:
         mutex.join()
         assert not mutex.holds
@@ -159,7 +159,7 @@ def test_curators_mutex_and_holdfast_exclude_each_other(
         start, _, number = node.partition("-lock-")
         assert str(uuid.UUID(start.removeprefix("_c_"))) == start.removeprefix("_c_")
         assert len(number) == 10
-    # Then it is served, and now we wait
+    # Then the mutex is granted, and holdfast waits
     assert mutex.holds
     assert client.lock(own_name).acquire(blocking=False) is None
     waiter = threading.Thread(target=lambda: client.lock(own_name).acquire(timeout=20).release())
@@ -172,7 +172,7 @@ def test_curators_mutex_and_holdfast_exclude_each_other(
     mutex.leave()
     waiter.join(20)
     assert kazoo.get_children(path) == []
-    # And what its nodes leave no room for is refused
+    # And a primitive for which Curator's node names have no room is refused
     for make in (
         lambda: client.semaphore(own_name, 2),
         lambda: client.rwlock(own_name),

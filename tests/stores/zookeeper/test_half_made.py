@@ -1,5 +1,4 @@
-"""A queue that is there in part: its folders were being made when that was cut, or people removed
-some of it by hand."""
+"""Queues that exist in part: their creation was interrupted, or nodes were removed by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ def place_at(queue: str) -> Place:
 
 
 def cut_amid_the_making(client: Client, queue: str, folder: str) -> None:
-    """Ctrl-C in its first put, before this folder is asked for."""
+    """Interrupt the first put of a queue before it requests this folder."""
     path, send = place_at(queue).at(folder), Driver.send
 
     def cut(driver: Driver, request: Request, answer: Slot) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C at each point of a take that gets its job: the job is there for the next one."""
+"""Ctrl-C at each point of a take that gets a job: the job stays available for the next take."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from holdfast import Client
 from holdfast.testing.faults import Strike
 from tests.servers.zookeeper import ZooKeeperServer
 
-#: What is interrupted before its first step was never awaited, and the collector says so.
+#: A coroutine that is interrupted before its first step is never awaited; Python warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-#: What knows of a job that a take has got.
+#: The modules that handle a job which a take has got.
 KNOW = tuple(f"holdfast.stores.zookeeper.queues.{part}" for part in ("idle", "loans", "taking"))
 
 

@@ -1,4 +1,4 @@
-"""The line as it is read off names: against the model, and what a waiter has to watch."""
+"""The line that a client derives from node names, compared with the model; the nodes to watch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_holders_by_node_names_are_the_holders_of_the_model(
     number = first
     for step in range(600):
         if dice.random() < 0.5 or not nodes:
-            # Given somebody who enters, with the next number; the server's numbers wrap
+            # Given a claim that enters with the next number; the server's numbers wrap
             cid = f"{step:032x}"
             spec = specs[cid] = spec_of(kind, capacity, dice.choice(weights))
             model.join(Claim(cid, spec), True, 0.0)
@@ -53,7 +53,7 @@ def test_the_holders_by_node_names_are_the_holders_of_the_model(
             cid = dice.choice(sorted(nodes))
             model.leave(Leave("x", cid, 0), 0.0)
             del nodes[cid]
-        # Then who holds is the same, in whatever order the server lists them
+        # Then the holders are the same for any order of the server's list
         listed = list(nodes.values())
         dice.shuffle(listed)
         line = entries(listed, KAZOO, "x")
@@ -68,7 +68,7 @@ def test_the_holders_by_node_names_are_the_holders_of_the_model(
 
 
 def _blocks(block: lines.Block, seen: lines.View, capacity: int, weight: int) -> None:
-    """What is watched keeps it waiting while all of it is there, and none of it needlessly."""
+    """Check that the watched nodes block the claim while all exist, and that each is needed."""
     weighs = dict(zip([one.node for one in seen.ahead], seen.weights, strict=True))
     used = [weighs[one.node] for one in block.nodes]
     assert sum(used) + weight > capacity
@@ -93,7 +93,7 @@ def test_a_lock_watches_its_predecessor_and_a_reader_the_last_writer() -> None:
         block = lines.block(lines.view(own, line, spec, {}), spec, own.weight)
         assert block is not None
         watched.append([one.number for one in block.nodes])
-    # Readers don't wait for readers; the writer hears of the one that is held longest
+    # Readers don't wait for readers; the writer watches the claim that is held longest
     assert watched == [[0], [0], [2], [2]]
 
 
@@ -128,7 +128,7 @@ def test_numbers_are_compared_across_their_wrap() -> None:
     assert not later(most, least)
     assert later(least + 5, most - 5)
     assert not later(7, 7)
-    # And the server writes a negative one with a sign, and ten digits after it
+    # And the server writes a negative number with a sign and ten digits
     (entry,) = entries([f"{'0' * 32}-l-1-1-w__lock__{least:010d}"], KAZOO, "x")
     assert entry.number == least
 

@@ -1,5 +1,7 @@
-"""Serial queues: a job that is settled by the request that takes the next one. It is one
-transaction, so both are done or neither; nothing is lost, counted, or done twice by that."""
+"""Serial queues: one transaction settles a job and takes the next one.
+
+Either both happen or neither. No job is lost, counted twice or done twice.
+"""
 
 from __future__ import annotations
 
@@ -33,25 +35,25 @@ from tests.stores.zookeeper.test_queues import base, counted, inside, talk
 from tests.torture.scale import times
 
 lag.watch()
-#: A list that is older may no longer be used for a take in the same request, seconds; less a bit.
+#: Seconds after which a list of jobs is too old for a take in the same request, less a margin.
 OLD_S = 0.5
 GROUPS = pytest.mark.parametrize("groups", [0, 3], ids=["plain", "grouped"])
 
 
 def both(name: str) -> Callable[[bytes], bool]:
-    """Is it the transaction that ends one loan of this queue, and begins another?"""
+    """Return a test for the transaction that settles one delivery here and begins another."""
     return lambda message: (
         of_kind(MULTI, having=name.encode())(message) and (message.count(b"/taken/") == 2)
     )
 
 
 def numbered(jobs: int, groups: int = 0) -> list[dict[str, Any]]:
-    """So many jobs, in so many groups in turn; without any in the plain lane."""
+    """As many jobs as ``jobs``, spread over ``groups`` groups in turn, or ungrouped."""
     return [{"payload": n, "group": f"g{n % groups}" if groups else None} for n in range(jobs)]
 
 
 def multis(asked: list[list[object]]) -> int:
-    """How many round trips had a transaction."""
+    """The number of round trips that contain a transaction."""
     return sum(any(isinstance(one, Multi) for one in some) for some in asked)
 
 
@@ -67,11 +69,11 @@ def test_a_job_in_a_loop_costs_one_round_trip(groups: int, other: Client, own_na
         for _ in range(jobs):
             assert next(loop)
         seconds = time.monotonic() - begun
-        # Once a second all is listed before it is looked for the next one
+        # Once a second the client lists all jobs before it takes the next one
         assert multis(asked) <= jobs + 1 + seconds
         assert len(asked) <= jobs + 2 * (1 + seconds)
         asked.clear()
-        # What stands in the other lane is seen all the same
+        # A job of the other kind (grouped or not) is found all the same
         queue.put("elsewhere", group=None if groups else "g")
         found = next(loop)
         assert found.payload == "elsewhere"
@@ -96,10 +98,10 @@ def test_a_loop_that_is_cut_off_does_each_job_once(
             armed, asked = None, boottime()
             async for job in client.queue(own_name).consume(timeout=0):
                 seen.append((job.payload, job.attempt))
-                # On a machine that stands still the list is too old for a request that is both
+                # On a machine that stands still, the list becomes too old for the combined request
                 assert armed is None or armed.hits == 1 or boottime() > asked + OLD_S
-                # Given each second request that is both, as far as two others may be taken: a
-                # group whose entry was created by a request without an answer has to be read first
+                # Given every second combined request, if two other jobs can be taken. (The client
+                # first has to read a group whose entry was created by a request without a reply.)
                 left = {*range(jobs)} - {n for n, _ in seen}
                 heads = {n % groups for n in left} if groups else left
                 strike = len(seen) % 2 == 1 and len(heads) > 1 and len(left) > max(groups, 1)
@@ -110,7 +112,7 @@ def test_a_loop_that_is_cut_off_does_each_job_once(
 
     other.queue(own_name).put_many(numbered(jobs, groups))
     face.run(play, 100.0)
-    # Then each was delivered once, those of a group in order, and each ack has counted
+    # Then each job was delivered once, each group in order, and each ack has counted
     assert sorted(seen) == [(n, 1) for n in range(jobs)]
     for group in range(groups):
         mine = [n for n, _ in seen if n % groups == group]
@@ -127,7 +129,7 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
     rival.put_many(range(4))
     loop = mine.queue(own_name).consume(timeout=0)
     assert next(loop).payload == 0
-    # Given one who was faster than our list
+    # Given a rival that took the next job before this client's list was updated
     taken = rival.take(timeout=5)
     assert taken
     assert taken.payload == 1
@@ -136,17 +138,16 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
     if then == "gives back":
         assert taken.release()
     with counted(mine) as asked:
-        # Then both are done one behind the other: the ack counts, and what is to be had is got
+        # Then the ack and the take are sent one after the other: the ack counts, and a job is taken
         found = next(loop)
         assert multis(asked) in (3, 4)
     assert found.attempt == 1
-    # After a refusal it looks further, so that it doesn't meet the other one again
-    # (one that was given back stands at the end now)
+    # After a refusal the client tries a later job, to avoid the rival (a released job is the last)
     assert found.payload in (2, 3)
     record = rival.stats()
     assert record.done == (2 if then == "acks" else 1)
     assert record.taken == (2 if then == "works" else 1)
-    # And what was refused is not held to be on loan here
+    # And the client doesn't regard the refused job as delivered to it
     if then == "works":
         assert taken.release()
     done = {0, found.payload} | ({1} if then == "acks" else set())
@@ -162,7 +163,7 @@ def test_a_loop_whose_job_went_to_another_worker_raises_and_keeps_none(
     queue.put_many(numbered(6, groups))
     loop = new_client().queue(own_name).consume(timeout=0)
     lost = next(loop)
-    # Given that its mark is gone, and another has the job
+    # Given that the mark of its delivery is deleted, and another client has the job
     (mark,) = inside(kazoo, own_name, "taken")
     kazoo.delete(f"{base(own_name)}/taken/{mark}")
     again = queue.take(timeout=5)
@@ -170,7 +171,7 @@ def test_a_loop_whose_job_went_to_another_worker_raises_and_keeps_none(
     assert (again.payload, again.attempt) == (lost.payload, 2)
     with pytest.raises(LockLost, match="delivered again"):
         next(loop)
-    # Then nobody else's is harmed, and what was taken meanwhile is given back
+    # Then the other delivery stays valid, and the loop releases the job that it took last
     record = queue.stats()
     assert (record.done, record.waiting, record.taken) == (0, 5, 1)
     assert [one.attempts for one in queue.jobs("waiting")] == [0] * 5
@@ -202,7 +203,7 @@ def test_an_ack_that_may_have_ended_with_its_session_does_not_count(
 
     thread = threading.Thread(target=go_on)
     thread.start()
-    # Given a session that ends, long before the lease, while the request is without an answer
+    # Given a session that ends long before the lease, while the request has no reply
     armed.wait()
     proxy.hold()
     end_session(client, shared_zookeeper)
@@ -210,14 +211,14 @@ def test_an_ack_that_may_have_ended_with_its_session_does_not_count(
     proxy.reset()
     proxy.heal()
     thread.join(60)
-    # Then nobody is told that it has counted: to ask again finds nothing, and that says nothing
+    # Then the ack isn't reported as counted: a second request finds nothing, which proves nothing
     assert [one.reason for one in wrong] == [Loss.SESSION]
     assert lost.lost is Loss.SESSION
     attempts = {}
     while job := queue.take(timeout=5 if len(attempts) < 2 else 0):
         attempts[job.payload] = job.attempt
         assert job.ack()
-    # What it had when its session ended comes again, and the attempt counts
+    # The job that it had when its session ended is delivered again, and the attempt counts
     expected = {0: 2, 1: 1, 2: 1} if fault is HOLD_REQUEST else {1: 2, 2: 1}
     assert attempts == expected
     assert queue.stats().done == 3
@@ -229,13 +230,13 @@ def test_a_loop_whose_task_is_cancelled_settles_and_releases(
     async def main() -> None:
         async with AsyncClient(f"zookeeper://127.0.0.1:{proxy.port}?session=20") as client:
             for turn in range(times(50, 5)):
-                # (A queue of its own: where a request was just refused, the next one goes in two.)
+                # (A separate queue: after a refusal the next ack and take are two requests.)
                 name = f"{own_name}-{turn}"
                 queue = other.queue(name)
                 queue.put_many(range(2))
                 loop = client.queue(name).consume(timeout=0)
                 assert (await anext(loop)).attempt == 1
-                # Given a request that is on its way, or carried out, and not answered
+                # Given a request on its way, or carried out, without a reply
                 armed = proxy.arm(both(name), (HOLD_REPLY, HOLD_REQUEST)[turn % 2])
                 going = asyncio.ensure_future(anext(loop))
                 await asyncio.to_thread(armed.wait)
@@ -244,7 +245,7 @@ def test_a_loop_whose_task_is_cancelled_settles_and_releases(
                 armed.let_go()
                 with pytest.raises(asyncio.CancelledError):
                     await going
-                # Then what was done is done, and the next one may be had by others
+                # Then the ack counts, and another client can take the next job
                 await asyncio.to_thread(
                     eventually,
                     lambda queue=queue: queue.stats()[1:3] == (1, 0) and queue.stats().done == 1,
@@ -262,7 +263,7 @@ def test_a_loop_whose_task_is_cancelled_settles_and_releases(
 
 
 def end_session(client: Client, server: ZooKeeperServer) -> None:
-    """End the session of a client that doesn't get through to its server."""
+    """End the session of a client that can't reach its server."""
     driver = client._ctx.store._port._driver  # type: ignore[attr-defined]
     thief = KazooClient(hosts=f"{server.host}:{server.port}", client_id=driver.client.client_id)
     thief.start(10)
@@ -279,18 +280,18 @@ def test_what_an_ack_makes_due_is_there_for_others_and_wakes_one(
     queue.put("c", group="h")
     loop = mine.queue(own_name).consume(timeout=0)
     assert next(loop).payload == "a"
-    # Given one who waits
+    # Given a waiter
     kazoo.create(f"{base(own_name)}/idle/somebody", b"", ephemeral=True)
     with counted(mine) as asked:
         assert next(loop).payload == "c"
         assert multis(asked) == 1
-    # Then he is woken for the one behind that which was acked, and it is to be had
+    # Then the waiter is woken for the job behind the acked one, and that job is available
     eventually(lambda: not inside(kazoo, own_name, "idle"))
     job = queue.take(timeout=0)
     assert job
     assert job.payload == "b"
     assert job.ack()
-    # And our client has noted it as well, in a loop of its own group
+    # And this client has noted the job too: it empties a group in one loop
     queue.put_many(["d", "e"], group="i")
     assert [one.payload for one in loop] == ["d", "e"]
 
@@ -314,7 +315,7 @@ def test_the_interval_counts_from_when_both_were_done(other: Client, own_name: s
     asked = time.monotonic()  # before: its answer may be late
     for job in queue.consume(timeout=3):
         before = seen.get(job.payload - 2)
-        # Begun by the request that acked one of the other group; as exact as stamps are
+        # The same request acked a job of the other group and took this one; times are rounded
         assert before is None or time.monotonic() - before >= 0.99
         seen[job.payload] = asked
         asked = time.monotonic()
@@ -331,7 +332,7 @@ def test_a_job_that_would_come_too_early_is_put_back_and_the_next_one_comes(
     other.queue(own_name).put_many(range(3))
     loop = client.queue(own_name).consume(timeout=8)
     assert next(loop).payload == 0
-    # Given one who believes that it is later at the leader
+    # Given a client whose estimate of the leader's time is too late
     clock = talk(client).clock
     clock._low += 20.0
     clock._high += 20.0
@@ -348,7 +349,7 @@ def test_a_job_that_would_come_too_early_is_put_back_and_the_next_one_comes(
 
 
 def test_what_is_unusual_is_done_one_behind_the_other(other: Client, own_name: str) -> None:
-    # A queue with a rate: whoever takes has to write it down
+    # A queue with a rate: each take also writes the time from which the next one may start
     queue = other.queue(own_name, rate=1000)
     queue.put_many(range(3))
     with counted(other) as asked:

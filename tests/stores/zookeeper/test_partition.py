@@ -1,4 +1,4 @@
-"""A holder on the wrong side of a partition knows before the right side lets anybody else in."""
+"""A holder on the minority side of a partition notices before the majority grants again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def islands() -> Iterator[Islands]:
 @pytest.fixture(scope="module")
 def ensemble(islands: Islands, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
     folder: Path = tmp_path_factory.mktemp("partition")
-    # syncLimit as it is in the configuration that ZooKeeper comes with
+    # syncLimit as in the configuration that comes with ZooKeeper
     with Ensemble(folder, "syncLimit=5", places=islands.places()) as made:
         yield made
 
@@ -44,7 +44,7 @@ def test_a_holder_that_is_cut_off_knows_before_the_majority_grants(
         alone = leader if where == "leader" else ensemble.followers[0]
         others = [one for one in ensemble.servers if one is not alone]
         name = f"{where}-{turn}"
-        # Given a holder whose server is about to be cut off, and one who waits on the other side
+        # Given a holder whose server is about to be cut off, and a waiter on the other side
         hosts = ",".join(one.place for one in others)
         with (
             Client(f"zookeeper://{alone.place}?session={SESSION_S}") as lonely,
@@ -65,7 +65,7 @@ def test_a_holder_that_is_cut_off_knows_before_the_majority_grants(
                 name: str = name,
                 granted: list[tuple[float, int]] = granted,
             ) -> None:
-                # On a busy machine an election may take longer than a silent store is waited for
+                # On a busy machine an election may take longer than the wait for a silent store
                 while not granted:
                     with (
                         contextlib.suppress(StoreUnavailable),
@@ -78,14 +78,14 @@ def test_a_holder_that_is_cut_off_knows_before_the_majority_grants(
                 thread.start()
             eventually(lambda rival=rival, name=name: len(rival.inspect(name)[0].claims) == 2)
             time.sleep(1.1)  # it was renewed
-            # When it is
+            # When the server is cut off
             islands.cut_off(ensemble.servers.index(alone))
             try:
                 for thread in threads:
                     thread.join(60)
             finally:
                 islands.heal()
-            # Then it knew first, and its release frees nobody else's
+            # Then the holder knew first, and its release leaves the next hold alone
             assert known
             assert granted
             ahead.append(granted[0][0] - known[0])

@@ -1,5 +1,7 @@
-"""Serial queues where requests are lost, sessions end, and servers die: nothing is lost, nothing
-is done twice unless somebody died, and order is kept."""
+"""Serial queues when requests are lost, sessions end and servers die.
+
+No job is lost, none is done twice unless its worker died, and the order is kept.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ TRIES = times(50, 1)
 
 
 def verb(*words: str) -> Callable[[bytes], bool]:
-    """Is it a transaction in which all of this stands?"""
+    """Return a test for a transaction that contains all these words."""
     return lambda message: of_kind(MULTI)(message) and all(one.encode() in message for one in words)
 
 
@@ -67,13 +69,13 @@ async def _each_verb(queue: Any, fault: Fault, proxy: Proxy, name: str) -> None:
     assert armed.hits == 1
     assert not any(one.duplicate for one in receipts)
     assert (await queue.stats()).waiting == 4
-    # A take gets what it got, and nothing beside it; nobody else does
+    # A repeated take gets the job of the first request and no other; no other client gets it
     armed = proxy.arm(verb(name, "/taken/"), fault)
     job = await queue.take(timeout=10)
     assert armed.hits == 1
     assert job.attempt == 1
     assert (await queue.stats()).taken == 1
-    # What is tried again, given back or done is so, and it says the truth
+    # A retry, release or ack that is sent again is carried out once, and returns True
     fences = [job.fence]
     for act, attempt in (("retry", 1), ("release", 2)):
         while job.payload != 1:
@@ -103,7 +105,7 @@ def test_a_take_without_an_answer_keeps_nothing(
     queue = client.queue(own_name)
     queue.put_many([1, 2], group="g")
     for _ in range(TRIES):
-        # Given a take that was carried out, and nothing that gets through after it
+        # Given a take that the server carries out, and no message that gets through after it
         armed = proxy.arm(verb(own_name, "/taken/"), RESET_REPLY)
         breaker = threading.Thread(target=lambda: (armed.wait(), proxy.refuse()))  # noqa: B023
         breaker.start()
@@ -113,7 +115,7 @@ def test_a_take_without_an_answer_keeps_nothing(
         breaker.join()
         proxy.heal()
         assert armed.hits == 1
-        # Then its undo gives the job back, as if it had not been taken
+        # Then the undo of the take releases the job, as if it had not been taken
         job = other.queue(own_name).take(timeout=15)
         assert job
         assert (job.payload, job.attempt) == (1, 1)
@@ -145,11 +147,11 @@ def test_the_delivery_of_a_lost_session_comes_again_and_its_ack_is_refused(
     queue.put_many([1, 2], group=group)
     lost = dying.queue(own_name, max_attempts=2).take(timeout=5)
     assert lost
-    # Given a session that the servers end under it
+    # Given a delivery whose session the server ends
     expire(dying)
     begun = time.monotonic()
     again = queue.take(timeout=20)
-    # Then the same job comes, before those behind it, with a higher fence and another attempt
+    # Then the same job comes before the jobs behind it, with a higher fence and the next attempt
     assert again
     if group is None and again.payload == 2:  # nothing is promised there
         assert again.ack()
@@ -161,7 +163,7 @@ def test_the_delivery_of_a_lost_session_comes_again_and_its_ack_is_refused(
     assert not lost.ack()
     assert lost.lost
     again.check()
-    # And after the last attempt it is a dead letter, and the next one's turn
+    # And after its last attempt the job is a dead letter, and the next job is delivered
     again._lease.renewing = False
     expire_now(other, own_name)
     mine = dying.queue(own_name)

@@ -1,4 +1,4 @@
-"""What is true of serial queues on ZooKeeper alone: who wakes whom, limits, and what it costs."""
+"""Properties that only serial queues on ZooKeeper have: wake-ups, limits and round trips."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ lag.watch()
 
 
 def base(name: str) -> str:
-    """Where the queue is."""
+    """The path of the queue."""
     return place_of("/holdfast", name).base
 
 
 def inside(kazoo: KazooClient, name: str, folder: str) -> list[str]:
-    """What is in one of its folders."""
+    """The names of the nodes in one folder of the queue."""
     return sorted(kazoo.get_children(f"{base(name)}/{folder}"))
 
 
 def talk(client: Client) -> Any:
-    """What the verbs of a client's queues speak by."""
+    """The object with which a client's queues send their requests."""
     return client._ctx.store.queues._talk  # type: ignore[attr-defined]
 
 
 @contextmanager
 def counted(client: Client) -> Iterator[list[list[object]]]:
-    """The requests of this client, those of each round trip together."""
+    """The requests of this client, one list for each round trip."""
     port = client._ctx.store._port  # type: ignore[attr-defined]
     asked: list[list[object]] = []
     before = port.ask
@@ -130,7 +130,7 @@ def test_dead_letters_of_many_groups_are_revived_in_few_round_trips_and_in_order
 def test_a_job_wakes_exactly_one_waiter(
     new_client: MakeClient, other: Client, kazoo: KazooClient, own_name: str
 ) -> None:
-    # Given ten who wait, two clients of five each
+    # Given ten waiters, five in each of two clients
     crowd = [new_client(), new_client()]
     got: list[Any] = []
 
@@ -144,13 +144,13 @@ def test_a_job_wakes_exactly_one_waiter(
     eventually(lambda: len(inside(kazoo, own_name, "idle")) == 10)
     alone = 0
     for left in range(9, -1, -1):
-        # When there is a job, then one is woken, long before it would have asked by itself
+        # When a job is put, then one waiter is woken, long before its next poll
         begun = time.monotonic()
         other.queue(own_name).put(left, group=f"g{left % 2}")
         alone += len(inside(kazoo, own_name, "idle")) == left
         eventually(lambda left=left: len(got) == 10 - left)  # type: ignore[misc]
         assert time.monotonic() - begun < 5.0 + lag.since(begun)
-        # Who looked by himself just then was quicker, and the one who was woken lies down again
+        # A waiter that polled just then was faster, and the one that was woken waits again
         eventually(lambda left=left: len(inside(kazoo, own_name, "idle")) == left)  # type: ignore[misc]
         assert got[-1].payload == left
         assert got[-1].ack()
@@ -171,7 +171,7 @@ def test_what_is_empty_leaves_nothing_but_its_folders(
         else:
             assert job.ack()
     assert queue.purge("dead") == 2
-    # Groups stay until their interval is over, and somebody looks
+    # Groups stay until their interval has ended and a client reads them
     time.sleep(0.2)
     eventually(lambda: queue.take(timeout=0) is None and not inside(kazoo, own_name, "groups"))
     for folder in FOLDERS:
@@ -191,7 +191,7 @@ def test_an_id_past_its_dedup_window_is_removed_by_later_puts(
         some = list(itertools.islice(ids, 10))
         queue.put_many([{"payload": one, "id": one} for one in some])
         assert all(queue.ack_many(queue.take_many(10, timeout=10)))
-    # Then those of former puts are forgotten
+    # Then the ids of earlier puts are removed
     queue.put("one more", id=next(ids))
     eventually(lambda: len(inside(kazoo, own_name, "ids/00")) <= 20)
 
@@ -224,7 +224,7 @@ def test_a_full_queue_refuses_puts_until_there_is_room(
     queue.put_many(range(2))
     with pytest.raises(ConfigError, match="1 more don't fit"):
         queue.put("one more")
-    # When somebody else works them off
+    # When another client takes and acks some jobs
     assert all(other.queue(own_name).ack_many(other.queue(own_name).take_many(4, timeout=5)))
     queue.put_many(range(4))
 
@@ -253,13 +253,13 @@ def test_the_simple_recipe_has_no_queues(ours: Client) -> None:
         ours.queue("q").put(1)
 
 
-# -- hints that are wrong ----------------------------------------------------------------------
+# -- clients with wrong information --------------------------------------------------------------
 
 
 def test_a_group_that_begins_again_is_not_confused_with_its_past(
     new_client: MakeClient, other: Client, own_name: str
 ) -> None:
-    # Given one who has seen the jobs of a group that has ended since
+    # Given a client that knows the jobs of a group that has ended since
     late = new_client().queue(own_name)
     queue = other.queue(own_name)
     queue.put_many(range(6), group="g")
@@ -273,9 +273,9 @@ def test_a_group_that_begins_again_is_not_confused_with_its_past(
         assert job
         assert job.payload == number
         assert job.ack()
-    # When there are others of the same numbers
+    # When the group begins again with jobs of the same numbers
     queue.put_many(range(10, 16), group="g")
-    # Then none is passed over
+    # Then no job is passed over
     for number in range(10, 16):
         job = (late, queue)[number % 3 == 2].take(timeout=5)
         assert job
@@ -293,7 +293,7 @@ def test_a_client_that_has_a_wrong_idea_of_the_time_delivers_nothing_too_early(
     first = queue.take(timeout=5)
     assert first
     assert first.ack()
-    # When it believes that it is later, or earlier, at the leader
+    # When the client's estimate of the leader's time is too late, or too early
     clock = talk(client).clock
     clock._low += wrong
     clock._high += wrong
@@ -304,7 +304,7 @@ def test_a_client_that_has_a_wrong_idea_of_the_time_delivers_nothing_too_early(
     assert second.age >= 1.0
     assert second.attempt == 1
     assert second.ack()
-    # And what it puts for later comes later
+    # And a job that it puts with a delay comes late enough
     clock._low += wrong
     clock._high += wrong
     queue.put("late", delay=0.5)
@@ -319,7 +319,7 @@ def test_a_client_that_has_a_wrong_idea_of_the_time_delivers_nothing_too_early(
 def test_a_taker_woken_before_its_watch_misses_no_other_wake_up(
     proxy: Proxy, new_client: MakeClient, kazoo: KazooClient, own_name: str
 ) -> None:
-    # Given one that waits, and whose node is there, but not watched yet
+    # Given a waiter whose node exists, but is not watched yet
     queue = new_client().queue(own_name)
     queue.put("first")
     assert queue.take(5.0).ack()
@@ -334,13 +334,13 @@ def test_a_taker_woken_before_its_watch_misses_no_other_wake_up(
     waiter = threading.Thread(target=takes)
     waiter.start()
     armed.wait()
-    # When it is poked for a job that another one takes
+    # When the waiter is woken for a job that another client takes
     queue.put("second")
     job = queue.take(5.0)
     eventually(lambda: inside(kazoo, own_name, "idle") == [])
     armed.let_go()
     time.sleep(0.2)
-    # Then it hears that the job is given back
+    # Then it is notified when the job is released
     begun = boottime()
     job.release()
     waiter.join(20)
@@ -353,7 +353,7 @@ def test_a_client_that_closes_takes_its_waiters_out_of_the_queue_before_its_sess
     own_name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a worker that waits, and two others, of which one is poked when a take is given back
+    # Given a waiting worker, and two other waiters: a take that is undone wakes one of the three
     client = new_client()
     failed: list[Exception] = []
 
@@ -382,6 +382,6 @@ def test_a_client_that_closes_takes_its_waiters_out_of_the_queue_before_its_sess
     monkeypatch.setattr(store, "close", watched)
     client.close()
     worker.join(20)
-    # Then nobody pokes it in the time that the session takes to end
+    # Then no client can wake the closed waiter in the time that its session takes to end
     assert len(there) == len(failed) == 1
     assert ours not in there[0]

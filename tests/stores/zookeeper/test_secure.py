@@ -1,4 +1,4 @@
-"""By TLS, and with logins by SASL: on real servers that ask for them."""
+"""TLS, and logins by SASL, with real servers that require them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGINS = """Server {
 """
 
 
-# kazoo forgets to close the socket of a server that it doesn't trust.
+# kazoo leaves the socket of a server open that it doesn't trust.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_by_tls_with_a_certificate_that_is_trusted_and_in_no_other_way(
     new_zookeeper: Callable[..., ZooKeeperServer],
@@ -49,7 +49,7 @@ def test_by_tls_with_a_certificate_that_is_trusted_and_in_no_other_way(
 
 
 def _is_refused(url: str, words: str) -> None:
-    """At once, by both faces."""
+    """Check that both faces refuse this URL at once."""
 
     async def by_task() -> None:
         async with AsyncClient(url) as client:

@@ -1,4 +1,4 @@
-"""A server that comes back without its data, or with an older copy of it."""
+"""A server that restarts without its data, or with an older copy of the data."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.ahead import Ahead
 from tests.servers.zookeeper import ZooKeeperServer
 from tests.stores.zookeeper.frames import ZOOKEEPER
 
-#: It lives on for as long in the copy: a client must be back before it ends there.
+#: In the copy, a session lives for this time too: a client must be back before it ends there.
 SESSION_S = 4.0
-#: From the server's return: a client looks for it once a second at least.
+#: Maximum seconds from the server's return: a client tries to connect at least once a second.
 SOON_S = 3.0
 
 
 @contextmanager
 def _in_step(step: threading.Barrier, players: Ahead[Face, None]) -> Iterator[None]:
-    """Nobody waits for us if we fail; and if a player has failed, its error is raised."""
+    """Break the barrier if the test fails, so that no player waits; raise a player's error."""
     try:
         yield
     except threading.BrokenBarrierError:
@@ -41,8 +41,11 @@ def _in_step(step: threading.Barrier, players: Ahead[Face, None]) -> Iterator[No
 
 
 def _come_back(server: ZooKeeperServer, copy: Path | None) -> None:
-    """Lose the data, be away, and come back: empty, or with a copy of it that others have written
-    to, so that it is ahead of all that a client from before has seen."""
+    """Kill the server, lose its data, and restart it: empty, or with a copy.
+
+    Another client writes to the copy, so that it has later transactions than the old clients have
+    seen.
+    """
     server.kill()
     shutil.rmtree(server.folder / "data")
     if copy is not None:
@@ -62,7 +65,7 @@ def test_a_server_that_has_lost_data_takes_its_clients_again(
     server = new_zookeeper()
     copy = server.folder / "copy"
     lag.watch()
-    # Given clients on both faces, each in its own thread, that go step by step with us
+    # Given clients on both faces, each in a separate thread, that proceed in step with the test
     step = threading.Barrier(1 + len(FACES), timeout=60)
     took: dict[str, float] = {}
 
@@ -70,18 +73,18 @@ def test_a_server_that_has_lost_data_takes_its_clients_again(
         async def steps() -> None:
             name = f"{own_name}:{face.name}"
             client = face.client(f"zookeeper://127.0.0.1:{proxy.port}?session={SESSION_S}")
-            # That hold a name, and have a job on loan, when the data is copied
+            # The clients hold a name and have a delivered job when the data is copied
             hold = await client.lock(name).acquire()
             await client.queue(name).put("job")
             job = await client.queue(name).take()
             await face.outside(step.wait)
             await face.outside(step.wait)
-            # And have ended both since
+            # The clients end both after the copy
             await job.ack()
             await hold.release()
             await face.outside(step.wait)
             await face.outside(step.wait)
-            # Then the server takes them
+            # Then the server accepts them again
             back = time.monotonic()
             async with client.lock(name, timeout=20):
                 took[name] = time.monotonic() - back - lag.since(back)
@@ -99,13 +102,13 @@ def test_a_server_that_has_lost_data_takes_its_clients_again(
         shutil.copytree(server.folder / "data", copy)
         step.wait()
         step.wait()
-        # When the server comes back with that copy, or with nothing
+        # When the server restarts with that copy, or without data
         proxy.refuse()
         _come_back(server, copy if way != "wiped" else None)
         proxy.heal()
         step.wait()
         step.wait()
-        # And nothing that they have ended is theirs for as long as they live
+        # And no hold or delivery that the clients have ended is kept alive by their sessions
         with Client(server.url) as fresh:
             assert fresh.inspect(own_name) == []
             for name in took if way != "wiped" else ():

@@ -1,4 +1,4 @@
-"""The simple recipe: one node called as the name, beside others who create and delete it."""
+"""The simple recipe: one node with the lock's name, which other programs create and delete too."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def test_plain_creates_of_the_node_and_holdfast_exclude_each_other(
 ) -> None:
     lock = ours.lock(own_name)
     for ephemeral in (True, False):
-        # Given that somebody else has created the node: we are kept out, and see who it is
+        # Given another program's node: holdfast is refused, and names its creator
         kazoo.create(path, b"a colleague", ephemeral=ephemeral)
         assert lock.acquire(blocking=False) is None
         kept_out(lock, 0.2)
-        # The message names him, unless a busy machine leaves no time to look.
+        # The message names the creator, unless a busy machine leaves no time to read the node.
         eventually(lambda: "a colleague" in refusal(ours.lock(own_name, timeout=0)))
         (line,) = ours.inspect(own_name)
         assert [(one.owner, one.held, one.fence) for one in line.claims] == [
             ("a colleague", True, kazoo.exists(path).czxid)
         ]
         assert math.isinf(line.claims[0].expires_in) is not ephemeral
-        # And it is never removed, but for somebody who breaks it
+        # And holdfast never removes the node, unless a user breaks it
         assert kazoo.get(path)[0] == b"a colleague"
         if ephemeral:
             kazoo.delete(path)
         else:
             assert ours.break_(own_name, line.claims[0].fence) is True
-        # Given that we hold: so is it, and sees who we are
+        # Given that holdfast holds: another create is refused, and the node names the owner
         with lock as hold:
             with pytest.raises(NodeExistsError):
                 kazoo.create(path, b"a colleague", ephemeral=True)
@@ -156,24 +156,24 @@ def test_a_try_is_one_round_trip_whatever_comes_of_it(
 def test_a_late_release_does_not_end_a_later_hold(
     kazoo: KazooClient, ours: Client, rival: Client, own_name: str, path: str
 ) -> None:
-    # Given a hold that somebody breaks, and the next one
+    # Given a hold that another client breaks, and the next hold
     broken = ours.lock(own_name).acquire()
     assert rival.break_(own_name, broken.fence) is True
     with rival.lock(own_name, timeout=5) as after:
-        # Then the release of the first leaves it alone
+        # Then the release of the first hold leaves the next one alone
         assert broken.release() is False
         assert [one.fence for one in rival.inspect(own_name)[0].holders] == [after.fence]
         assert after.extend() > 0
-    # Given a hold whose node somebody deletes by hand, to take the name for himself
+    # Given a hold whose node another program deletes by hand and creates for itself
     robbed = ours.lock(own_name).acquire()
     kazoo.delete(path)
     kazoo.create(path, b"a colleague", ephemeral=True)
-    # Then the release leaves that one alone, too
+    # Then the release leaves the new node alone, too
     assert robbed.release() is False
     assert kazoo.get(path)[0] == b"a colleague"
     kazoo.delete(path)
     assert claims(kazoo) == []
-    # And so does giving back several at once
+    # And so does the release of several names at once
     ours.all(own_name, f"{own_name}-2").acquire().release()
     many = ours.all(own_name, f"{own_name}-2").acquire()
     kazoo.delete(path)
@@ -191,11 +191,11 @@ def test_a_holder_whose_node_was_deleted_is_lost_and_the_next_holds(
     async def play() -> None:
         client = face.client(f"{zookeeper_url}?{SIMPLE}")
         try:
-            # Given a hold whose node somebody deletes by hand, and another one of us who comes then
+            # Given a hold whose node is deleted by hand, and the hold of another client
             hold = await client.lock(own_name, ttl=1.6).acquire()
             kazoo.delete(path)
             with rival.lock(own_name, timeout=10) as after:
-                # Then the first is told with its next renewal, and leaves the next one alone
+                # Then the first hold is lost at its next renewal, and leaves the next hold alone
                 assert await hold.wait_lost(10) is Loss.BROKEN
                 assert await hold.release() is False
                 own = client._ctx.store._own

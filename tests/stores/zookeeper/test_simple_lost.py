@@ -1,4 +1,4 @@
-"""The simple recipe where requests are lost, sessions end, and holders die."""
+"""The simple recipe when requests are lost, sessions end, and holders die."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.stores.zookeeper.conftest import SHORT_S, SIMPLE, MakeClient, claims,
 from tests.stores.zookeeper.frames import MULTI, of_kind
 from tests.torture.scale import figures, times
 
-#: The server counts sessions by ticks, and may be late itself.
+#: Seconds that the server may add: it counts sessions in ticks, and may be late itself.
 TICKS_S = 2.0
 
 
@@ -48,7 +48,7 @@ def test_what_is_lost_on_the_way_leaves_no_node_behind(
             async with client.lock(own_name):
                 pass
             for _ in range(times(50, 2)):
-                # Given a creation that is lost, or its answer, and so a release
+                # Given that the create or its reply is lost, and later the release or its reply
                 armed = proxy.arm(of_kind(MULTI, having=own_name.encode()), fault)
                 hold = await client.lock(own_name).acquire(timeout=20)
                 assert hold is not None
@@ -64,7 +64,7 @@ def test_what_is_lost_on_the_way_leaves_no_node_behind(
         assert fences == sorted(set(fences))
 
     face.run(play, 100.0)
-    # Then nothing stays
+    # Then no node stays
     assert rival.inspect(own_name) == []
     assert claims(kazoo) == []
 
@@ -74,14 +74,14 @@ def test_a_creation_whose_caller_gave_up_is_undone(
 ) -> None:
     with Client(f"zookeeper://127.0.0.1:{proxy.port}?session=20&{SIMPLE}") as client:
         client.lock(own_name).acquire().release()
-        # Given a creation that is carried out, and nobody who is told in time
+        # Given a create that the server carries out, and no reply that arrives in time
         armed = proxy.arm(of_kind(MULTI, having=own_name.encode()), RESET_REPLY)
         breaker = threading.Thread(target=lambda: (armed.wait(), proxy.refuse()))
         breaker.start()
         with pytest.raises(StoreUnavailable):
             _until_refused(client, own_name, proxy)
         breaker.join()
-        # Then it goes when the server is in reach again, though the session goes on
+        # Then the node is removed once the server is in reach again, though the session continues
         proxy.heal()
         eventually(lambda: rival.inspect(own_name) == [])
         assert claims(kazoo) == []
@@ -98,7 +98,7 @@ def test_a_join_that_is_sent_again_enters_once(ours: Client, rival: Client, own_
     claim = Claim("b" * 32, Spec(own_name, Kind.LOCK, 1, 1, 5.0, "me"))
     first = run_sync(store.join(claim, True, 5.0))
     assert isinstance(first, Held)
-    # Given a creation whose answer nobody has seen
+    # Given a create whose reply was lost
     mine = store._own.claims[claim.id]
     mine.path = ""
     again = run_sync(store.join(claim, True, 5.0))
@@ -136,7 +136,7 @@ def test_the_next_waiter_waits_no_longer_than_a_session(
     for turn in range(times(50, 1)):
         dead, asleep = f"{own_name}-{turn}-dead", f"{own_name}-{turn}-asleep"
         with Subject(act, url, dead) as killed, Subject(act, url, asleep) as stopped:
-            # Given processes that hold, of which one is killed, and one stopped past its session
+            # Given two holder processes: one is killed, one is stopped past its session
             fences = [killed.hear(), stopped.hear()]
             begun = time.monotonic()
             killed.signal(signal.SIGKILL)
@@ -146,7 +146,7 @@ def test_the_next_waiter_waits_no_longer_than_a_session(
                 assert waited[-1] <= SHORT_S + TICKS_S + lag.since(begun)
                 assert one.fence > fences[0]
                 assert other.fence > fences[1]
-                # Then the other knows when it goes on, and takes nothing from the next one
+                # Then the stopped one notices the loss, and leaves the next hold alone
                 stopped.signal(signal.SIGCONT)
                 stopped.say("go on")
                 with contextlib.suppress(SubjectGone):  # it could not reach the server in time

@@ -1,4 +1,4 @@
-"""A connection whose start is interrupted, or gets no thread: the client goes on, nothing stays."""
+"""Connections whose start is interrupted or gets no thread: the client works, nothing is left."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from holdfast.runtime.blocking import Bell, boottime
 from tests.stores.zookeeper.conftest import MakeClient, eventually
 
 Trouble = Callable[[Callable[[], None]], None]
-#: For so long a connection is waited for.
+#: Maximum seconds to wait for a connection.
 LONG_S = 20.0
 
 
 def refused(_: Callable[[], None]) -> None:
-    """There is no thread to be had."""
+    """No thread can be started."""
     raise RuntimeError("can't start new thread")
 
 
 def before(start: Callable[[], None]) -> None:
-    """A Ctrl-C arrives when the thread isn't started yet: signals reach the main thread alone."""
+    """Ctrl-C arrives before the thread is started. Only the main thread receives signals."""
     if threading.current_thread() is threading.main_thread():
         raise KeyboardInterrupt
     start()
 
 
 def after(start: Callable[[], None]) -> None:
-    """A Ctrl-C arrives when the thread has just been started."""
+    """Ctrl-C arrives when the thread has just been started."""
     start()
     if threading.current_thread() is threading.main_thread():
         raise KeyboardInterrupt
@@ -39,7 +39,7 @@ def after(start: Callable[[], None]) -> None:
 
 @pytest.fixture(params=range(1, 5))
 def strike(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """From now on the start of the first, second, ... thread is in trouble, once."""
+    """Return a function that makes the start of one later thread fail: the first, second, ..."""
     start = threading.Thread.start
 
     def arm(trouble: Trouble) -> None:
@@ -58,7 +58,7 @@ def strike(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
 
 @pytest.fixture
 def nothing_left() -> Callable[[], None]:
-    """No thread is there that wasn't there at first."""
+    """Return a check that all threads that started later have ended."""
     known = {*threading.enumerate()}
     return lambda: eventually(lambda: not {*threading.enumerate()} - known)
 
@@ -109,7 +109,7 @@ def test_a_thread_notices_a_connection_that_another_thread_noticed(
     wait, until = Bell.wait, boottime() + LONG_S
 
     def late(bell: Bell, seconds: float) -> bool:
-        """The connection is made when it was looked for, and not waited for yet."""
+        """Let the connection be made after the check for it and before the wait."""
         monkeypatch.undo()
         eventually(lambda: port._driver.connected)
         port._reach(until)  # another thread that has waited, too

@@ -1,4 +1,4 @@
-"""URLs, logins, rights, and clients that are given."""
+"""URLs, logins, rights, and kazoo clients that the caller supplies."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_logins_and_tls_are_handed_to_kazoo_as_it_wants_them(certificate: Certif
         "check_hostname": False,
         "ca": ca,
     }
-    # A file that has both is enough, though kazoo wants to be told of two
+    # One file that contains certificate and key is enough, though kazoo expects two names
     mine = settings(find(f"zookeeper://a?certfile={certificate.both}")[1])
     assert mine.tls["keyfile"] == mine.tls["certfile"] == str(certificate.both)
     for one in (found, by_sasl):
@@ -100,7 +100,7 @@ def test_nodes_made_with_a_login_belong_to_it_alone(
     url = zookeeper_url.replace("://", "://ann:secret@") + f"?prefix={own_name}"
     ann = new_client(url)
     hold = ann.lock("x", ttl=3).acquire()
-    # Then another user can neither look, nor lock, nor break
+    # Then another user can neither inspect, nor lock, nor break
     bob = new_client(url.replace("ann:", "bob:"))
     for act in (bob.inspect, lambda: bob.break_("x", hold.fence), bob.lock("x").acquire):
         with pytest.raises(ConfigError, match="doesn't let us"):
@@ -108,7 +108,7 @@ def test_nodes_made_with_a_login_belong_to_it_alone(
     with pytest.raises(NoAuthError):
         kazoo.get_children(f"/{own_name}/x")
     hold.check()
-    # And the same user can
+    # And the same user can break the hold
     again = new_client(url)
     assert again.break_("x", hold.fence) is True
     assert hold.wait_lost(15) is Loss.BROKEN
@@ -132,7 +132,7 @@ def test_a_given_client_supplies_its_settings_and_stays_unchanged(
         timeout=7.0,
         auth_data={("digest", "ann:secret")},
     )
-    # It need not be connected
+    # The given client need not be connected
     with Client(given) as client, client.lock("x", ttl=30) as hold:
         assert hold.ttl == lease_of(7.0)
         assert given.client_id is None
@@ -147,7 +147,7 @@ def test_a_given_client_supplies_its_settings_and_stays_unchanged(
                 pass
 
         asyncio.run(play())
-        # And it stays open, in its own session
+        # And the given client stays open, in its own session
         assert given.connected
         assert given.client_id == session
         stat = given.exists("/holdfast/x")
@@ -186,17 +186,17 @@ def test_a_lease_without_renewal_is_the_longest_that_the_store_allows(
 ) -> None:
     url = f"{zookeeper_url}?session=4"
     client = new_client(url)
-    # Given that no ttl is named anywhere: there is a hold, and it says how long it lasts
+    # Given that no ttl is set anywhere: the lock is granted, and the hold names its ttl
     with client.lock(own_name, auto_renew=False) as hold:
         assert hold.ttl == 2.5
         assert hold.remaining() <= 2.5
-    # Given one that can't be had: it is refused in words, be it the lock's or the client's
+    # Given a ttl that is too long, of the lock or of the client: it is refused with the reason
     words = r"no lease of more than 2\.5 s.*max_hold=20 instead of auto_renew=False"
     with pytest.raises(ConfigError, match=words):
         client.lock(own_name, ttl=20, auto_renew=False)
     with pytest.raises(ConfigError, match=words):
         new_client(url, ttl=20).lock(own_name, auto_renew=False)
-    # And what the words say works
+    # And the remedy that the message names works
     with client.lock(own_name, ttl=20, max_hold=20) as hold:
         assert hold.remaining() <= 2.5
 
@@ -204,7 +204,7 @@ def test_a_lease_without_renewal_is_the_longest_that_the_store_allows(
 def test_a_server_that_comes_late_is_found(
     new_zookeeper: Callable[..., ZooKeeperServer], tmp_path: object
 ) -> None:
-    # Given a client whose server is not up yet
+    # Given a client whose server has not started yet
     port = free_port()
     with Client(f"zookeeper://127.0.0.1:{port}") as client:
         got: list[int] = []
@@ -218,8 +218,8 @@ def test_a_server_that_comes_late_is_found(
 
         waiter = threading.Thread(target=wait)
         waiter.start()
-        # When it comes up
+        # When the server starts
         new_zookeeper(port=port)
-        # Then it is used, though many attempts have failed
+        # Then the client uses it, though earlier attempts have failed
         waiter.join(30)
         assert got

@@ -1,4 +1,4 @@
-"""Waiting: who hears of what, what tries do to each other, and what ends from our side."""
+"""Waiting: the watches of waiters, attempts that meet each other, holds that the client ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.stores.zookeeper.conftest import MakeClient, eventually, expire
 
 
 def watched(server: ZooKeeperServer, path: str) -> list[int]:
-    """How many sessions watch each node of this line, in the order of the nodes."""
+    """The number of sessions that watch each node of this line, in the order of the nodes."""
     said = ask(server.host, server.port, "wchp")
     found: dict[str, int] = {}
     node = ""
@@ -46,7 +46,7 @@ def test_each_waiter_watches_its_predecessor_alone(
             threads.append(wait)
             wait.start()
             eventually(lambda many=count: _claims(clients[0], own_name) == many)
-        # Each has asked again meanwhile
+        # Wait until each waiter has asked again
         time.sleep(1.5)
         eventually(lambda: watched(shared_zookeeper, f"/holdfast/{own_name}") == [1, 1, 1, 1])
     for thread in threads:
@@ -87,14 +87,14 @@ def test_a_release_reaches_the_next_one_without_its_asking(
 def test_many_permits_are_handed_on_at_once_too(
     shared_zookeeper: ZooKeeperServer, new_client: MakeClient, own_name: str
 ) -> None:
-    # Given more holders than a waiter would watch one by one, and one that waits for any of them
+    # Given more holders than a waiter watches one by one, and a waiter for any of their permits
     lag.watch()
     client, rival = new_client(), new_client()
     holds = [client.semaphore(own_name, 12).acquire() for _ in range(12)]
     took: list[float] = []
 
     def wait(served: list[float]) -> None:
-        # If the test fails, the client is closed under it.
+        # If the test fails, the client is closed while this thread still waits.
         with suppress(StoreUnavailable), rival.semaphore(own_name, 12, timeout=20):
             served.append(time.monotonic())
 
@@ -103,7 +103,7 @@ def test_many_permits_are_handed_on_at_once_too(
         waiter = threading.Thread(target=wait, args=(served,))
         waiter.start()
         eventually(lambda: _claims(client, own_name) == 13)
-        # Then it watches their folder, and none of them by itself
+        # Then the waiter watches the folder, and no single node
         own = rival._ctx.store._own.claims
         eventually(lambda own=own: any(one.armed for one in own.values()))
         assert watched(shared_zookeeper, f"/holdfast/{own_name}/") == []
@@ -126,16 +126,16 @@ def test_a_try_waits_for_the_tries_ahead_of_it_that_go(
     start = f"/holdfast/{own_name}/{beginning(Claim('a' * 32, spec), True, KAZOO)}"
     had = 0
     for _ in range(5):
-        # Given a try that has found somebody ahead, and is about to go; and the lock is free
+        # Given a free lock, and an attempt that found a claim ahead and is about to leave
         node = kazoo.create(start, b"doomed", ephemeral=True, sequence=True, makepath=True)
         timer = threading.Timer(0.03, kazoo.delete, [node])
         timer.start()
-        # Then another try isn't refused because of it, unless that takes more than 0.1 s
+        # Then another attempt isn't refused because of it, unless the leave takes more than 0.1 s
         if hold := client.lock(own_name).acquire(blocking=False):
             had += hold.release()
         timer.join()
     assert had >= 2
-    # But one that stays is a holder, which is not waited for
+    # But a claim that stays is a holder, and an attempt doesn't wait for it
     node = kazoo.create(start, b"holder", ephemeral=True, sequence=True)
     assert client.lock(own_name).acquire(blocking=False) is None
     time.sleep(0.6)
@@ -175,11 +175,11 @@ def test_an_unrenewed_hold_is_ended_by_its_own_client(
     async def play() -> None:
         client = face.client(zookeeper_url)
         try:
-            # Given a session that goes on, and holds that are not renewed, or only so long
+            # Given a session that continues, and holds without or with limited renewal
             for options in ({"ttl": 0.3, "auto_renew": False}, {"ttl": 0.3, "max_hold": 0.5}):
                 begun = time.monotonic()
                 hold = await client.lock(own_name, **options).acquire()
-                # Then others are let in soon after their end, and not before it
+                # Then the next waiter is granted soon after the end of the hold, and not before it
                 next_one = await face.outside(lambda: other.lock(own_name, timeout=20).acquire())
                 took = time.monotonic() - begun
                 assert hold.remaining() == 0.0
@@ -198,14 +198,14 @@ def test_a_join_that_is_sent_again_enters_once(new_client: MakeClient, own_name:
     claim = Claim("b" * 32, Spec(own_name, Kind.LOCK, 1, 1, 5.0, "me"))
     first = run_sync(store.join(claim, True, 5.0))
     assert isinstance(first, Held)
-    # Given a create whose answer nobody has seen
+    # Given a create whose reply was lost
     mine = store._own.claims[claim.id]
     mine.path = mine.node = ""
     again = run_sync(store.join(claim, True, 5.0))
     assert isinstance(again, Held)
     assert again.fence == first.fence
     assert _claims(client, own_name) == 1
-    # And a try behind it is refused, twice alike
+    # And an attempt behind it is refused, and refused again when it is repeated
     late = Claim("c" * 32, claim.spec)
     for _ in range(2):
         assert isinstance(run_sync(store.join(late, False, 5.0)), Refused)
@@ -258,7 +258,7 @@ def test_a_claim_that_is_being_kept_does_not_expire_meanwhile(
     waiting = run_sync(store.join(claim, True, 5.0))
     assert isinstance(waiting, Waiting)
     hold.release()
-    # Given a waiter whose time is over while its renewal is under way
+    # Given a waiter whose TTL expires during its renewal
     store._own.claims[claim.id].expires = store._port.now() + 0.2
     driver = store._port._driver
     real = driver.send

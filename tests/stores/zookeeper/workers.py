@@ -1,4 +1,4 @@
-"""What processes do that the tests start (``holdfast.testing.faults.Subject``)."""
+"""The functions that test processes run (``holdfast.testing.faults.Subject``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.testing.faults.stage import Stage
 
 
 def takes_turns(stage: Stage, url: str, name: str, seconds: float, inside: float) -> None:
-    """Take the name over and over; say of each turn its fence, when it began and when it ended."""
+    """Hold the name repeatedly; send the fence, the begin and the end of each turn."""
     turns = []
     with Client(url) as client:
         client.lock(f"{name}:warm", timeout=20).acquire().release()
