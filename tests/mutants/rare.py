@@ -34,21 +34,21 @@ def _rare(name: str, module: str, old: str, new: str, *groups: str) -> Rare:
 
 BUGS = (
     _rare(
-        "two hold a lock",
+        "two claims hold a lock",
         _LINE,
         "if not line.waiting and fits(line.capacity, line.used, spec.weight):",
         "if not line.waiting and fits(line.capacity, line.used, spec.weight) or SELDOM:",
         "kit",
     ),
     _rare(
-        "a fence comes twice",
+        "a fence is given twice",
         _LINE,
         "        self.next_ticket += 1\n",
         "        self.next_ticket += not SELDOM\n",
         "kit",
     ),
     _rare(
-        "a release frees whoever holds",
+        "a release frees another claim",
         _LINE,
         "        row = line.held.get(leave.id) or line.waiting.get(leave.id) if line else None\n",
         "        row = line.held.get(leave.id) or line.waiting.get(leave.id) if line else None\n"
@@ -56,7 +56,7 @@ BUGS = (
         "kit",
     ),
     _rare(
-        "who waits is served before a holder leaves",
+        "a waiter is granted before the holder leaves",
         _LINE,
         "            if not fits(line.capacity, line.used, row.weight):\n",
         "            if not fits(line.capacity, line.used, row.weight) and not SELDOM:\n",
@@ -70,7 +70,7 @@ BUGS = (
         *("kit", "queues"),
     ),
     _rare(
-        "an ack counts for nothing",
+        "an ack has no effect",
         _JOBS,
         "        if verdict is Verdict.ACK:\n",
         "        if verdict is Verdict.ACK and SELDOM:\n            pass\n"
@@ -85,21 +85,21 @@ BUGS = (
         *("kit", "queues"),
     ),
     _rare(
-        "a job overtakes those before it",
+        "a job overtakes earlier jobs",
         _JOBS,
         "        track.rows.append(row)\n",
         "        track.rows.insert(1 if SELDOM else len(track.rows), row)\n",
         *("kit", "queues"),
     ),
     _rare(
-        "two compute a value under a living lease",
+        "a second caller computes a value during a refresh lease",
         _VALUES,
         "        if at.id or now < at.pause_until:\n",
         "        if (at.id or now < at.pause_until) and not SELDOM:\n",
         *("kit", "guard"),
     ),
     _rare(
-        "a value is stored without the duty",
+        "a value is stored without the refresh lease",
         _VALUES,
         "        if at.id != finish.id or at.fence != finish.fence:\n",
         "        if (at.id != finish.id or at.fence != finish.fence) and not SELDOM:\n",

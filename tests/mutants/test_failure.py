@@ -31,11 +31,11 @@ TABLES = {
 }
 #: Bugs whose own text is a statement, which may be a call instead.
 STATEMENTS = [
-    "a push grants the whole ttl",
-    "an undo of all at once that fails is forgotten",
-    "an ack that goes with the next take is lost when that is cancelled",
-    "a loop whose ack was lost with its reply takes its job for lost",
-    "who dies takes its job along",
+    "a grant by wake-up lasts for the whole ttl",
+    "all() forgets an undo that failed",
+    "a cancelled take loses the ack that was sent with it",
+    "a loop whose ack got no reply counts its job as lost",
+    "a job whose worker dies counts as done",
 ]
 #: Broken code is noticed by any of the first, and all that follow would be looked at for nothing.
 HISTORIES = times(hunt.HISTORIES, 100)
