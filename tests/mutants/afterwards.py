@@ -1,4 +1,4 @@
-"""Bugs after the first lease, in what a store does for one claim to another, and by its clock."""
+"""Bugs after the first lease, between the claims of one line, and in the clock of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs while a hold lasts, and at its end."""
+"""Bugs that show while a hold lasts, and at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs on the way from a wish to a hold, and in the line itself."""
+"""Bugs between the request for a lock and its hold, and in the line itself."""
 
 from __future__ import annotations
 

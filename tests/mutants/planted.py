@@ -1,8 +1,8 @@
 """Bugs planted into the embedded store and the runtimes, and the test that must catch each.
 
-Each is a mistake that somebody has made in a real lock library, or that is one word away here.
-They are run with real files, threads, forks and signals: ``tests/mutants/simulated.py`` has those
-of the core that virtual time can show.
+Real lock libraries contain such mistakes, or one changed word in holdfast would make one. The
+tests use real files, threads, forks and signals. ``tests/mutants/simulated.py`` has the bugs of the
+core that virtual time can show.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TORTURE = "tests/torture"
 ALL = "tests/core/test_together.py"
 
 PLANTED = [
-    # -- who is dead -----------------------------------------------------------------------
+    # -- dead holders and sessions ---------------------------------------------------------
     bug(
         "a locked session counts as dead",
         f"{STORE}/test_death.py::test_a_stopped_holder_is_not_dead",
@@ -130,7 +130,7 @@ PLANTED = [
         f"{STORE}/test_tickets.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
         (ENTRY, PROMISES, "            files.reserve()\n"),
     ),
-    # -- the gate --------------------------------------------------------------------------
+    # -- the file mutex --------------------------------------------------------------------
     bug(
         "leave doesn't lock the file mutex",
         f"{TORTURE}/test_gate.py::test_no_verb_passes_a_locked_file_mutex",
@@ -200,7 +200,7 @@ PLANTED = [
             "if push is not None and self._trusts():",
         ),
     ),
-    # -- worlds ----------------------------------------------------------------------------
+    # -- generations -----------------------------------------------------------------------
     bug(
         "a client doesn't compare its generation with the one in the file mutex",
         f"{STORE}/test_world.py::test_a_newcomer_after_a_deletion_waits_for_the_old_holders",
@@ -386,7 +386,7 @@ PLANTED = [
             "            pass\n        raise\n",
         ),
     ),
-    # -- why it is lost --------------------------------------------------------------------
+    # -- the reason of a loss --------------------------------------------------------------
     bug(
         "a hold that max_hold ends is reported as expired if the store grants a bit less",
         "tests/core/test_renewal.py"

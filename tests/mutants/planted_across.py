@@ -1,4 +1,4 @@
-"""Bugs planted into a hold across commands and its token, and the test that must catch each."""
+"""Bugs planted into holds across commands and their tokens, and the test that must catch each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Bugs that only two failures in a row show, and the enumeration or histories that must catch each.
+"""Bugs that only two failures in a row show, and the test that must catch each.
 
-They are those that nobody had thought of when the code was written, and others of their kind.
+A test tries all pairs of failures, or draws histories. The authors of the code overlooked some of
+these bugs; the others are of the same kind.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ CLASSES = [
         f"{DEAD}::test_what_a_dead_process_left_is_cleared_away_in_parts",
         (f"{SQLITE}.lines", "        left = STEPS\n", "        left = 10**9\n"),
     ),
-    # -- what runs out -------------------------------------------------------------------------
+    # -- limits of threads ---------------------------------------------------------------------
     bug(
         "a thread that ended before it began counts as started",
         f"{THREADS}::test_the_start_of_a_thread_that_ends_before_it_begins_fails_in_time",
@@ -235,7 +236,7 @@ CLASSES = [
             "        _working[thread] = self.jobs\n        self.thread = thread\n",
         ),
     ),
-    # -- what lies in the store is damaged -----------------------------------------------------
+    # -- damaged state in the store ------------------------------------------------------------
     bug(
         "a lock state on Redis that fits two holders is trusted",
         f"{FLIPPED}::test_no_flipped_bit_lets_a_second_one_in_that_both_keep",

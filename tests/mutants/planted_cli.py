@@ -1,6 +1,6 @@
 """Bugs planted into the command ``holdfast``, and the test that must catch each.
 
-The processes that the test starts have them, not the test itself.
+The bug is planted into the processes that the test starts, not into the test itself.
 """
 
 from __future__ import annotations

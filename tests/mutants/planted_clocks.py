@@ -1,4 +1,4 @@
-"""Bugs that a server shows whose clock is set, or that has no connection left, with their tests."""
+"""Bugs that a set clock, odd lease times or damaged rows show, and the test of each."""
 
 from __future__ import annotations
 

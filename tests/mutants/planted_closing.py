@@ -1,4 +1,4 @@
-"""Bugs planted into the end of a client: its close, its threads, its loops, a fork."""
+"""Bugs planted into the close of a client, its threads and loops, and its forks."""
 
 from __future__ import annotations
 

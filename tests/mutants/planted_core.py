@@ -1,4 +1,4 @@
-"""Bugs planted into the core of locks: what happens at odd ends, and after the first of a kind."""
+"""Bugs planted into the core of locks: releases, the renewer, closes and rare ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CORE = [
         "tests/core/test_pickling.py::test_every_error_goes_to_another_process_and_is_copied",
         ("holdfast.errors", "made.args = args\n    vars(made).update(state)", "made.args = args"),
     ),
-    # -- who leaves what ---------------------------------------------------------------------
+    # -- the ends of with-blocks -------------------------------------------------------------
     bug(
         "an end that belongs to no with-block takes the latest entry",
         MISUSE,
@@ -81,7 +81,7 @@ CORE = [
             "ours)",
         ),
     ),
-    # -- giving back -------------------------------------------------------------------------
+    # -- releases ----------------------------------------------------------------------------
     bug(
         "work that was protected to its end fails for a silent store",
         f"{BACK}::test_work_that_was_protected_to_its_end_does_not_fail_for_a_silent_store[lock]",
@@ -143,7 +143,7 @@ CORE = [
         f"{BACK}::test_a_cancellation_during_the_undo_of_a_silent_store_wins",
         (CONTEXT, "            if replaces(late, ends):\n", "            if False:\n"),
     ),
-    # -- the keeper --------------------------------------------------------------------------
+    # -- the renewer -------------------------------------------------------------------------
     bug(
         "a renewer that could not start once never starts",
         f"{LIMITS}::test_a_renewer_that_failed_to_start_starts_with_the_next_hold",
@@ -258,7 +258,7 @@ CORE = [
         f"{KIT}[memory-sync-lock-{ALTERED}]",
         (ADOPT, "    await across.renew(ctx, passed, length, until)\n", ""),
     ),
-    # -- what strikes inside of the store ------------------------------------------------------
+    # -- garbage collection inside the store ---------------------------------------------------
     bug(
         "a loop that is collected inside the store settles its job there",
         f"{INSIDE}::test_a_generator_collected_inside_the_store_releases_its_claims[memory-jobs]",
@@ -269,7 +269,7 @@ CORE = [
         f"{INSIDE}::test_a_generator_collected_inside_the_store_releases_its_claims[sqlite-lock]",
         (BLOCKING, "        if any(code is one for one in _INSIDE):", "        if False:"),
     ),
-    # -- what would run later ------------------------------------------------------------------
+    # -- functions that would run after the lock -----------------------------------------------
     bug(
         "a decorator accepts the partial of a generator function",
         f"{DECORATED}::test_among_threads_no_decorator_takes_what_runs_later"
@@ -300,7 +300,7 @@ CORE = [
             "call(hold, lease.reason)",
         ),
     ),
-    # -- odd ends ------------------------------------------------------------------------------
+    # -- rare ends -----------------------------------------------------------------------------
     bug(
         "a cancelled renewer forgets an undo that is under way",
         f"{ENDS}::test_an_undo_continues_after_its_renewer_is_cancelled",
@@ -362,7 +362,7 @@ CORE = [
             "        _working[thread] = self.jobs\n        self.thread = thread\n",
         ),
     ),
-    # -- what others wrote -----------------------------------------------------------------------
+    # -- text of other processes -----------------------------------------------------------------
     bug(
         "the owner of another process is printed without escapes",
         f"{FOREIGN}::test_the_owner_of_another_forges_no_line_of_our_errors[lock]",

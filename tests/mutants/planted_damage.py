@@ -1,4 +1,4 @@
-"""Bugs by which what was damaged in a store bars its users, and the test that must catch each."""
+"""Bugs by which damage in a store blocks its users, and the test that must catch each."""
 
 from __future__ import annotations
 

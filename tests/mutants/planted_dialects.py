@@ -1,5 +1,7 @@
-"""Bugs planted into the dialects, and the test that must catch each. Most of them have been in real
-clients of these formats."""
+"""Bugs planted into the dialects, and the test that must catch each.
+
+Real clients of these formats have had most of these bugs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _SCRIPTS = "SCRIPTS = tuple(script_of(name, assembled(name, _FOLDER)) for name i
 
 
 def lua(old: str, new: str) -> tuple[str, str, str]:
-    """An edit of every script in which this text stands."""
+    """An edit of every script that contains this text."""
     text = f"assembled(name, _FOLDER).replace({old.encode()!r}, {new.encode()!r})"
     return REQUESTS, _SCRIPTS, _SCRIPTS.replace("assembled(name, _FOLDER)", text)
 

@@ -1,4 +1,4 @@
-"""The bugs of the embedded store that need a disk that takes nothing, or damage done by a dice."""
+"""Bugs that a full or failing disk, random damage or low descriptors show in the embedded store."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ DISKS = [
         (
             "holdfast.stores.sqlite.blocking.way",
             "        except UNREADABLE as wrong:\n",
-            # An attribute that is missing would be taken for code that can't run
+            # A missing attribute would count as code that can't run
             "        except AttributeError as wrong:\n",
         ),
         full=True,

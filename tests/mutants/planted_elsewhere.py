@@ -1,4 +1,4 @@
-"""Bugs planted for other systems and event loops, and the test that must catch each."""
+"""Bugs that patched sockets, clocks and event loops show, and the test that must catch each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs planted into the ends of ``with`` and into waits for oneself, and the test of each."""
+"""Bugs in the ends of with-blocks and in the detection of endless waits, with their tests."""
 
 from __future__ import annotations
 

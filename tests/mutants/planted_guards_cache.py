@@ -1,4 +1,4 @@
-"""Bugs planted into guards whose values are kept elsewhere, and the test that must catch each."""
+"""Bugs planted into guards with an external cache, and the test that must catch each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs planted where strangers met them, in queues and guards, and what must catch each."""
+"""Bugs of queues and guards that users have met, and the test that must catch each."""
 
 from __future__ import annotations
 

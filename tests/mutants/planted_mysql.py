@@ -14,7 +14,7 @@ _READ = 'text(__name__.rpartition(".")[0], "schema", f"{file}.sql")'
 
 
 def _instead(*texts: tuple[str, str]) -> tuple[str, str, str]:
-    """The procedures are made of other texts."""
+    """An edit that replaces texts in the source of the procedures."""
     changed = "".join(f".replace({old!r}, {new!r})" for old, new in texts)
     return SCHEMA, _READ, f"{_READ}{changed}"
 

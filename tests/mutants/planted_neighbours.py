@@ -1,4 +1,4 @@
-"""The bugs of the embedded store that need a neighbour on its files, or damage done to them."""
+"""Bugs that other users of the files, or damage to them, show in the embedded store."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _NEXT = ";\n    IF l.name IS NULL AND p_make THEN\n"
 
 
 def _instead(*texts: tuple[str, str]) -> tuple[str, str, str]:
-    """The functions are made of other texts."""
+    """An edit that replaces texts in the source of the functions."""
     changed = "".join(f".replace({old!r}, {new!r})" for old, new in texts)
     return DDL, _READ, f"{_READ}{changed}"
 

@@ -1,4 +1,4 @@
-"""Bugs planted into the judge of queues, and the test that must catch each."""
+"""Bugs planted into the judge of queue histories, and the test that must catch each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs planted into serial queues: the core of them, and what the verbs mean in memory."""
+"""Bugs planted into serial queues: their core, and the verbs of the memory store."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LOANS = "tests/queues/test_delivery.py"
 WORK = "tests/queues/test_worker.py"
 DRAWN = "tests/core/test_values.py::test_only_a_payload_that_would_come_back_changed_is_refused"
 
-#: What undoes a take that was interrupted.
+#: The code that undoes an interrupted take.
 UNDONE = (
     "                queues.unlisten(self._take)\n"
     "                await ctx.undo(self._take)\n"
     "                raise\n"
 )
-#: What a worker does about a settle that was not answered.
+#: The code of a worker after a settle without a reply.
 FAILED = (
     "                failures += 1\n"
     "                if failures == 1:\n"

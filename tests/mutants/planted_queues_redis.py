@@ -16,7 +16,7 @@ _WHOLE = "_INCLUDE.sub(lambda found: _read(folder, found[1].decode()), text).str
 
 
 def lua(old: str, new: str) -> tuple[str, str, str]:
-    """The scripts are made of another text."""
+    """An edit that replaces a text in the source of the scripts."""
     return LIBRARY, _WHOLE, f"{_WHOLE}.replace({old.encode()!r}, {new.encode()!r})"
 
 

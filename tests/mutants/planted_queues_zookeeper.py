@@ -22,7 +22,7 @@ QUEUES_ZOOKEEPER = [
             "Check(self.space.place.entry(self.entry), self.version)",
             "Check(self.space.place.entry(self.entry))",
         ),
-        # Caught only if the client hasn't noticed by itself that its session is over.
+        # The test catches it only if the client hasn't noticed the end of its session by itself.
         seldom=True,
     ),
     bug(

@@ -1,4 +1,4 @@
-"""Bugs in how a server is reached and listened to, and the test that must catch each."""
+"""Bugs in connections, subscriptions and pools, and the test that must catch each."""
 
 from __future__ import annotations
 

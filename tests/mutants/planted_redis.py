@@ -1,4 +1,4 @@
-"""Bugs planted into the connections to Redis, and the test that must catch each."""
+"""Bugs planted into the connections, scripts and recovery of Redis, with their tests."""
 
 from __future__ import annotations
 

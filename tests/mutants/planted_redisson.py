@@ -1,5 +1,7 @@
-"""Bugs planted into the dialect of Redisson, and the test that must catch each. Most of them have
-been in Redisson itself, and were mended there."""
+"""Bugs planted into the dialect of Redisson, and the test that must catch each.
+
+Redisson itself has had most of these bugs, and has fixed them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _TEXT = "script_of(name, assembled(name, _FOLDER))"
 
 
 def lua(old: str, new: str) -> tuple[str, str, str]:
-    """An edit of every script in which this text stands."""
+    """An edit of every script that contains this text."""
     text = f"assembled(name, _FOLDER).replace({old.encode()!r}, {new.encode()!r})"
     return LIBRARY, _TEXT, f"script_of(name, {text})"
 

@@ -1,5 +1,4 @@
-"""Bugs planted into the undo of a request that is still on its way, and the test that must catch
-each."""
+"""Bugs planted into the undo of requests that are under way, and the test that must catch each."""
 
 from __future__ import annotations
 
@@ -263,7 +262,7 @@ UNDONE = [
             "        for undos in ():\n",
         ),
     ),
-    # -- a client that is closed meanwhile -------------------------------------------------------
+    # -- clients that close during a request -----------------------------------------------------
     bug(
         "a close leaves an acquire that is under way",
         f"{GETS}[lock-True]",

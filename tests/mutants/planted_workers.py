@@ -1,4 +1,4 @@
-"""Bugs planted into workers, deliveries after a lost reply, and the keys of guards."""
+"""Bugs planted into workers, into deliveries after a lost reply, and into the keys of guards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOBS = "holdfast.stores.memory.jobs"
 
 
 def kit(store: str, face: str, case: str) -> str:
-    """A run of the kit."""
+    """Return the test id of a case of the conformance kit."""
     return f"{KIT}[{store}-{face}-queue-{case}]"
 
 

@@ -1,8 +1,8 @@
-"""Bugs that break a promise once in many times, each planted under a whole run of tests.
+"""Bugs that break a promise rarely, each planted under a whole run of tests.
 
-A run tries again what failed beside other work, and the second time such a bug may not show. So a
-run must be red for it by a broken promise, which is final. A plugin of pytest plants the bug whose
-name is in the environment: ``-p tests.mutants.rare``.
+A run repeats a failed test without parallel work, and a rare bug may not show the second time. So
+the run must fail by a broken promise, which is final. This module is a plugin of pytest. It plants
+the bug whose name is in the environment: ``-p tests.mutants.rare``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SELDOM = '(__import__("random").random() < 1 / 30)'
 
 
 class Rare(NamedTuple):
-    """What goes wrong once in thirty times, and the groups of tests that meet it."""
+    """A bug that shows once in thirty times, and the groups of tests that can meet it."""
 
     name: str
     edit: Edit

@@ -1,4 +1,4 @@
-"""Bugs where several names are taken, or given back, at once."""
+"""Bugs in the acquire and the release of several names by ``all()``."""
 
 from __future__ import annotations
 
