@@ -318,7 +318,7 @@ PLANTED = [
     ),
     # -- a cluster -------------------------------------------------------------------------
     bug(
-        "a channel that ends during its subscription counts as subscribed",
+        "a channel that ends right after its subscription counts as subscribed",
         "tests/stores/redis/several/test_moves.py::"
         "test_a_channel_that_ends_as_it_begins_is_not_relied_on",
         (

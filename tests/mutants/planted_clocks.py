@@ -116,7 +116,7 @@ CLOCKS = [
         ),
     ),
     bug(
-        "mysql: a renewed delivery doesn't store its length",
+        "mysql: a delivery doesn't store the length of its lease",
         f"{MYSQL}{SLOWLY}",
         _mysql(
             ("moment = v_now + p_ttl, span = p_ttl,", "moment = v_now + p_ttl, span = 0,"),

@@ -116,7 +116,7 @@ CORE = [
         ),
     ),
     bug(
-        "two simultaneous releases take a break for each other",
+        "two simultaneous releases of a broken hold report no loss",
         f"{KIT}[memory-aio-lock-two_releases_at_once_of_a_broken_hold_both_say_that_it_was_lost]",
         (
             HOLD,
@@ -125,7 +125,7 @@ CORE = [
         ),
     ),
     bug(
-        "two simultaneous releases of several names take a break for each other",
+        "two simultaneous releases of several broken holds report no loss",
         f"{KIT}[memory-sync-lock-two_releases_at_once_of_several_names_tell_of_a_break_alone]",
         (TOGETHER, "    if not there and lease.leaving:\n", "    if False:\n"),
     ),

@@ -101,7 +101,7 @@ ELSEWHERE = [
         ),
     ),
     bug(
-        "a lock that no loop has used is used without one",
+        "a lock that no loop has used works outside a loop",
         f"{LOOPS}a_coroutine_that_is_driven_without_a_loop_is_refused_by_name[locked]",
         (
             "holdfast.aio.loops",

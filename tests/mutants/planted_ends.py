@@ -62,7 +62,7 @@ ENDS = [
         (ITSELF, "if not around or ctx.runtime.hurried():", "if not around:"),
     ),
     bug(
-        "a hold that another thread can release counts as never released",
+        "a hold that was entered by hand counts as one of a with-block",
         f"{ITSELF_NOT}what_was_entered_by_hand_is_waited_for",
         (ITSELF, "if not spot.number or not _by_statement(spot):", "if not spot.number:"),
     ),

@@ -102,7 +102,7 @@ GUARDS_SQLITE = [
         (VERBS, "        if self.run(_SQL.duty_drop, entry).rowcount:\n", "        if False:\n"),
     ),
     bug(
-        "a waiter doesn't check whether the computing process is dead",
+        "a caller doesn't check whether the computing process is dead",
         f"{DEATH}::test_when_the_computing_process_is_killed_another_computes_at_once",
         (VERBS, "duty.session != session and dead(duty.session):", "False:"),
     ),
