@@ -215,7 +215,7 @@ BUGS = {
         '            self._announce(fence, 0, b"")\n',
         "",
     ),
-    "both notes stand in the same place": (
+    "both notes are written to the same place": (
         "self._put(note.page(), note.offset)",
         "self._put(note.page(), 0)",
     ),
@@ -227,7 +227,7 @@ BUGS = {
         "            return data[: note.at]",
         "            return data",
     ),
-    "whatever isn't marked as settled is cut off": (
+    "an end that isn't marked as settled is cut off": (
         " and files.crc(file, self.note.at) != self.note.crc",
         "",
     ),
@@ -239,15 +239,15 @@ BUGS = {
         "        os.ftruncate(file.fileno(), at)\n        self._sync(file)",
         "        os.ftruncate(file.fileno(), at)",
     ),
-    "what a dead process appended isn't synced before it counts as complete": (
+    "an append of a dead process isn't synced before it counts as complete": (
         "                self._sync(file)\n        self._settle()",
         "        self._settle()",
     ),
-    "what a dead process noted isn't synced before the next note": (
+    "the note of a dead process isn't synced before the next note": (
         "        self._sync(self._sidecar)  # its note",
         "        # its note",
     ),
-    "what a dead process renamed isn't synced before it is appended to": (
+    "a rename by a dead process isn't synced before the next append": (
         "        self._where.fresh.unlink(missing_ok=True)\n        self._sync_folder()",
         "        self._where.fresh.unlink(missing_ok=True)",
     ),

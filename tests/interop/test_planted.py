@@ -39,7 +39,7 @@ BUGS = {
             PLAIN["redis-py"], *of
         ),
     ),
-    "a plain lock is freed whoever holds it": Bug(
+    "a release frees a plain lock of another client": Bug(
         "plain/lua/leave.lua",
         "if type(held) == 'string' and string.sub(held, 1, #mark) == mark then",
         "if type(held) == 'string' then",
@@ -48,7 +48,7 @@ BUGS = {
         ),
         soon=True,
     ),
-    "who waits for a plain lock isn't told of its release": Bug(
+    "a waiter for a plain lock isn't notified of its release": Bug(
         "blocking.py",
         "self.mail.append(self.watched)",
         "pass",
@@ -56,13 +56,13 @@ BUGS = {
             PLAIN["redis-py"], "holdfast", *of
         ),
     ),
-    "the signal of python-redis-lock isn't given": Bug(
+    "the signal of python-redis-lock isn't sent": Bug(
         "plain/lua/leave.lua",
         "    redis.pcall('LPUSH', KEYS[3], 1)\n",
         "",
         test_wakeup.test_the_signal_of_python_redis_lock_reaches_all_waiters,
     ),
-    "a plain lock is taken for ever": Bug(
+    "a plain lock is taken without an expiry": Bug(
         "plain/lua/join.lua",
         "redis.call('SET', key, ARGV[1], ARGV[3], ARGV[4])",
         "redis.call('SET', key, ARGV[1])",
@@ -70,7 +70,7 @@ BUGS = {
             PLAIN["redis-py"], *of
         ),
     ),
-    "Redisson isn't told of a release": Bug(
+    "Redisson isn't notified of a release": Bug(
         "redisson/lua/release.lua",
         "    redis.call('DEL', to.lock)\n    wake(to)\n",
         "    redis.call('DEL', to.lock)\n",
@@ -78,7 +78,7 @@ BUGS = {
             REDISSON["redisson"], "holdfast", *of
         ),
     ),
-    "a write begins beside readers": Bug(
+    "a writer is granted next to readers": Bug(
         "redisson/lua/join_write.lua",
         "  if found == '' then\n",
         "  if found == '' or redis.call('HGET', lock, 'mode') == 'read' then\n",
@@ -86,14 +86,14 @@ BUGS = {
             REDISSON["redisson"], *of
         ),
     ),
-    "a permit is given back twice": Bug(
+    "a permit is released twice": Bug(
         "redisson/lua/permits.lua",
         "redis.call('INCRBY', name, removed))",
         "redis.call('INCRBY', name, 2 * removed))",
         lambda *of: test_redisson.test_never_two_at_once(REDISSON["redisson"], "permits", *of),
         soon=True,
     ),
-    "who comes to a fair lock overtakes those in its queue": Bug(
+    "a newcomer overtakes the waiters of a fair lock": Bug(
         "redisson/lua/join_fair.lua",
         "if found == '' and (not head or head == owner) then",
         "if found == '' then",

@@ -1,1 +1,1 @@
-"""Planted bugs: each must be caught, by the invariant that is made for it."""
+"""Planted bugs: a test or an invariant of the simulator must catch each."""

@@ -1,4 +1,4 @@
-"""Bugs after the first lease, in what a store does for one claim to another, and by its clock."""
+"""Bugs after the first lease, between the claims of one line, and in the clock of the store."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from .table import CLAIMS, KEEPER, LEASE, LINE, SERVER, TOGETHER, bug
 
 AFTERWARDS = [
     bug(
-        "extend leaves the pace of the renewals as it was",
+        "extend leaves the interval of the renewals unchanged",
         "keep-alive",
         (KEEPER, "            lease.every = renew_every(lease.longest(sent))\n", ""),
     ),
     bug(
-        "a hold that is extended to less is believed for as long as before",
+        "a hold that is extended to less is trusted for as long as before",
         "exclusion|local honesty",
         (
             LEASE,
@@ -25,7 +25,7 @@ AFTERWARDS = [
         (LEASE, "            if sent < one.until:\n", "            if False:\n"),
     ),
     bug(
-        "a keeper that is cancelled amid a renewal forgets what it renews",
+        "a renewer that is cancelled during a renewal forgets what it renews",
         "keep-alive",
         (
             KEEPER,
@@ -34,17 +34,17 @@ AFTERWARDS = [
         ),
     ),
     bug(
-        "a client that is closed amid a renewal leaves the name occupied",
+        "a close during a renewal leaves the name occupied",
         "no leak",
         (KEEPER, "self._schedule.empty() + self._asked\n", "self._schedule.empty()\n"),
     ),
     bug(
-        "what is left of a lease after a repeated join is taken for the whole",
+        "the rest of a lease after a repeated join counts as the whole lease",
         "keep-alive",
         (CLAIMS, "        elif left < lease.ttl * WHOLE_PART:", "        elif False:"),
     ),
     bug(
-        "all at once looks at the last of its deadlines",
+        "all() compares the last of its deadlines",
         "local honesty",
         (
             TOGETHER,
@@ -58,17 +58,17 @@ AFTERWARDS = [
         ),
     ),
     bug(
-        "a repeated release of all at once counts after the deadline",
+        "a repeated release of all() counts after the deadline",
         "no false answer",
         (TOGETHER, "there or (again and ctx.now() < lease.deadline)", "there or again"),
     ),
     bug(
-        "an undo is given up before a late join comes",
+        "an undo is given up before a late join arrives",
         "no leak",
         (KEEPER, "        until += TOMB_S if leave.suspect else 0.0\n", ""),
     ),
     bug(
-        "a waiter that is kept lengthens the lease of the holder",
+        "the renewal of a waiter extends the lease of the holder",
         "ownership",
         (
             LINE,
@@ -82,7 +82,7 @@ AFTERWARDS = [
         ),
     ),
     bug(
-        "a waiter that gives up takes the holder along",
+        "a waiter that gives up also ends the hold",
         "ownership",
         (
             LINE,
@@ -96,7 +96,7 @@ AFTERWARDS = [
         ),
     ),
     bug(
-        "a holder's lease is cut to that of a waiter who comes",
+        "a new waiter cuts the holder's lease to its own",
         "ownership",
         (
             LINE,
@@ -123,7 +123,7 @@ AFTERWARDS = [
         ),
     ),
     bug(
-        "a clock that is set back cuts every lease to a waiter's patience",
+        "a clock that is set back cuts every lease to the waiter TTL",
         "local honesty|exclusion",
         (SERVER, "longest = max(row.ttl, self.lines.patience)", "longest = self.lines.patience"),
     ),

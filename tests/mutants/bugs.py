@@ -1,4 +1,4 @@
-"""What a planted bug is that a test with the real world must catch."""
+"""The type of a planted bug that a test with real processes, files or servers must catch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Planted(NamedTuple):
     name: str
     node: str
     edits: tuple[Edit, ...]
-    #: Only the whole of its attempts is sure to find it.
+    #: True if its test runs with ``HOLDFAST_TORTURE=full``; fewer attempts can miss the bug.
     full: bool
-    #: It is proven only with ``HOLDFAST_TORTURE=full``, as that takes long.
+    #: True if only a full run proves it: the proof takes a long time, or can miss the bug.
     seldom: bool = False
-    #: It is planted into the commands that the tests of ``tests/cli`` start, not into the test.
+    #: True if it is planted into the commands that the test starts, not into the test.
     commands: bool = False
 
 
@@ -29,5 +29,5 @@ def bug(
     seldom: bool = False,
     commands: bool = False,
 ) -> Planted:
-    """A planted bug: in a module, a text that stands there once becomes another."""
+    """Return a planted bug; an edit is a module, a text that occurs once in it, and a new text."""
     return Planted(name, node, tuple(Edit(*edit) for edit in edits), full, seldom, commands)

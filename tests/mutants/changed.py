@@ -1,6 +1,7 @@
-"""Which planted bugs a change is about: those whose code, test or record it touches.
+"""Select the planted bugs that a change is about: it touches their code, test or record.
 
-All proofs take a quarter of an hour of two cores, so a usual run proves only these, at most some.
+All proofs take a quarter of an hour on two cores. So a usual run proves only the selected bugs, up
+to a limit.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from .bugs import Planted
 from .failure import chosen, file, recording
 from .table import Mutant
 
-#: What catches those bugs that have no test of their own.
+#: The simulator, which catches the bugs that name invariants instead of a test.
 SIMULATOR = ROOT / "src/holdfast/testing/simulator"
 
 
 def proven(
     table: str, names: Collection[str], near: Mapping[str, Collection[Path]], most: int
 ) -> list[str]:
-    """Which of the bugs with these names to prove in this run: all with ``HOLDFAST_TORTURE=full``.
+    """Return the names of the bugs to prove in this run: all with ``HOLDFAST_TORTURE=full``.
 
-    Else those that the change is about, as it touches a file that is ``near`` the bug: no more than
-    ``most``, which are as far apart as they can be. One that is near nothing is left out.
+    Otherwise return the bugs that the change is about: it touches a file that is ``near`` the bug.
+    They are at most ``most``, spread evenly over the table. A bug without a near file is left out.
     """
     if FULL or recording():
         return chosen(table, names, names)
@@ -48,7 +49,7 @@ def proven(
 
 
 def places(bug: Planted | Mutant) -> set[Path]:
-    """The files that a bug is planted in, and those of what must catch it."""
+    """Return the files that a bug is planted in, and the files of its test or of the simulator."""
     if isinstance(bug, Mutant):
         found = {*SIMULATOR.rglob("*.py")}
     else:
@@ -67,7 +68,7 @@ def places(bug: Planted | Mutant) -> set[Path]:
 
 
 def replaced(code: str) -> Iterator[str]:
-    """The texts that this code looks for in a script, to put others in their place."""
+    """Yield the texts of a script that this code replaces."""
     try:
         tree = ast.parse(inspect.cleandoc(code))
     except SyntaxError:  # a part of a statement
@@ -87,5 +88,5 @@ def _scripts() -> dict[Path, str]:
 
 @functools.cache
 def _cases() -> dict[str, Path]:
-    """Where each case of the kit is written."""
+    """Return the file of each case of the kit, by its name."""
     return {one.name: Path(one.text.__code__.co_filename) for one in all_cases()}

@@ -1,7 +1,8 @@
 """Bugs made by rule, drawn and judged: ``python -m tests.mutants.drawn [N] [SEED] [PART]``.
 
-It tells each survivor with its line, and at last how many were noticed by what. ``PART`` is a part
-of a path below ``src``, such as ``core/queue``, ``redis/lua`` or ``postgres/schema``.
+It prints each bug with its line and the test that noticed it. At the end it prints how many bugs
+each judge noticed. ``PART`` is a part of a path below ``src``, such as ``core/queue``,
+``redis/lua`` or ``postgres/schema``.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from .operators import Mutation
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-#: What the simulator and the tests of the core judge: the core, and the store that means each verb.
+#: The folders that the simulator and the tests of the core judge: the core and the memory store.
 CORE = ("holdfast/core", "holdfast/stores/memory")
-#: Scripts, and the store that runs them: its kit, the comparison with the model, and its own tests.
+#: Folders of scripts, and the store whose tests judge them.
 SCRIPTS = {
     "holdfast/stores/redis/lua": "redis",
     "holdfast/stores/postgres/schema": "postgres",
     "holdfast/stores/mysql/schema": "mysql",
     "holdfast/stores/sqlite/schema": "sqlite",
 }
-#: Seconds until a judge has noticed that it hangs.
+#: Seconds after which a judge counts as hanging, for Python and for scripts.
 HANGS_S = {True: 400.0, False: 900.0}
 AT_ONCE = 3
 
 
 def mutations(path: Path) -> list[Mutation]:
-    """All changes of a module or a script."""
+    """Return all changes of a module or a script."""
     source = path.read_bytes()
     if path.suffix == ".py":
         return operators.mutations(source)
@@ -45,18 +46,18 @@ def mutations(path: Path) -> list[Mutation]:
 
 
 class Drawn(NamedTuple):
-    """A bug, and where it is: below ``src``."""
+    """A bug, and its file below ``src``."""
 
     path: str
     number: int
     mutation: Mutation
 
     def source(self) -> bytes:
-        """The file without it."""
+        """Return the text of the file without the bug."""
         return SOURCE.joinpath(self.path).read_bytes()
 
     def judges(self) -> tuple[str, ...]:
-        """What must notice it."""
+        """Return the names of the judges that must notice the bug."""
         return ("histories", "tests") if self.path.endswith(".py") else ("scripts",)
 
     def __str__(self) -> str:
@@ -64,7 +65,7 @@ class Drawn(NamedTuple):
 
 
 def everything(part: str = "") -> list[Drawn]:
-    """All bugs that the rules make in what is judged; of scripts only where a part is named."""
+    """Return all bugs that the rules make in judged files; in scripts only if a part is named."""
     places = [*CORE, *(SCRIPTS if part else ())]
     found = []
     for path in sorted(path for place in places for path in (SOURCE / place).rglob("*.*")):
@@ -76,7 +77,7 @@ def everything(part: str = "") -> list[Drawn]:
 
 
 def noticed(bug: Drawn) -> str:
-    """What notices it, and how; nothing if nobody does."""
+    """Return the judge that notices the bug and its report; an empty text if none does."""
     for judge in bug.judges():
         words = [sys.executable, "-m", "tests.mutants.judged", judge, bug.path, str(bug.number)]
         try:
@@ -99,7 +100,7 @@ def noticed(bug: Drawn) -> str:
 def judged_all(
     bugs: Sequence[Drawn], at_once: int, tell: Callable[[str], object] = str
 ) -> dict[Drawn, str]:
-    """What notices each; ``tell`` is called with a line about each, in this order."""
+    """Return the report on each bug; ``tell`` is called with a line on each, in this order."""
     found: dict[Drawn, str] = {}
     with ThreadPoolExecutor(at_once) as pool:
         for bug, how in zip(bugs, pool.map(noticed, bugs), strict=True):
@@ -109,7 +110,7 @@ def judged_all(
 
 
 def main(count: str = "200", seed: str = "1", part: str = "") -> int:
-    """Draw some, and tell what came of each."""
+    """Draw some bugs, and print how each was noticed."""
     bugs = random.Random(int(seed)).sample(everything(part), int(count))
     found = judged_all(bugs, AT_ONCE, lambda line: print(line, flush=True))
     by = Counter(

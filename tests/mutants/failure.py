@@ -1,9 +1,9 @@
-"""What a planted bug was caught by, and whether that is the failure that it was planted for.
+"""Compare the failure that caught a planted bug with the failure that it was planted for.
 
-The failure of each bug is recorded once, in a file of its own in ``failures/TABLE/``: a line per
-known failure, with its type and its message without numbers and paths. A proof compares. Code that
-can't run proves nothing: an unknown name, an unknown attribute, a failed import, wrong syntax and
-an error in a fixture never count, wherever they come up.
+A file in ``failures/TABLE/`` records the known failures of each bug. Each line has the type of the
+error and its message without numbers and paths. A proof compares its failure with these lines.
+Code that can't run proves nothing: an unknown name, an unknown attribute, a failed import, wrong
+syntax or an error in a fixture never counts, wherever it occurs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import NamedTuple
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RECORDS = HERE / "failures"
-#: What ``python -m tests.mutants.record`` sets: "missing", "again" or "add", and a part of a name.
+#: ``python -m tests.mutants.record`` sets them: "missing", "again" or "add", and a part of a name.
 MODE, PART = "HOLDFAST_RECORD", "HOLDFAST_RECORD_NAME"
-#: The file in which planted modules note that their own code can't run.
+#: The variable with the file in which planted modules note that their code can't run.
 NOTES = "HOLDFAST_PLANTED_NOTES"
-#: A program with one of these is broken, which any test would notice.
+#: Errors of broken code, which any test would notice.
 BROKEN = (NameError, AttributeError, ImportError, SyntaxError)
-#: The same where it is only quoted: of another process, of Lua, of SQL.
+#: The same errors in a quoted text: of another process, of Lua, of SQL.
 QUOTED = re.compile(
     r"\b(NameError|UnboundLocalError|AttributeError|ImportError|ModuleNotFoundError|SyntaxError"
     r"|IndentationError|Undefined(?:Column|Function|Table|Parameter))\b"
@@ -35,7 +35,7 @@ QUOTED = re.compile(
 )
 LENGTH = 160
 
-#: What differs from run to run, and what stands for it; in this order.
+#: Patterns of text that differs from run to run, and their replacements, applied in this order.
 _VARIES = [
     (re.compile(r"\b[a-z][a-z+]*://[^\s'\"]*"), "URL"),
     (re.compile(r"(?<![\w'])(?:/[\w.@+-]+){2,}"), "PATH"),
@@ -47,7 +47,7 @@ _VARIES = [
 
 
 class Failure(NamedTuple):
-    """How a test has failed: the type of the error, and its message without what varies."""
+    """The failure of a test: the type of the error, and its message without varying parts."""
 
     kind: str
     message: str
@@ -57,7 +57,7 @@ class Failure(NamedTuple):
 
 
 def normalised(text: str) -> str:
-    """The first line with text, without numbers, ids, paths and addresses."""
+    """Return the first line with text, without numbers, ids, paths and addresses."""
     line = next((one.strip() for one in text.splitlines() if one.strip()), "")
     line = line.replace(socket.gethostname(), "HOST")
     for pattern, instead in _VARIES:
@@ -66,9 +66,11 @@ def normalised(text: str) -> str:
 
 
 def failure(error: BaseException) -> Failure:
-    """The failure that this error is. The text of an ``assert`` stands for its message, as the
-    values that it shows differ from run to run. What ``promised`` or a wait of the kit has made of
-    a failed assertion is recorded as that assertion."""
+    """Return the failure that describes this error.
+
+    The message of an ``assert`` is its statement, as the values in its own message differ from run
+    to run. ``promised`` and the waits of the kit wrap a failed assertion; the assertion counts.
+    """
     kind = type(error).__name__
     if kind in ("PromiseBroken", "TooLate"):
         kind = AssertionError.__name__
@@ -80,7 +82,7 @@ def failure(error: BaseException) -> Failure:
 
 
 def _statement(traceback: TracebackType | None) -> str:
-    """The innermost line of a test, or of what users test with, that led to the error."""
+    """Return the innermost line of a test, or of ``holdfast.testing``, that led to the error."""
     found = ""
     while traceback is not None:
         path = traceback.tb_frame.f_code.co_filename
@@ -91,7 +93,7 @@ def _statement(traceback: TracebackType | None) -> str:
 
 
 def broken(error: BaseException) -> str:
-    """What says that code could not run, in this error or in one behind it; else nothing."""
+    """Return a sign that code could not run, in this error or its causes; else an empty text."""
     for one in _chain(error, set()):
         if isinstance(one, BROKEN):
             return f"{type(one).__name__}: {one}"
@@ -116,13 +118,13 @@ def _chain(error: BaseException | None, seen: set[int]) -> Iterator[BaseExceptio
 
 
 def file(table: str, name: str) -> Path:
-    """Where the failure of this bug is recorded."""
+    """Return the path of the record of this bug."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return RECORDS / table / f"{slug[:120]}.txt"
 
 
 def recorded(table: str, name: str) -> list[str]:
-    """The failures that this bug is known to lead to."""
+    """Return the recorded failures of this bug."""
     try:
         return file(table, name).read_text("utf-8").splitlines()
     except FileNotFoundError:
@@ -130,12 +132,12 @@ def recorded(table: str, name: str) -> list[str]:
 
 
 def recording() -> str:
-    """Is this run one that records failures, and of which bugs?"""
+    """Return the mode of a run that records failures; an empty text in other runs."""
     return os.environ.get(MODE, "")
 
 
 def chosen(table: str, names: Iterable[str], usual: Iterable[str]) -> list[str]:
-    """The bugs to prove in this run: the usual ones, or those that are to be recorded."""
+    """Return the bugs to prove in this run: the usual ones, or the bugs that it records."""
     if not recording():
         return list(usual)
     part = os.environ.get(PART, "").lower()
@@ -147,9 +149,9 @@ def chosen(table: str, names: Iterable[str], usual: Iterable[str]) -> list[str]:
 
 
 def judge(table: str, name: str, found: Failure | str, wrong: str = "") -> None:
-    """Is this the failure that the bug was planted for? AssertionError if not.
+    """Raise AssertionError if this isn't the failure that the bug was planted for.
 
-    ``wrong`` is what ``broken`` has said. Where a run records, the failure is recorded instead.
+    ``wrong`` is the result of ``broken``. A run that records writes the failure to the record.
     """
     assert not wrong, (
         f"{name!r} proves nothing: the planted code can't run ({wrong}). Mend its text."
@@ -173,7 +175,7 @@ def judge(table: str, name: str, found: Failure | str, wrong: str = "") -> None:
 
 
 def orphans(tables: Mapping[str, Sequence[str]]) -> list[str]:
-    """Records of bugs that no table has, and of tables that don't exist."""
+    """Return the records of bugs that no table has, and of tables that don't exist."""
     wanted = {file(table, name) for table, names in tables.items() for name in names}
     return sorted(str(one.relative_to(RECORDS)) for one in {*RECORDS.rglob("*.txt")} - wanted)
 
@@ -192,7 +194,7 @@ except (NameError, AttributeError, ImportError) as _planted_error:
 
 
 class _Watching(ast.NodeTransformer):
-    """Each function notes what of ``BROKEN`` leaves it, as others may swallow that."""
+    """Makes functions note the errors of ``BROKEN`` that leave them; a caller can swallow these."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -215,13 +217,13 @@ class _Watching(ast.NodeTransformer):
 
 
 def watched(source: str, notes: str) -> ast.Module:
-    """The module with functions that note in this file that their code can't run."""
+    """Return the module with functions that note in this file that their code can't run."""
     tree = _Watching(notes).visit(ast.parse(source))
     return ast.fix_missing_locations(tree)
 
 
 def noted() -> str:
-    """What planted modules have noted so far in this run, if anything."""
+    """Return the notes of the planted modules in this run, or an empty text."""
     path = os.environ.get(NOTES, "")
     try:
         return normalised(Path(path).read_text("utf-8")) if path else ""

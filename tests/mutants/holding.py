@@ -1,4 +1,4 @@
-"""Bugs while a hold lasts, and at its end."""
+"""Bugs that show while a hold lasts, and at its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOLDING = [
         near=97,
     ),
     bug(
-        "fences from a plain counter, after data loss",
+        "fences come from a plain counter after data loss",
         "fence order",
         (
             SERVER,
@@ -37,7 +37,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "no grace after data loss",
+        "data loss starts no grace period",
         "exclusion",
         (
             SERVER,
@@ -46,7 +46,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "no margin for clocks of different rates",
+        "deadlines have no margin for clocks of different rates",
         "local honesty|exclusion",
         (
             POLICY,
@@ -55,7 +55,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "a late answer brings a lost hold back",
+        "a late reply restores a lost hold",
         "no resurrection|local honesty",
         (
             LEASE,
@@ -83,7 +83,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "a forked child believes in its parent's holds",
+        "a forked child counts its parent's holds as its own",
         "ownership",
         (
             HOLD,
@@ -103,7 +103,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "one failed renewal ends the keeping alive",
+        "one failed renewal ends the renewals",
         "keep-alive",
         (
             KEEPER,
@@ -113,12 +113,12 @@ HOLDING = [
         near=2460,
     ),
     bug(
-        "renewals come when the lease is nearly over",
+        "renewals come when the lease has almost expired",
         "keep-alive",
         (POLICY, "RENEWALS = 3\n", "RENEWALS = 1 / 0.985\n"),
     ),
     bug(
-        "the keeper overlooks what comes while it plans to sleep",
+        "the renewer overlooks a lease that comes while it plans to sleep",
         "keep-alive",
         (
             KEEPER,
@@ -127,7 +127,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "an error of one batch is taken for the loss of all",
+        "an error of one batch counts as the loss of all its leases",
         "keep-alive",
         (
             KEEPER,
@@ -140,7 +140,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "time-outs count from each attempt anew",
+        "a time-out starts again with each attempt",
         "bounded waiting",
         (
             CLAIMS,
@@ -152,7 +152,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "a dead waiter holds its place for ever",
+        "a dead waiter keeps its place permanently",
         "bounded waiting|FIFO among the living|keep-alive|no resurrection",
         (
             LINE,
@@ -161,7 +161,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "what a dead holder held is counted for ever",
+        "the weight of a dead holder is counted permanently",
         "exclusion|bounded waiting",
         (
             LINE,
@@ -170,7 +170,7 @@ HOLDING = [
         ),
     ),
     bug(
-        "a nested read stands in line behind the writer that waits for it",
+        "a nested read waits behind the writer that waits for it",
         "bounded waiting",
         (
             RWLOCK,

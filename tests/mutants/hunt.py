@@ -1,8 +1,9 @@
-"""Run the simulator with a bug planted until something notices: ``python -m tests.mutants.hunt N``.
+"""Plant a bug and run the simulator until it fails: ``python -m tests.mutants.hunt N``.
 
-Prints how the history failed and, in a second line, its seed, or nothing. A process of its own, as
-a bug stays planted. What is found first need not be the failure that the bug was planted for: the
-hunt goes on until it is one of those that are recorded.
+It prints three lines: how the history failed, the seed of the history, and a sign that the planted
+code can't run. A line can be empty. It needs a separate process, as a planted bug stays planted.
+The first failure need not be the failure that the bug was planted for. So the hunt continues until
+it finds a recorded failure.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from .plant import plant
 from .simulated import MUTANTS
 
 TABLE = "simulated"
-#: A bug must be found within so many histories.
+#: Number of histories in which a bug must be found.
 HISTORIES = 3000
 
 
 def hunt(number: int) -> tuple[str, str]:
-    """The failure that the planted bug leads to, and the seed of its history: one of those that
-    are recorded, or of the invariants that it is made for; else another, else nothing."""
+    """Return the failure that the planted bug causes, and the seed of its history.
+
+    Prefer a recorded failure of an invariant that the bug is made for; without a record, any
+    failure of such an invariant. Otherwise return the first failure, or two empty texts.
+    """
     bug = MUTANTS[number]
     plant(bug.edits)
     from holdfast.testing.simulator import check
@@ -46,12 +50,12 @@ def hunt(number: int) -> tuple[str, str]:
 
 
 def story(text: str) -> str:
-    """What was violated, without who it was."""
+    """Return the violation without the names of claims and processes."""
     return re.sub(r"\[.*\]|'[^']*'", "X", normalised(text))
 
 
 def told(number: int) -> tuple[str, str, str]:
-    """What ``hunt`` says, and what says that the planted code can't run."""
+    """Return the result of ``hunt``, and a sign that the planted code can't run."""
     with tempfile.TemporaryDirectory(prefix="holdfast-notes-") as place:
         os.environ[NOTES] = f"{place}/notes"
         return *hunt(number), noted()

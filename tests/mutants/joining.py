@@ -1,4 +1,4 @@
-"""Bugs on the way from a wish to a hold, and in the line itself."""
+"""Bugs between the request for a lock and its hold, and in the line itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JOINING = [
         ),
     ),
     bug(
-        "keep renews whoever holds, without comparing",
+        "keep renews any holder without comparing the id",
         "ownership|exclusion|local honesty|no resurrection|fence order",
         (
             LINE,
@@ -60,12 +60,12 @@ JOINING = [
         near=23225,
     ),
     bug(
-        "deadlines by the wall clock",
+        "deadlines follow the wall clock",
         "local honesty|exclusion|keep-alive|bounded waiting|no resurrection",
         (RUNTIME, "        self.now = process.now\n", "        self.now = process.wall\n"),
     ),
     bug(
-        "acquire does not look at its deadline at the end",
+        "acquire does not compare its deadline at the end",
         "local honesty|exclusion",
         (CLAIMS, "            if self.ctx.now() < until:\n", "            if True:\n"),
         (CLAIMS, "lock._make(lease) if ctx.now() < lease.deadline else None", "lock._make(lease)"),
@@ -142,7 +142,7 @@ JOINING = [
         ),
     ),
     bug(
-        "a push grants the whole ttl",
+        "a grant by wake-up lasts for the whole ttl",
         "local honesty|exclusion|keep-alive",
         (
             CLAIMS,
@@ -156,7 +156,7 @@ JOINING = [
         ),
     ),
     bug(
-        "leave makes everybody a holder",
+        "leave grants all waiters",
         "exclusion",
         (
             LINE,
@@ -165,7 +165,7 @@ JOINING = [
         ),
     ),
     bug(
-        "a newcomer overtakes who waits",
+        "a newcomer overtakes a waiter",
         "FIFO among the living",
         (
             LINE,
@@ -174,7 +174,7 @@ JOINING = [
         ),
     ),
     bug(
-        "the capacity is that of the claim",
+        "a join uses the capacity of its claim, not of the line",
         "exclusion|FIFO among the living",
         (
             LINE,

@@ -1,9 +1,10 @@
-"""What notices a bug made by rule: ``python -m tests.mutants.judged JUDGE PATH NUMBER``.
+"""Judge a bug made by rule: ``python -m tests.mutants.judged JUDGE PATH NUMBER``.
 
-``JUDGE`` is ``histories``, of the simulator, ``tests``: those of the core, on memory, or
-``scripts``: the kit, the comparison with the model and the tests of the store whose script it is.
-In a process of its own, as a bug stays planted. It prints what has noticed the bug, or nothing.
-What can't run at all, by an unknown name, proves nothing: a question mark stands before it then.
+``JUDGE`` is ``histories``, ``tests`` or ``scripts``. ``histories`` runs the simulator. ``tests``
+runs the tests of the core on the memory store. ``scripts`` runs the kit, the comparison with the
+model and the tests of the store to which the script belongs. It needs a separate process, as a
+planted bug stays planted. It prints the failure that shows the bug, or an empty line. Code that
+can't run because of an unknown name proves nothing. Then the line begins with a question mark.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from .prove import Seen, tested
 
 SOURCE = Path(__file__).parents[2] / "src"
 TESTS = Path(__file__).parents[1]
-#: Histories of each kind; the kind that a part of the core is about comes first.
+#: Number of histories of each kind. The kind that belongs to the changed part runs first.
 HISTORIES = {"locks": 100, "queues": 100, "guards": 60}
-#: The tests of a part of the core come before those of all of it.
+#: The parts of the core whose tests run before all tests of the core, and their test folder.
 OF = {"queue": "queues", "jobs": "queues", "guard": "guard", "values": "guard"}
 KIT = "conformance/test_conformance.py"
 
 
 def histories(part: str) -> str:
-    """The invariant that is violated, and the seed."""
+    """Return the kind and seed of the first failing history and its invariant, or an empty text."""
     from holdfast.testing.simulator import KINDS
     from holdfast.testing.simulator.running import quiet
 
@@ -47,7 +48,7 @@ def histories(part: str) -> str:
 
 
 def tests(part: str) -> str:
-    """The test that fails, and how."""
+    """Return the first failing test of the core and its failure, or an empty text."""
     seen = Seen()
     places = [KIT, *([OF[part]] if part in OF else []), "core"]
     only = ["-k", "(not conforms or [memory-) and not sqlite"]
@@ -57,7 +58,7 @@ def tests(part: str) -> str:
 
 
 def scripts(store: str) -> str:
-    """The same of the tests of a store with a server or a file."""
+    """Return the first failing test of this store and its failure, or an empty text."""
     seen = Seen()
     places = ["conformance/test_differential.py", KIT, f"stores/{store}"]
     only = ["-k", f"{store} and not several", "--deselect", "tests/stores/redis/several"]
@@ -66,7 +67,7 @@ def scripts(store: str) -> str:
 
 
 def _copied(place: Path, path: str, changed: str) -> None:
-    """Import holdfast, here and in what is started from here, from a copy with this script."""
+    """Import holdfast, here and in child processes, from a copy with this script."""
     copy = place / "src"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / path).write_text(changed, "utf-8")
@@ -82,7 +83,7 @@ JUDGES: dict[str, Callable[[str], str]] = {
 
 
 def main(judge: str, path: str, number: str) -> int:
-    """Plant it, and have it judged."""
+    """Plant the bug and print the report of the judge."""
     changed = mutations(SOURCE / path)[int(number)].of((SOURCE / path).read_bytes())
     part = next((one for one in OF if one in path), "locks")
     with tempfile.TemporaryDirectory(prefix="holdfast-notes-") as place:

@@ -2,7 +2,7 @@
 
 The rules are those of mutation testing (DeMillo, Lipton and Sayward, "Hints on test data
 selection", 1978): a comparison that is off by one, a condition negated, a call or a field left out,
-``min`` for ``max``. What only words an error or logs it is left alone, as no judge reads it.
+``min`` for ``max``. Code that only formats or logs an error is left alone, as no judge reads it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-#: Each comparison, and what stands in its place.
+#: Each comparison, and its replacement.
 COMPARED = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
     ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
 }  # fmt: skip
 SWAPPED = {"min": "max", "max": "min", "any": "all", "all": "any"}
-#: Calls that no promise rests on.
+#: Calls on which no promise depends.
 IDLE = {"debug", "info", "warning", "error", "exception", "warn", "log", "collect"}
-#: What gives attributes their first values.
+#: Functions that give attributes their first values.
 BEGINS = {"__init__", "_start", "begin"}
-#: Where nothing runs that a judge could see: annotations, type checks, texts.
+#: Statements and texts without an effect that a judge could see.
 SILENT = (ast.Raise, ast.JoinedStr, ast.Assert, ast.Import, ast.ImportFrom)
 
 
 class Mutation(NamedTuple):
-    """A change of the text from ``start`` to ``end``."""
+    """A change of the bytes from ``start`` to ``end``."""
 
     line: int
     what: str
@@ -34,7 +34,7 @@ class Mutation(NamedTuple):
     new: str
 
     def of(self, source: bytes) -> str:
-        """The module with this change."""
+        """Return the source with this change."""
         return (source[: self.start] + self.new.encode() + source[self.end :]).decode()
 
 
@@ -63,7 +63,7 @@ class _Places(ast.NodeVisitor):
         self.found.append(Mutation(node.lineno, f"{old!r} becomes {new!r}", *self._span(node), new))
 
     def visit(self, node: ast.AST) -> None:
-        """Go on inside, unless nothing there can be judged."""
+        """Visit the parts of a node, unless no judge could see a change there."""
         if isinstance(node, SILENT) or (isinstance(node, ast.Call) and _name(node.func) in IDLE):
             return
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
@@ -74,7 +74,7 @@ class _Places(ast.NodeVisitor):
         if node.name in ("__repr__", "__str__"):
             return
         for one in node.body:
-            # Without its first value an attribute isn't there, and nothing runs.
+            # Without its first value an attribute is missing, and no code runs.
             begins = node.name in BEGINS and isinstance(one, ast.Assign)
             self.visit(one.value if begins else one)  # type: ignore[attr-defined]
 
@@ -82,19 +82,19 @@ class _Places(ast.NodeVisitor):
     visit_AsyncFunctionDef = _function  # noqa: N815
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        """Its value, not its type."""
+        """Change the value, not the annotation."""
         if node.value is not None:
             self.visit(node.value)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """An operator is off by one, or the other way round."""
+        """Make an operator off by one, or the opposite."""
         if len(node.ops) == 1:
             operator = COMPARED[type(node.ops[0])]
             self._add(node, f"{self._text(node.left)} {operator} {self._text(node.comparators[0])}")
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        """One part of a condition is left out."""
+        """Leave out one part of a condition."""
         word = " and " if isinstance(node.op, ast.And) else " or "
         for left_out in range(len(node.values)):
             kept = [self._text(one) for at, one in enumerate(node.values) if at != left_out]
@@ -102,19 +102,19 @@ class _Places(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
-        """A ``not`` is left out."""
+        """Leave out a ``not``."""
         if isinstance(node.op, ast.Not):
             self._add(node, f"bool({self._text(node.operand)})")
         self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> None:
-        """A plain condition is negated."""
+        """Negate a plain condition."""
         if isinstance(node.test, ast.Name | ast.Attribute | ast.Call | ast.Await):
             self._add(node.test, f"not ({self._text(node.test)})")
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """``min`` for ``max``; an argument with a name is left out."""
+        """Swap ``min`` and ``max``; leave out an argument of ``_replace``."""
         name = _name(node.func)
         if isinstance(node.func, ast.Name) and name in SWAPPED:
             self._add(node.func, SWAPPED[name])
@@ -124,19 +124,19 @@ class _Places(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
-        """A sum is a difference, and the other way round."""
+        """Make a sum a difference, or a difference a sum."""
         signs = {ast.Add: "-", ast.Sub: "+"}
         if (sign := signs.get(type(node.op))) and not isinstance(node.left, ast.Constant):
             self._add(node, f"{self._text(node.left)} {sign} {self._text(node.right)}")
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        """A yes is a no."""
+        """Invert True or False."""
         if isinstance(node.value, bool):
             self._add(node, str(not node.value))
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        """A call is left out."""
+        """Leave out a call."""
         value = node.value.value if isinstance(node.value, ast.Await) else node.value
         if isinstance(value, ast.Call) and _name(value.func) not in IDLE:
             self._add(node, "pass")
@@ -153,7 +153,7 @@ class _Places(ast.NodeVisitor):
     visit_AugAssign = _assigned  # noqa: N815
 
     def visit_Delete(self, node: ast.Delete) -> None:
-        """Something is kept."""
+        """Leave out a ``del``."""
         self._add(node, "pass")
 
 
@@ -162,7 +162,7 @@ def _name(node: ast.expr) -> str:
 
 
 def mutations(source: bytes) -> list[Mutation]:
-    """All changes of a module, in the order of their lines."""
+    """Return all changes of a module, in the order of their lines."""
     places = _Places(source)
     places.visit(ast.parse(source))
     return sorted(places.found)

@@ -1,4 +1,4 @@
-"""Plant a bug: change the source text of a module as it is imported, in a process of its own."""
+"""Plant a bug: change the source text of a module at its import, in a separate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .failure import NOTES, watched
 
 
 class Edit(NamedTuple):
-    """In this module, this text becomes that."""
+    """A replacement of one text by another in a module."""
 
     module: str
     old: str
@@ -23,7 +23,7 @@ class Edit(NamedTuple):
 
 
 def edited(module: str, source: str, edits: Sequence[Edit]) -> str:
-    """The source of this module with those edits that are for it."""
+    """Return the source of this module after the edits that name it."""
     for edit in edits:
         if edit.module == module:
             if source.count(edit.old) != 1:
@@ -33,7 +33,7 @@ def edited(module: str, source: str, edits: Sequence[Edit]) -> str:
 
 
 def unknown(edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """The same places, with a call of a name that nobody knows: broken code, and no bug."""
+    """Return the edits with a call of an undefined name in each place: broken code, not a bug."""
 
     def call(text: str) -> str:
         return text[: len(text) - len(text.lstrip())] + "a_name_that_nobody_knows()\n"
@@ -42,12 +42,12 @@ def unknown(edits: Sequence[Edit]) -> tuple[Edit, ...]:
 
 
 class Loader(importlib.machinery.SourceFileLoader):
-    """Loads a source file with some texts replaced; each must be there exactly once."""
+    """Loads a source file with some texts replaced; each must occur exactly once."""
 
     edits: Sequence[Edit] = ()
 
     def get_code(self, fullname: str):  # type: ignore[no-untyped-def]
-        """Compile the edited text; never from, nor to, the cache."""
+        """Compile the edited text; never read or write the cache."""
         source = self.get_data(self.get_filename(fullname)).decode()
         source = edited(fullname, source, self.edits)
         notes = os.environ.get(NOTES)
@@ -56,7 +56,7 @@ class Loader(importlib.machinery.SourceFileLoader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules that are to be edited."""
+    """Finds the modules that the edits name."""
 
     def __init__(self, edits: Sequence[Edit]) -> None:
         self.edits = edits
@@ -64,7 +64,7 @@ class Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """A spec with our loader, for those modules alone."""
+        """Return a spec with our loader for a module that the edits name, else None."""
         mine = [e for e in self.edits if e.module == fullname]
         if not mine:
             return None
@@ -82,7 +82,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def plant(edits: Sequence[Edit]) -> None:
-    """From now on these modules are imported with the bug. They must not be loaded yet."""
+    """Import these modules with the bug after this call. None of them may be loaded yet."""
     for edit in edits:
         if edit.module in sys.modules:
             raise LookupError(f"{edit.module} is imported already")

@@ -1,8 +1,8 @@
 """Bugs planted into the embedded store and the runtimes, and the test that must catch each.
 
-Each is a mistake that somebody has made in a real lock library, or that is one word away here.
-They are run with real files, threads, forks and signals: ``tests/mutants/simulated.py`` has those
-of the core that virtual time can show.
+Real lock libraries contain such mistakes, or one changed word in holdfast would make one. The
+tests use real files, threads, forks and signals. ``tests/mutants/simulated.py`` has the bugs of the
+core that virtual time can show.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ TORTURE = "tests/torture"
 ALL = "tests/core/test_together.py"
 
 PLANTED = [
-    # -- who is dead -----------------------------------------------------------------------
+    # -- dead holders and sessions ---------------------------------------------------------
     bug(
-        "a session is believed dead though its lock isn't free",
+        "a locked session counts as dead",
         f"{STORE}/test_death.py::test_a_stopped_holder_is_not_dead",
         (
             SESSION,
@@ -56,7 +56,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "a session whose file is missing is taken for dead",
+        "a session without a file counts as dead",
         f"{STORE}/test_world.py::test_a_session_that_is_missing_proves_nothing",
         (
             SESSION,
@@ -65,12 +65,12 @@ PLANTED = [
         ),
     ),
     bug(
-        "a refused poke is taken for a death",
+        "a refused wake-up counts as the death of its waiter",
         f"{STORE}/test_death.py::test_an_unread_push_costs_only_time",
         (ENTRY, " or not others.exists(session) or not others.dead(session):", ":"),
     ),
     bug(
-        "nobody watches the holder's session",
+        "a waiter doesn't watch the holder's session",
         f"{STORE}/test_death.py::test_several_deaths_in_a_row_delay_no_waiter",
         (
             f"{BLOCKING}.port",
@@ -88,7 +88,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "a child keeps the gate of its dead parent locked",
+        "a child keeps the file mutex of its dead parent locked",
         f"{STORE}/test_fork.py::test_a_living_child_does_not_keep_its_dead_parents_file_mutex",
         (
             GATE,
@@ -98,7 +98,7 @@ PLANTED = [
     ),
     # -- fences ----------------------------------------------------------------------------
     bug(
-        "tickets are counted from the claims that are there",
+        "tickets are counted from the claims in the file",
         f"{TORTURE}/test_threads.py::test_threads_on_one_name_hold_it_one_after_the_other",
         (
             ENGINE,
@@ -112,7 +112,7 @@ PLANTED = [
         seldom=True,  # its threads wait a minute for one another
     ),
     bug(
-        "a block of tickets is given before it is on the disk",
+        "a block of tickets is used before it is on the disk",
         f"{STORE}/test_tickets.py::test_a_limit_counts_only_when_it_is_on_the_disk",
         (
             HEADER,
@@ -126,13 +126,13 @@ PLANTED = [
         (ENTRY, PROMISES, "            files.reserved(files.header.promise())\n"),
     ),
     bug(
-        "all wait at the gate for the next block of tickets",
+        "verbs wait at the file mutex for the next block of tickets",
         f"{STORE}/test_tickets.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
         (ENTRY, PROMISES, "            files.reserve()\n"),
     ),
-    # -- the gate --------------------------------------------------------------------------
+    # -- the file mutex --------------------------------------------------------------------
     bug(
-        "leave does not pass the gate",
+        "leave doesn't lock the file mutex",
         f"{TORTURE}/test_gate.py::test_no_verb_passes_a_locked_file_mutex",
         (
             ENGINE,
@@ -145,7 +145,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "who gave up waiting is given the gate all the same",
+        "a waiter that gave up still gets the file mutex",
         f"{STORE}/test_gate.py::test_a_waiter_that_gave_up_leaves_the_file_mutex_to_others",
         (
             GATE,
@@ -182,17 +182,17 @@ PLANTED = [
         ),
     ),
     bug(
-        "nobody is woken",
+        "a grant wakes no waiter",
         f"{STORE}/test_death.py::test_a_wake_up_wakes_only_its_claim",
         (LINE, "            if row.address is not None:\n", "            if False:\n"),
     ),
     bug(
-        "a poke for another claim is believed",
+        "a wake-up for another claim is trusted",
         f"{STORE}/test_death.py::test_a_wake_up_for_another_claim_grants_nothing",
         (WAKE, "                if found == claim_id:\n", "                if found:\n"),
     ),
     bug(
-        "a late poke for an earlier ticket is believed",
+        "a late wake-up for an earlier ticket is trusted",
         "tests/core/test_claims.py::test_a_wake_up_for_an_earlier_ticket_of_the_same_id_is_ignored",
         (
             CLAIMS,
@@ -200,14 +200,14 @@ PLANTED = [
             "if push is not None and self._trusts():",
         ),
     ),
-    # -- worlds ----------------------------------------------------------------------------
+    # -- generations -----------------------------------------------------------------------
     bug(
-        "a client does not compare its world with the gate's",
+        "a client doesn't compare its generation with the one in the file mutex",
         f"{STORE}/test_world.py::test_a_newcomer_after_a_deletion_waits_for_the_old_holders",
         (WAY, "            if files.words[WORLD] != files.world:\n", "            if False:\n"),
     ),
     bug(
-        "after a deletion the next one is let in at once",
+        "after a deletion the next claim is granted immediately",
         f"{STORE}/test_world.py::test_a_newcomer_after_a_deletion_waits_for_the_old_holders",
         (
             WORLD,
@@ -216,23 +216,23 @@ PLANTED = [
         ),
     ),
     bug(
-        "a second deletion lets the holders before the first one be forgotten",
+        "a second deletion makes the store forget the holders from before the first one",
         f"{STORE}/test_world.py::test_a_second_deletion_does_not_let_the_old_holders_be_forgotten",
         (WORLD, ', float(database.meta("quiet") or 0)]', "]"),
     ),
     bug(
-        "two open the files at once, through different gates",
+        "two clients open the files at the same time through different file mutexes",
         f"{STORE}/test_world.py::test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex",
         (ENTRY, "            with opening:\n", "            if True:\n"),
     ),
     bug(
-        "files are opened through a gate that was deleted meanwhile",
+        "files are opened through a file mutex that was deleted",
         f"{STORE}/test_world.py::test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex",
         (ENTRY, "                if self._gate.moved():\n", "                if False:\n"),
     ),
     # -- asyncio ---------------------------------------------------------------------------
     bug(
-        "the worker does the last request first",
+        "the worker carries out the last request first",
         f"{STORE}/test_loop.py::test_requests_that_queue_up_are_carried_out_in_the_order_of_asking",
         (WORKER, "from queue import SimpleQueue\n", "from queue import LifoQueue as SimpleQueue\n"),
     ),
@@ -252,7 +252,7 @@ PLANTED = [
     ),
     # -- threads, tasks, forks -------------------------------------------------------------
     bug(
-        "re-entrancy is inherited by a child task",
+        "a child task inherits the reentry of its parent",
         f"{TORTURE}/test_threads.py::test_a_task_started_inside_inherits_nothing",
         (
             AIO,
@@ -261,7 +261,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "re-entrancy is inherited by a child thread",
+        "a child thread inherits the reentry of its parent",
         f"{TORTURE}/test_threads.py::test_a_thread_started_inside_inherits_nothing",
         (
             THREADS,
@@ -270,7 +270,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "a child believes in its parent's holds",
+        "a child counts its parent's holds as its own",
         f"{TORTURE}/test_fork.py::test_a_child_believes_nothing_and_frees_nothing",
         (FORK, "    _epoch += 1\n", "    _epoch += 0\n"),
     ),
@@ -285,7 +285,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "a push grants the whole ttl",
+        "a grant by wake-up lasts for the whole ttl",
         f"{TORTURE}/test_clock.py::test_a_hold_granted_by_a_push_lasts_for_the_rest_of_the_waiter_ttl",
         (
             CLAIMS,
@@ -294,7 +294,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "a look does not compare with the deadline",
+        "an expired deadline doesn't end a hold",
         f"{TORTURE}/test_clock.py::test_a_renewed_lease_counts_from_before_its_keep_was_sent",
         (
             LEASE,
@@ -303,7 +303,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "undos one after the other each take all their time",
+        "each of several undos gets the whole time limit",
         "tests/core/test_too_late.py::test_a_semaphore_that_would_be_resized_too_late_is_back_in_time",
         (
             CLAIMS,
@@ -318,7 +318,7 @@ PLANTED = [
     ),
     # -- a cluster -------------------------------------------------------------------------
     bug(
-        "a channel that ends as it begins is relied on",
+        "a channel that ends right after its subscription counts as subscribed",
         "tests/stores/redis/several/test_moves.py::"
         "test_a_channel_that_ends_as_it_begins_is_not_relied_on",
         (
@@ -330,7 +330,7 @@ PLANTED = [
     ),
     # -- several names -----------------------------------------------------------------------
     bug(
-        "all at once ignores tombstones",
+        "all() ignores tombstones",
         f"{ALL}::test_a_late_copy_finds_a_tombstone_and_enters_nothing",
         (
             MEMORY,
@@ -339,7 +339,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "what was asked for all at once is withdrawn without tombstones",
+        "all() withdraws its claims without tombstones",
         f"{ALL}::test_a_late_copy_finds_a_tombstone_and_enters_nothing",
         (
             TOGETHER,
@@ -348,7 +348,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "an undo of all at once that fails is forgotten",
+        "all() forgets an undo that failed",
         f"{ALL}::test_the_renewer_continues_a_failed_undo",
         (
             TOGETHER,
@@ -358,7 +358,7 @@ PLANTED = [
     ),
     # -- Ctrl-C ----------------------------------------------------------------------------
     bug(
-        "between the grant and the body nobody owns the hold",
+        "an interrupt between the grant and the body leaves the hold without an owner",
         f"{TORTURE}/test_interrupt.py::test_an_interrupt_at_each_point_in_turn_leaves_nothing[with_lock]",
         (
             "holdfast.core.lock",
@@ -368,7 +368,7 @@ PLANTED = [
         full=True,
     ),
     bug(
-        "an interrupted end of a with is not gone on with",
+        "the interrupted end of a with-block is not continued",
         f"{TORTURE}/test_interrupt.py::test_an_interrupt_at_each_point_in_turn_leaves_nothing[with_reentrant]",
         (DOOR, "                one.hold._cut(one.level)\n", "                pass\n"),
         (
@@ -378,7 +378,7 @@ PLANTED = [
         ),
     ),
     bug(
-        "an interrupted adoption is forgotten",
+        "an interrupted adoption is not undone",
         f"{TORTURE}/test_interrupt.py::test_an_interrupt_at_each_point_in_turn_leaves_nothing[adopted]",
         (
             ADOPT,
@@ -386,9 +386,9 @@ PLANTED = [
             "            pass\n        raise\n",
         ),
     ),
-    # -- why it is lost --------------------------------------------------------------------
+    # -- the reason of a loss --------------------------------------------------------------
     bug(
-        "a hold that max_hold ends is said to have expired if a bit less was granted",
+        "a hold that max_hold ends is reported as expired if the store grants a bit less",
         "tests/core/test_renewal.py"
         "::test_max_hold_is_reported_although_the_store_grants_a_bit_less[14.0]",
         (LEASE, "if self.capped() or (self.cut and not self.failures):", "if self.capped():"),

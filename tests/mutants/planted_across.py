@@ -1,4 +1,4 @@
-"""Bugs planted into a hold across commands and its token, and the test that must catch each."""
+"""Bugs planted into holds across commands and their tokens, and the test that must catch each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEVERAL = "tests/cli/test_across_several.py::test_"
 
 ACROSS = [
     bug(
-        "a token is known by its beginning alone",
+        "a token with a wrong checksum is accepted",
         "tests/core/test_token.py::test_a_token_is_refused_with_any_letter_cut_off_or_changed",
         (
             "holdfast.core.token",
@@ -23,7 +23,7 @@ ACROSS = [
         ),
     ),
     bug(
-        "release gives back what somebody else has adopted",
+        "release ends a hold that another process has adopted",
         "tests/cli/test_across_token.py::test_check_names_the_adopter_and_reports_the_release",
         ("holdfast.core.across", "    await renew(ctx, passed, TTL_S_MIN, until)\n", ""),
         (
@@ -33,7 +33,7 @@ ACROSS = [
         ),
     ),
     bug(
-        "check computes the expiry by the wall clock of its machine",
+        "check computes the expiry from the local wall clock",
         "tests/cli/test_across_token.py::test_renew_lengthens_by_the_clock_of_the_store",
         (
             "holdfast.cli.across.held",
@@ -42,54 +42,54 @@ ACROSS = [
         ),
     ),
     bug(
-        "all may read a token file",
+        "any user can read a token file",
         f"{TEST}a_token_file_is_for_its_owner_alone_and_is_removed[0]",
         (TOKENS, "os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"),
         commands=True,
     ),
     bug(
-        "a token file that others may read is taken",
+        "a token file that other users can read is accepted",
         "tests/cli/test_across_token.py"
         "::test_a_token_file_open_to_other_users_is_refused[by_mode-78]",
         (TOKENS, "seen.st_mode & 0o077", "seen.st_mode & 0o007"),
     ),
     bug(
-        "acquire takes its ttl for milliseconds",
+        "acquire reads its ttl as milliseconds",
         f"{TEST}its_time_is_what_was_asked_for_and_it_ends_then",
         (TAKE, "(client._ctx.store, options.ttl)", "(client._ctx.store, options.ttl / 1000)"),
         commands=True,
     ),
     bug(
-        "acquire asks for the whole ttl before its token is out",
+        "acquire requests the whole ttl before its token is written",
         f"{TEST}a_hold_is_asked_for_with_a_short_ttl_until_its_token_is_out",
         (TAKE, "options, min(ttl, UNTOLD_S))", "options, ttl)"),
         commands=True,
     ),
     bug(
-        "a lock stays held whose token could not be written",
+        "a lock whose token could not be written stays held",
         f"{TEST}a_token_that_cannot_be_written_is_no_hold[/dev/full]",
         (TAKE, "            run_sync(across.release(ctx, passed))\n", "            pass\n"),
         commands=True,
     ),
     bug(
-        "what a command has adopted is shown as renewed by nobody",
+        "a hold that a command has adopted is shown as not renewed",
         f"{TEST}ls_show_doctor_and_break_report_a_detached_hold_without_renewal",
         ("holdfast.core.adopt", "spec=claim.spec._replace(owner=ctx.owner)", "spec=claim.spec"),
     ),
     bug(
-        "what a program has detached is shown as renewed",
+        "a hold that a program has detached is shown as renewed",
         f"{TEST}ls_show_doctor_and_break_report_a_detached_hold_without_renewal",
         ("holdfast.core.across", "_replace(owner=marked(owner))", "_replace(owner=owner)"),
         commands=True,
     ),
     bug(
-        "what was released is said to have expired",
+        "a released hold is reported as expired",
         f"{TEST}a_hold_lasts_from_one_command_to_another",
         ("holdfast.core.across", "left.least, True, spec.ttl)", "left.least, False, spec.ttl)"),
         commands=True,
     ),
     bug(
-        "check believes any token that has the fence of the holder",
+        "check accepts any token with the fence of the holder",
         "tests/cli/test_across_token.py::test_check_names_the_adopter_and_reports_the_release",
         (
             "holdfast.core.across",
@@ -98,7 +98,7 @@ ACROSS = [
         ),
     ),
     bug(
-        "of several holds one keeps the short ttl that it was asked for with",
+        "one of several holds keeps the short ttl of its request",
         f"{SEVERAL}all_names_are_acquired_checked_renewed_and_released",
         (
             TAKE,
@@ -107,7 +107,7 @@ ACROSS = [
         ),
     ),
     bug(
-        "of several holds whose tokens can't be written one stays held",
+        "one of several holds stays held when the tokens can't be written",
         f"{SEVERAL}tokens_that_cannot_be_written_are_no_holds",
         (
             TAKE,
@@ -117,7 +117,7 @@ ACROSS = [
         commands=True,
     ),
     bug(
-        "of several holds one is not given back",
+        "one of several holds is not released",
         f"{SEVERAL}all_names_are_acquired_checked_renewed_and_released",
         (
             HELD,
@@ -126,7 +126,7 @@ ACROSS = [
         ),
     ),
     bug(
-        "a hold that is over hides the others",
+        "a lost hold hides the others",
         f"{SEVERAL}a_lost_hold_hides_none_of_the_others[web-renew]",
         (
             HELD,
@@ -135,7 +135,7 @@ ACROSS = [
         ),
     ),
     bug(
-        "a hold that is over is forgotten when the next one is held",
+        "a lost hold is forgotten when the next one is still held",
         f"{SEVERAL}a_lost_hold_hides_none_of_the_others[web-check]",
         (
             HELD,
@@ -144,18 +144,18 @@ ACROSS = [
         ),
     ),
     bug(
-        "of several holds those behind the first are not renewed if stdout is full",
+        "only the first of several holds is renewed if stdout is full",
         f"{SEVERAL}all_names_are_renewed_when_the_output_cannot_be_written",
         (HELD, "said.append(act(client", "print(end='', flush=True, *act(client"),
         commands=True,
     ),
     bug(
-        "what a signal stops midway while the tokens are handed out stays held",
+        "a signal while the tokens are written leaves the names held",
         f"{ENDED}the_exit_status_is_true_after_a_signal_at_any_point[holdfast.core.across:detach]",
         (TAKE, "    ending.note()\n", ""),
     ),
     bug(
-        "a signal that comes when all is held ends with its status",
+        "a signal after the last grant ends acquire with the signal's status",
         f"{ENDED}the_exit_status_is_true_after_a_signal_at_any_point"
         "[holdfast.sync.client:Client.__exit__]",
         (
@@ -170,17 +170,17 @@ ACROSS = [
         (TAKE, "        ending.note()  #", "        pass  #"),
     ),
     bug(
-        "a second signal stops the giving back",
+        "a second signal stops the release",
         f"{ENDED}a_second_signal_does_not_stop_the_release[INT]",
         (ENDING, " ended = Ended()\n", " ended, self._noting = Ended(), False\n"),
     ),
     bug(
-        "a token that is there twice is over when it is given back again",
+        "a token that is given twice is released twice",
         f"{SEVERAL}the_tokens_go_by_stdout_to_the_environment_or_stdin",
         (TOKENS, "            found[word] =", "            found[str(number)] ="),
     ),
     bug(
-        "redis: a token brings back what the server has lost",
+        "redis: a token restores a hold that the server has lost",
         "tests/stores/redis/test_guarded.py"
         "::test_no_token_brings_back_a_hold_that_a_restart_has_lost",
         ("holdfast.stores.redis.store", "        if keep.detach:  #", "        if False:  #"),

@@ -1,6 +1,7 @@
-"""Bugs that only two failures in a row show, and the enumeration or histories that must catch each.
+"""Bugs that only two failures in a row show, and the test that must catch each.
 
-They are those that nobody had thought of when the code was written, and others of their kind.
+A test tries all pairs of failures, or draws histories. The authors of the code overlooked some of
+these bugs; the others are of the same kind.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ CLASSES = [
         ),
     ),
     bug(
-        "a join that comes after its release enters",
+        "a join that arrives after its release enters the line",
         LOCK,
         (LINE, "        if leave.suspect:\n", "        if False:\n"),
     ),
     bug(
-        "a process without descriptors takes this for another boot",
+        "a client that is out of file descriptors assumes a reboot",
         "tests/stores/sqlite/test_few_descriptors.py"
         "::test_a_client_with_too_few_descriptors_takes_nothing[sync]",
         (
@@ -61,12 +62,12 @@ CLASSES = [
         commands=True,
     ),
     bug(
-        "an adoption that is asked for again is refused",
+        "a repeated adoption is refused",
         HANDED,
         (LINE, "        if keep.new_id and keep.new_id in line.held:\n", "        if False:\n"),
     ),
     bug(
-        "a resize that comes twice counts twice",
+        "a repeated resize counts twice",
         PERMITS,
         (
             LINE,
@@ -75,7 +76,7 @@ CLASSES = [
         ),
     ),
     bug(
-        "letters that are to be removed take the others with them",
+        "a removal of some dead letters also removes the others",
         LETTERS,
         (
             "holdfast.stores.memory.jobs_look",
@@ -84,7 +85,7 @@ CLASSES = [
         ),
     ),
     bug(
-        "who breaks a hold breaks whoever came after it, too",
+        "a break also ends the hold of a later claim",
         BROKEN,
         (
             LINE,
@@ -93,12 +94,12 @@ CLASSES = [
         ),
     ),
     bug(
-        "several names that were asked for in doubt are withdrawn without tombs",
+        "all() withdraws suspect claims without tombstones",
         SEVERAL,
         (TOGETHER, "one.id, 0, suspect=True, ttl", "one.id, 0, suspect=False, ttl"),
     ),
     bug(
-        "several names are let in though one of the claims was withdrawn",
+        "all() is granted though one of its claims was withdrawn",
         SEVERAL,
         (
             LINE,
@@ -107,12 +108,12 @@ CLASSES = [
         ),
     ),
     bug(
-        "a leave of several names that was repeated found nothing, and says so",
+        "a repeated release of several names reports that nothing was held",
         SEVERAL,
         (TOGETHER, "there or (again and ctx.now() < lease.deadline)", "there"),
     ),
     bug(
-        "a take that comes late gets another job",
+        "a late take gets another job",
         JOBS,
         (
             MEMORY_JOBS,
@@ -121,7 +122,7 @@ CLASSES = [
         ),
     ),
     bug(
-        "an ack that was repeated found nothing, and says so",
+        "a repeated ack reports that nothing was acked",
         JOBS,
         (
             SETTLING,
@@ -130,7 +131,7 @@ CLASSES = [
         ),
     ),
     bug(
-        "a put that comes late is accepted once more",
+        "a late put is accepted again",
         JOBS,
         (
             MEMORY_JOBS,
@@ -144,7 +145,7 @@ CLASSES = [
         ),
     ),
     bug(
-        "a value that comes after its duty was taken away is stored",
+        "a value is stored after its refresh lease was taken away",
         VALUES,
         (
             MEMORY_VALUES,
@@ -162,7 +163,7 @@ CLASSES = [
         ),
     ),
     bug(
-        "the histories of queues see an attempt too many",
+        "a job that was lost in its last attempt is delivered again",
         QUEUES,
         (
             LEASE,
@@ -171,13 +172,13 @@ CLASSES = [
         ),
     ),
     bug(
-        "a take that is interrupted keeps what it has got",
+        "an interrupted take keeps the jobs that it got",
         QUEUES,
         (TAKING, "                await ctx.undo(self._take)\n", "                pass\n"),
     ),
     # -- thousands of dead waiters -------------------------------------------------------------
     bug(
-        "one verb drops all the dead of a line",
+        "one verb drops all dead waiters of a line",
         f"{SERVED}[silent-1]",
         (
             f"{SQLITE}.line",
@@ -189,7 +190,7 @@ CLASSES = [
         ),
     ),
     bug(
-        "one verb drops all the dead ahead of a waiter",
+        "one verb drops all dead waiters ahead of a waiter",
         f"{SERVED}[killed-1]",
         (
             f"{SQLITE}.line",
@@ -198,16 +199,16 @@ CLASSES = [
         ),
     ),
     bug(
-        "a waiter behind the dead is told to ask in a second",
+        "a waiter behind dead waiters polls only after a second",
         f"{SERVED}[silent-1]",
         (f"{SQLITE}.lines", "        if line.steps <= 0:\n", "        if False:\n"),
     ),
     bug(
-        "what a dead process left in one line is cleared away at once",
+        "one verb clears away all that a dead process left in a line",
         f"{DEAD}::test_what_a_dead_process_left_is_cleared_away_in_parts",
         (f"{SQLITE}.lines", "        left = STEPS\n", "        left = 10**9\n"),
     ),
-    # -- what runs out -------------------------------------------------------------------------
+    # -- limits of threads ---------------------------------------------------------------------
     bug(
         "a thread that ended before it began counts as started",
         f"{THREADS}::test_the_start_of_a_thread_that_ends_before_it_begins_fails_in_time",
@@ -218,7 +219,7 @@ CLASSES = [
         ),
     ),
     bug(
-        "a thread that was given up begins all the same",
+        "a thread that was given up still begins",
         f"{THREADS}::test_a_thread_that_begins_after_it_was_given_up_does_nothing",
         (
             "holdfast.runtime.starting.blocking",
@@ -235,19 +236,19 @@ CLASSES = [
             "        _working[thread] = self.jobs\n        self.thread = thread\n",
         ),
     ),
-    # -- what lies in the store is damaged -----------------------------------------------------
+    # -- damaged state in the store ------------------------------------------------------------
     bug(
-        "a lock on Redis whose state says that two fit is believed",
+        "a lock state on Redis that fits two holders is trusted",
         f"{FLIPPED}::test_no_flipped_bit_lets_a_second_one_in_that_both_keep",
         lua("and (kind ~= 'l' or capacity == 1 and used == holders and used <= 1)", ""),
     ),
     bug(
-        "a lock on Redis whose state says that none expires soon is believed for a minute",
+        "a lock state on Redis without an early expiry is trusted for a minute",
         f"{FLIPPED}::test_no_flipped_bit_locks_a_name[True]",
         lua("or now % (5 * SECOND) < SECOND)", ")"),
     ),
     bug(
-        "a lease on Redis that ends later than any may is believed",
+        "a lease on Redis beyond the longest possible lease is trusted",
         f"{FLIPPED}::test_no_flipped_bit_locks_a_name[False]",
         lua("    if not (first <= longest(ttl)) then\n", "    if false then\n"),
     ),

@@ -1,4 +1,4 @@
-"""Bugs that a server shows whose clock is set, or that has no connection left, with their tests."""
+"""Bugs that a set clock, odd lease times or damaged rows show, and the test of each."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ TOLD = "tests/core/test_claims.py::test_a_long_wait_is_logged_once_with_the_hold
 
 CLOCKS = [
     bug(
-        "a long wait is told again and again",
+        "a long wait is logged again and again",
         TOLD,
         ("holdfast.core.waits", "    return math.inf\n", "    return now\n"),
     ),
     bug(
-        "a long wait is told without who holds",
+        "a long wait is logged without its holder",
         TOLD,
         ("holdfast.core.waits", "if now < ctx.looked + LOOK_EVERY_S:", "if True:"),
     ),
     bug(
-        "mysql: before somebody is refused the claims aren't counted",
+        "mysql: a refusal doesn't recount the claims",
         "tests/stores/mysql/test_damage.py::test_a_removed_claim_refuses_no_other_claim",
         _mysql(("IF v_claims > 0 AND RAND() * LEAST(v_claims, 20000) < 8 THEN", "IF FALSE THEN")),
     ),
     bug(
-        "an option of a mistyped URL is shown though it may be a password's end",
+        "a mistyped URL is shown with an option that can be the end of a password",
         "tests/core/test_url_secrets.py::test_no_shape_of_a_mistyped_url_shows_its_password[redis]",
         ("holdfast.url", 'sound and "@" not in query)', "True)"),
     ),
     bug(
-        "what is left of a repeated join is believed beyond its ttl",
+        "the rest of a lease after a repeated join is trusted beyond its ttl",
         "tests/core/test_claims.py::"
         "test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns",
         (CLAIMS, "min(standing.expires_in, self.spec.ttl)", "standing.expires_in"),
     ),
     bug(
-        "several names are believed for as long as the store says",
+        "all() trusts a lease from the store beyond its ttl",
         "tests/core/test_claims.py::"
         "test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns",
         (
@@ -55,18 +55,18 @@ CLOCKS = [
         ),
     ),
     bug(
-        "an adopted hold is believed for as long as the store says",
+        "adopt trusts a lease from the store beyond its ttl",
         "tests/core/test_claims.py::"
         "test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns",
         ("holdfast.core.adopt", "min(answer.expires_in, length)", "answer.expires_in"),
     ),
     bug(
-        "postgres: a reply that was lost when the clock was set back makes a lease of an hour",
+        "postgres: a lost reply and a clock that is set back make a lease of an hour",
         "tests/stores/postgres/test_stepped.py::test_a_clock_that_is_set_back[lost]",
         (CLAIMS, "min(standing.expires_in, self.spec.ttl)", "standing.expires_in"),
     ),
     bug(
-        "the duty of a repeated request is believed beyond its lease",
+        "the refresh lease of a repeated request is trusted beyond its length",
         "tests/guard/test_refreshing.py::test_a_refresh_lease_is_valid_for_at_most_its_length",
         (
             "holdfast.core.guard.refresh",
@@ -75,17 +75,17 @@ CLOCKS = [
         ),
     ),
     bug(
-        "mysql: after a burst of names as few are swept as before",
+        "mysql: the sweep stays slow after a burst of names",
         "tests/stores/mysql/test_sweep.py::test_after_a_burst_of_names_the_sweeping_keeps_up",
         ("holdfast.stores.mysql.store", "SWEEP_OFTEN = 8\n", "SWEEP_OFTEN = SWEEP_EVERY\n"),
     ),
     bug(
-        "postgres: a value of a moment to come is fresh until then",
+        "postgres: a value from the future is fresh until then",
         f"{POSTGRES}{BACK}",
         _postgres(("        v.fresh := 0;  -- the clock", "        v.stale := 0;  -- the clock")),
     ),
     bug(
-        "postgres: a rate that is far ahead is waited for",
+        "postgres: takers wait for a rate that is far in the future",
         f"{POSTGRES}{BACK}",
         _postgres(
             (
@@ -98,12 +98,12 @@ CLOCKS = [
         ),
     ),
     bug(
-        "mysql: a value of a moment to come is fresh until then",
+        "mysql: a value from the future is fresh until then",
         f"{MYSQL}{BACK}",
         _mysql(("    SET v_fresh = 0;  -- the clock", "    SET v_stale = 0;  -- the clock")),
     ),
     bug(
-        "mysql: a rate that is far ahead is waited for",
+        "mysql: takers wait for a rate that is far in the future",
         f"{MYSQL}{BACK}",
         _mysql(
             (
@@ -116,7 +116,7 @@ CLOCKS = [
         ),
     ),
     bug(
-        "mysql: a loan that is renewed doesn't know for how long",
+        "mysql: a delivery doesn't store the length of its lease",
         f"{MYSQL}{SLOWLY}",
         _mysql(
             ("moment = v_now + p_ttl, span = p_ttl,", "moment = v_now + p_ttl, span = 0,"),
@@ -124,12 +124,12 @@ CLOCKS = [
         ),
     ),
     bug(
-        "redis: a queue's moments stay where they were when the clock is set back",
+        "redis: the times of a queue don't move when the clock is set back",
         f"{REDIS}{BACK}",
         lua("  if by <= SOON then return end\n", "  if by ~= nil then return end\n"),
     ),
     bug(
-        "redis: the lease of a refresh lasts until the clock has caught up",
+        "redis: a refresh lease lasts until the clock has caught up",
         f"{REDIS}{BACK}",
         lua(
             "  return math.min(till, most), math.min(pause, most), true\n",
@@ -142,7 +142,7 @@ CLOCKS = [
         lua("if left > rest and left <= fresh + rest + 1000 then", "if left > rest then"),
     ),
     bug(
-        "mysql: the kind of a damaged row is looked up as it is",
+        "mysql: the unknown kind of a damaged row is looked up",
         "tests/stores/mysql/test_damage.py::test_a_line_with_an_unknown_kind_is_a_clear_error",
         (
             "holdfast.stores.mysql.replies",
@@ -151,7 +151,7 @@ CLOCKS = [
         ),
     ),
     bug(
-        "the judge of damage doesn't ask whether two believe",
+        "the damage judge overlooks two valid holders",
         "tests/testing/test_damage_judge.py::test_two_valid_holders_are_found",
         (
             "holdfast.testing.faults.scene",
@@ -160,7 +160,7 @@ CLOCKS = [
         ),
     ),
     bug(
-        "the judge of damage calls a name that nobody gets refused",
+        "the damage judge takes a blocked name for a refused one",
         "tests/testing/test_damage_judge.py::test_a_name_that_can_no_longer_be_acquired_is_found",
         (
             "holdfast.testing.faults.damage",
@@ -169,7 +169,7 @@ CLOCKS = [
         ),
     ),
     bug(
-        "mysql: doctor doesn't look at the rows of claims",
+        "mysql: doctor doesn't compare lines with their claims",
         "tests/stores/mysql/test_doctor.py"
         "::test_lines_that_say_something_else_than_their_claims_are_counted",
         (
@@ -179,7 +179,7 @@ CLOCKS = [
         ),
     ),
     bug(
-        "a fence is advanced in autocommit, and then refused",
+        "a fence is advanced in autocommit before the refusal",
         "tests/sql/test_fence_autocommit.py::test_a_fence_isnt_advanced_in_autocommit[mariadb]",
         (
             "holdfast.fenced.sql",
@@ -188,7 +188,7 @@ CLOCKS = [
         ),
     ),
     bug(
-        "the purge waits for all names of a kind, and gives up",
+        "the purge waits for all names of a kind and gives up",
         "tests/sql/test_purge.py::test_a_name_that_is_held_keeps_no_other_of_its_kind_from_being_purged[mariadb]",
         (
             "holdfast.sql.mysql",
@@ -202,14 +202,14 @@ CLOCKS = [
         ),
     ),
     bug(
-        "postgres: who is dead is told by the moment at which the verb began",
+        "postgres: a verb removes dead claims by the time at which it began",
         f"{AMID}::test_a_waiter_that_read_the_clock_before_it_was_set_back_takes_nothing",
         _postgres(
             ("OR expires <= p_now AND expires <= clock());", "OR expires <= p_now);"),
         ),
     ),
     bug(
-        "postgres: a lease is cut by the moment at which the verb began",
+        "postgres: a verb cuts leases by the time at which it began",
         f"{AMID}::test_a_waiter_that_is_slow_cuts_no_lease_that_was_renewed_meanwhile",
         _postgres(
             ("bool_or(expires > clock() + lease", "bool_or(expires > p_now + lease"),
@@ -218,12 +218,12 @@ CLOCKS = [
         ),
     ),
     bug(
-        "postgres: a loan ends by the moment at which the take began",
+        "postgres: a take ends deliveries by the time at which it began",
         f"{AMID}::test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back",
         _postgres(("            AND expires <= clock()\n", "")),
     ),
     bug(
-        "mysql: a loan ends by the moment at which the take began",
+        "mysql: a take ends deliveries by the time at which it began",
         "tests/stores/mysql/test_amid.py"
         "::test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back",
         _mysql(
@@ -237,7 +237,7 @@ CLOCKS = [
         ),
     ),
     bug(
-        "postgres: a holder that weighs less than nothing makes room for two",
+        "postgres: a holder with a weight below 1 makes room for two",
         "tests/stores/postgres/test_damage.py"
         "::test_a_holder_that_weighs_less_than_nothing_makes_no_room_for_two",
         _postgres(

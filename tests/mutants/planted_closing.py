@@ -1,4 +1,4 @@
-"""Bugs planted into the end of a client: its close, its threads, its loops, a fork."""
+"""Bugs planted into the close of a client, its threads and loops, and its forks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ZOOKEEPER = "holdfast.stores.zookeeper.blocking.driver"
 
 CLOSING = [
     bug(
-        "a fork is not seen by a hold whose client is forgotten",
+        "a hold whose client was collected doesn't notice a fork",
         f"{KIT}[sqlite-sync-lock-a_fork_is_seen_by_a_hold_whose_client_is_forgotten]",
         (
             "holdfast.sync.client",
@@ -24,12 +24,12 @@ CLOSING = [
         ),
     ),
     bug(
-        "a second close ends the connections under the first",
+        "a second close ends the connections that the first one uses",
         f"{TWO}::test_a_close_does_not_wait_without_a_limit_for_a_hanging_close",
         (CLOSES, "                if first is me:\n", "                if True:\n"),
     ),
     bug(
-        "a close waits for ever for one that hangs",
+        "a close waits a minute for a close that hangs",
         f"{TWO}::test_a_close_does_not_wait_without_a_limit_for_a_hanging_close",
         (CLOSES, "        until = ctx.now() + WAIT_S\n", "        until = ctx.now() + 60.0\n"),
     ),
@@ -40,7 +40,7 @@ CLOSING = [
     ),
     # -- threads whose start is interrupted ------------------------------------------------------
     bug(
-        "an interrupt while the keeper starts leaves two",
+        "an interrupt during the start of the renewer leaves two renewers",
         f"{STARTS}::test_an_interrupt_while_the_renewer_starts_leaves_one_renewer",
         (
             "holdfast.core.keeper",
@@ -49,7 +49,7 @@ CLOSING = [
         ),
     ),
     bug(
-        "an interrupt while the worker of a store starts leaves two",
+        "an interrupt during the start of a store's worker leaves two workers",
         f"{STARTS}::test_an_interrupt_while_the_worker_of_a_store_starts_leaves_one_worker",
         (
             "holdfast.stores.sqlite.aio.loop",
@@ -76,7 +76,7 @@ CLOSING = [
         ),
     ),
     bug(
-        "a keeper whose thread was killed has no successor",
+        "a renewer whose thread was killed has no successor",
         "tests/core/test_keeper_end.py::test_a_renewer_whose_thread_is_killed_is_replaced",
         (
             "holdfast.core.keeper",
@@ -86,12 +86,12 @@ CLOSING = [
     ),
     # -- event loops ----------------------------------------------------------------------------
     bug(
-        "what an idle loop holds stays held when its client is closed",
+        "the close of a client doesn't release the holds of an idle loop",
         f"{KIT}[redis-aio-lock-close_gives_back_what_an_event_loop_holds_that_does_not_run]",
         ("holdfast.aio.loops", "    return list(ctx.closing.left)\n", "    return []\n"),
     ),
     bug(
-        "a close that takes long in another loop is cancelled",
+        "a slow close in another loop is cancelled",
         f"{LOOPS_CLOSED}::test_a_slow_close_in_another_loop_continues_there",
         (
             "holdfast.aio.loops",
@@ -100,7 +100,7 @@ CLOSING = [
         ),
     ),
     bug(
-        "an error of one loop leaves the client open in the one that closes",
+        "an error of one loop leaves the client open in the loop that closes it",
         f"{LOOPS_CLOSED}::test_an_error_of_one_loop_leaves_the_client_open_in_no_other",
         (
             "holdfast.aio.loops",
@@ -109,7 +109,7 @@ CLOSING = [
         ),
     ),
     bug(
-        "redis: a connection that listens and is made during a close goes on",
+        "redis: a listener that is opened during a close stays open",
         f"{MEANWHILE}::test_the_connection_that_listens_is_ended_if_it_is_made_during_the_close[redis]",
         (
             "holdfast.stores.redis.blocking.port",
@@ -118,7 +118,7 @@ CLOSING = [
         ),
     ),
     bug(
-        "postgres: a connection that listens and is made during a close goes on",
+        "postgres: a listener that is opened during a close stays open",
         f"{MEANWHILE}::test_the_connection_that_listens_is_ended_if_it_is_made_during_the_close"
         "[postgres]",
         (
@@ -128,7 +128,7 @@ CLOSING = [
         ),
     ),
     bug(
-        "mysql: a connection that is given back during a close goes on",
+        "mysql: a connection that returns to the pool during a close stays open",
         f"{MEANWHILE}::test_a_connection_returned_to_the_pool_during_the_close_is_closed[mariadb]",
         (
             "holdfast.stores.mysql.blocking.port",
@@ -137,7 +137,7 @@ CLOSING = [
         ),
     ),
     bug(
-        "redis: a connection that listens is only shut down if nobody reads it",
+        "redis: a close doesn't end a listener that no thread reads",
         f"{MEANWHILE}::test_a_close_ends_the_listener_although_no_thread_reads_it[redis]",
         (
             "holdfast.stores.redis.blocking.port",
@@ -146,13 +146,13 @@ CLOSING = [
         ),
     ),
     bug(
-        "zookeeper: a connection that could not start is waited for",
+        "zookeeper: a client waits for a connection that could not start",
         f"{STARTING}::test_a_task_tries_again_and_leaves_no_connection[2-refused]",
         (ZOOKEEPER, "_connection_routine or self._starting\n", "_connection_routine\n"),
         (ZOOKEEPER, "return not routine.is_alive()", "return routine and not routine.is_alive()"),
     ),
     bug(
-        "zookeeper: a start that fails leaves the threads that it has begun",
+        "zookeeper: a failed start leaves the threads that it began",
         f"{STARTING}::test_a_thread_tries_again_and_leaves_no_connection[3-refused]",
         (ZOOKEEPER, "            self._handler._running = True\n", ""),
     ),

@@ -1,4 +1,4 @@
-"""Bugs planted into the core of locks: what happens at odd ends, and after the first of a kind."""
+"""Bugs planted into the core of locks: releases, the renewer, closes and rare ends."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ ALTERED = "a_token_with_another_fence_is_refused_and_the_true_one_still_works"
 
 CORE = [
     bug(
-        "an adopted hold has none of its terms",
+        "an adopted hold loses its max_hold and min_hold",
         "tests/core/test_token.py::test_an_adopted_hold_keeps_what_is_left_of_its_terms",
         ("holdfast.core.adopt", "max_hold=max(left.longest, 0.001), min_hold=left.least", ""),
     ),
     bug(
-        "an error can't be unpickled",
+        "an unpickled error loses its fields",
         "tests/core/test_pickling.py::test_every_error_goes_to_another_process_and_is_copied",
         ("holdfast.errors", "made.args = args\n    vars(made).update(state)", "made.args = args"),
     ),
-    # -- who leaves what ---------------------------------------------------------------------
+    # -- the ends of with-blocks -------------------------------------------------------------
     bug(
-        "an end that belongs to nobody takes the latest entry",
+        "an end that belongs to no with-block takes the latest entry",
         MISUSE,
         (DOOR, "        return _left_over(entries)\n", "        return entries[-1]\n"),
     ),
@@ -54,7 +54,7 @@ CORE = [
         (DOOR, "        if exact:\n", "        if False:\n"),
     ),
     bug(
-        "the number of a frame alone says which statement it is",
+        "the number of a frame alone identifies a with-block",
         MISUSE,
         (
             PLACE,
@@ -68,7 +68,7 @@ CORE = [
         ),
     ),
     bug(
-        "what stands around is left by what it calls",
+        "a with-block is left by a function that it calls",
         MISUSE,
         (
             DOOR,
@@ -81,7 +81,7 @@ CORE = [
             "ours)",
         ),
     ),
-    # -- giving back -------------------------------------------------------------------------
+    # -- releases ----------------------------------------------------------------------------
     bug(
         "work that was protected to its end fails for a silent store",
         f"{BACK}::test_work_that_was_protected_to_its_end_does_not_fail_for_a_silent_store[lock]",
@@ -92,7 +92,7 @@ CORE = [
         ),
     ),
     bug(
-        "a lease that ends while it is given back fails the body",
+        "a lease that ends during its release fails the body",
         f"{BACK}::test_a_lease_that_ends_during_the_release_does_not_fail_the_body[lock]",
         (DOOR, "(hold._before is None and reason in LATE and not ours)", "False"),
     ),
@@ -116,7 +116,7 @@ CORE = [
         ),
     ),
     bug(
-        "two releases at once take a break for each other",
+        "two simultaneous releases of a broken hold report no loss",
         f"{KIT}[memory-aio-lock-two_releases_at_once_of_a_broken_hold_both_say_that_it_was_lost]",
         (
             HOLD,
@@ -125,12 +125,12 @@ CORE = [
         ),
     ),
     bug(
-        "two releases at once of several names take a break for each other",
+        "two simultaneous releases of several broken holds report no loss",
         f"{KIT}[memory-sync-lock-two_releases_at_once_of_several_names_tell_of_a_break_alone]",
         (TOGETHER, "    if not there and lease.leaving:\n", "    if False:\n"),
     ),
     bug(
-        "a release that is tried again takes its first try for a break",
+        "a repeated release takes its first attempt for a break",
         f"{BACK}::test_a_release_after_one_that_was_not_answered_is_no_loss[lock]",
         (
             "holdfast.core.leaving",
@@ -143,9 +143,9 @@ CORE = [
         f"{BACK}::test_a_cancellation_during_the_undo_of_a_silent_store_wins",
         (CONTEXT, "            if replaces(late, ends):\n", "            if False:\n"),
     ),
-    # -- the keeper --------------------------------------------------------------------------
+    # -- the renewer -------------------------------------------------------------------------
     bug(
-        "a keeper that could not start once never starts",
+        "a renewer that could not start once never starts",
         f"{LIMITS}::test_a_renewer_that_failed_to_start_starts_with_the_next_hold",
         (
             KEEPER,
@@ -154,12 +154,12 @@ CORE = [
         ),
     ),
     bug(
-        "an extension goes on with the pauses of the former length",
+        "an extension keeps the renewal pauses of the former length",
         f"{LIMITS}::test_an_extension_to_a_shorter_time_is_renewed_in_time",
         (KEEPER, "            lease.every = renew_every(lease.longest(sent))\n", ""),
     ),
     bug(
-        "what is put at a time of its own keeps its place in the queue of its length",
+        "a lease that is scheduled at a separate time keeps its place in the queue",
         "tests/core/test_schedule.py"
         "::test_what_is_put_at_a_time_of_its_own_hides_nothing_in_its_queue[renewed]",
         (
@@ -174,12 +174,12 @@ CORE = [
         ("holdfast.core.lease", "            if sent < one.until:\n", "            if False:\n"),
     ),
     bug(
-        "what a cancelled keeper was about to renew is forgotten",
+        "a cancelled renewer forgets the leases that it was about to renew",
         f"{LIMITS}::test_a_renewer_cancelled_during_a_renewal_continues_it",
         (KEEPER, "        for lease in self._asked:\n", "        for lease in self._asked[:0]:\n"),
     ),
     bug(
-        "closing overlooks what is just being renewed",
+        "a close overlooks the leases that are being renewed",
         f"{LIMITS}::test_closing_during_a_renewal_leaves_no_name_occupied",
         (KEEPER, "self._schedule.empty() + self._asked\n", "self._schedule.empty()\n"),
     ),
@@ -189,18 +189,18 @@ CORE = [
         (CLAIMS, "        elif left < lease.ttl * WHOLE_PART:", "        elif False:"),
     ),
     bug(
-        "all at once looks at the longest lease when the answer comes",
+        "all() compares the longest lease when the reply comes",
         f"{LIMITS}::test_all_returns_no_hold_whose_lease_ended_before_the_reply",
         (TOGETHER, "min(ends)", "max(ends)"),
         (TOGETHER, "min([lease.deadline for", "max([lease.deadline for"),
     ),
     bug(
-        "all at once looks at the longest lease when the holds are made",
+        "all() compares the longest lease when the holds are made",
         f"{LIMITS}::test_all_hands_out_no_hold_whose_lease_ended_while_the_holds_were_made",
         (TOGETHER, "min([lease.deadline for", "max([lease.deadline for"),
     ),
     bug(
-        "a repeated release of all counts also after the deadline",
+        "a repeated release of all() also counts after the deadline",
         f"{LIMITS}::test_a_repeated_release_of_all_after_the_deadline_returns_false",
         (TOGETHER, "there or (again and ctx.now() < lease.deadline)", "there or again"),
     ),
@@ -210,7 +210,7 @@ CORE = [
         (KEEPER, "        until += TOMB_S if leave.suspect else 0.0\n", ""),
     ),
     bug(
-        "undos that are not answered hold up renewals",
+        "undos without a reply delay renewals",
         f"{LIMITS}::test_undos_that_are_not_answered_hold_up_no_renewal",
         (UNDOS, "            if free() <= 0:\n                return\n", ""),
     ),
@@ -224,7 +224,7 @@ CORE = [
         ),
     ),
     bug(
-        "each length of a lease is remembered for ever",
+        "each length of a lease is remembered permanently",
         f"{LIMITS}::test_lease_lengths_no_longer_used_are_forgotten",
         (
             SCHEDULE,
@@ -233,7 +233,7 @@ CORE = [
         ),
     ),
     bug(
-        "a keeper that is woken lingers as long again",
+        "a renewer that is woken lingers for the whole time again",
         f"{END}::test_a_wake_up_does_not_extend_the_idle_time_of_a_renewer",
         (
             KEEPER,
@@ -242,36 +242,36 @@ CORE = [
         ),
     ),
     bug(
-        "a forgotten client is pinned by its keeper",
+        "a forgotten client is pinned by its renewer",
         f"{LIMITS}::test_a_forgotten_client_is_collected_soon",
         ("holdfast.sync.client", "            ctx.keeper.forgotten()\n", "            pass\n"),
     ),
     bug(
-        "a client that is forgotten with what it holds is pinned by its keeper",
+        "a client that is forgotten with its holds is pinned by its renewer",
         f"{LIMITS}::test_a_client_that_is_forgotten_with_what_it_holds_is_collected_soon"
         "[True-client]",
         ("holdfast.core.context", "                self.keeper.drop(lease)\n", ""),
     ),
     # -- tokens ------------------------------------------------------------------------------
     bug(
-        "the fence in a token is believed",
+        "the fence in a token is trusted",
         f"{KIT}[memory-sync-lock-{ALTERED}]",
         (ADOPT, "    await across.renew(ctx, passed, length, until)\n", ""),
     ),
-    # -- what strikes inside of the store ------------------------------------------------------
+    # -- garbage collection inside the store ---------------------------------------------------
     bug(
-        "a loop that the collector finds inside the store settles its job there",
+        "a loop that is collected inside the store settles its job there",
         f"{INSIDE}::test_a_generator_collected_inside_the_store_releases_its_claims[memory-jobs]",
         (QUEUE, "            if nested(sys._getframe(1)):\n", "            if False:\n"),
     ),
     bug(
-        "a hold that the collector finds inside the store is released there",
+        "a hold that is collected inside the store is released there",
         f"{INSIDE}::test_a_generator_collected_inside_the_store_releases_its_claims[sqlite-lock]",
         (BLOCKING, "        if any(code is one for one in _INSIDE):", "        if False:"),
     ),
-    # -- what would run later ------------------------------------------------------------------
+    # -- functions that would run after the lock -----------------------------------------------
     bug(
-        "a decorator takes the partial of a generator function",
+        "a decorator accepts the partial of a generator function",
         f"{DECORATED}::test_among_threads_no_decorator_takes_what_runs_later"
         "[lock-generator-partial of an object]",
         (
@@ -281,17 +281,17 @@ CORE = [
         ),
     ),
     bug(
-        "a decorator takes the function of a context manager",
+        "a decorator accepts the function of a context manager",
         f"{DECORATED}::test_among_threads_no_decorator_takes_what_runs_later[lock-managed-plain]",
         (DECORATED_BY, "    elif any(getattr(one", "    elif False and any(getattr(one"),
     ),
     bug(
-        "a lock of asyncio takes the partial of a plain function",
+        "a lock of asyncio accepts the partial of a plain function",
         f"{DECORATED}::test_a_lock_of_asyncio_refuses_a_plain_function_at_once[partial]",
         ("holdfast.aio.locks", "        require_coroutine(function)\n", "        pass\n"),
     ),
     bug(
-        "a coroutine function as on_lost is never awaited",
+        "the coroutine of on_lost is never awaited",
         f"{DECORATED}::test_under_asyncio_a_coroutine_function_is_awaited_when_the_hold_is_lost"
         "[option-plain]",
         (
@@ -300,9 +300,9 @@ CORE = [
             "call(hold, lease.reason)",
         ),
     ),
-    # -- odd ends ------------------------------------------------------------------------------
+    # -- rare ends -----------------------------------------------------------------------------
     bug(
-        "an undo that is under way when the keeper is cancelled is forgotten",
+        "a cancelled renewer forgets an undo that is under way",
         f"{ENDS}::test_an_undo_continues_after_its_renewer_is_cancelled",
         (UNDOS, "return self._due[0][2:]\n", "return heapq.heappop(self._due)[2:]\n"),
         (UNDOS, "            heapq.heappop(self._due)  # not", "            pass  # not"),
@@ -317,7 +317,7 @@ CORE = [
         ),
     ),
     bug(
-        "all at once does not cancel its body",
+        "all() does not cancel its body",
         f"{ENDS}::test_all_at_once_cancels_its_body_when_a_part_is_lost_that_asks_for_it",
         (
             "holdfast.core.multi",
@@ -326,7 +326,7 @@ CORE = [
         ),
     ),
     bug(
-        "whoever wakes somebody in a loop that is over fails",
+        "a wake-up for an ended loop raises an error",
         f"{ENDS}::test_a_wake_up_for_an_ended_loop_does_not_fail[latch]",
         (
             "holdfast.runtime.aio",
@@ -335,7 +335,7 @@ CORE = [
         ),
     ),
     bug(
-        "tombs are looked through with each new one",
+        "each new tombstone sweeps all tombstones",
         f"{ENDS}::test_the_number_of_tombstone_sweeps_does_not_grow_with_their_number",
         (
             "holdfast.stores.memory.line",
@@ -344,7 +344,7 @@ CORE = [
         ),
     ),
     bug(
-        "a semaphore object is resized to less than what it takes",
+        "a semaphore is resized below the weight of the same object",
         f"{KIT}[memory-sync-semaphore-nobody_makes_fewer_permits_than_what_the_same_object_takes]",
         (SEMAPHORE, "        if self._spec.weight > count:\n", "        if False:\n"),
     ),
@@ -362,9 +362,9 @@ CORE = [
             "        _working[thread] = self.jobs\n        self.thread = thread\n",
         ),
     ),
-    # -- what others wrote -----------------------------------------------------------------------
+    # -- text of other processes -----------------------------------------------------------------
     bug(
-        "the owner of another is printed as it is",
+        "the owner of another process is printed without escapes",
         f"{FOREIGN}::test_the_owner_of_another_forges_no_line_of_our_errors[lock]",
         ("holdfast.core.lock", "held by {visible(holder)}{since}", "held by {holder}{since}"),
     ),

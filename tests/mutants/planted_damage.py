@@ -1,4 +1,4 @@
-"""Bugs by which what was damaged in a store bars its users, and the test that must catch each."""
+"""Bugs by which damage in a store blocks its users, and the test that must catch each."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ KEYS = "holdfast.stores.redis.value_keys"
 
 DAMAGE = [
     bug(
-        "redis: the damaged fence of a refresh is believed",
+        "redis: the damaged fence of a refresh lease is trusted",
         f"{BARS}[computing]",
         lua("if not (sane(fence) and fence % 1 == 0 and sane(till)", "if not (sane(till)"),
     ),
     bug(
-        "redis: the damaged row of a waiter stops whoever stores the value",
+        "redis: the damaged row of a waiter prevents the storing of a value",
         f"{BARS}[computing]",
         lua("if till and till + 0 > now then", "if till + 0 > now then"),
     ),
     bug(
-        "redis: the damaged head of a value is believed by the scripts",
+        "redis: the scripts trust the damaged head of a value",
         HEAD,
         lua(" or (check and whose ~= check) then return nil", " then return nil"),
     ),
     bug(
-        "redis: the damaged head of a value is an error",
+        "redis: the damaged head of a value raises an error",
         HEAD,
         (
             KEYS,
@@ -40,17 +40,17 @@ DAMAGE = [
         ),
     ),
     bug(
-        "mysql: a damaged pause after a failure is believed",
+        "mysql: a damaged pause after a failure is trusted",
         f"tests/stores/mysql/test_damage.py::{PAUSE}",
         mysql(("      OR v_pause > v_failed OR v_failures", "      OR v_failures")),
     ),
     bug(
-        "postgres: a damaged pause after a failure is believed",
+        "postgres: a damaged pause after a failure is trusted",
         f"tests/stores/postgres/test_damage.py::{PAUSE}",
         postgres((" AND d.pause <= d.failed THEN", " THEN")),
     ),
     bug(
-        "sqlite: a damaged pause after a failure is believed",
+        "sqlite: a damaged pause after a failure is trusted",
         f"tests/stores/sqlite/test_damage.py::{PAUSE}",
         (
             "holdfast.stores.sqlite.blocking.values.rows",
@@ -59,14 +59,14 @@ DAMAGE = [
         ),
     ),
     bug(
-        "sqlite: a row that weighs too much makes room when it goes",
+        "sqlite: the removal of a row with too much weight makes room",
         COUNTS,
         ("holdfast.stores.sqlite.blocking.line", "if len(rows) < KNOWN or self.complete()", "if 0"),
         ("holdfast.stores.sqlite.blocking.line", "if none or not 0 <=", "if none and not 0 <="),
         full=True,
     ),
     bug(
-        "sqlite: a row that weighs less than nothing makes room",
+        "sqlite: a row with a weight below 1 makes room",
         f"{COUNTS}::test_a_waiter_that_weighs_less_than_nothing_makes_no_room",
         ("holdfast.stores.sqlite.blocking.line", "if weight < 1:", "if weight < -9:"),
         ("holdfast.stores.sqlite.blocking.line", "if len(rows) < KNOWN or self.complete()", "if 0"),

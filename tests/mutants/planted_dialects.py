@@ -1,5 +1,7 @@
-"""Bugs planted into the dialects, and the test that must catch each. Most of them have been in real
-clients of these formats."""
+"""Bugs planted into the dialects, and the test that must catch each.
+
+Real clients of these formats have had most of these bugs.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,19 @@ _SCRIPTS = "SCRIPTS = tuple(script_of(name, assembled(name, _FOLDER)) for name i
 
 
 def lua(old: str, new: str) -> tuple[str, str, str]:
-    """An edit of every script in which this text stands."""
+    """An edit of every script that contains this text."""
     text = f"assembled(name, _FOLDER).replace({old.encode()!r}, {new.encode()!r})"
     return REQUESTS, _SCRIPTS, _SCRIPTS.replace("assembled(name, _FOLDER)", text)
 
 
 DIALECTS = [
     bug(
-        "a plain key is freed without a look at its token",
+        "a plain key is deleted without a check of its token",
         f"{TESTS}/test_plain.py::test_what_was_taken_away_is_never_taken_again_by_a_renewal",
         lua("local mark, reply = ARGV[1], 0", "local mark, reply = '', 0"),
     ),
     bug(
-        "a renewal takes a plain key anew that is gone",
+        "a renewal takes a plain key that is gone",
         f"{TESTS}/test_plain.py::test_what_was_taken_away_is_never_taken_again_by_a_renewal",
         (
             PLAIN,
@@ -42,7 +44,7 @@ DIALECTS = [
         lua("redis.call('EXISTS', KEYS[2]) == 1", "false"),
     ),
     bug(
-        "a waiting claim whose try was lost leaves no tombstone",
+        "a waiting claim whose request was lost leaves no tombstone",
         f"{TESTS}/test_lost.py::test_a_late_copy_of_a_waiters_request_takes_nothing",
         (
             PLAIN,
@@ -51,17 +53,17 @@ DIALECTS = [
         ),
     ),
     bug(
-        "whoever waits for a plain key isn't told of changes",
+        "a waiter for a plain key receives no notifications",
         f"{TESTS}/test_waiting.py::test_a_task_is_woken_by_the_release_of_another_client",
         (AIO, "        if wire.tracks:  #", "        if False:  #"),
     ),
     bug(
-        "whoever waits for a plain key looks at it each time",
+        "a waiter for a plain key reads it at each poll",
         f"{TESTS}/test_waiting.py::test_a_waiter_sends_few_commands[3]",
         (WAITS, "        return self._expires > 0 and not self.heard\n", "        return False\n"),
     ),
     bug(
-        "a thread that was refused for a moment is never told of changes",
+        "a thread that was refused for a moment never receives notifications",
         f"{TESTS}/test_telling.py::test_a_refusal_that_passes_is_forgotten_with_it[threads]",
         (
             BLOCKING,
@@ -70,7 +72,7 @@ DIALECTS = [
         ),
     ),
     bug(
-        "a task that was refused for a moment is never told of changes",
+        "a task that was refused for a moment never receives notifications",
         f"{TESTS}/test_telling.py::test_a_refusal_that_passes_is_forgotten_with_it[asyncio]",
         (
             AIO,
@@ -79,24 +81,24 @@ DIALECTS = [
         ),
     ),
     bug(
-        "whoever isn't told of changes only looks at the key, and never asks to be told",
+        "a waiter without notifications reads the key and never requests them again",
         f"{TESTS}/test_telling.py"
         "::test_a_client_without_notifications_polls_and_warns_once[threads]",
         (PLAIN, " and not port.hopes(claim.id)\n", "\n"),
     ),
     bug(
-        "a server that refuses to tell of changes is complained of each time",
+        "a server that refuses notifications is logged each time",
         f"{TESTS}/test_telling.py"
         "::test_a_client_without_notifications_polls_and_warns_once[asyncio]",
         ("holdfast.dialects.telling", "            if not self._said:\n", "            if True:\n"),
     ),
     bug(
-        "a hash at a plain key is taken for a busy lock",
+        "a hash at a plain key counts as a busy lock",
         f"{TESTS}/test_families.py::test_another_family_is_refused_by_name_and_left_alone",
         lua("return answer({9, family(key)})", "return answer({2, 1000})"),
     ),
     bug(
-        "whoever replaces a stale time has the lock",
+        "each client that replaces a stale time gets the lock",
         f"{TESTS}/test_timestamp.py::test_of_two_clients_that_find_a_stale_lock_one_acquires_it",
         (
             TIMESTAMP,
@@ -105,7 +107,7 @@ DIALECTS = [
         ),
     ),
     bug(
-        "a time is deleted without the holder's check",
+        "a release deletes the time without a check of the holder",
         f"{TESTS}/test_timestamp.py::test_a_late_release_does_not_delete_the_key_of_the_next_holder",
         (
             TIMESTAMP,
@@ -114,12 +116,12 @@ DIALECTS = [
         ),
     ),
     bug(
-        "a renewal keeps the lock of who came in between",
+        "a renewal keeps a lock that another client took in between",
         f"{TESTS}/test_timestamp.py::test_a_late_renewal_restores_the_time_that_it_replaced",
         (TIMESTAMP, "        if before == seen or (", "        if True or ("),
     ),
     bug(
-        "a time that equals the one of an unanswered try is taken for ours",
+        "a time that equals the one of an unanswered request counts as our own",
         f"{TESTS}/test_equal_times.py::test_a_try_without_an_answer_leaves_the_holder_alone",
         (
             TIMESTAMP,
@@ -128,12 +130,12 @@ DIALECTS = [
         ),
     ),
     bug(
-        "a cancelled try doesn't wait for its answer",
+        "a cancelled request doesn't wait for its reply",
         f"{TESTS}/test_lost.py::test_a_task_that_is_cancelled_while_its_answer_is_under_way_leaves_nothing",
         (AIO, "        answer.add_done_callback(partial(_tell, heard))\n", ""),
     ),
     bug(
-        "a take-over is cut in two by a cancellation",
+        "a cancellation interrupts a take-over in the middle",
         f"{TESTS}/test_equal_times.py::test_a_cancelled_take_over_restores_the_replaced_time",
         (
             TIMESTAMP,
@@ -142,7 +144,7 @@ DIALECTS = [
         ),
     ),
     bug(
-        "a time is taken for ours when the answer to its take is lost",
+        "a time counts as our own when the reply to its take is lost",
         f"{TESTS}/test_equal_times.py::test_a_take_whose_answer_was_lost_is_not_believed",
         (
             TIMESTAMP,

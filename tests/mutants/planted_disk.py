@@ -1,4 +1,4 @@
-"""The bugs of the embedded store that need a disk that takes nothing, or damage done by a dice."""
+"""Bugs that a full or failing disk, random damage or low descriptors show in the embedded store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDER = "holdfast.stores.sqlite.blocking.folder"
 
 DISKS = [
     bug(
-        "a disk that takes nothing is asked until the time is over",
+        "a waiter polls a failing disk until its time-out",
         f"{FULL}::test_a_waiter_gets_an_error_at_once_when_the_disk_fails",
         (
             "holdfast.core.claims",
@@ -35,7 +35,7 @@ DISKS = [
         ),
     ),
     bug(
-        "a quota that is used up is taken for silence",
+        "an exhausted quota counts as an outage of the store",
         f"{FULL}::test_a_disk_error_of_the_system_is_raised_as_disk_failed",
         (
             "holdfast.stores.sqlite.blocking.paths",
@@ -44,7 +44,7 @@ DISKS = [
         ),
     ),
     bug(
-        "a new gate counts from a clock that was set back",
+        "a new file mutex counts tickets from a clock that was set back",
         f"{CLOCKS}::test_a_clock_set_back_before_a_part_was_deleted_lets_no_fence_fall",
         (
             HEADER,
@@ -53,7 +53,7 @@ DISKS = [
         ),
     ),
     bug(
-        "a line that says what can't be is taken for silence",
+        "an impossible line counts as an outage of the store",
         f"{DAMAGE}::test_an_impossible_line_header_is_a_clear_error",
         (
             "holdfast.stores.sqlite.blocking.odd",
@@ -62,18 +62,18 @@ DISKS = [
         ),
     ),
     bug(
-        "a row that can't be raises what Python raises",
+        "an impossible row raises a raw error of Python",
         "tests/stores/sqlite/test_odd_rows.py::test_a_replaced_value_causes_no_raw_error_and_no_second_holder",
         (
             "holdfast.stores.sqlite.blocking.way",
             "        except UNREADABLE as wrong:\n",
-            # An attribute that is missing would be taken for code that can't run
+            # A missing attribute would count as code that can't run
             "        except AttributeError as wrong:\n",
         ),
         full=True,
     ),
     bug(
-        "a session is taken for stdin",
+        "a session gets the descriptor of stdin",
         f"{DESCRIPTORS}[(0,)-started so]",
         (
             OPENING,
@@ -83,7 +83,7 @@ DISKS = [
         commands=True,
     ),
     bug(
-        "a gate is taken for stdin",
+        "a file mutex gets the descriptor of stdin",
         f"{DESCRIPTORS}[(0,)-started so]",
         (
             OPENING,
@@ -93,7 +93,7 @@ DISKS = [
         commands=True,
     ),
     bug(
-        "a guarded file is taken for stderr",
+        "a fenced file gets the descriptor of stderr",
         f"{DESCRIPTORS}[(0, 1, 2)-started so]",
         (
             OPENING,
@@ -103,7 +103,7 @@ DISKS = [
         commands=True,
     ),
     bug(
-        "a folder that is just being closed is given to another thread",
+        "a folder that is being closed is given to another thread",
         "tests/stores/sqlite/test_folder.py::test_a_folder_being_closed_is_not_returned_to_another_thread",
         (FOLDER, "        weakref.finalize(self, _close, self.fd).atexit = False\n", ""),
         (

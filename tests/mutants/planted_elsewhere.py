@@ -1,4 +1,4 @@
-"""Bugs planted for other systems and event loops, and the test that must catch each."""
+"""Bugs that patched sockets, clocks and event loops show, and the test that must catch each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOCKETS = "tests/stores/redis/test_odd_sockets.py::test_"
 
 ELSEWHERE = [
     bug(
-        "redis: the kernel is believed to bound a call whatever it has understood",
+        "redis: a time-out is left to a kernel that has misread it",
         f"{SOCKETS}a_silent_server_blocks_no_call_with_patched_sockets[3]",
         (
             LINK,
@@ -24,7 +24,7 @@ ELSEWHERE = [
         ),
     ),
     bug(
-        "redis: the kernel is believed to bound the calls of a greenlet",
+        "redis: the time-out of a greenlet's call is left to the kernel",
         f"{SOCKETS}a_socket_that_waits_by_itself_gets_a_time_out",
         (
             LINK,
@@ -33,7 +33,7 @@ ELSEWHERE = [
         ),
     ),
     bug(
-        "a client is opened in a program that gevent has patched in part",
+        "a client opens in a program that gevent has patched in part",
         f"{WORLDS}a_program_that_is_patched_in_part_is_refused_by_name_with_the_remedy",
         (
             "holdfast.runtime.greenlets",
@@ -43,7 +43,7 @@ ELSEWHERE = [
         commands=True,
     ),
     bug(
-        "a wait under eventlet ends by an earlier one",
+        "a wait under eventlet ends by the event of an earlier wait",
         f"{WORLDS}a_wait_for_one_descriptor_does_not_end_by_an_earlier_one_for_two",
         (
             "holdfast.runtime.polling.blocking",
@@ -53,7 +53,7 @@ ELSEWHERE = [
         commands=True,
     ),
     bug(
-        "under eventlet a look waits for its turn",
+        "a poll under eventlet waits for its turn",
         f"{WORLDS}a_look_at_a_descriptor_is_free_while_another_greenlet_waits_for_it",
         (
             "holdfast.runtime.polling.blocking",
@@ -63,7 +63,7 @@ ELSEWHERE = [
         commands=True,
     ),
     bug(
-        "a client counts by a clock that a test freezes",
+        "a client uses a clock that a test freezes",
         f"{FROZEN}{LEASE_ENDS}[memory-freezegun]",
         (
             "holdfast.runtime.blocking",
@@ -72,7 +72,7 @@ ELSEWHERE = [
         ),
     ),
     bug(
-        "a timer of a loop whose clock a test has frozen is left to the loop",
+        "a timer is left to a loop whose clock a test has frozen",
         f"{FROZEN}an_async_client_works_while_the_clock_of_its_loop_stands_still[memory]",
         ("holdfast.runtime.timers.aio", "    if clock_patched():\n", "    if False:\n"),
         commands=True,
@@ -101,7 +101,7 @@ ELSEWHERE = [
         ),
     ),
     bug(
-        "a lock that no loop has used is used without one",
+        "a lock that no loop has used works outside a loop",
         f"{LOOPS}a_coroutine_that_is_driven_without_a_loop_is_refused_by_name[locked]",
         (
             "holdfast.aio.loops",
@@ -110,12 +110,12 @@ ELSEWHERE = [
         ),
     ),
     bug(
-        "redisson: entering again leaves a fixed lease as it is",
+        "redisson: a reentry leaves a fixed lease unchanged",
         f"{REENTRY}of_a_hold_that_is_not_renewed_restarts_its_lease_as_redissons_does",
         (LOCK, "                await inside._extend(ttl)\n", "                pass\n"),
     ),
     bug(
-        "redisson: entering again makes a lease shorter",
+        "redisson: a reentry shortens the lease",
         f"{REENTRY}with_a_shorter_lease_takes_nothing_away",
         (
             LOCK,

@@ -26,7 +26,7 @@ GUARDS = [
         ("holdfast.core.template", 'if _ADDRESS in text or "!" in part:', "if False:"),
     ),
     bug(
-        "a cached method that is bound invalidates without its object",
+        "a bound cached method invalidates without its object",
         f"{METHODS}an_object_invalidates_what_it_was_asked_for_and_nothing_else",
         (
             "holdfast.sync.guard",
@@ -35,22 +35,22 @@ GUARDS = [
         ),
     ),
     bug(
-        "what is given instead of an object makes the key of another value",
+        "an argument in place of the object makes the key of another value",
         f"{METHODS}without_its_object_nothing_is_invalidated",
         ("holdfast.core.guard.function", "if name and not known:", "if False:"),
     ),
     bug(
-        "all who come while a value is read read for themselves",
+        "all callers that come during a read send separate reads",
         f"{MERGING}few_callers_read_at_the_same_time_as_the_leader",
         (GUARD, "found.beside < BESIDE_MAX", "True"),
     ),
     bug(
-        "an old value that is known is served though nobody computes the next",
+        "a known stale value is served though no caller computes the next one",
         f"{MERGING}an_old_value_that_is_known_is_served_while_it_may_be_and_another_computes",
         (GUARD, "value.stale_in > 0 and sent < self._shared.busy.get(key, 0.0)", "True"),
     ),
     bug(
-        "who reads beside takes what is over",
+        "a separate read returns an expired value",
         f"{MERGING}a_separate_read_returns_no_expired_value",
         (
             REFRESH,
@@ -59,12 +59,12 @@ GUARDS = [
         ),
     ),
     bug(
-        "each of those who waited for one value tells the numbers",
+        "each caller that waited for one value sends the counts",
         f"{MERGING}callers_that_waited_for_one_value_send_few_counts",
         (COMMONS, "untold, ctx.told = ctx.untold, ctx.now()", "untold = ctx.untold"),
     ),
     bug(
-        "whoever comes with a value may store it",
+        "a caller without the refresh lease can store its value",
         SIMULATED,
         (
             VALUES,
@@ -73,17 +73,17 @@ GUARDS = [
         ),
     ),
     bug(
-        "a late copy of a request brings the duty back for an old computation",
+        "a late copy of a request restores the refresh lease of an old computation",
         f"{KIT}a_late_copy_of_a_request_brings_no_duty_back]",
         (VALUES, "at.id != finish.id or at.fence != finish.fence", "at.id != finish.id"),
     ),
     bug(
-        "a forked child stores what its parent computes",
+        "a forked child stores the value that its parent computes",
         f"{REFRESHING}the_child_of_a_fork_stores_nothing_for_its_parent",
         (COMPUTING, "if self._epoch != ctx.epoch:", "if False:"),
     ),
     bug(
-        "a failed computation keeps the duty",
+        "a failed computation keeps the refresh lease",
         f"{KIT}when_one_fails_exactly_one_successor_computes_at_once]",
         (
             COMPUTING,
@@ -92,7 +92,7 @@ GUARDS = [
         ),
     ),
     bug(
-        "an invalidation leaves the duty",
+        "an invalidation leaves the refresh lease",
         SIMULATED,
         (
             VALUES,
@@ -101,7 +101,7 @@ GUARDS = [
         ),
     ),
     bug(
-        "an answer is given to those who came after it was asked for",
+        "a reply is shared with callers that came after the request",
         f"{MERGING}a_caller_that_comes_after_a_read_was_sent_does_not_share_it",
         (
             FLIGHT,
@@ -110,12 +110,12 @@ GUARDS = [
         ),
     ),
     bug(
-        "an old value is given to those who came after it was read",
+        "a stale value is shared with callers that came after the read",
         f"{MERGING}a_stale_value_is_shared_only_with_callers_present_at_the_read",
         (REFRESH, "(self._asked if wish.wait else self._sends)()", "self._asked()"),
     ),
     bug(
-        "a value that was refused is given to those who wait",
+        "a refused value is shared with the waiters",
         f"{KIT}what_was_computed_from_before_an_invalidation_is_not_stored]",
         (
             REFRESH,
@@ -124,7 +124,7 @@ GUARDS = [
         ),
     ),
     bug(
-        "an invalidation doesn't empty the layer of its own process",
+        "an invalidation doesn't clear the local cache of its process",
         SIMULATED,
         (
             NEAR,
@@ -133,12 +133,12 @@ GUARDS = [
         ),
     ),
     bug(
-        "what was asked for before an invalidation gets into the layer after it",
+        "the reply to a request from before an invalidation enters the local cache",
         f"{OPTIONS}what_was_asked_for_before_an_invalidation_stays_out_of_the_layer",
         (NEAR, "if value.fresh_in <= 0 or era != self.era:", "if value.fresh_in <= 0:"),
     ),
     bug(
-        "the layer serves from the arrival of an answer, not from its sending",
+        "the local cache serves a value for too long",
         f"{OPTIONS}the_layer_in_the_process_counts_from_the_sending",
         (
             NEAR,
@@ -147,7 +147,7 @@ GUARDS = [
         ),
     ),
     bug(
-        "a leader that goes without an outcome tells nobody",
+        "a leader that leaves without a result notifies no caller",
         SIMULATED,
         (
             REFRESH,
@@ -156,7 +156,7 @@ GUARDS = [
         ),
     ),
     bug(
-        "one who was called to lead, and leaves, leaves the others behind",
+        "a caller that leaves when it becomes the leader doesn't hand over",
         f"{MERGING}a_caller_cancelled_when_it_becomes_the_leader_hands_over",
         (
             GUARD,
@@ -165,7 +165,7 @@ GUARDS = [
         ),
     ),
     bug(
-        "a fresh value is given to those who came after it was asked for",
+        "a fresh value is shared with callers that came after the request",
         f"{MERGING}a_caller_that_comes_after_a_read_was_sent_does_not_share_it",
         (
             REFRESH,
@@ -176,7 +176,7 @@ GUARDS = [
         ),
     ),
     bug(
-        "a fresh value gets into the layer as if it had been asked for when it came",
+        "a fresh value enters the local cache with the time of its arrival",
         f"{OPTIONS}the_layer_in_the_process_counts_from_the_sending",
         (
             REFRESH,

@@ -1,4 +1,4 @@
-"""Bugs planted into guards whose values are kept elsewhere, and the test that must catch each."""
+"""Bugs planted into guards with an external cache, and the test that must catch each."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ TESTS = "tests/caches/test_elsewhere.py::test_"
 
 GUARDS_CACHE = [
     bug(
-        "a fresh value is looked for in the store, though it is kept elsewhere",
+        "a fresh value is read from the store though an external cache keeps it",
         f"{TESTS}a_fresh_value_is_one_read_of_the_cache_and_the_store_is_not_asked",
         (REFRESH, "if guard._elsewhere is None else guard._elsewhere", ""),
     ),
     bug(
-        "nobody makes sure of the duty before a cache is written",
+        "the external cache is written without a check of the refresh lease",
         f"{TESTS}what_is_invalidated_while_it_is_computed_never_gets_into_the_cache",
         (ELSEWHERE, "        if isinstance(ours, Held):\n", "        if True:\n"),
     ),
     bug(
-        "what the store refused stays in the cache",
+        "a value that the store refused stays in the external cache",
         f"{TESTS}what_is_invalidated_while_it_is_written_is_taken_out_again",
         (ELSEWHERE, "        if not stored:\n", "        if False:\n"),
     ),
     bug(
-        "who is refused takes another's value out of the cache",
+        "a refused caller removes the value of another caller from the cache",
         f"{TESTS}what_is_taken_out_again_is_only_our_own",
         (
             ELSEWHERE,
@@ -36,12 +36,12 @@ GUARDS_CACHE = [
         ),
     ),
     bug(
-        "what the cache has lost is waited for",
+        "callers wait for a value that the cache has lost",
         f"{TESTS}what_the_cache_has_lost_is_computed_by_one",
         (ELSEWHERE, "            wish = wish._replace(known=begun.version)\n", ""),
     ),
     bug(
-        "any value in the cache counts as the one that the store knows of",
+        "any value in the cache counts as the one that the store has",
         f"{TESTS}what_the_cache_brings_back_from_before_is_not_taken_for_the_present",
         (ELSEWHERE, "found.version == begun.version and ", ""),
     ),
@@ -55,13 +55,13 @@ GUARDS_CACHE = [
         ),
     ),
     bug(
-        "dogpile's mutex is released in the order in which it was got",
+        "dogpile's mutex releases its holds in the order of their acquisition",
         "tests/caches/test_dogpile.py"
         "::test_each_releases_its_own_also_when_one_was_lost[who has it]",
         (MUTEX, "key=lambda one: one[0] != here", "key=lambda one: False"),
     ),
     bug(
-        "the shell empties the store of what is kept elsewhere",
+        "the command line invalidates a value that an external cache keeps",
         "tests/cli/test_guard.py::test_values_in_an_external_cache_are_not_invalidated_by_the_command",
         (MEND, "value is not None and value.data == ELSEWHERE", "False"),
     ),

@@ -21,7 +21,7 @@ GUARDS_MYSQL = [
         _instead((f"{_ROW} FOR UPDATE;", f"{_ROW};")),
     ),
     bug(
-        "mysql: a value is stored whoever has the duty",
+        "mysql: a value is stored without a check of the refresh lease",
         f"{MEETING}::test_a_value_that_meets_an_invalidation_is_not_stored",
         _instead(
             (
@@ -33,17 +33,17 @@ GUARDS_MYSQL = [
         ),
     ),
     bug(
-        "mysql: a value is stored though the lease is over",
+        "mysql: a value is stored though the refresh lease has expired",
         f"{MEETING}::test_an_expired_refresh_lease_stores_nothing",
         _instead((_MINE, _MINE.replace(" AND v_lease > v_now", ""))),
     ),
     bug(
-        "mysql: a value is stored by the id of its duty alone",
+        "mysql: the store of a value compares only the id of the refresh lease",
         f"{KIT}[mysql-sync-guard-a_late_copy_of_a_request_brings_no_duty_back]",
         _instead((_MINE, _MINE.replace(" AND v_fence = p_fence", ""))),
     ),
     bug(
-        "mysql: an invalidation leaves the duty",
+        "mysql: an invalidation leaves the refresh lease",
         f"{MEETING}::test_an_invalidation_ends_the_refresh_lease_and_its_computation",
         _instead(
             (
@@ -58,7 +58,7 @@ GUARDS_MYSQL = [
         _instead((f"{_VALUE}    SET v_said", "    SET v_said")),
     ),
     bug(
-        "mysql: an invalidation writes nothing where nothing is",
+        "mysql: an invalidation of a missing entry writes nothing",
         f"{MEETING}::test_an_invalidation_writes_the_row_even_if_there_is_none",
         _instead(
             (
@@ -71,17 +71,17 @@ GUARDS_MYSQL = [
         ),
     ),
     bug(
-        "mysql: a wish that was given up leaves no tombstone",
+        "mysql: an abandoned request leaves no tombstone",
         f"{LOST}::test_a_request_abandoned_on_its_way_gets_no_refresh_lease",
         (GUARDS, "abandon.lease + TOMB_S if abandon.suspect else 0.0", "0.0"),
     ),
     bug(
-        "mysql: to store a value twice is to be refused",
+        "mysql: a repeated store of a value is refused",
         f"{LOST}::test_each_verb_that_is_cut_off_counts_once[reply]",
         _instead(("COALESCE(v_version = p_fence AND v_kept > v_now, 0)", "0")),
     ),
     bug(
-        "mysql: who waits can't see that a duty was given up",
+        "mysql: a waiter can't see that a refresh lease was abandoned",
         f"{MEETING}::test_a_waiter_soon_notices_the_end_of_the_refresh_lease",
         _instead(
             (
@@ -91,14 +91,14 @@ GUARDS_MYSQL = [
         ),
     ),
     bug(
-        "mysql: a row is over although its value is kept",
+        "mysql: a row expires before its value",
         f"{MEETING}::test_expired_rows_are_removed_and_live_rows_stay",
         _instead(
             ("ends = GREATEST(v_kept, v_now + 60000000)", "ends = GREATEST(0, v_now + 60000000)")
         ),
     ),
     bug(
-        "mysql: nothing is removed",
+        "mysql: expired rows are never removed",
         f"{MEETING}::test_clients_remove_expired_rows_while_they_work",
         (
             GUARDS,
@@ -107,7 +107,7 @@ GUARDS_MYSQL = [
         ),
     ),
     bug(
-        "mysql: who waits looks again at once",
+        "mysql: the pauses of a waiter don't grow",
         f"{COST}::test_a_waiter_asks_less_than_ten_times_a_second",
         (GUARDS, "pause = min(pause * LOOK_MORE, LOOK_LAST_S)", "pause = LOOK_FIRST_S"),
     ),

@@ -21,7 +21,7 @@ GUARDS_POSTGRES = [
         _instead((_ROW + _LOCKED, (_ROW + _LOCKED).replace(" FOR UPDATE", ""))),
     ),
     bug(
-        "postgres: two may make the row of a new entry",
+        "postgres: two clients can make the row of a new entry",
         f"{MEETING}::test_two_simultaneous_begins_do_not_both_get_a_new_entry",
         _instead(
             (
@@ -31,7 +31,7 @@ GUARDS_POSTGRES = [
         ),
     ),
     bug(
-        "postgres: a value is stored whoever has the duty",
+        "postgres: a value is stored without a check of the refresh lease",
         f"{MEETING}::test_a_value_that_meets_an_invalidation_is_not_stored",
         _instead(
             (
@@ -41,7 +41,7 @@ GUARDS_POSTGRES = [
         ),
     ),
     bug(
-        "postgres: a value is stored though the lease is over",
+        "postgres: a value is stored though the refresh lease has expired",
         f"{MEETING}::test_an_expired_refresh_lease_stores_nothing",
         _instead(
             (
@@ -51,19 +51,19 @@ GUARDS_POSTGRES = [
         ),
     ),
     bug(
-        "postgres: a value is stored by the id of its duty alone",
+        "postgres: the store of a value compares only the id of the refresh lease",
         f"{KIT}[postgresql-sync-guard-a_late_copy_of_a_request_brings_no_duty_back]",
         _instead((" OR d.fence <> p_fence", "")),
     ),
     bug(
-        "postgres: an undo does not wait for what it undoes",
+        "postgres: an undo does not wait for the request that it undoes",
         f"{UNDO}::test_an_undo_that_meets_what_it_undoes_waits_for_it",
         _instead(
             ("refresh_locked(p_guard, p_key, p_bury > 0)", "refresh_locked(p_guard, p_key, false)")
         ),
     ),
     bug(
-        "postgres: an undo of what never came leaves a row for good",
+        "postgres: an undo of a request that never came leaves a row permanently",
         f"{UNDO}::test_an_undo_of_a_request_that_never_came_leaves_nothing_after_a_sweep",
         _instead(
             (
@@ -73,7 +73,7 @@ GUARDS_POSTGRES = [
         ),
     ),
     bug(
-        "postgres: an invalidation leaves the duty",
+        "postgres: an invalidation leaves the refresh lease",
         f"{MEETING}::test_a_value_that_meets_an_invalidation_is_not_stored",
         _instead(("IF v.kept > 0 OR d.id IS NOT NULL OR d.failed > 0 THEN", "IF false THEN")),
     ),
@@ -83,7 +83,7 @@ GUARDS_POSTGRES = [
         _instead(("        IF v.kept > 0 THEN\n", "        IF false THEN\n")),
     ),
     bug(
-        "postgres: a wish that was given up leaves no tombstone",
+        "postgres: an abandoned request leaves no tombstone",
         f"{LOST}::test_a_request_abandoned_on_its_way_gets_no_refresh_lease",
         (
             GUARDS,
@@ -92,12 +92,12 @@ GUARDS_POSTGRES = [
         ),
     ),
     bug(
-        "postgres: to store a value twice is to be refused",
+        "postgres: a repeated store of a value is refused",
         f"{LOST}::test_each_verb_that_is_cut_off_counts_once[reply]",
         _instead(("coalesce(v.version = p_fence AND v.kept > now_us, false)", "false")),
     ),
     bug(
-        "postgres: nobody is told that the value is there",
+        "postgres: a stored value wakes no waiter",
         f"{MEETING}::test_all_waiters_are_woken_at_once",
         _instead(
             (
@@ -107,7 +107,7 @@ GUARDS_POSTGRES = [
         ),
     ),
     bug(
-        "postgres: batches are locked in the order in which they are named",
+        "postgres: batches are locked in the order of the caller",
         f"{MEETING}::test_batches_in_any_order_do_not_deadlock",
         (
             GUARDS,
@@ -118,14 +118,14 @@ GUARDS_POSTGRES = [
         seldom=True,
     ),
     bug(
-        "postgres: a row is over although its value is kept",
+        "postgres: a row expires before its value",
         f"{MEETING}::test_expired_rows_are_removed_and_live_rows_stay",
         _instead(
             ("greatest(d.lease, d.failed, d.kept, p_now", "greatest(d.lease, d.failed, p_now")
         ),
     ),
     bug(
-        "postgres: nothing is removed",
+        "postgres: expired rows are never removed",
         f"{MEETING}::test_clients_remove_expired_rows_while_they_work",
         (
             GUARDS,
@@ -134,7 +134,7 @@ GUARDS_POSTGRES = [
         ),
     ),
     bug(
-        "postgres: every version of a value is looked at",
+        "postgres: a read visits every version of a value",
         f"{COST}::test_values_made_and_removed_under_an_open_snapshot_cost_little",
         _instead(
             ("gen = (v.changes + 1) / 32, changes = v.changes + 1, version", "version"),
@@ -142,7 +142,7 @@ GUARDS_POSTGRES = [
         ),
     ),
     bug(
-        "postgres: what is over is looked through each time",
+        "postgres: each sweep starts from the beginning",
         f"{COST}::test_a_sweep_reads_only_where_expired_rows_can_be",
         (GUARDS, "            self._from = replies.number(rows, self._label)\n", ""),
     ),

@@ -19,7 +19,7 @@ REPLACED = (
 
 GUARDS_REDIS = [
     bug(
-        "a value is stored after the lease is over",
+        "a value is stored after the refresh lease has expired",
         RANDOM,
         lua(
             "fence == ARGV[2] + 0 and till > now then\n  call('SET'",
@@ -32,17 +32,17 @@ GUARDS_REDIS = [
         lua("if holder == ARGV[1] and fence == ARGV[2] + 0 and", "if holder == ARGV[1] and"),
     ),
     bug(
-        "an invalidation on Redis leaves the duty",
+        "an invalidation on Redis leaves the refresh lease",
         RANDOM,
         lua("if read_head(KEYS[1]) == false then return FOREIGN end\nclear(KEYS[2])\n", ""),
     ),
     bug(
-        "a finish that is sent twice says that it was too late",
+        "a repeated finish reports that it was too late",
         f"{DANGERS}::test_a_value_is_computed_and_stored_once_though_a_verb_is_cut_off",
         lua("return answer(read_head(KEYS[1]) == ARGV[2] + 0 and 1 or 0)", "return answer(0)"),
     ),
     bug(
-        "a request for the duty that is sent twice waits for itself",
+        "a repeated request for the refresh lease waits for itself",
         f"{DANGERS}::test_a_value_is_computed_and_stored_once_though_a_verb_is_cut_off",
         lua(
             "if holder == id and till > now then return answer({1,",
@@ -50,17 +50,17 @@ GUARDS_REDIS = [
         ),
     ),
     bug(
-        "a request that was given up gets the duty when it comes late",
+        "an abandoned request that arrives late gets the refresh lease",
         f"{MEANING}::test_a_request_that_comes_after_it_was_given_up_gets_nothing",
         lua("if kept then drop(key, over) else call('DEL', key) end", "call('DEL', key)"),
     ),
     bug(
-        "nobody who waits for a value is woken",
+        "a stored value on Redis wakes no waiter",
         f"{DANGERS}::test_a_waiter_for_a_value_is_woken_and_reads_once",
         lua("    redis.pcall(publish, poke[1], poke[2])\n", ""),
     ),
     bug(
-        "who waits and dies is never forgotten",
+        "a dead waiter for a value is never forgotten",
         f"{MEANING}::test_dead_waiters_are_forgotten_while_the_refresh_lease_lasts",
         lua("  drop(D, over)\nend\nreturn answer(1)", "end\nreturn answer(1)"),
     ),
@@ -70,12 +70,12 @@ GUARDS_REDIS = [
         lua("math.max(fence + 1, (version or 0) + 1, now)", "now"),
     ),
     bug(
-        "a value that was replaced meanwhile is as young as the one before could be",
+        "a value that is replaced between two reads looks younger than it is",
         f"{REPLACED}[longer than it can be]",
         (KEYS, "left < 0 or left > ttl + rest", "left < 0"),
     ),
     bug(
-        "keys of others are overwritten",
+        "keys of other programs are overwritten",
         f"{DANGERS}::test_keys_of_others_are_named_and_left_alone",
         lua(
             "string.sub(raw, 1, 3) ~= MARK then return false, 0, 0 end",
@@ -83,22 +83,22 @@ GUARDS_REDIS = [
         ),
     ),
     bug(
-        "without memory everybody waits for the lease of the one who could not store it",
+        "without memory all callers wait for a refresh lease that can't store its value",
         f"{DANGERS}::test_without_memory_a_computed_value_is_still_returned",
         (VERBS, "            await self.abandon(given_up, within)\n", "            del given_up\n"),
     ),
     bug(
-        "a duty is left for ever",
+        "the key of a refresh lease never expires",
         f"{DANGERS}::test_nothing_is_left_but_what_ends",
         lua("    call('PEXPIRE', key, string.format('%.0f', milliseconds))\n", ""),
     ),
     bug(
-        "a value whose slot is on its way isn't looked for where it has gone",
+        "a value in a moving slot isn't read from the node that the slot moves to",
         f"{SEVERAL}::test_a_value_is_read_while_its_slot_is_on_its_way",
         (CLUSTER, "refusal is not None and refusal.code == ASK", "False"),
     ),
     bug(
-        "reading values changes how its connection is read from",
+        "a read of a value changes the time-out mode of its connection",
         "tests/conformance/test_conformance.py::test_conforms"
         "[redis-sync-guard-a_read_after_a_pause_takes_no_longer]",
         (

@@ -22,18 +22,18 @@ KIT = "tests/conformance/test_conformance.py::test_conforms[sqlite-sync-guard-"
 
 GUARDS_SQLITE = [
     bug(
-        "a row that was read is served after it was changed",
+        "a cached row is served after it was changed",
         MEANING,
         (READING, "if kept is not None and words[kept[0]] == kept[1]:", "if kept is not None:"),
     ),
     bug(
-        "a row that was read is known after it was changed",
+        "a cached row counts as known after it was changed",
         f"{TESTS}/test_guards_reading.py"
         "::test_a_read_is_one_statement_and_none_if_nothing_has_changed",
         (READING, "if words[kept[0]] != kept[1] or words[WORLD]", "if words[WORLD]"),
     ),
     bug(
-        "an early refresh has no chance where the value is known",
+        "a known value gets no early refresh",
         f"{TESTS}/test_guards_reading.py"
         "::test_what_is_known_ends_with_its_time_and_early_refreshes_have_their_chance",
         ("holdfast.core.guard.guard", "if self._options.early or sent", "if sent"),
@@ -66,13 +66,13 @@ GUARDS_SQLITE = [
         ),
     ),
     bug(
-        "threads read while another one forks",
+        "threads read while another thread forks",
         f"{TESTS}/test_guards_reading.py::test_no_thread_is_inside_sqlite_during_a_fork",
         (READING, "            if forking():  # checked", "            if False:  # checked"),
         (READING, "not readers or forking():", "not readers:"),
     ),
     bug(
-        "a row is kept though it changed while it was read",
+        "a row that changed during its read is cached",
         f"{TESTS}/test_guards_reading.py"
         "::test_what_is_read_amid_a_commit_is_not_kept_beyond_it[across]",
         (READING, "not count & 1 and words[one] == count:", "not count & 1:"),
@@ -83,7 +83,7 @@ GUARDS_SQLITE = [
         ),
     ),
     bug(
-        "a value is stored by whoever had the duty once",
+        "a former holder of the refresh lease stores a value",
         f"{KIT}a_late_copy_of_a_request_brings_no_duty_back]",
         (
             VERBS,
@@ -92,32 +92,32 @@ GUARDS_SQLITE = [
         ),
     ),
     bug(
-        "a duty never ends by itself",
+        "a refresh lease never expires",
         MEANING,
         (ROWS, "        if self.id and now >= self.lease:\n", "        if False:\n"),
     ),
     bug(
-        "an invalidation leaves the duty in the file",
+        "an invalidation leaves the refresh lease in the file",
         MEANING,
         (VERBS, "        if self.run(_SQL.duty_drop, entry).rowcount:\n", "        if False:\n"),
     ),
     bug(
-        "nobody looks whether the one who computes has died",
+        "a caller doesn't check whether the computing process is dead",
         f"{DEATH}::test_when_the_computing_process_is_killed_another_computes_at_once",
         (VERBS, "duty.session != session and dead(duty.session):", "False:"),
     ),
     bug(
-        "who waits does not watch the one who computes",
+        "a waiter doesn't watch the session of the computing process",
         f"{DEATH}::test_when_the_computing_process_is_killed_another_computes_at_once",
         (ENGINE, "                self._holders[wish.id] = values.holder\n", ""),
     ),
     bug(
-        "on a loop who waits does not watch the one who computes",
+        "a waiter on a loop doesn't watch the session of the computing process",
         f"{DEATH}::test_on_a_loop_it_is_noticed_as_soon",
         (ENGINE, "                self._holders[wish.id] = values.holder\n", ""),
     ),
     bug(
-        "an end of a duty wakes nobody",
+        "the end of a refresh lease wakes no waiter",
         f"{TESTS}/test_guards_reading.py::test_a_waiter_is_woken_by_the_value",
         (
             EARS,
@@ -126,7 +126,7 @@ GUARDS_SQLITE = [
         ),
     ),
     bug(
-        "values outlive a boot",
+        "values survive a reboot",
         f"{TESTS}/test_guards_files.py"
         "::test_after_a_boot_no_value_comes_back_and_a_torn_file_is_no_trouble",
         (FILES, "usable = not fresh and not booted and words", "usable = not fresh and words"),
@@ -143,7 +143,7 @@ GUARDS_SQLITE = [
         (READING, "                if self._moved():\n", "                if False:\n"),
     ),
     bug(
-        "values that are over stay in the file",
+        "expired values stay in the file",
         f"{TESTS}/test_guards_files.py::test_expired_values_are_removed_by_later_writes",
         (VERBS, "        self.run(_SQL.values_fade, (now, FADE))\n", ""),
     ),
@@ -158,7 +158,7 @@ GUARDS_SQLITE = [
         ),
     ),
     bug(
-        "Ctrl-C as the request for a duty is over leaves the duty",
+        "an interrupt at the end of a request leaves the refresh lease",
         f"{DEATH}::test_an_interrupt_at_the_end_of_a_wait_releases_the_refresh_lease",
         (
             REFRESH,
@@ -177,14 +177,14 @@ GUARDS_SQLITE = [
         ),
     ),
     bug(
-        "a connection that reads is not closed when it is forgotten",
+        "a connection for reads is not closed when it is collected",
         f"{TESTS}/test_forgotten.py"
         "::test_neither_ctrl_c_nor_forgetting_leaves_a_connection_open[this]",
         (READING, "            factory=Closing,\n", ""),
         commands=True,
     ),
     bug(
-        "a child closes its parent's connection when it forgets it",
+        "a child closes its parent's connection when it collects it",
         f"{TESTS}/test_forgotten.py::test_in_a_child_the_connection_of_its_parent_stays_open",
         (
             "holdfast.stores.sqlite.blocking.closing",

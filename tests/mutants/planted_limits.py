@@ -1,7 +1,7 @@
-"""Bugs planted into the pools of connections, and the limits that must show each.
+"""Bugs planted into the pools of connections, and the tests of limits that must catch each.
 
-Those of ``commands`` stand in a copy of the source, as what runs out of something is a process of
-its own.
+A separate process reaches the limit. So a bug with ``commands`` is planted into a copy of the
+source, from which this process starts.
 """
 
 from __future__ import annotations

@@ -15,29 +15,29 @@ KIT = "tests/conformance/test_conformance.py::test_conforms[memory-aio"
 
 LOOPS = [
     bug(
-        "a lock of one loop is used as it is in the next",
+        "a lock that one loop has used is used unchanged in the next loop",
         f"{TEST}a_client_made_at_import_time_serves_one_loop_after_the_other[memory]",
         (HOMES, "    return twin(one, ctx.home.find(loop))\n", "    return one\n"),
     ),
     bug(
-        "the connections of a loop stay when it ends",
+        "the connections of a loop stay open when it ends",
         f"{TEST}what_a_loop_forgot_to_release_is_free_when_it_has_ended[sqlite]",
         (HOMES, "            found.ending = _begin(found, loop)\n", "            pass\n"),
     ),
     bug(
-        "the connections of a loop that was closed without ado stay",
+        "the connections of a loop that was closed with holds stay open",
         f"{CLOSED}nothing_outlives_loops_that_were_closed_with_something_held[sqlite]",
         (HOMES, "            let_go()\n", "            pass\n"),
     ),
     bug(
-        "what is given back for good keeps the loop that was closed",
+        "a global set keeps a closed loop in memory",
         f"{CLOSED}nothing_outlives_loops_that_were_closed_with_something_held[postgresql]",
         (AIO, "        fellows.add(self)\n", "        _all.add(self)\n"),
         (AIO, "class Errand(Generic[T]):\n", "_all = set()\n\n\nclass Errand(Generic[T]):\n"),
         (AIO, "        self._fellows.discard(self)\n", "        _all.discard(self)\n"),
     ),
     bug(
-        "the timer of all requests is set once alone",
+        "the timer of all requests is set only once",
         OVERDUE,
         (
             WORKER,
@@ -55,7 +55,7 @@ LOOPS = [
         ),
     ),
     bug(
-        "a loop is known by the thread that it ran in first",
+        "a loop is identified by the thread that it ran in first",
         f"{TEST}a_loop_that_moves_to_another_thread_takes_its_own_parts_along",
         (
             HOMES,
@@ -69,7 +69,7 @@ LOOPS = [
         (HOMES, "if one.is_closed()]", "if one.is_running()]"),
     ),
     bug(
-        "closing a client leaves the loops of other threads alone",
+        "the close of a client skips the loops of other threads",
         f"{TEST}closing_a_client_closes_it_in_every_loop[memory]",
         (
             HOMES,
@@ -78,22 +78,22 @@ LOOPS = [
         ),
     ),
     bug(
-        "a loop that ends takes the lock from a generator that is just leaving",
+        "the end of a loop takes the lock from a generator that is leaving",
         f"{TEST}a_generator_that_ends_with_the_loop_releases_its_own_lock[memory]",
         (HOMES, "                if not ctx.keeper.pending():\n", "                if True:\n"),
     ),
     bug(
-        "a hold is released in another loop",
+        "a hold can be released in another loop",
         f"{TEST}a_hold_stays_with_the_loop_that_took_it[memory]",
         (HOMES, "        raise another_loop()\n", "        pass\n"),
     ),
     bug(
-        "a delivery is settled in another loop",
+        "a delivery can be settled in another loop",
         f"{KIT}-queue-a_delivery_is_settled_in_its_own_event_loop_alone]",
         (HOMES, "        raise another_loop()\n", "        pass\n"),
     ),
     bug(
-        "a keeper is started in the thread that asks for it",
+        "a renewer is started in the thread that asks for it",
         f"{KIT}-lock-who_asks_in_a_plain_thread_to_be_told_of_a_loss_is_told_in_the_loop]",
         (
             "holdfast.runtime.aio",
@@ -102,7 +102,7 @@ LOOPS = [
         ),
     ),
     bug(
-        "an acquire goes on with the parts of the loop that it was called in",
+        "an acquire runs in the loop that called it, not in the loop that awaits it",
         f"{KIT}-lock-an_acquire_belongs_to_the_event_loop_that_awaits_it]",
         (
             "holdfast.aio.locks",

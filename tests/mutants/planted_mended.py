@@ -1,4 +1,4 @@
-"""Bugs planted where strangers met them, in queues and guards, and what must catch each."""
+"""Bugs of queues and guards that users have met, and the test that must catch each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ GUARD = "holdfast.core.guard.guard"
 
 MENDED = [
     bug(
-        "what an escape consists of may mark the end of a field",
+        "a character of an escape can separate two fields",
         "tests/core/test_template.py::test_what_an_escape_consists_of_marks_no_end_of_a_field[%]",
         ("holdfast.core.template", "if one not in _ESCAPES]", "if one]"),
     ),
     bug(
-        "functions of one factory pass as one",
+        "functions of one factory count as the same function",
         "tests/core/test_sameness.py"
         "::test_two_functions_of_one_factory_never_get_each_others_values",
         (
@@ -30,22 +30,22 @@ MENDED = [
         ),
     ),
     bug(
-        "a purge of one state counts those of the others",
+        "a purge of one state counts the jobs of the others",
         f"{KIT}[memory-sync-queue-a_purge_of_one_state_removes_no_more_than_stood_so]",
         (MENDING, "one.waiting + (0 if state else one.dead)", "one.waiting + one.taken + one.dead"),
     ),
     bug(
-        "a settle that is refused is written down as done",
+        "a refused settle is recorded as done",
         f"{KIT}[memory-sync-queue-what_could_not_be_settled_is_renewed_and_may_be_settled_again]",
         (SETTLING, "        if not isinstance(failure, Exception):\n", "        if True:\n"),
     ),
     bug(
-        "a body that could not settle its job has it renewed on",
+        "a body that could not settle its job keeps the job renewed",
         f"{KIT}[memory-sync-queue-what_a_loop_or_a_body_could_not_settle_comes_again]",
         (DELIVERY, "            self._give_up(ack)\n", ""),
     ),
     bug(
-        "what dies again during a revival is revived again",
+        "a job that dies again during a revival is revived again",
         f"{KIT}[memory-sync-queue-what_dies_again_while_dead_letters_are_revived_is_not_revived_again]",
         (
             MENDING,
@@ -58,17 +58,17 @@ MENDED = [
         ),
     ),
     bug(
-        "a request of a purge removes more than stood there",
+        "a purge removes more jobs than it counted at its start",
         f"{KIT}[memory-sync-queue-a_purge_leaves_what_is_put_before_its_first_request]",
         (MENDING, "queue, state, None, most - done,", "queue, state, None, BATCH_MAX,"),
     ),
     bug(
-        "redis queues: a purge removes the newest first",
+        "redis queues: a purge removes the newest jobs first",
         f"{KIT}[redis-sync-queue-a_purge_leaves_what_is_put_before_its_first_request]",
         ("holdfast.stores.redis.queue_look", "one = (-at, -abs(", "one = (at, -abs("),
     ),
     bug(
-        "each value that is missing waits anew for a store that is down",
+        "each missing value waits again for a store that is down",
         f"{KIT}[memory-sync-guard-an_outage_that_begins_behind_the_read_is_waited_for_once]",
         (
             "holdfast.core.guard.guard",
@@ -77,12 +77,12 @@ MENDED = [
         ),
     ),
     bug(
-        "a purge goes on as long as somebody puts",
+        "a purge continues as long as jobs are put",
         f"{KIT}[memory-sync-queue-a_purge_beside_somebody_who_puts_comes_to_an_end]",
         (MENDING, "    while done < most and (", "    while ("),
     ),
     bug(
-        "a job that can't be started ends those beside it",
+        "a job that can't be started ends the other running jobs",
         "tests/cli/test_queue_work.py"
         "::test_a_job_that_cannot_be_started_is_answered_alone_and_named",
         (
@@ -107,7 +107,7 @@ MENDED = [
         ),
     ),
     bug(
-        "a put that fails doesn't say what was accepted before",
+        "a put that fails doesn't report the jobs that were accepted before",
         f"{MISUSE}::test_the_error_of_a_failed_put_counts_the_accepted_jobs",
         (
             QUEUE,
@@ -116,17 +116,17 @@ MENDED = [
         ),
     ),
     bug(
-        "a put that fails in its own way doesn't say what was accepted before",
+        "a put that fails with another error doesn't report the accepted jobs",
         f"{MISUSE}::test_every_error_of_a_put_counts_the_accepted_jobs[sync-reason]",
         (QUEUE, "                    failure.add_note(before)\n", ""),
     ),
     bug(
-        "work that a decorated function returned runs unheld",
+        "work that a decorated function returned runs without the lock",
         "tests/core/test_decorated.py::test_work_that_a_plain_function_returned_is_refused[future]",
         ("holdfast.core.undone", 'hasattr(type(found), "add_done_callback")', "False"),
     ),
     bug(
-        "a group that a dead letter holds back isn't seen to wait",
+        "a group behind a dead letter isn't shown as waiting",
         f"{KIT}[zookeeper-sync-queue-a_group_that_a_dead_letter_holds_back_is_seen_to_wait]",
         (
             "holdfast.stores.zookeeper.queues.mending",
@@ -140,7 +140,7 @@ MENDED = [
         ),
     ),
     bug(
-        "the memory store remembers every queue for ever",
+        "the memory store remembers every queue permanently",
         "tests/core/test_memory_names.py::test_names_of_unused_queues_are_forgotten",
         (
             "holdfast.stores.memory.blocking",
@@ -154,7 +154,7 @@ MENDED = [
         (DELIVERY, "            self._go_on(ack, failure)\n", "            raise failure\n"),
     ),
     bug(
-        "work whose ack came too late unheard is reported as failed",
+        "work whose ack got no reply before its lease ended is reported as failed",
         f"{SECOND}::test_a_body_whose_ack_is_unknown_until_after_its_lease_is_not_reported_as_failed",
         (DELIVERY, "        if protected and self._lease.unsure:\n", "        if False:\n"),
     ),
@@ -168,7 +168,7 @@ MENDED = [
         ),
     ),
     bug(
-        "an ack beside another one calls a job lost that is done",
+        "an ack during another ack reports a finished job as lost",
         f"{KIT}[memory-sync-queue-two_acks_at_once_both_say_that_it_is_done]",
         (
             SETTLING,
@@ -177,7 +177,7 @@ MENDED = [
         ),
     ),
     bug(
-        "two acks at once count though the job was lost",
+        "two simultaneous acks count though the job was lost",
         f"{KIT}[memory-sync-queue-of_two_acks_of_a_job_that_is_lost_none_counts]",
         (
             SETTLING,

@@ -14,19 +14,19 @@ _READ = 'text(__name__.rpartition(".")[0], "schema", f"{file}.sql")'
 
 
 def _instead(*texts: tuple[str, str]) -> tuple[str, str, str]:
-    """The procedures are made of other texts."""
+    """An edit that replaces texts in the source of the procedures."""
     changed = "".join(f".replace({old!r}, {new!r})" for old, new in texts)
     return SCHEMA, _READ, f"{_READ}{changed}"
 
 
 MYSQL = [
     bug(
-        "autocommit guards a fence where the driver doesn't tell",
+        "a connection with an unknown autocommit state is accepted",
         "tests/fenced/test_autocommit.py::test_a_connection_with_an_unknown_autocommit_state_is_refused[MySQLdb]",
         ("holdfast.fenced.sql", "begun is None and automatic", "begun is False and automatic"),
     ),
     bug(
-        "mysql: a waiter behind the dead is told to ask in a second",
+        "mysql: a waiter behind dead waiters polls only after a second",
         "tests/stores/mysql/test_dead_waiters.py::test_the_living_are_served_behind_thousands_of_dead",
         _instead(("IF(v_headexpires <= p_now OR", "IF(FALSE AND")),
     ),
@@ -74,12 +74,12 @@ MYSQL = [
         ),
     ),
     bug(
-        "a claim is not looked for among the tombs",
+        "a join doesn't search the tombstones for its claim",
         "tests/stores/mysql/test_lost.py::test_a_late_copy_of_a_join_finds_a_tombstone",
         _instead(("      AND v_tomb <= v_now AND", "      AND")),
     ),
     bug(
-        "what may have been carried out is sent again",
+        "a request that can have been carried out is sent again",
         "tests/stores/mysql/test_lost.py::test_what_may_have_been_carried_out_is_not_sent_again",
         (
             EXCHANGE,
@@ -92,12 +92,12 @@ MYSQL = [
         ),
     ),
     bug(
-        "an engine's transactions and isolation go on in our sessions",
+        "holdfast's sessions keep the autocommit setting of an engine",
         f"{GIVEN}::test_holdfast_uses_its_own_isolation_and_transactions",
         (SCHEMA, "'READ-COMMITTED', autocommit = 1, ", "'READ-COMMITTED', "),
     ),
     bug(
-        "a connection that was made anew counts as still holding",
+        "a lock counts as held after a reconnect",
         f"{GIVEN}::test_a_new_connection_decides_nothing_about_the_hold[lost]",
         (
             "holdfast.stores.mysql.store",
@@ -115,7 +115,7 @@ MYSQL = [
         ),
     ),
     bug(
-        "an answer that can't be read is no error of the store",
+        "an unreadable reply raises a raw error",
         "tests/stores/mysql/test_garbled.py::"
         "test_an_answer_that_cannot_be_read_costs_its_connection_alone",
         (
@@ -125,7 +125,7 @@ MYSQL = [
         ),
     ),
     bug(
-        "a connection that was ended as its answer came is given to the next one",
+        "a connection that ended as its reply came is used again",
         "tests/stores/mysql/test_cancelled.py::"
         "test_a_connection_that_timed_out_as_its_reply_came_is_not_reused",
         (
@@ -143,19 +143,19 @@ MYSQL = [
         ),
     ),
     bug(
-        "mysql: jobs that nothing leads to aren't looked for",
+        "mysql: unreachable jobs aren't recovered",
         "tests/stores/mysql/test_clock_steps.py::test_a_clock_that_is_set_back[queue]",
         _instead(("CALL holdfast_queue_mend_2(v_queue, v_now);", "SET v_pause = v_pause;")),
         seldom=True,  # it is noticed when a minute is over
     ),
     bug(
-        "mysql: a number alone says whose session is ended",
+        "mysql: a session is ended by its number alone",
         "tests/stores/mysql/test_stalled.py"
         "::test_what_a_locked_table_holds_up_is_ended_and_no_session_of_a_stranger[sync]",
         ("holdfast.stores.mysql.blocking.lost", " AND INSTR(info, '{prefix}_')", ""),
     ),
     bug(
-        "mysql: what was given up doesn't count",
+        "mysql: an abandoned connection doesn't count",
         "tests/stores/mysql/test_stalled.py"
         "::test_a_stalled_row_takes_up_no_more_than_the_pool[sync]",
         (
@@ -165,7 +165,7 @@ MYSQL = [
         ),
     ),
     bug(
-        "mysql: a release waits behind those who want something",
+        "mysql: a release waits behind other requests for a connection",
         "tests/stores/mysql/test_stalled.py"
         "::test_a_release_finds_a_connection_while_others_wait_for_a_row",
         (EXCHANGE, "until - self.now(), urgent(sql))", "until - self.now(), False)"),
@@ -195,13 +195,13 @@ MYSQL = [
         )
     ),
     bug(
-        "mysql: the server's limit of rows counts for ours",
+        "mysql: the server's limit of rows applies to our statements",
         "tests/stores/mysql/test_host_settings.py"
         "::test_holdfast_works_whatever_a_session_is_set_to[sql_select_limit-1]",
         (SCHEMA, 'f"sql_select_limit = {UNLIMITED}, ', 'f"'),
     ),
     bug(
-        "mysql: what found a row that it could not read yet is not sent again",
+        "mysql: a request that found a row it could not read yet is not sent again",
         "tests/stores/mysql/test_seen_later.py"
         "::test_what_found_a_row_that_it_could_not_see_yet_is_sent_again",
         ("holdfast.stores.mysql.complaints", "1020, 3572, 1048})", "1020, 3572})"),

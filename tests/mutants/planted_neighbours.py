@@ -1,4 +1,4 @@
-"""The bugs of the embedded store that need a neighbour on its files, or damage done to them."""
+"""Bugs that other users of the files, or damage to them, show in the embedded store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DAMAGE = "tests/stores/sqlite/test_damage.py"
 
 NEIGHBOURS = [
     bug(
-        "what is proposed for a group's folder changes one that is there",
+        "the command that is proposed for a group's folder changes an existing folder",
         "tests/stores/sqlite/test_place.py::test_the_remedy_changes_nothing_that_is_there[link]",
         (
             "holdfast.stores.sqlite.blocking.place",
@@ -20,7 +20,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "redis: a remedy makes a user of another name",
+        "redis: a remedy makes a user with another name",
         "tests/stores/redis/test_complaints.py::"
         "test_the_remedy_grants_the_right_only_to_the_user_that_lacks_it"
         "[poor-ACL SETUSER poor +time]",
@@ -31,7 +31,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "postgres: a remedy names a user and a schema that aren't meant",
+        "postgres: a remedy names the wrong user",
         "tests/stores/postgres/test_complaints.py::"
         "test_what_gives_a_right_names_the_schema_and_the_user_of_the_url[42501]",
         (
@@ -59,7 +59,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "a folder that strangers may read is locked for opening",
+        "a folder that other users can read is locked for opening",
         f"{NEAR}::test_a_user_who_can_only_read_the_folder_blocks_no_client",
         (
             f"{BLOCKING}.opening",
@@ -68,12 +68,12 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "a database with a second name is taken",
+        "a database with a second name is accepted",
         f"{NEAR}::test_another_name_of_the_database_is_no_second_store",
         (f"{BLOCKING}.owned", "    if info.st_nlink > 1:\n", "    if info.st_nlink > 9:\n"),
     ),
     bug(
-        "a group may write to a folder whose files aren't the group's",
+        "a group can write to a folder whose files belong to another group",
         f"{NEAR}::test_a_group_without_the_setgid_bit_is_refused",
         (
             f"{BLOCKING}.place",
@@ -82,7 +82,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "a journal beside the database is believed",
+        "a journal next to the database is trusted",
         f"{NEAR}::test_a_foreign_rollback_journal_is_refused",
         (
             f"{BLOCKING}.owned",
@@ -91,7 +91,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "a poke follows a link",
+        "a wake-up follows a link",
         f"{NEAR}::test_a_wake_up_follows_no_link",
         (
             f"{BLOCKING}.wake",
@@ -100,17 +100,17 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "a table that was cut is believed",
+        "a table that was cut is trusted",
         f"{DAMAGE}::test_a_table_of_another_size_is_damaged",
         (f"{BLOCKING}.lone", "                    os.pwrite(fd, bytes(8), 0)\n", ""),
     ),
     bug(
-        "a damaged claim of the table is taken for another name's",
+        "a damaged claim in the table counts as the claim of another name",
         f"{DAMAGE}::test_a_flipped_bit_of_a_single_claim_grants_nothing_next_to_its_holder",
         (f"{BLOCKING}.lone", "        if not self._sane(found):\n", "        if False:\n"),
     ),
     bug(
-        "a boot that was overwritten is believed",
+        "an overwritten boot id is trusted",
         f"{DAMAGE}::test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder",
         (
             f"{BLOCKING}.header",
@@ -119,7 +119,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "tickets that can't be are given",
+        "impossible tickets are given",
         f"{DAMAGE}::test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder",
         (
             f"{BLOCKING}.header",
@@ -128,12 +128,12 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "every session that was looked at is kept open",
+        "every session that was checked is kept open",
         f"{DAMAGE}::test_a_hundred_clients_of_a_process_need_few_descriptors",
         (f"{BLOCKING}.session", "CACHE_MAX = 2\n", "CACHE_MAX = 128\n"),
     ),
     bug(
-        "a worker whose thread didn't start is taken for started",
+        "a worker whose thread didn't start counts as started",
         f"{DAMAGE}::test_a_worker_whose_thread_cannot_be_started_is_started_the_next_time",
         (
             "holdfast.stores.sqlite.aio.loop",
@@ -142,7 +142,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "a signal handler's call is tried again inside the gate",
+        "a call from a signal handler is tried again inside the file mutex",
         "tests/stores/sqlite/test_gate.py::test_a_signal_handler_that_calls_back_in_is_refused",
         (
             f"{BLOCKING}.way",
@@ -151,7 +151,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "a shut gate is given up where no thread starts",
+        "a locked file mutex is given up where no thread can start",
         "tests/stores/sqlite/test_gate.py::test_without_new_threads_a_locked_file_mutex_is_awaited",
         (
             f"{BLOCKING}.gate",
@@ -160,7 +160,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "a link in the place of a file of ours is followed",
+        "a link in place of a file of holdfast is followed",
         f"{LIES}[before the first use-a link to a file]",
         (
             f"{BLOCKING}.owned",
@@ -174,7 +174,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "a new database is written into what lies in its place",
+        "a new database is written into an existing file",
         f"{LIES}[before the first use-a link to a file]",
         (
             f"{BLOCKING}.database",
@@ -188,7 +188,7 @@ NEIGHBOURS = [
         ),
     ),
     bug(
-        "what lies beside the database isn't looked at",
+        "the files next to the database aren't checked",
         f"{LIES}[in use-another name of a file]",
         (
             f"{BLOCKING}.owned",

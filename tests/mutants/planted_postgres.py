@@ -16,14 +16,14 @@ _NEXT = ";\n    IF l.name IS NULL AND p_make THEN\n"
 
 
 def _instead(*texts: tuple[str, str]) -> tuple[str, str, str]:
-    """The functions are made of other texts."""
+    """An edit that replaces texts in the source of the functions."""
     changed = "".join(f".replace({old!r}, {new!r})" for old, new in texts)
     return DDL, _READ, f"{_READ}{changed}"
 
 
 POSTGRES = [
     bug(
-        "whose the schema is is looked at only before it is made",
+        "the owner of the schema is checked only before the schema is made",
         f"{DAMAGE}::test_objects_another_user_makes_during_the_setup_are_refused",
         (
             DDL,
@@ -32,7 +32,7 @@ POSTGRES = [
         ),
     ),
     bug(
-        "the line is read before its row is locked, as one large statement does",
+        "the line is read before its row is locked",
         f"{LINE}::test_a_claim_that_waited_for_the_row_sees_the_intermediate_changes",
         _instead(
             (
@@ -57,41 +57,41 @@ POSTGRES = [
         ),
     ),
     bug(
-        "two may make the row of a new name",
+        "two clients can make the row of a new name",
         f"{LINE}::test_a_claim_that_waited_for_a_new_row_sees_it",
         _instead(
             ("        PERFORM pg_advisory_xact_lock(hashtextextended(encode(p_name, 'hex')", "--")
         ),
     ),
     bug(
-        "postgres: idle names go more slowly than new ones come",
+        "postgres: idle names are removed more slowly than new names come",
         f"{LINE}::test_a_lock_whose_last_use_is_long_ago_leaves_no_row",
         _instead(("ORDER BY hour LIMIT 100 FOR UPDATE", "ORDER BY hour LIMIT 3 FOR UPDATE")),
     ),
     bug(
-        "postgres: a mark that came with a dump is believed",
+        "postgres: a mark from a dump is trusted",
         f"{TESTS}/test_guard.py::test_a_mark_that_came_with_a_dump_is_taken_for_none",
         _instead(
             ("SELECT * INTO a FROM alive WHERE home = tableoid;", "SELECT * INTO a FROM alive;")
         ),
     ),
     bug(
-        "nobody is told that it was served",
+        "a grant notifies no waiter",
         f"{LINE}::test_a_waiter_is_woken_when_its_turn_comes",
         _instead(("PERFORM pg_notify(", "PERFORM concat(")),
     ),
     bug(
-        "a tombstone is not looked at",
+        "a tombstone is ignored",
         f"{TESTS}/test_lost.py::test_a_late_copy_of_a_join_finds_a_tombstone",
         _instead(("IF l.tombs > now_us THEN", "IF false THEN")),
     ),
     bug(
-        "what says that nothing was lost outlives a crash",
+        "the mark that nothing was lost survives a crash",
         f"{TESTS}/test_guard.py::test_after_a_crash_of_a_relaxed_server_only_old_holders_come_back",
         _instead(("CREATE UNLOGGED TABLE", "CREATE TABLE")),
     ),
     bug(
-        "who is put back gets less than it believes in",
+        "a restored holder gets a shorter lease than it assumes",
         f"{TESTS}/test_guard.py::test_after_a_crash_of_a_relaxed_server_only_old_holders_come_back",
         (
             "holdfast.stores.postgres.store",
@@ -100,7 +100,7 @@ POSTGRES = [
         ),
     ),
     bug(
-        "the parameters of a call are in the order in which they were packed",
+        "the parameters of a call are sent in the order in which they were packed",
         f"{TESTS}/test_requests.py::test_each_verb_is_the_recorded_call",
         ("holdfast.runtime.codec", "    if places != sorted(places):", "    if False:"),
     ),
@@ -110,7 +110,7 @@ POSTGRES = [
         _instead(("IF l.holders + l.waiters = 0 AND l.tombs <= p_now THEN", "IF true THEN")),
     ),
     bug(
-        "a pooler is believed to keep sessions, whatever is seen of it",
+        "a pooler counts as one that keeps sessions, whatever it does",
         f"{TESTS}/test_session_pooler.py::test_a_wrong_pooler_option_is_noticed_before_any_client_listens"
         "[threads]",
         (
@@ -130,7 +130,7 @@ POSTGRES = [
         _instead(("IF random() * least(l.holders, 10000) > 4 THEN", "IF true THEN")),
     ),
     bug(
-        "a line that contradicts itself is believed",
+        "a line that contradicts itself is trusted",
         f"{DAMAGE}::test_a_line_whose_rows_are_changed_works_again[lines-held]",
         _instead(
             ("least(l.holders, l.used) < 1 OR l.high = 0 OR", ""),
@@ -147,12 +147,12 @@ POSTGRES = [
         ),
     ),
     bug(
-        "postgres: jobs that nothing leads to aren't looked for",
+        "postgres: unreachable jobs aren't recovered",
         f"{DAMAGE}::test_a_removed_row_of_a_queue_stalls_nothing[ready-plain]",
         _instead(("CONTINUE WHEN NOT queue_stalled(j);", "CONTINUE;")),
     ),
     bug(
-        "postgres: a connection that waited for the schema too long stays in a failed transaction",
+        "postgres: a connection that waited too long for the schema stays in a failed transaction",
         f"{TESTS}/test_schema.py::test_a_client_that_waited_too_long_for_its_making_works_later",
         (
             "holdfast.stores.postgres.blocking.wire",
@@ -161,17 +161,17 @@ POSTGRES = [
         ),
     ),
     bug(
-        "a schema that others have made is adopted",
+        "a schema that another user made is adopted",
         f"{DAMAGE}::test_a_schema_made_by_another_user_is_refused",
         _instead(("IF odd IS NOT NULL THEN", "IF false THEN")),
     ),
     bug(
-        "a strict guard takes a started copy for a crash",
+        "strict recovery starts no grace period after a crash of a durable server",
         f"{DAMAGE}::test_a_strict_guard_opens_its_window_after_any_crash",
         _instead(("IF p_window < 0 OR g.relaxed", "IF g.relaxed")),
     ),
     bug(
-        "postgres: what was given up waits on at the server",
+        "postgres: an abandoned request continues at the server",
         f"{TESTS}/test_ending.py::test_a_session_that_the_server_has_not_ended_counts[sync]",
         (
             PORT,
@@ -180,7 +180,7 @@ POSTGRES = [
         ),
     ),
     bug(
-        "postgres: the server isn't told that a request was given up",
+        "postgres: the server isn't asked to cancel an abandoned request",
         f"{TESTS}/test_stalled.py"
         "::test_a_standby_that_never_acknowledges_takes_up_no_more_than_the_pool[sync]",
         (
@@ -190,7 +190,7 @@ POSTGRES = [
         ),
     ),
     bug(
-        "postgres: a cancellation is sent once, whether it is heeded or not",
+        "postgres: a cancellation is sent only once",
         f"{TESTS}/test_stalled.py"
         "::test_a_cancellation_that_overtakes_its_request_is_sent_again[sync]",
         (
@@ -205,7 +205,7 @@ POSTGRES = [
         ("holdfast.stores.postgres.ddl", "    if not helpers:\n", "    if True:\n"),
     ),
     bug(
-        "postgres: a superuser calls what somebody else has made",
+        "postgres: a superuser calls a function that another user made",
         f"{TESTS}/test_damage.py::test_a_superuser_calls_no_function_made_by_another_user[sync]",
         (
             "holdfast.stores.postgres.blocking.wire",
@@ -214,7 +214,7 @@ POSTGRES = [
         ),
     ),
     bug(
-        "postgres: a holder that was not counted is counted when it leaves",
+        "postgres: a holder that was not counted is subtracted when it leaves",
         f"{TESTS}/test_damaged_lines.py::test_a_holder_outside_the_line_takes_no_other_hold_along",
         _instead(("    IF c.ticket < l.low OR c.ticket > l.high THEN\n", "    IF false THEN\n")),
     ),

@@ -1,4 +1,4 @@
-"""Bugs planted into the judge of queues, and the test that must catch each."""
+"""Bugs planted into the judge of queue histories, and the test that must catch each."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ TEST = "tests/testing/test_queue_judge.py::test_"
 
 QUEUE_JUDGE = [
     bug(
-        "a job that nobody did isn't missed",
+        "a job that was never done isn't reported",
         f"{TEST}what_was_accepted_and_never_done_is_lost",
         (RULES, "        if accepted and (group, number) not in done and", "        if False and"),
     ),
     bug(
-        "what the queue still has counts as lost",
+        "a job that is still in the queue counts as lost",
         f"{TEST}what_the_queue_still_has_is_not_lost",
         (RULES, " and (group, number) not in jobs.there:\n", ":\n"),
     ),
     bug(
-        "an ack that the queue has forgotten isn't missed",
+        "an ack that the queue has forgotten isn't reported",
         f"{TEST}what_was_acked_and_is_still_in_the_queue_is_found",
         (RULES, "            if one.done and one.kept and (", "            if not one.done and ("),
     ),
     bug(
-        "an ack that was refused counts",
+        "a refused ack counts",
         f"{TEST}a_refused_ack_does_not_count",
         (
             JOBS,
@@ -35,7 +35,7 @@ QUEUE_JUDGE = [
         ),
     ),
     bug(
-        "only the last execution is looked at for an overlap",
+        "only the last execution is checked for an overlap",
         f"{TEST}two_overlaps_with_one_long_execution_are_found",
         (
             RULES,
@@ -44,7 +44,7 @@ QUEUE_JUDGE = [
         ),
     ),
     bug(
-        "a job that was given back counts as done",
+        "a released job counts as done",
         f"{TEST}a_job_whose_forerunner_is_not_done_is_found",
         (
             RULES,
@@ -62,12 +62,12 @@ QUEUE_JUDGE = [
         ),
     ),
     bug(
-        "one who was killed goes on for ever",
+        "the execution of a killed worker never ends",
         f"{TEST}the_interval_of_a_dead_worker_counts_from_its_death",
         (JOBS, "one.died = dead.get(one.worker, math.inf)", "one.died = math.inf"),
     ),
     bug(
-        "a line that is no event is left out",
+        "a line that is no event is skipped",
         f"{TEST}a_torn_last_line_is_no_error_and_any_other_is",
         (
             READER,

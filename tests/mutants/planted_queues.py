@@ -1,4 +1,4 @@
-"""Bugs planted into serial queues: the core of them, and what the verbs mean in memory."""
+"""Bugs planted into serial queues: their core, and the verbs of the memory store."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LOANS = "tests/queues/test_delivery.py"
 WORK = "tests/queues/test_worker.py"
 DRAWN = "tests/core/test_values.py::test_only_a_payload_that_would_come_back_changed_is_refused"
 
-#: What undoes a take that was interrupted.
+#: The code that undoes an interrupted take.
 UNDONE = (
     "                queues.unlisten(self._take)\n"
     "                await ctx.undo(self._take)\n"
     "                raise\n"
 )
-#: What a worker does about a settle that was not answered.
+#: The code of a worker after a settle without a reply.
 FAILED = (
     "                failures += 1\n"
     "                if failures == 1:\n"
@@ -34,7 +34,7 @@ FAILED = (
 
 QUEUES = [
     bug(
-        "what was settled by one verb answers yes to others",
+        "a settled delivery confirms every later settle",
         "tests/conformance/test_conformance.py::test_conforms[memory-aio-queue-"
         "what_is_settled_answers_yes_to_the_verb_that_settled_it_and_to_no_other]",
         (
@@ -54,18 +54,18 @@ QUEUES = [
         (JOBS, "        if put.number < number:\n", "        if put.number < 0:\n"),
     ),
     bug(
-        "what is left of a group's first life ends its second",
+        "leftovers of a removed group end the group that came back",
         "tests/sim/test_queues.py"
         "::test_a_group_that_came_back_outlives_what_is_left_of_its_first_life",
         (JOBS, " and self.tracks.get(track.name) is track:\n", ":\n"),
     ),
     bug(
-        "a take that is repeated takes something else",
+        "a repeated take takes another job",
         f"{LOST}::test_a_take_whose_reply_is_lost_gets_the_same_once[sync]",
         (JOBS, "        mine = self.taken.get(take.id)\n", "        mine = None\n"),
     ),
     bug(
-        "a take that was given back leaves no tomb",
+        "a released take leaves no tombstone",
         f"{LOST}::test_a_take_without_a_reply_is_undone[sync]",
         (JOBS, "        self._bury(take.id, take.ttl, now)\n", ""),
     ),
@@ -75,12 +75,12 @@ QUEUES = [
         (LEASE, "self.ttl, self.suspect)", "self.ttl, False)"),
     ),
     bug(
-        "what was answered after its lease is handed out",
+        "a job is handed out after its lease has expired",
         f"{LOST}::test_a_take_that_is_answered_after_its_lease_is_not_handed_out[sync]",
         (QUEUE, "        if ctx.now() >= until or ctx.closed:\n", "        if ctx.closed:\n"),
     ),
     bug(
-        "a repeated settle that finds nothing is taken for a loss",
+        "a repeated settle that finds nothing counts as a loss",
         f"{LOST}::test_a_settle_whose_reply_is_lost_counts_once[sync]",
         (
             SETTLING,
@@ -89,7 +89,7 @@ QUEUES = [
         ),
     ),
     bug(
-        "an ack goes by the number of the job alone",
+        "an ack compares only the number of the job",
         f"{LOST}::test_a_late_copy_of_an_extension_brings_no_expired_lease_back[sync]",
         (
             JOBS,
@@ -98,12 +98,12 @@ QUEUES = [
         ),
     ),
     bug(
-        "an extension may shorten a lease",
+        "an extension can shorten a lease",
         f"{LOST}::test_an_extension_may_be_as_late_as_it_likes_but_never_shortens[sync]",
         (JOBS, "        if now + extend.ttl > loan.expires:\n", "        if extend.ttl:\n"),
     ),
     bug(
-        "a cancelled take leaves its jobs on loan",
+        "a cancelled take leaves its jobs delivered",
         f"{STRUCK}::test_a_take_that_is_cancelled_at_any_await_leaves_the_job_where_it_was",
         (
             TAKING,
@@ -112,7 +112,7 @@ QUEUES = [
         ),
     ),
     bug(
-        "a client keeps the take that was cancelled while it waited",
+        "a client keeps a take that was cancelled while it waited",
         f"{STRUCK}::test_a_take_that_is_cancelled_while_it_waits_leaves_the_list",
         (
             TAKING,
@@ -133,17 +133,17 @@ QUEUES = [
         ),
     ),
     bug(
-        "an ack that goes with the next take is lost when that is cancelled",
+        "a cancelled take loses the ack that was sent with it",
         f"{STRUCK}::test_a_loop_that_is_cancelled_between_two_jobs_has_done_one_and_not_the_other",
         (TAKING, "            done.failed(failure, again=False)\n", ""),
     ),
     bug(
-        "a loop whose ack was lost with its reply takes its job for lost",
+        "a loop whose ack got no reply counts its job as lost",
         f"{LOST}::test_a_loop_continues_after_a_lost_settle_and_take[sync-reply]",
         (TAKING, "            await done.run(again=True)\n", "            await done.run()\n"),
     ),
     bug(
-        "a late copy of what acks and takes gets a job",
+        "a late copy of an ack and take gets a job",
         f"{LOST}::test_a_loop_continues_after_a_lost_settle_and_take[sync-reply]",
         (
             TAKING,
@@ -166,7 +166,7 @@ QUEUES = [
         ),
     ),
     bug(
-        "the lane of a put that was given up is used again",
+        "the producer of a put that was given up is used again",
         f"{STRUCK}::test_a_put_that_is_cancelled_is_accepted_once_or_not",
         (
             QUEUE,
@@ -178,12 +178,12 @@ QUEUES = [
         ),
     ),
     bug(
-        "a child of a fork goes by the lane of its parent",
+        "a forked child uses the producer of its parent",
         f"{LOANS}::test_a_forked_child_has_its_own_producer",
         (QUEUE, "            if lane.epoch == ctx.epoch:\n", "            if lane.epoch >= 0:\n"),
     ),
     bug(
-        "a child of a fork settles its parent's delivery",
+        "a forked child settles its parent's delivery",
         f"{LOANS}::test_a_forked_child_has_no_delivery_and_settles_nothing",
         (
             DELIVERY,
@@ -192,12 +192,12 @@ QUEUES = [
         ),
     ),
     bug(
-        "a closed client lets its jobs expire, and that counts",
+        "a closed client lets its deliveries expire, which costs an attempt",
         f"{LOANS}::test_closing_a_client_releases_its_deliveries[sync]",
         (LEASE, "        if reason is Loss.CLOSED:\n", "        if reason is Loss.BROKEN:\n"),
     ),
     bug(
-        "a worker gives up a settle when the store is away for a moment",
+        "a worker gives up a settle during a short outage of the store",
         f"{WORK}::test_what_was_done_while_the_store_was_away_is_not_done_again[sync-True]",
         (
             WORKER,
@@ -211,7 +211,7 @@ QUEUES = [
         (WORKER, "                if self._queue._ctx.closed:\n", "                if failure:\n"),
     ),
     bug(
-        "a stopped worker takes one more",
+        "a stopped worker takes one more job",
         f"{WORK}::test_stop_finishes_what_runs_and_takes_no_more[sync]",
         (
             WORKER,
@@ -220,7 +220,7 @@ QUEUES = [
         ),
     ),
     bug(
-        "tracks are served by the group, not by when they were due",
+        "groups are served by their length, not by their due time",
         f"{WORK}::test_no_hot_group_and_no_ungrouped_jobs_starve_the_others[sync]",
         (
             JOBS,
@@ -229,7 +229,7 @@ QUEUES = [
         ),
     ),
     bug(
-        "one lane is served before the other",
+        "ungrouped jobs are always served before groups",
         f"{WORK}::test_no_hot_group_and_no_ungrouped_jobs_starve_the_others[sync]",
         (JOBS, "                self.turn = 1 - lane\n", "                self.turn = PLAIN\n"),
     ),
@@ -243,7 +243,7 @@ QUEUES = [
         ),
     ),
     bug(
-        "who dies takes its job along",
+        "a job whose worker dies counts as done",
         f"{LOANS}::test_a_forgotten_delivery_warns_and_comes_again[sync]",
         (JOBS, "            verdict = Verdict.RETRY\n", "            verdict = Verdict.ACK\n"),
     ),
@@ -257,7 +257,7 @@ QUEUES = [
         ),
     ),
     bug(
-        "two workers have one group at once",
+        "two workers run jobs of one group at the same time",
         "tests/conformance/test_queue_walk.py::test_each_answer_fits_what_was_done_before[memory-sync]",
         (JOBS, "        if self.loan is not None or not self.rows", "        if not self.rows"),
         (JOBS, "        if len(track.rows) == 1:\n", "        if track.rows:\n"),
@@ -268,7 +268,7 @@ QUEUES = [
         (VALUES, "if type(key) not in keys:", "if type(key) not in keys | {int}:"),
     ),
     bug(
-        "a subclass comes back as its base",
+        "a subclass comes back as its base class",
         f"{DRAWN}[value]",
         (VALUES, "    elif kind not in _CERTAIN:\n", "    elif not issubclass(kind, int):\n"),
     ),

@@ -12,7 +12,7 @@ QUEUES = "holdfast.stores.mysql.queues"
 
 QUEUES_MYSQL = [
     bug(
-        "a track that is lent isn't locked",
+        "a take doesn't lock the rows that it delivers",
         f"{ROWS}::test_many_simultaneous_takes_keep_each_group_in_order",
         _instead((" FOR UPDATE SKIP LOCKED;", ";")),
     ),
@@ -39,7 +39,7 @@ QUEUES_MYSQL = [
         ),
     ),
     bug(
-        "mysql: a job that waits after a failure is taken for one that stands wrong",
+        "mysql: a job that waits after a failure counts as misplaced",
         f"{KIT}[mysql-sync-queue-the_pause_of_a_failed_job_lasts_however_often_it_is_asked_for]",
         _instead(
             (
@@ -50,7 +50,7 @@ QUEUES_MYSQL = [
         ),
     ),
     bug(
-        "a copy of a take takes again",
+        "a copy of a take takes another job",
         f"{ROWS}::test_a_take_and_its_copies_and_its_undo_at_once",
         _instead(
             (
@@ -60,7 +60,7 @@ QUEUES_MYSQL = [
         ),
     ),
     bug(
-        "an undo leaves no tombstone for a take that comes late",
+        "an undo leaves no tombstone for a late take",
         f"{LOST}::test_a_late_copy_of_a_take_gets_nothing",
         _instead(
             (
@@ -90,18 +90,18 @@ QUEUES_MYSQL = [
         ),
     ),
     bug(
-        "who was passed over is never waited for",
+        "a take never waits for a group that it has passed over",
         f"{ROWS}::test_a_group_whose_row_is_locked_is_waited_for_and_no_other",
         _instead(("SET v_patient = 1, v_dry = 0;", "SET v_patient = 0;")),
     ),
     bug(
-        "an idle worker begins anew with short pauses",
+        "an idle worker starts again with short pauses",
         f"{COST}::test_an_idle_worker_asks_less_than_ten_times_a_second",
         (QUEUES, "        left = self._left.pop(queue, [])", "        left: Any = []"),
         (QUEUES, "from typing import Protocol", "from typing import Any, Protocol"),
     ),
     bug(
-        "mysql: jobs that are too much for one request are refused",
+        "mysql: jobs that don't fit into one request are refused",
         "tests/stores/mysql/test_queue_rows.py"
         "::test_more_jobs_than_fit_into_one_request_are_put_in_several",
         (
@@ -111,13 +111,13 @@ QUEUES_MYSQL = [
         ),
     ),
     bug(
-        "mysql: every server is taken for one with room for the longest request",
+        "mysql: every server counts as one that accepts the longest request",
         "tests/stores/mysql/test_queue_rows.py"
         "::test_a_server_that_takes_shorter_packets_gets_the_jobs_in_more_requests[threads]",
         (QUEUES, "SELECT @@max_allowed_packet", "SELECT 16777216"),
     ),
     bug(
-        "mysql: a connection that was cut for a long request goes back to the others",
+        "mysql: a connection that was cut for a long request is used again",
         "tests/stores/mysql/test_queue_rows.py"
         "::test_a_connection_cut_for_a_long_request_is_not_reused",
         ("holdfast.stores.mysql.complaints", "1152, _TOO_LONG, 1159", "1152, 1159"),

@@ -12,7 +12,7 @@ QUEUES = "holdfast.stores.postgres.queues"
 
 QUEUES_POSTGRES = [
     bug(
-        "a group's row isn't locked before something is put behind its jobs",
+        "a group's row isn't locked before a job is put behind its jobs",
         f"{MEETING}::test_a_put_into_a_group_waits_for_the_uncommitted_put_before_it",
         _instead(
             (
@@ -32,17 +32,17 @@ QUEUES_POSTGRES = [
         ),
     ),
     bug(
-        "whoever goes to sleep doesn't wait for those who are just putting",
+        "a worker begins to wait although a put is under way",
         f"{MEETING}::test_a_job_that_is_being_put_when_a_worker_goes_to_sleep_wakes_it",
         _instead(("asleep := pg_try_advisory_xact_lock(queue_bell(p_queue));", "asleep := true;")),
     ),
     bug(
-        "nobody is told of a job",
+        "a put wakes no waiter",
         f"{MEETING}::test_one_put_wakes_one_sleeping_waiter",
         _instead(("PERFORM pg_notify(w.address", "PERFORM concat(w.address")),
     ),
     bug(
-        "a lane remembers no answer",
+        "the last reply to a producer isn't remembered",
         f"{LOST}::test_each_verb_that_is_cut_off_counts_once",
         _instead(("    IF a.number >= p_number THEN", "    IF false THEN")),
     ),
@@ -52,7 +52,7 @@ QUEUES_POSTGRES = [
         _instead(("    IF a.number >= p_number THEN", "    IF a.number = p_number THEN")),
     ),
     bug(
-        "a take doesn't look for what it has got already",
+        "a repeated take ignores the jobs that it already has",
         f"{MEETING}::test_a_take_that_is_sent_again_gets_what_it_has_and_no_more",
         _instead(
             (
@@ -62,7 +62,7 @@ QUEUES_POSTGRES = [
         ),
     ),
     bug(
-        "a take that was given up leaves no tombstone",
+        "an abandoned take leaves no tombstone",
         f"{LOST}::test_a_late_copy_of_a_take_that_was_given_up_gets_nothing",
         _instead(
             (
@@ -82,7 +82,7 @@ QUEUES_POSTGRES = [
         ),
     ),
     bug(
-        "the guard lets takers in",
+        "recovery delivers jobs in the grace period",
         f"{MEETING}::test_after_a_relaxed_crash_no_job_is_delivered_in_the_grace_period",
         _instead(
             (
@@ -92,18 +92,18 @@ QUEUES_POSTGRES = [
         ),
     ),
     bug(
-        "what is left of many leases that ended at once is passed over",
+        "leases that end together are passed over beyond the first hundred",
         f"{MEETING}::test_hundreds_of_leases_that_end_together_are_all_recovered",
         _instead(("        IF steps = 100 THEN", "        IF false THEN")),
         full=True,
     ),
     bug(
-        "known ids are never forgotten",
+        "dedup ids are never forgotten",
         f"{MEETING}::test_done_jobs_leave_no_row",
         _instead(("FROM known WHERE until <= p_now", "FROM known WHERE false")),
     ),
     bug(
-        "a take begins at the least key each time",
+        "each take starts its search at the lowest key",
         f"{COST}::test_a_take_looks_only_where_something_may_be",
         (
             "holdfast.stores.postgres.queues",

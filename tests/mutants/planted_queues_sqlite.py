@@ -27,7 +27,7 @@ QUEUES_SQLITE = [
         (ENGINE, "putting.put(jobs, put), durable=True)", "putting.put(jobs, put))"),
     ),
     bug(
-        "each statement of a queue's verb is a transaction of its own",
+        "each statement of a queue's verb is a separate transaction",
         f"{TESTS}/test_queues_death.py"
         "::test_an_interrupt_at_any_point_leaves_no_lock_and_no_delivery",
         (
@@ -38,7 +38,7 @@ QUEUES_SQLITE = [
         (ENGINE, '        files.run("COMMIT")\n', ""),
     ),
     bug(
-        "a late ack counts in a queue",
+        "a queue accepts a late ack",
         MEANING,
         (JOBS, "        if loan.expires <= self.now:\n", "        if False:\n"),
     ),
@@ -53,12 +53,12 @@ QUEUES_SQLITE = [
         (JOBS, "        if until is not None and until > self.now:\n", "        if False:\n"),
     ),
     bug(
-        "the lanes of a queue take no turns",
+        "ungrouped jobs and groups don't take turns",
         f"{KIT}neither_lane_starves_the_other]",
         (JOBS, "                queue.turn = 1 - lane\n", ""),
     ),
     bug(
-        "a group is served while its first job is on loan",
+        "a group is served while its first job is delivered",
         f"{TESTS}/test_queues_meaning.py::test_a_group_waits_for_its_first_delivery_whatever_is_removed",
         (
             JOBS,
@@ -67,7 +67,7 @@ QUEUES_SQLITE = [
         ),
     ),
     bug(
-        "a take that was given back still gets something",
+        "an undone take still gets a job",
         f"{TESTS}/test_queues_meaning.py::test_a_late_copy_of_an_undone_take_gets_nothing",
         (
             JOBS,
@@ -76,12 +76,12 @@ QUEUES_SQLITE = [
         ),
     ),
     bug(
-        "nobody looks whether a worker has died",
+        "a take doesn't check whether a worker is dead",
         f"{TESTS}/test_queues_death.py::test_a_dead_worker_is_noticed_long_before_its_lease_ends",
         (JOBS, "if session != own and dead(session):", "if False:"),
     ),
     bug(
-        "a child keeps its parent's deliveries on loan",
+        "a child keeps the deliveries of its dead parent",
         f"{TESTS}/test_queues_death.py"
         "::test_a_living_child_does_not_keep_its_dead_parents_deliveries",
         (
@@ -91,7 +91,7 @@ QUEUES_SQLITE = [
         ),
     ),
     bug(
-        "a poke to one who has died wakes nobody else",
+        "a wake-up for a dead waiter wakes no other waiter",
         f"{TESTS}/test_queues_waiting.py::test_a_waiter_that_died_costs_the_next_one_nothing",
         (
             EARS,
@@ -100,12 +100,12 @@ QUEUES_SQLITE = [
         ),
     ),
     bug(
-        "who waits no more is poked",
+        "a waiter that no longer waits gets a wake-up",
         f"{TESTS}/test_queues_waiting.py::test_a_timed_out_or_cancelled_wait_leaves_no_file",
         (ANNEX, "            ears.close(found)\n", ""),
     ),
     bug(
-        "a put wakes all who wait",
+        "a put wakes all waiters",
         f"{TESTS}/test_queues_waiting.py::test_one_job_wakes_one_waiter_and_several_jobs_wake_several",
         (EARS, "            if count <= 0:\n                return\n", ""),
     ),

@@ -15,18 +15,18 @@ CUT = f"{LOST}::test_each_verb_that_is_cut_off_is_carried_out_once"
 
 QUEUES_ZOOKEEPER = [
     bug(
-        "zookeeper queues: a late ack takes the mark of a later take for its own",
+        "zookeeper queues: a late ack uses the mark of a later take",
         f"{SESSION}[group]",
         (
             f"{ROOM}.loans",
             "Check(self.space.place.entry(self.entry), self.version)",
             "Check(self.space.place.entry(self.entry))",
         ),
-        # Caught only if the client hasn't noticed by itself that its session is over.
+        # The test catches it only if the client hasn't noticed the end of its session by itself.
         seldom=True,
     ),
     bug(
-        "zookeeper queues: a group is called by its key",
+        "zookeeper queues: a group is reported by its key, not by its name",
         f"{KIT}-a_group_may_be_called_anything_and_is_called_so_everywhere]",
         (f"{ROOM}.taking", "group_at(entry.group, note.group)", "entry.group"),
     ),
@@ -40,7 +40,7 @@ QUEUES_ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper queues: what a client reckons decides whether a job is due",
+        "zookeeper queues: the clock of the client decides whether a job is due",
         f"{HERE}::test_a_client_that_has_a_wrong_idea_of_the_time_delivers_nothing_too_early[20.0]",
         (
             f"{ROOM}.taking",
@@ -49,12 +49,12 @@ QUEUES_ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper queues: a group that begins anew is taken for what it was",
+        "zookeeper queues: a group that begins again is confused with its past",
         f"{HERE}::test_a_group_that_begins_again_is_not_confused_with_its_past",
         (f"{ROOM}.space", "        if birth != entry.birth:\n", "        if birth < 0:\n"),
     ),
     bug(
-        "zookeeper queues: a put whose answer was lost is accepted twice",
+        "zookeeper queues: a put whose reply was lost is accepted twice",
         f"{CUT}[sync-reply]",
         (
             f"{ROOM}.putting",
@@ -63,7 +63,7 @@ QUEUES_ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper queues: a take whose answer was lost forgets what it got",
+        "zookeeper queues: a take whose reply was lost forgets its jobs",
         f"{CUT}[sync-reply]",
         (
             f"{ROOM}.taking",
@@ -72,7 +72,7 @@ QUEUES_ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper queues: a job wakes all who wait",
+        "zookeeper queues: a job wakes all waiters",
         f"{HERE}::test_a_job_wakes_exactly_one_waiter",
         (
             f"{ROOM}.idle",
@@ -86,22 +86,22 @@ QUEUES_ZOOKEEPER = [
         (f"{ROOM}.lost", "            gap = state.gap\n", "            gap = 0\n"),
     ),
     bug(
-        "zookeeper queues: ids are remembered for ever",
+        "zookeeper queues: ids are remembered permanently",
         f"{HERE}::test_an_id_past_its_dedup_window_is_removed_by_later_puts",
         (f"{ROOM}.remembered", "return int(window) if over else None", "return None"),
     ),
     bug(
-        "zookeeper queues: a queue that is full takes more",
+        "zookeeper queues: a full queue accepts more jobs",
         f"{HERE}::test_a_full_queue_refuses_puts_until_there_is_room",
         (f"{ROOM}.putting", "        if here + jobs > self._depth:\n", "        if jobs < 0:\n"),
     ),
     bug(
-        "zookeeper queues: what a loop took without an answer is forgotten",
+        "zookeeper queues: a loop forgets a job that it took without a reply",
         f"{BOTH}::test_a_loop_that_is_cut_off_does_each_job_once[sync-reply-plain]",
         (f"{ROOM}.onward", "        taker.doubts[entry.node] = entry\n", ""),
     ),
     bug(
-        "zookeeper queues: an ack counts though another was faster with the next job",
+        "zookeeper queues: an ack counts though another worker took the next job first",
         f"{BOTH}::test_a_job_that_another_took_first_costs_the_ack_nothing[works]",
         (
             f"{ROOM}.onward",
@@ -110,7 +110,7 @@ QUEUES_ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper queues: a loop wakes nobody for the job that its ack makes due",
+        "zookeeper queues: a loop wakes no waiter for the job that its ack makes due",
         f"{BOTH}::test_what_an_ack_makes_due_is_there_for_others_and_wakes_one",
         (
             f"{ROOM}.onward",
@@ -119,7 +119,7 @@ QUEUES_ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper queues: an ack counts that ended with its session",
+        "zookeeper queues: an ack that ended with its session counts",
         f"{BOTH}::test_an_ack_that_may_have_ended_with_its_session_does_not_count[request]",
         (
             f"{ROOM}.settling",
@@ -128,7 +128,7 @@ QUEUES_ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper queues: a delay that was written by a wrong clock holds back the whole group",
+        "zookeeper queues: a delay from a wrong clock holds back the whole group",
         f"{KIT}-a_job_behind_a_delayed_one_that_is_removed_is_due_at_once]",
         (
             f"{ROOM}.taking",
@@ -142,13 +142,13 @@ QUEUES_ZOOKEEPER = [
         (f"{ROOM}.mending", "        rows.sort(key=lambda row: row.node)", "        pass"),
     ),
     bug(
-        "zookeeper queues: a queue takes jobs before all of its folders are there",
+        "zookeeper queues: a queue accepts jobs before all its folders exist",
         f"{HALF}a_queue_whose_making_was_cut_is_whole_once_something_was_put",
         (f"{ROOM}.names", '"ready", "plain"', '"lanes", "ready", "plain"'),
         (f"{ROOM}.names", '"pulse", "lanes"', '"pulse"'),
     ),
     bug(
-        "zookeeper queues: a folder that was removed is missed for ever",
+        "zookeeper queues: a removed folder is never made again",
         f"{HALF}a_job_is_settled_though_a_folder_of_its_queue_was_removed[None]",
         (
             f"{ROOM}.settling",
@@ -157,17 +157,17 @@ QUEUES_ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper queues: a job that was removed while it was done is settled for ever",
+        "zookeeper queues: the settle of a removed job is repeated without a limit",
         f"{HALF}the_next_job_follows_one_that_was_removed_while_it_was_done[g]",
         (f"{ROOM}.settling", "lost.path == loan.job:", "lost.path == loan.mark:"),
     ),
     bug(
-        "zookeeper queues: a taker that was poked before it watched its node sleeps on",
+        "zookeeper queues: a taker that is woken before it watches its node sleeps on",
         f"{HERE}::test_a_taker_woken_before_its_watch_misses_no_other_wake_up",
         (f"{ROOM}.idle", "                bell.set()\n", "                pass\n"),
     ),
     bug(
-        "zookeeper queues: a waiter whose client closes is poked until the session has ended",
+        "zookeeper queues: a waiter of a closing client is woken until its session ends",
         f"{HERE}::test_a_client_that_closes_takes_its_waiters_out_of_the_queue_before_its_session"
         "_ends",
         (f"{ROOM}.settling", "asked = [*self._idle.leave(take), self._idle", "asked = [self._idle"),

@@ -1,4 +1,4 @@
-"""Bugs in how a server is reached and listened to, and the test that must catch each."""
+"""Bugs in connections, subscriptions and pools, and the test that must catch each."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ SECRETS = (
 
 REACHED = [
     bug(
-        "redis: a cluster without slots is no outage",
+        "redis: a cluster without slots raises a raw IndexError",
         "tests/stores/redis/several/test_no_slots.py"
         "::test_a_cluster_without_slots_is_unavailable_until_slots_are_added[sync]",
         (f"{BLOCKING}.cluster", "OSError, IndexError)", "OSError)"),
     ),
     bug(
-        "asyncio: a server that refuses to let us subscribe is never asked again",
+        "asyncio: a refused subscription is never tried again",
         "tests/stores/redis/aio/test_connect.py"
         "::test_a_right_to_subscribe_that_is_given_later_is_of_use[resp3]",
         (f"{AIO}.port", "= boottime() + DEAF_S", "= boottime() + 1e9"),
     ),
     bug(
-        "asyncio: nobody is told that a server refuses to let us subscribe",
+        "asyncio: a refused subscription is not logged",
         "tests/stores/redis/aio/test_connect.py"
         "::test_a_user_without_the_right_to_subscribe_can_still_wait[resp3]",
         (f"{AIO}.port", "        log.warning(DEAF, self.label, reply, DEAF_S)\n", ""),
     ),
     bug(
-        "redisson: a thread that may not subscribe is deaf for ever",
+        "redisson: a thread whose subscription was refused never subscribes again",
         f"{ASKED}[sync]",
         (
             "holdfast.dialects.redisson.blocking",
@@ -53,7 +53,7 @@ REACHED = [
         ),
     ),
     bug(
-        "redisson: a task that may not subscribe is deaf for ever",
+        "redisson: a task whose subscription was refused never subscribes again",
         f"{ASKED}[aio]",
         (
             "holdfast.dialects.redisson.aio",
@@ -62,7 +62,7 @@ REACHED = [
         ),
     ),
     bug(
-        "an answer without an end is read as long as it comes",
+        "a reply without an end is read without a time limit",
         f"{ODD}::test_a_stream_that_is_faster_than_its_reader_ends_with_its_time",
         (
             f"{BLOCKING}.link",
@@ -71,7 +71,7 @@ REACHED = [
         ),
     ),
     bug(
-        "the name of a host is checked if the driver does so by itself",
+        "the host name is checked only where the driver does so by default",
         f"{TOLD}::test_the_host_name_is_checked_whatever_the_driver_would_do",
         (
             "holdfast.stores.redis.config",
@@ -80,7 +80,7 @@ REACHED = [
         ),
     ),
     bug(
-        "sentinels that refuse the login name no primary",
+        "a login that the sentinels refuse is reported as a missing primary",
         SECRETS,
         (
             f"{BLOCKING}.sentinel",
@@ -89,7 +89,7 @@ REACHED = [
         ),
     ),
     bug(
-        "asyncio: what the sentinels refuse is told as the driver tells it",
+        "asyncio: a refusal by the sentinels is raised in the words of the driver",
         SECRETS,
         (
             f"{AIO}.sentinel",
@@ -98,7 +98,7 @@ REACHED = [
         ),
     ),
     bug(
-        "the connections that renewals need are lent to those who wait",
+        "waiters use the connections that renewals need",
         "tests/stores/redis/test_starving.py"
         "::test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock[plain-3]",
         (
@@ -109,7 +109,7 @@ REACHED = [
         commands=True,
     ),
     bug(
-        "postgres: threads have no connection for renewals and releases alone",
+        "postgres: threads have no reserved connection for renewals and releases",
         f"{POSTGRES}::{PROMPT}[sync]",
         (
             MAKING,
@@ -118,7 +118,7 @@ REACHED = [
         ),
     ),
     bug(
-        "postgres: tasks have no connection for renewals and releases alone",
+        "postgres: tasks have no reserved connection for renewals and releases",
         f"{POSTGRES}::{PROMPT}[aio]",
         (
             "holdfast.stores.postgres.aio.port",
@@ -127,7 +127,7 @@ REACHED = [
         ),
     ),
     bug(
-        "mysql: threads have no connection for renewals and releases alone",
+        "mysql: threads have no reserved connection for renewals and releases",
         f"{MYSQL}::{PROMPT}[sync]",
         (
             MAKING,
@@ -136,7 +136,7 @@ REACHED = [
         ),
     ),
     bug(
-        "mysql: tasks have no connection for renewals and releases alone",
+        "mysql: tasks have no reserved connection for renewals and releases",
         f"{MYSQL}::{PROMPT}[aio]",
         (
             "holdfast.stores.mysql.aio.port",
@@ -145,7 +145,7 @@ REACHED = [
         ),
     ),
     bug(
-        "postgres: a task's connection closes without cancelling what is under way",
+        "postgres: a task's connection closes without a cancellation of its request",
         f"{POSTGRES}::test_a_client_that_closes_with_a_request_under_way_leaves_no_session",
         (
             "holdfast.stores.postgres.aio.wire",
@@ -167,7 +167,7 @@ REACHED = [
         ),
     ),
     bug(
-        "sqlite: the thread of a loop is not known to be inside a store",
+        "sqlite: the thread of a loop doesn't count as inside a store",
         "tests/core/test_inside.py"
         "::test_a_generator_collected_in_the_store_of_a_loop_frees_its_claims",
         (
@@ -177,7 +177,7 @@ REACHED = [
         ),
     ),
     bug(
-        "memory: tombs of takes are looked through with each new one",
+        "memory: each new tombstone of a take sweeps all tombstones",
         "tests/core/test_odd_ends.py::test_the_number_of_sweeps_of_take_tombstones_does_not_grow",
         (
             "holdfast.stores.memory.jobs",
@@ -186,7 +186,7 @@ REACHED = [
         ),
     ),
     bug(
-        "redis: a fence that a waiter was given is not remembered",
+        "redis: a fence that a waiter got is not remembered",
         "tests/stores/redis/test_latest.py::test_the_latest_fence_is_known[2-after_waiting]",
         (
             "holdfast.stores.redis.store",
@@ -206,7 +206,7 @@ REACHED = [
             ("holdfast.stores.redis.store", f"{text}self._note(", f"{text}str("),
         )
         for how, test, text in (
-            ("with several", "3-several", "        if held:\n            "),
+            ("for several names", "3-several", "        if held:\n            "),
             (
                 "by adopt",
                 "2-adopted",
@@ -215,7 +215,7 @@ REACHED = [
         )
     ),
     bug(
-        "a connection that is half made is given up with the time of its verb",
+        "an unfinished connection is given up at the time limit of its verb",
         "tests/faults/test_slow_connecting.py"
         "::test_verbs_with_little_time_get_through_though_connecting_takes_more[postgres-sync]",
         (
@@ -289,7 +289,7 @@ REACHED = [
         )
     ),
     bug(
-        "mysql: each thread ends by itself what a locked table holds up",
+        "mysql: each thread opens a session to end what a locked table holds up",
         f"{MYSQL}::test_many_threads_end_what_a_locked_table_holds_up_by_one_session_more",
         (
             "holdfast.stores.mysql.blocking.port",

@@ -1,5 +1,7 @@
-"""Bugs planted into the dialect of Redisson, and the test that must catch each. Most of them have
-been in Redisson itself, and were mended there."""
+"""Bugs planted into the dialect of Redisson, and the test that must catch each.
+
+Redisson itself has had most of these bugs, and has fixed them.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ _TEXT = "script_of(name, assembled(name, _FOLDER))"
 
 
 def lua(old: str, new: str) -> tuple[str, str, str]:
-    """An edit of every script in which this text stands."""
+    """An edit of every script that contains this text."""
     text = f"assembled(name, _FOLDER).replace({old.encode()!r}, {new.encode()!r})"
     return LIBRARY, _TEXT, f"script_of(name, {text})"
 
 
 REDISSON = [
     bug(
-        "a renewal keeps all readers alive, dead ones too",
+        "a renewal also renews dead readers",
         f"{TESTS}/test_never.py::test_a_dead_reader_is_not_kept_alive_by_a_living_one",
         lua(
             "  if redis.call('PEXPIRE', mine, lease) == 0 then return 0 end\n"
@@ -34,12 +36,12 @@ REDISSON = [
         ),
     ),
     bug(
-        "a renewal doesn't look whose lock it is",
+        "a renewal doesn't check the owner of the lock",
         f"{TESTS}/test_never.py::test_nothing_is_renewed_after_its_unlock",
         lua("  if redis.call('HEXISTS', lock, owner) == 0 then return 0 end\n  return", "  return"),
     ),
     bug(
-        "a renewal takes again what was given back",
+        "a renewal takes a released lock again",
         f"{TESTS}/test_never.py::test_nothing_is_renewed_after_its_unlock",
         lua(
             "  if redis.call('HEXISTS', lock, owner) == 0 then return 0 end\n  return",
@@ -47,17 +49,17 @@ REDISSON = [
         ),
     ),
     bug(
-        "who waits sleeps until a message comes",
+        "a waiting thread sleeps until a message comes",
         f"{TESTS}/test_never.py::test_a_message_that_is_missed_costs_a_second_at_most",
         (BLOCKING, "boottime() + seconds", "boottime() + 9"),
     ),
     bug(
-        "a task that waits sleeps until a message comes",
+        "a waiting task sleeps until a message comes",
         f"{TESTS}/test_never.py::test_a_message_that_is_missed_costs_a_second_at_most",
         (AIO, "later(loop, max(0.0, seconds)", "later(loop, 9"),
     ),
     bug(
-        "nobody looks again after the subscription",
+        "a waiter doesn't try again after its subscription",
         f"{TESTS}/test_never.py::test_an_end_between_the_refusal_and_the_subscription_is_seen",
         (
             AIO,
@@ -71,7 +73,7 @@ REDISSON = [
         ),
     ),
     bug(
-        "a join that is sent again counts twice",
+        "a repeated join counts twice",
         f"{TESTS}/test_lost.py::test_a_join_that_is_cut_off_is_sent_again_and_counts_once",
         lua(
             "  if redis.call('HEXISTS', lock, owner) == 1 then\n    return {1, left, fenced",
@@ -80,18 +82,18 @@ REDISSON = [
         ),
     ),
     bug(
-        "a join that comes late enters after its leave",
+        "a late join enters after its leave",
         f"{TESTS}/test_lost.py::test_a_join_that_arrives_after_its_leave_finds_the_tombstone",
         lua("if redis.call('EXISTS', tombstone) == 1 then return {0} end", ""),
     ),
     bug(
-        "a waiter whose question was lost leaves no tombstone",
+        "a waiter whose request was lost leaves no tombstone",
         f"{TESTS}/test_lost.py"
         "::test_a_question_of_a_waiter_that_arrives_after_its_leave_takes_nothing",
         (STORE, "            self._unsure.add(claim.id)\n", ""),
     ),
     bug(
-        "the answer to a release is not kept",
+        "the reply to a release is not kept",
         f"{TESTS}/test_lost.py::test_a_release_that_is_sent_again_is_answered_as_the_first_was",
         lua("redis.pcall('SET', latch, 1, 'PX', latch_ms)", "redis.pcall('PING')"),
     ),
@@ -101,7 +103,7 @@ REDISSON = [
         lua("redis.pcall('PUBLISH', channel, message)", ""),
     ),
     bug(
-        "a place in the queue of a fair lock is never refreshed",
+        "a place in the line of a fair lock is never refreshed",
         f"{TESTS}/test_fair.py::test_a_waiter_that_waits_longer_than_fair_wait_is_not_dropped",
         lua("if mine and now + share > tonumber(mine) then", "if false then"),
     ),

@@ -22,7 +22,7 @@ SELECT ABS(r.fence) FROM {table} AS r, mine WHERE r.kind = mine.kind AND r.name 
 
 ROWLOCK = [
     bug(
-        "the separate connection of a thread waits without end for a session of a pooler",
+        "the side connection of a thread waits for a pooler session without a limit",
         f"{POOLER}::test_new_names_in_all_transactions_of_a_small_pool_are_refused_in_time",
         (
             "holdfast.sql.blocking.beside",
@@ -31,7 +31,7 @@ ROWLOCK = [
         ),
     ),
     bug(
-        "the separate connection of a task is cancelled, and its answer awaited",
+        "the side connection of a task is cancelled and its reply awaited",
         f"{POOLER}::test_tasks_are_refused_in_time_too",
         (
             "holdfast.sql.aio.beside",
@@ -45,7 +45,7 @@ ROWLOCK = [
         ),
     ),
     bug(
-        "what a plain read shows isn't compared with what is locked",
+        "the value of a plain read isn't compared with the locked value",
         f"{STALE}[mariadb-REPEATABLE READ]",
         (
             MYSQL,
@@ -54,7 +54,7 @@ ROWLOCK = [
         ),
     ),
     bug(
-        "the row is locked, and not changed",
+        "the row is locked but not changed",
         f"{STALE}[postgres-REPEATABLE READ]",
         (
             POSTGRES,
@@ -77,17 +77,17 @@ ROWLOCK = [
         (MYSQL, '_TRY = f"{_LOCK} NOWAIT"', '_TRY = f"{_LOCK} SKIP LOCKED"'),
     ),
     bug(
-        "the fences of a name begin anew with its row",
+        "the fences of a name start again with its row",
         f"{LOCK}::test_fences_rise_even_if_the_row_was_removed_in_between[mariadb]",
         (MYSQL, "VALUES (<kind>, <key>, -{clock},", "VALUES (<kind>, <key>, -1,"),
     ),
     bug(
-        "after a deadlock it waits again in the transaction that is gone",
+        "a claim waits again in a transaction that a deadlock has ended",
         f"{LOCK}::test_a_deadlock_is_raised_and_not_retried[mariadb]",
         (MYSQL, "_BUSY = (_LOCK_TIMEOUT, 3572)", "_BUSY = (_LOCK_TIMEOUT, 3572, 1213)"),
     ),
     bug(
-        "the purge doesn't look at a row again that it has locked",
+        "the purge doesn't check a row again after it has locked it",
         f"{PURGE}::test_a_name_that_is_used_while_the_purge_looks_at_it_stays",
         (
             MYSQL,

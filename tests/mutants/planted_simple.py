@@ -13,7 +13,7 @@ LOST = f"{FOLDER}/test_simple_lost.py::test_what_is_lost_on_the_way_leaves_no_no
 
 SIMPLE = [
     bug(
-        "zookeeper, simple: a release deletes whatever is called as the lock",
+        "zookeeper, simple: a release deletes any node with the name of the lock",
         SPARES,
         (
             SIMPLE_STORE,
@@ -22,12 +22,12 @@ SIMPLE = [
         ),
     ),
     bug(
-        "zookeeper, simple: a release deletes the node of one who merely created it",
+        "zookeeper, simple: a release deletes the node of a client that only created it",
         SPARES,
         (SIMPLE_STORE, "Delete(mine.folder, _WRITTEN)", "Delete(mine.folder)"),
     ),
     bug(
-        "zookeeper, simple: a renewal doesn't look whose node it is",
+        "zookeeper, simple: a renewal doesn't check whose node it is",
         f"{TESTS}::test_a_holder_whose_node_was_deleted_is_lost_and_the_next_holds[sync]",
         (
             SIMPLE_STORE,
@@ -36,12 +36,12 @@ SIMPLE = [
         ),
     ),
     bug(
-        "zookeeper, simple: who was robbed takes the node of the next one along",
+        "zookeeper, simple: a holder that was broken deletes the node of the next one",
         f"{TESTS}::test_a_holder_whose_node_was_deleted_is_lost_and_the_next_holds[sync]",
         (SIMPLE_STORE, "        if mine.dead is Loss.BROKEN:\n", "        if False:\n"),
     ),
     bug(
-        "zookeeper, simple: a creation that was not answered is never found",
+        "zookeeper, simple: a node whose creation got no reply is never found",
         f"{LOST}[sync-reply]",
         (
             SIMPLE_STORE,
@@ -50,7 +50,7 @@ SIMPLE = [
         ),
     ),
     bug(
-        "zookeeper, simple: who waits doesn't hear of the end of the node",
+        "zookeeper, simple: a waiter doesn't watch for the end of the node",
         f"{TESTS}::test_we_are_served_as_soon_as_the_others_node_is_gone",
         (
             SIMPLE_STORE,
@@ -59,7 +59,7 @@ SIMPLE = [
         ),
     ),
     bug(
-        "zookeeper, simple: the folder of a line is taken for somebody's lock",
+        "zookeeper, simple: the folder of a line counts as the lock of another client",
         f"{TESTS}::test_a_line_and_the_simple_recipe_refuse_each_other",
         (
             f"{ROOM}.holders",

@@ -11,7 +11,7 @@ TESTS = "tests/stores/sqlite"
 
 SQLITE = [
     bug(
-        "verbs pass the gate of the embedded store without locking it",
+        "verbs of the embedded store run without locking the file mutex",
         f"{TESTS}/test_only_inside.py::test_no_commit_or_checkpoint_happens_outside_the_file_mutex",
         (
             WAY,
@@ -20,18 +20,18 @@ SQLITE = [
         ),
     ),
     bug(
-        "the doctor overlooks programs that go past the gate",
+        "doctor overlooks programs that bypass the file mutex",
         f"{TESTS}/test_foreign.py"
         "::test_a_program_that_can_write_without_the_file_mutex_is_named[locks.db-queues]",
         (FOREIGN, "writes |= bool(may_write)", "writes |= not may_write"),
     ),
     bug(
-        "the doctor relies on SQLite's own check of the queues",
+        "doctor relies on SQLite's own check of the queues",
         f"{TESTS}/test_books.py::test_a_take_names_the_damage_and_its_repair_and_works_afterwards",
         (MENDING, 'return books.broken(old) if verdict == "ok"', 'return [] if verdict == "ok"'),
     ),
     bug(
-        "what is on loan is forgotten when queues are mended",
+        "a repair of the queues forgets the deliveries",
         f"{TESTS}/test_books.py::test_a_take_names_the_damage_and_its_repair_and_works_afterwards",
         (
             "holdfast.stores.sqlite.blocking.queues.books",
@@ -40,7 +40,7 @@ SQLITE = [
         ),
     ),
     bug(
-        "what counted in a queue is done again if its gate was deleted meanwhile",
+        "a committed verb of a queue is repeated if the file mutex was deleted",
         f"{TESTS}/test_gate_deleted.py"
         "::test_a_commit_while_the_file_mutex_was_deleted_is_reported[ack]",
         (
@@ -50,7 +50,7 @@ SQLITE = [
         ),
     ),
     bug(
-        "a release doesn't look into the files that took the place of deleted ones",
+        "a release doesn't search the files that replaced deleted files",
         f"{TESTS}/test_gate_deleted.py"
         "::test_a_claim_in_the_files_that_took_their_place_is_found[alone]",
         (

@@ -1,4 +1,4 @@
-"""The bugs that are planted into one store, one dialect, one command or one kind of thing each."""
+"""The list of all bugs that are planted into one store, dialect, command or data type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Bugs planted into the undo of a request that is still on its way, and the test that must catch
-each."""
+"""Bugs planted into the undo of requests that are under way, and the test that must catch each."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ UNDONE = [
         ),
     ),
     bug(
-        "zookeeper: what a take has got is forgotten at an interrupt",
+        "zookeeper: an interrupted take forgets the job that it got",
         "tests/stores/zookeeper/test_interrupted_takes.py"
         "::test_a_take_that_is_interrupted_leaves_its_job_to_the_next_one",
         (
@@ -64,7 +63,7 @@ UNDONE = [
         ),
     ),
     bug(
-        "postgres: an interrupt leaves the turn to listen taken",
+        "postgres: an interrupted waiter blocks the others from listening",
         "tests/stores/postgres/test_ending.py"
         "::test_an_interrupt_of_one_that_waits_keeps_no_other_from_listening",
         (
@@ -74,13 +73,13 @@ UNDONE = [
         ),
     ),
     bug(
-        "sqlite, asyncio: what nobody waits for any more is done late",
+        "sqlite, asyncio: an abandoned request is carried out late",
         "tests/stores/sqlite/test_given_up.py"
         "::test_abandoned_requests_are_skipped_unless_they_release",
         ("holdfast.stores.sqlite.aio.loop", " in LEFT_OUT:", " == LEFT_OUT:"),
     ),
     bug(
-        "sqlite, asyncio: an undo that nobody waits for any more is left out",
+        "sqlite, asyncio: an abandoned undo is left out",
         "tests/stores/sqlite/test_given_up.py"
         "::test_abandoned_requests_are_skipped_unless_they_release",
         (
@@ -90,13 +89,13 @@ UNDONE = [
         ),
     ),
     bug(
-        "sqlite: a poke that is interrupted is forgotten",
+        "sqlite: an interrupted wake-up is forgotten",
         POKES,
         (f"{SQLITE}.way", "one = self._outbox[0]\n", "one = self._outbox.popleft()\n"),
         (f"{SQLITE}.way", "                self._outbox.remove(one)\n", ""),
     ),
     bug(
-        "sqlite: who is being poked at an interrupt waits no more",
+        "sqlite: an interrupted wake-up removes its waiter",
         POKES,
         (
             f"{SQLITE}.ears",
@@ -110,7 +109,7 @@ UNDONE = [
         ("holdfast.core.lease", "self.suspect, self.longest_asked)", "self.suspect, self.ttl)"),
     ),
     bug(
-        "a longer lease that nobody confirmed is left to expire",
+        "a longer lease without a confirmation is left to expire",
         "tests/core/test_keeper_undo.py::"
         "test_a_claim_left_by_an_unconfirmed_longer_lease_is_withdrawn",
         (
@@ -120,7 +119,7 @@ UNDONE = [
         ),
     ),
     bug(
-        "memory: an adoption comes after its undo",
+        "memory: a late adoption succeeds after its undo",
         f"{KIT}[memory-sync-{ADOPTION}]",
         (
             "holdfast.stores.memory.line",
@@ -129,27 +128,27 @@ UNDONE = [
         ),
     ),
     bug(
-        "sqlite: an adoption comes after its undo",
+        "sqlite: a late adoption succeeds after its undo",
         f"{KIT}[sqlite-sync-{ADOPTION}]",
         (f"{SQLITE}.lines", "if row.id != keep.new_id else None", "if False else None"),
     ),
     bug(
-        "redis: an adoption comes after its undo",
+        "redis: a late adoption succeeds after its undo",
         f"{KIT}[redis-sync-{ADOPTION}]",
         lua("fresh ~= id and tombstone(fresh)", "false"),
     ),
     bug(
-        "postgres: an adoption comes after its undo",
+        "postgres: a late adoption succeeds after its undo",
         f"{KIT}[postgresql-sync-{ADOPTION}]",
         planted_postgres._instead(("IF p_new <> c.id AND l.tombs > now_us", "IF false")),
     ),
     bug(
-        "mysql: an adoption comes after its undo, where the claim stands alone",
+        "mysql: a late adoption of a single claim succeeds after its undo",
         f"{KIT}[mysql-sync-{ADOPTION}]",
         planted_mysql._instead(("IF v_lone <> p_new THEN", "IF FALSE THEN")),
     ),
     bug(
-        "mysql: an adoption comes after its undo, where the claim is one of many",
+        "mysql: a late adoption of one of many claims succeeds after its undo",
         f"{KIT}[mysql-sync-{ADOPTION}]",
         planted_mysql._instead(
             (
@@ -164,28 +163,28 @@ UNDONE = [
         (ADOPT, "                await ctx.undo(undo)\n", "                pass\n"),
     ),
     bug(
-        "an adoption that is closed isn't undone",
+        "an adoption that a close interrupts isn't undone",
         f"{GIVEN_BACK}::test_an_adoption_interrupted_by_a_close_leaves_nothing",
         (ADOPT, "ctx.keeper.later(undo, ctx.now() + undo.ttl)", "pass"),
     ),
     bug(
-        "an undo is given no more time at each try",
+        "the time limit of an undo doesn't grow with its attempts",
         "tests/core/test_keeper_limits.py"
         "::test_an_undo_for_which_the_server_takes_long_is_given_more_time_at_each_try",
         ("holdfast.core.undos", "max(UNDO_S, within)", "UNDO_S"),
     ),
     bug(
-        "memory: who gives up a take keeps the poke",
+        "memory: an abandoned take keeps its wake-up",
         f"{KIT}[memory-sync-{PASSED_ON}]",
         (JOBS, "        if not (tracks or waited):\n", "        if False:\n"),
     ),
     bug(
-        "memory: a take that was given up waits",
+        "memory: an abandoned take still waits",
         f"{KIT}[memory-sync-{NOT_WOKEN}]",
         (JOBS, "address is not None and not given_up:", "address is not None:"),
     ),
     bug(
-        "sqlite: who gives up a take keeps the poke",
+        "sqlite: an abandoned take keeps its wake-up",
         f"{KIT}[sqlite-sync-{PASSED_ON}]",
         (
             f"{SQLITE}.queues.jobs",
@@ -194,7 +193,7 @@ UNDONE = [
         ),
     ),
     bug(
-        "sqlite: a take that was given up waits",
+        "sqlite: an abandoned take still waits",
         f"{KIT}[sqlite-sync-{NOT_WOKEN}]",
         (
             f"{SQLITE}.queues.engine",
@@ -203,7 +202,7 @@ UNDONE = [
         ),
     ),
     bug(
-        "sqlite: one who waits has a file before it is known",
+        "sqlite: the file of a waiter exists before the waiter is registered",
         "tests/stores/sqlite/test_queues_waiting.py"
         "::test_a_wait_interrupted_at_its_beginning_leaves_no_waiter",
         (
@@ -220,7 +219,7 @@ UNDONE = [
         ),
     ),
     bug(
-        "sqlite: one who waits is forgotten before its file is gone",
+        "sqlite: a waiter is unregistered before its file is removed",
         "tests/stores/sqlite/test_queues_waiting.py"
         "::test_a_wait_interrupted_at_its_beginning_leaves_no_waiter",
         (
@@ -230,22 +229,22 @@ UNDONE = [
         ),
     ),
     bug(
-        "redis: who gives up a take keeps the poke",
+        "redis: an abandoned take keeps its wake-up",
         f"{KIT}[redis-sync-{PASSED_ON}]",
         lua("if due == 0 and not waited then", "if false then"),
     ),
     bug(
-        "redis: who gives up a take stays with those who wait",
+        "redis: an abandoned take stays among the waiters",
         f"{KIT}[redis-sync-{NOT_WOKEN}]",
         lua("    call('ZREM', W, member)\n    waited = true\n", "    waited = true\n"),
     ),
     bug(
-        "postgres: who gives up a take keeps the poke",
+        "postgres: an abandoned take keeps its wake-up",
         f"{KIT}[postgresql-sync-{PASSED_ON}]",
         planted_postgres._instead(("IF many = 0 AND NOT waited AND EXISTS", "IF false AND EXISTS")),
     ),
     bug(
-        "zookeeper: who gives up a take keeps the poke",
+        "zookeeper: an abandoned take keeps its wake-up",
         f"{KIT}[zookeeper-sync-{PASSED_ON}]",
         (
             "holdfast.stores.zookeeper.queues.settling",
@@ -254,7 +253,7 @@ UNDONE = [
         ),
     ),
     bug(
-        "what is on its way when the client closes is left to itself",
+        "a close doesn't undo the requests that are under way",
         "tests/torture/test_overtaken.py::"
         "test_what_is_on_its_way_when_its_client_closes_leaves_nothing_behind[redis-aio-waiter]",
         (
@@ -263,29 +262,29 @@ UNDONE = [
             "        for undos in ():\n",
         ),
     ),
-    # -- a client that is closed meanwhile -------------------------------------------------------
+    # -- clients that close during a request -----------------------------------------------------
     bug(
-        "a close leaves an acquire that is on its way",
+        "a close leaves an acquire that is under way",
         f"{GETS}[lock-True]",
         (CLAIMS, f"        self.{NOTED}\n", ""),
     ),
     bug(
-        "a close leaves several that are acquired at once",
+        "a close leaves an acquire of several names that is under way",
         f"{GETS}[several-True]",
         (TOGETHER, "    ctx.under_way[attempt] = lambda: _leaves(wanted)\n", ""),
     ),
     bug(
-        "a close leaves an adoption that is on its way",
+        "a close leaves an adoption that is under way",
         f"{GETS}[adopt-True]",
         (ADOPT, "    ctx.under_way[undo] = lambda: (undo,)\n", ""),
     ),
     bug(
-        "a close leaves a take that is on its way",
+        "a close leaves a take that is under way",
         f"{GETS}[take-True]",
         (TAKING, "        ctx.under_way[self] = lambda: (self._take,)\n", ""),
     ),
     bug(
-        "a close leaves a duty that is asked for",
+        "a close leaves a requested refresh lease",
         f"{GETS}[guard-True]",
         (
             "holdfast.core.guard.refresh",
@@ -294,37 +293,37 @@ UNDONE = [
         ),
     ),
     bug(
-        "a close leaves a duty whose value is on its way",
+        "a close leaves the refresh lease of a value that is being stored",
         f"{GIVES}[value-False]",
         (COMPUTING, "        ctx.under_way[self] = lambda: (lease.abandon(),)\n", ""),
     ),
     bug(
-        "a duty whose value is refused by a close stays",
+        "a refresh lease stays when a close refuses its value",
         f"{GIVES}[value-True]",
         (COMPUTING, "            ctx.keeper.later(lease.abandon(), lease.deadline)\n", ""),
     ),
     bug(
-        "a close leaves a duty whose failure is on its way",
+        "a close leaves the refresh lease of a failure that is being stored",
         f"{GIVES}[failure-False]",
         (COMPUTING, "        self._ctx.under_way[self] = lambda: (abandon,)\n", ""),
     ),
     bug(
-        "a close leaves a release that is on its way",
+        "a close leaves a release that is under way",
         f"{GIVES}[release-False]",
         ("holdfast.core.hold", f"                    {GIVING}\n", ""),
     ),
     bug(
-        "a close leaves a release of several that is on its way",
+        "a close leaves a release of several names that is under way",
         f"{GIVES}[release of several-False]",
         (TOGETHER, f"            {GIVING}\n", ""),
     ),
     bug(
-        "a close leaves an undo that is on its way",
+        "a close leaves an undo that is under way",
         f"{GIVES}[undo-False]",
         ("holdfast.core.context", "        self.under_way[undo] = lambda: (undo,)\n", ""),
     ),
     bug(
-        "a close leaves what the keeper gives back just then",
+        "a close leaves a release that the renewer is sending",
         f"{GIVES}[release by the keeper-False]",
         (
             "holdfast.core.undos",
@@ -338,17 +337,17 @@ UNDONE = [
         ),
     ),
     bug(
-        "a close looks for what is on its way only before",
+        "a close collects the requests under way only at its start",
         f"{GIVES}[release-True]",
         (CLOSES, "        under_way.update(ctx.under_way)\n", ""),
     ),
     bug(
-        "a close looks for what is on its way only after",
+        "a close collects the requests under way only at its end",
         f"{AMID}::test_a_grant_that_arrives_during_the_close_is_released[adopt]",
         (CLOSES, "        under_way = dict(ctx.under_way)\n", "        under_way = {}\n"),
     ),
     bug(
-        "a release that a close overtakes is a loss",
+        "a release that a close overtakes counts as a loss",
         f"{AMID}::test_a_release_that_a_close_overtakes_is_no_loss[release]",
         ("holdfast.core.lease", "        self.unheard = True\n", ""),
     ),
@@ -358,7 +357,7 @@ UNDONE = [
         (CLOSES, "        while ctx.settling and", "        while False and"),
     ),
     bug(
-        "a settle isn't noted for a close",
+        "a settle isn't registered for a close",
         f"{WAITS}[ack and take]",
         ("holdfast.core.queue.settling", "                ctx.settling.add(self)\n", ""),
     ),
@@ -368,7 +367,7 @@ UNDONE = [
         (CLAIMS, "        if self.ctx.closed:  # a join", "        if False:  # a join"),
     ),
     bug(
-        "several are acquired after a close",
+        "several names are acquired after a close",
         f"{SENDS}[several]",
         (TOGETHER, "        ctx.require_open()\n        sent", "        sent"),
     ),
@@ -387,7 +386,7 @@ UNDONE = [
         ),
     ),
     bug(
-        "what is asked again is asked after a close",
+        "a request is repeated after a close",
         f"{AGAIN}[adopt]",
         (
             "holdfast.core.context",

@@ -1,4 +1,4 @@
-"""Bugs planted into workers, deliveries after a lost reply, and the keys of guards."""
+"""Bugs planted into workers, into deliveries after a lost reply, and into the keys of guards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOBS = "holdfast.stores.memory.jobs"
 
 
 def kit(store: str, face: str, case: str) -> str:
-    """A run of the kit."""
+    """Return the test id of a case of the conformance kit."""
     return f"{KIT}[{store}-{face}-queue-{case}]"
 
 
@@ -34,12 +34,12 @@ WORKERS = [
         (TAKING, "        if self._since is None:\n", "        if True:\n"),
     ),
     bug(
-        "what was repeated is not renewed at once",
+        "a repeated take is not renewed immediately",
         f"{SECOND}::test_what_was_repeated_is_renewed_at_once[sync]",
         (QUEUE, "            if suspect:\n", "            if False:\n"),
     ),
     bug(
-        "a delivery whose ack is unknown is not renewed on",
+        "a delivery whose ack is unknown is no longer renewed",
         f"{SECOND}::test_a_delivery_whose_ack_is_unknown_is_renewed_on[sync]",
         (
             DELIVERY,
@@ -48,7 +48,7 @@ WORKERS = [
         ),
     ),
     bug(
-        "an exit of a handler ends its worker's loop",
+        "an exit in a handler ends its worker's loop",
         kit("memory", "sync", ANY),
         (
             THREADS,
@@ -66,17 +66,17 @@ WORKERS = [
         ),
     ),
     bug(
-        "what a handler returns is not looked at",
+        "the return value of a handler is not checked",
         kit("memory", "sync", ANY),
         (HANDLERS, "    if what is None:\n", "    if True:\n"),
     ),
     bug(
-        "a handler is not looked at through partials",
+        "a partial hides a handler of the wrong kind",
         kit("memory", "sync", KINDS),
         (FUNCTIONS, "        if isinstance(inner, partial):\n", "        if False:\n"),
     ),
     bug(
-        "a failure that can't be shown ends its worker",
+        "a failure that can't be printed ends its worker",
         kit("memory", "sync", ANY),
         (
             "holdfast.core.queue.payload",
@@ -85,7 +85,7 @@ WORKERS = [
         ),
     ),
     bug(
-        "a failed attempt that is no exception doesn't count",
+        "a failed attempt doesn't count if its error is no Exception",
         kit("memory", "sync", ANY),
         (
             WORKER,
@@ -98,12 +98,12 @@ WORKERS = [
         ),
     ),
     bug(
-        "a worker is silent about what ended it",
+        "a worker doesn't report the failure that ended it",
         kit("memory", "sync", "a_worker_says_what_ended_it"),
         (WORKER, "                tally.failure = failure\n", ""),
     ),
     bug(
-        "a loss that the keeper has seen is not told",
+        "a loss that the renewer noticed is not raised",
         f"{SECOND}::test_a_loss_seen_by_the_renewer_is_raised_at_the_end_of_the_body[sync-with]",
         (
             DELIVERY,
@@ -115,7 +115,7 @@ WORKERS = [
         ),
     ),
     bug(
-        "a returned job of the plain lane keeps its place",
+        "a returned ungrouped job keeps its place",
         kit("memory", "sync", "a_returned_job_of_the_plain_lane_comes_behind_those_that_were_due"),
         (
             JOBS,
@@ -124,12 +124,12 @@ WORKERS = [
         ),
     ),
     bug(
-        "a cached function may leave out a parameter",
+        "the key of a cached function can leave out a parameter",
         f"{MISUSE}::test_a_function_whose_values_would_be_shared_by_all_its_users_is_refused",
         (TEMPLATE, "    if not missing:\n", "    if True:\n"),
     ),
     bug(
-        "the fields of a cached function run into each other",
+        "the key of a cached function doesn't escape its fields",
         f"{MISUSE}::test_two_calls_share_a_value_only_if_all_their_fields_are_equal",
         (TEMPLATE, ".translate(escaped))", ")"),
     ),

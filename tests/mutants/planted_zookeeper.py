@@ -21,7 +21,7 @@ DEAD = (
 
 ZOOKEEPER = [
     bug(
-        "zookeeper: where no thread can be started a bare RuntimeError says so",
+        "zookeeper: a thread that can't start raises a bare RuntimeError",
         f"{TESTS}/test_starting.py::test_a_thread_tries_again_and_leaves_no_connection[1-refused]",
         (
             f"{ROOM}.blocking.driver",
@@ -30,7 +30,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a read that is answered counts as a renewal",
+        "zookeeper: an answered read counts as a renewal",
         f"{LOST}::test_answered_reads_and_pings_extend_no_lease[sync]",
         (
             f"{ROOM}.keeping",
@@ -39,7 +39,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a node whose creation was not answered is never found",
+        "zookeeper: a node whose creation got no reply is never found",
         f"{NO_NODE}[sync-create-cut before the reply]",
         (f"{ROOM}.entering", "            if entry.digest == wanted:\n", "            if False:\n"),
     ),
@@ -53,7 +53,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: the first of those ahead is watched, not the last",
+        "zookeeper: a waiter watches the first claim ahead of it, not the last",
         f"{LINE}::test_a_lock_watches_its_predecessor_and_a_reader_the_last_writer",
         (
             f"{ROOM}.line",
@@ -62,7 +62,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: one that many keep waiting watches only some of them",
+        "zookeeper: a waiter behind many holders watches only some of them",
         f"{WAITING}::test_many_permits_are_handed_on_at_once_too",
         (
             f"{ROOM}.standing",
@@ -71,7 +71,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: numbers are compared as if they never wrapped",
+        "zookeeper: numbers are compared without their wrap",
         f"{LINE}::test_numbers_are_compared_across_their_wrap",
         (
             f"{ROOM}.names",
@@ -110,7 +110,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: what nobody renews is left to the session",
+        "zookeeper: an unrenewed hold is left to the session",
         f"{WAITING}::test_an_unrenewed_hold_is_ended_by_its_own_client[sync]",
         (
             f"{ROOM}.mine",
@@ -119,7 +119,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a release that isn't answered is forgotten when the keeper gives up",
+        "zookeeper: a release without a reply is forgotten when the renewer gives up",
         f"{LOST}::test_a_release_without_a_reply_is_carried_out_later[sync]",
         (
             f"{ROOM}.ending",
@@ -128,7 +128,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: what is being kept may expire meanwhile",
+        "zookeeper: a claim can expire while it is renewed",
         f"{WAITING}::test_a_claim_that_is_being_kept_does_not_expire_meanwhile",
         (
             f"{ROOM}.mine",
@@ -137,7 +137,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a server that never answers is waited for as long as a session",
+        "zookeeper: a client waits for the length of a session for a silent server",
         f"{LOST}::test_a_server_that_takes_a_connection_and_never_answers_is_given_up_soon",
         (
             f"{ROOM}.blocking.meeting",
@@ -146,7 +146,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a client never comes back to a server that was wiped",
+        "zookeeper: a client never returns to a server that was wiped",
         f"{SET_BACK}_takes_its_clients_again[wiped]",
         (
             f"{ROOM}.blocking.meeting",
@@ -155,7 +155,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a session is gone on with that no server has taken for long",
+        "zookeeper: a client continues a session that no server has accepted for a long time",
         f"{SET_BACK}_takes_its_clients_again[set back]",
         (
             f"{ROOM}.blocking.meeting",
@@ -164,7 +164,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a session outlives the event loop that renews by it",
+        "zookeeper: a session outlives the event loop that renews it",
         LEFT_OPEN,
         (
             f"{ROOM}.blocking.driver",
@@ -191,7 +191,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a session shorter than was asked for is taken for a long one",
+        "zookeeper: a session shorter than requested counts as a long one",
         SESSION,
         (
             f"{ROOM}.blocking.driver",
@@ -200,7 +200,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: whoever waits looks at all that are ahead",
+        "zookeeper: a waiter reads all claims ahead of it",
         DEAD,
         ("holdfast.stores.zookeeper.line", "WATCHED_MAX = 8", "WATCHED_MAX = 1_000_000"),
         (
@@ -210,7 +210,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a try looks at all that are ahead",
+        "zookeeper: a try reads all claims ahead of it",
         DEAD,
         (
             "holdfast.stores.zookeeper.standing",
@@ -219,7 +219,7 @@ ZOOKEEPER = [
         ),
     ),
     bug(
-        "zookeeper: a look asks for the session of each who is in a line",
+        "zookeeper: an inspection requests a session once for each claim in a line",
         DEAD,
         (
             "holdfast.stores.zookeeper.looking",

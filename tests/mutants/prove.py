@@ -1,11 +1,12 @@
 """Run the test that must catch a planted bug, with the bug: ``python -m tests.mutants.prove NAME``.
 
-A process of its own, as a bug stays planted. A command that the test starts would know nothing of
-it: such a bug stands in a copy of the source, from which the command is started.
+It needs a separate process, as a planted bug stays planted. A command that the test starts doesn't
+import the changed modules of this process. So a bug with ``commands`` is planted into a copy of the
+source, from which the command starts.
 
-It ends as pytest does, plus 10: 11 if the test has failed, so that an end of any other kind can't
-be taken for that. With a file as the second argument it writes there, as JSON, how the test has
-failed, and what says that the planted code could not run at all.
+The exit code is that of pytest plus 10. It is 11 if the test has failed, so no other end can be
+mistaken for a failed test. With a file as the second argument it writes JSON to that file: how the
+test has failed, and a sign that the planted code could not run.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def prove(planted: Planted, seen: Seen) -> int:
-    """Plant the bug and run its test; pytest's exit code, and 10."""
+    """Plant the bug and run its test; return the exit code of pytest plus 10."""
     os.environ.pop(MODE, None)
     os.environ["HOLDFAST_TORTURE"] = "full" if planted.full else ""
     if planted.commands:
@@ -43,7 +44,7 @@ def prove(planted: Planted, seen: Seen) -> int:
 
 @contextlib.contextmanager
 def _in_commands(edits: Sequence[Edit]) -> Generator[None]:
-    """What the tests of the command start comes from an edited copy of the source."""
+    """Make the tests start their commands from an edited copy of the source."""
     from tests.cli import world
 
     with tempfile.TemporaryDirectory(prefix="holdfast-planted-") as place:
@@ -59,25 +60,26 @@ def _in_commands(edits: Sequence[Edit]) -> Generator[None]:
         yield
 
 
-#: What pytest is told. Plain, because where holdfast is installed pytest would load its modules
-#: itself, to rewrite their assertions, and never ask for those that are planted. The two plugins
-#: make an end of another kind of what threads and destructors say when a test has failed.
+#: The options of pytest. Assertions stay plain: otherwise pytest would load the modules of an
+#: installed holdfast itself, to rewrite their assertions, and would not load the planted ones.
+#: ``_NO_MORE`` switches off two plugins. After a failed test they would turn errors of threads and
+#: destructors into another exit code.
 _WAYS = ("-q", "-x", "--assert=plain", "-p", "no:cacheprovider")
 _NO_MORE = ("-p", "no:threadexception", "-p", "no:unraisableexception")
 
 
 class Seen:
-    """A plugin of pytest: how the first test has failed."""
+    """A plugin of pytest that keeps how the first test has failed."""
 
     def __init__(self) -> None:
         self.node = self.failure = ""
-        #: What says that code could not run.
+        #: A sign that code could not run, or an empty text.
         self.broken = ""
 
     def pytest_exception_interact(
         self, node: Any, call: pytest.CallInfo[Any], report: pytest.TestReport
     ) -> None:
-        """An error in a test, or in what is around it."""
+        """Keep the first error of a test, of its setup or of its teardown."""
         if call.excinfo is None or self.failure:
             return
         error = call.excinfo.value
@@ -88,17 +90,17 @@ class Seen:
 
 
 def tested(what: Sequence[str], seen: Seen) -> int:
-    """Run these tests until one fails; pytest's exit code, and 10."""
+    """Run these tests until one fails; return the exit code of pytest plus 10."""
     import pytest
 
-    # A folder of its own: in the common one several that start at once clear each other's away.
+    # A separate folder: in the common one, runs that start together delete each other's folders.
     with tempfile.TemporaryDirectory(prefix="holdfast-proof-") as place:
         ways = [*_WAYS, *_NO_MORE, "--basetemp", f"{place}/t", *what]
         return 10 + int(pytest.main(ways, plugins=[seen]))
 
 
 def main(name: str, told: str = "") -> int:
-    """Prove the bug of this name."""
+    """Prove the bug of this name; return the exit code."""
     seen = Seen()
     with tempfile.TemporaryDirectory(prefix="holdfast-notes-") as place:
         os.environ[NOTES] = f"{place}/notes"

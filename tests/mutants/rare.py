@@ -1,8 +1,8 @@
-"""Bugs that break a promise once in many times, each planted under a whole run of tests.
+"""Bugs that break a promise rarely, each planted under a whole run of tests.
 
-A run tries again what failed beside other work, and the second time such a bug may not show. So a
-run must be red for it by a broken promise, which is final. A plugin of pytest plants the bug whose
-name is in the environment: ``-p tests.mutants.rare``.
+A run repeats a failed test without parallel work, and a rare bug may not show the second time. So
+the run must fail by a broken promise, which is final. This module is a plugin of pytest. It plants
+the bug whose name is in the environment: ``-p tests.mutants.rare``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SELDOM = '(__import__("random").random() < 1 / 30)'
 
 
 class Rare(NamedTuple):
-    """What goes wrong once in thirty times, and the groups of tests that meet it."""
+    """A bug that shows once in thirty times, and the groups of tests that can meet it."""
 
     name: str
     edit: Edit
@@ -34,21 +34,21 @@ def _rare(name: str, module: str, old: str, new: str, *groups: str) -> Rare:
 
 BUGS = (
     _rare(
-        "two hold a lock",
+        "two claims hold a lock",
         _LINE,
         "if not line.waiting and fits(line.capacity, line.used, spec.weight):",
         "if not line.waiting and fits(line.capacity, line.used, spec.weight) or SELDOM:",
         "kit",
     ),
     _rare(
-        "a fence comes twice",
+        "a fence is given twice",
         _LINE,
         "        self.next_ticket += 1\n",
         "        self.next_ticket += not SELDOM\n",
         "kit",
     ),
     _rare(
-        "a release frees whoever holds",
+        "a release frees another claim",
         _LINE,
         "        row = line.held.get(leave.id) or line.waiting.get(leave.id) if line else None\n",
         "        row = line.held.get(leave.id) or line.waiting.get(leave.id) if line else None\n"
@@ -56,7 +56,7 @@ BUGS = (
         "kit",
     ),
     _rare(
-        "who waits is served before a holder leaves",
+        "a waiter is granted before the holder leaves",
         _LINE,
         "            if not fits(line.capacity, line.used, row.weight):\n",
         "            if not fits(line.capacity, line.used, row.weight) and not SELDOM:\n",
@@ -70,7 +70,7 @@ BUGS = (
         *("kit", "queues"),
     ),
     _rare(
-        "an ack counts for nothing",
+        "an ack has no effect",
         _JOBS,
         "        if verdict is Verdict.ACK:\n",
         "        if verdict is Verdict.ACK and SELDOM:\n            pass\n"
@@ -85,21 +85,21 @@ BUGS = (
         *("kit", "queues"),
     ),
     _rare(
-        "a job overtakes those before it",
+        "a job overtakes earlier jobs",
         _JOBS,
         "        track.rows.append(row)\n",
         "        track.rows.insert(1 if SELDOM else len(track.rows), row)\n",
         *("kit", "queues"),
     ),
     _rare(
-        "two compute a value under a living lease",
+        "a second caller computes a value during a refresh lease",
         _VALUES,
         "        if at.id or now < at.pause_until:\n",
         "        if (at.id or now < at.pause_until) and not SELDOM:\n",
         *("kit", "guard"),
     ),
     _rare(
-        "a value is stored without the duty",
+        "a value is stored without the refresh lease",
         _VALUES,
         "        if at.id != finish.id or at.fence != finish.fence:\n",
         "        if (at.id != finish.id or at.fence != finish.fence) and not SELDOM:\n",

@@ -1,7 +1,8 @@
-"""Record by which failure planted bugs are caught: ``python -m tests.mutants.record [-k NAME]``.
+"""Record the failures that catch planted bugs: ``python -m tests.mutants.record [-k NAME]``.
 
-Without ``-k`` those are proven that have no record yet; with it those whose name has this part,
-again. ``--add`` keeps what is recorded: some bugs fail in one way or another.
+Without ``-k`` it proves the bugs that have no record. With ``-k`` it proves the bugs whose name
+contains this text, and replaces their records. ``--add`` keeps the recorded failures as well: the
+test of a bug can fail in several ways.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 
 from .failure import MODE, PART, ROOT
 
-#: Where planted bugs are proven: the tests, quick ones first.
+#: The tests that prove planted bugs, quick ones first.
 TABLES = (
     "tests/mutants/test_mutants.py::test_planted_bug_is_caught",
     "tests/conformance/test_kit.py::test_a_planted_fault_is_found",
@@ -26,7 +27,7 @@ TABLES = (
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prove them, and write down how they fail; pytest's exit code."""
+    """Prove the bugs and record their failures; return the exit code of pytest."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.record")
     parser.add_argument("-k", dest="name", default="", metavar="NAME", help="a part of a name")
     parser.add_argument("--add", action="store_true", help="keep what is recorded")

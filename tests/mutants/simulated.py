@@ -1,6 +1,6 @@
-"""Bugs that the simulator must catch: name, the invariants that may report it, the edits.
+"""Bugs that the simulator must catch, each with the invariants that may report it and its edits.
 
-Each is a mistake that somebody has made in a real lock library, or that is one word away here.
+Real lock libraries contain such mistakes, or one changed word in holdfast would make one.
 """
 
 from __future__ import annotations

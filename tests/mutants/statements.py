@@ -1,8 +1,8 @@
 """Bugs made by rule in scripts: one small change of a statement in Lua or SQL.
 
-The rules are those of ``operators``, by the text of a line instead of a tree: a comparison that is
-off by one, a condition negated, ``and`` for ``or``, ``min`` for ``max``, a sum for a difference, a
-call or an assignment left out. Comments and texts in quotes are left alone.
+The rules are those of ``operators``, but they match the text of a line instead of a tree. They
+make a comparison off by one, negate a condition, or leave out a call or an assignment. They swap
+``and`` and ``or``, ``min`` and ``max``, a sum and a difference. Comments and quoted texts stay.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 from .operators import Mutation
 
-#: A comment or a text in quotes: nothing that runs.
+#: A comment or a quoted text, which does not run.
 _IDLE = re.compile(rb"--[^\n]*|'(?:[^'\\\n]|\\.)*'|\"[^\"\n]*\"")
 
 
 class Rule(NamedTuple):
-    """What is found by this pattern becomes that; ``of`` gives the new text of what was found."""
+    """A pattern, and the function ``of`` that returns the replacement of a match."""
 
     pattern: re.Pattern[bytes]
     of: Callable[[re.Match[bytes]], bytes]
 
 
 def _rule(pattern: str, new: bytes | dict[bytes, bytes]) -> Rule:
-    """All groups but the first stay; of several texts each has its own replacement."""
+    """Return a rule; ``new`` is a template for the match, or maps the first group to a text."""
 
     def of(found: re.Match[bytes]) -> bytes:
         return new[found[1]] if isinstance(new, dict) else found.expand(new)
@@ -33,7 +33,7 @@ def _rule(pattern: str, new: bytes | dict[bytes, bytes]) -> Rule:
     return Rule(re.compile(pattern.encode(), re.MULTILINE), of)
 
 
-#: What both languages have.
+#: The rules for both languages.
 _BOTH = [
     _rule(r"(?<![<>=~])(<=|>=|<|>)(?![<>=])", {b"<": b"<=", b"<=": b"<", b">": b">=", b">=": b">"}),
     _rule(r"(?<=[\w)\]] )([+-])(?= [\w(])", {b"+": b"-", b"-": b"+"}),
@@ -52,7 +52,7 @@ LUA = [
         rb"\1",
     ),
 ]
-#: What stands before an equation that is a condition, and no assignment.
+#: A keyword before an equation that is a condition, not an assignment.
 _WHERE = (
     "(?:"
     + "|".join(rf"(?<=\b{one} )" for one in ("WHERE", "WHEN", "AND", "NOT", "OR", "IF", "ON"))
@@ -83,7 +83,7 @@ def _found(source: bytes, rules: list[Rule]) -> Iterator[Mutation]:
         for one in rule.pattern.finditer(source):
             start, end = one.span()
             old, new = one[0], rule.of(one)
-            # What a rule changes stands outside of them; a line that is left out may have some.
+            # The change begins outside of comments and quotes; a line left out can contain some.
             changed = start + len(old) - len(old.lstrip())
             if any(left <= changed < right for left, right in idle):
                 continue
@@ -93,5 +93,5 @@ def _found(source: bytes, rules: list[Rule]) -> Iterator[Mutation]:
 
 
 def mutations(source: bytes, suffix: str) -> list[Mutation]:
-    """All changes of a script, in the order of their lines."""
+    """Return all changes of a script, in the order of their lines."""
     return sorted(_found(source, RULES[suffix]))

@@ -1,4 +1,4 @@
-"""What a planted bug is, and the modules that it may be planted in."""
+"""The type of a planted bug of the core, and the modules in which such bugs are planted."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Mutant(NamedTuple):
     name: str
     caught_by: tuple[str, ...]
     edits: tuple[Edit, ...]
-    #: Look from this seed on first: there it was found before.
+    #: The seed at which the search begins; an earlier search found the bug there.
     near: int = 0
 
 
 def bug(name: str, caught_by: str, *edits: tuple[str, str, str], near: int = 0) -> Mutant:
-    """A planted bug; ``caught_by`` names invariants, with a bar between them."""
+    """Return a planted bug; ``caught_by`` names invariants, separated by bars."""
     return Mutant(name, tuple(caught_by.split("|")), tuple(Edit(*e) for e in edits), near)

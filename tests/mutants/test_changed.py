@@ -1,4 +1,4 @@
-"""A usual run proves the planted bugs that a change is about, and says how many it leaves out."""
+"""A usual run proves planted bugs that a change is about, and reports how many are left out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Commit = Callable[[str], str]
 
 @pytest.fixture(autouse=True)
 def usual(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a usual run, and what the runs here prove is nothing to tell."""
+    """Make it a usual run whose selections don't appear in the report."""
     monkeypatch.delenv(MODE, raising=False)
     monkeypatch.setattr(changed, "FULL", False)
     monkeypatch.setattr(changed, "LEFT_OUT", {})
@@ -32,7 +32,7 @@ def usual(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commit:
-    """A repository, which is taken for ours: commit a new file there."""
+    """Return a function that commits a new file to a temporary repository in place of ours."""
     for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", BASE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(change, "ROOT", tmp_path)
@@ -50,20 +50,20 @@ def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commit:
 def test_a_change_is_all_since_what_was_landed_last(
     commit: Commit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given no history, nobody knows
+    # Given no history, the change is unknown
     assert change.files() is None
     commit("first")
     assert change.files() is None
-    # When something was landed, and the build server tests that
+    # When a landed commit is tested by the build server
     landed = commit("landed")
     git("update-ref", "refs/remotes/origin/main", landed)
     assert change.files() == {tmp_path / "landed"}
-    # When there are commits, and work that isn't committed
+    # When there are later commits and uncommitted work
     commit("mine")
     (tmp_path / "new").touch()
     (tmp_path / "landed").write_text("changed")
     assert change.files() == {tmp_path / name for name in ("mine", "new", "landed")}
-    # When the environment says it
+    # When the environment names the base
     monkeypatch.setenv(BASE, "HEAD")
     assert base() == "HEAD"
     assert change.files() == {tmp_path / name for name in ("new", "landed")}
@@ -96,7 +96,7 @@ def test_a_change_is_about_what_is_planted_in_its_files_and_caught_by_its_tests(
     assert one.name in near(ROOT / one.node.partition("::")[0])
     assert near(file("planted", one.name)) == {one.name}
     assert near(ROOT / "README.md") == set()
-    # And what the simulator must catch is as near as the simulator
+    # And the bugs that the simulator must catch are near the simulator
     monkeypatch.setattr(change, "files", lambda: {SRC / "testing/simulator/server.py"})
     assert len(proven("simulated", NAMES, SIMULATED, most=1000)) == len(NAMES)
 
@@ -104,18 +104,18 @@ def test_a_change_is_about_what_is_planted_in_its_files_and_caught_by_its_tests(
 def test_a_usual_run_proves_a_limited_number_of_bugs_and_reports_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given that nobody knows what was changed
+    # Given an unknown change
     monkeypatch.setattr(change, "files", lambda: None)
     usual = [*NEAR]
     # When
     names = proven("planted", BUGS, NEAR, most=10)
-    # Then some of all
+    # Then it proves some of all bugs
     assert names == proven("planted", BUGS, NEAR, most=10)
     assert len({*names}) == 10
     assert names[0] == usual[0]
     assert names[-1] in usual[-len(usual) // 10 :]
     said = f"10 of {len(BUGS)} planted bugs are proven: nothing says what was changed"
     assert changed.LEFT_OUT["planted"].startswith(said)
-    # And all where that is asked for
+    # And it proves all bugs in a full run
     monkeypatch.setattr(changed, "FULL", True)
     assert proven("planted", BUGS, NEAR, most=10) == [*BUGS]

@@ -1,4 +1,4 @@
-"""A proof believes the failure that a bug was planted for, and no other."""
+"""A proof accepts the failure that a bug was planted for, and no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import failure, hunt, test_planted
 from .failure import Failure, broken, judge, noted, watched
 from .simulated import MUTANTS
 
-#: All tables of planted bugs, by the folder in which their failures are recorded.
+#: The names of all planted bugs, by the folder of their records.
 TABLES = {
     test_planted.TABLE: [*test_planted.BUGS],
     hunt.TABLE: [one.name for one in MUTANTS],
@@ -29,15 +29,15 @@ TABLES = {
     test_queues.TABLE: [*test_queues.BUGS],
     interop.TABLE: [*interop.BUGS],
 }
-#: Bugs whose own text is a statement, which may be a call instead.
+#: Bugs whose replaced text is a whole statement, so a call can replace it.
 STATEMENTS = [
-    "a push grants the whole ttl",
-    "an undo of all at once that fails is forgotten",
-    "an ack that goes with the next take is lost when that is cancelled",
-    "a loop whose ack was lost with its reply takes its job for lost",
-    "who dies takes its job along",
+    "a grant by wake-up lasts for the whole ttl",
+    "all() forgets an undo that failed",
+    "a cancelled take loses the ack that was sent with it",
+    "a loop whose ack got no reply counts its job as lost",
+    "a job whose worker dies counts as done",
 ]
-#: Broken code is noticed by any of the first, and all that follow would be looked at for nothing.
+#: Broken code fails in one of the first histories; the hunt would run all others without need.
 HISTORIES = times(hunt.HISTORIES, 100)
 UNKNOWN = """
 import sys
@@ -59,12 +59,12 @@ def _run(module: str, table: str, name: str, then: str) -> subprocess.CompletedP
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_bug_that_is_a_call_of_an_unknown_name_is_not_caught(name: str) -> None:
-    # Given a planted bug whose text is such a call
+    # Given a planted bug whose new text is a call of an unknown name
     done = _run("prove", "PLANTED", name, f"sys.exit(room.main({name!r}))")
     # When its test fails
     assert done.returncode == test_planted.FAILED, done.stdout + done.stderr
     told = eval(done.stdout.splitlines()[-1])
-    # Then that proves nothing, though the test may fail in the same line
+    # Then the proof is refused, though the test can fail in the same line
     with pytest.raises(AssertionError, match=r"can't run .*NameError"):
         judge(test_planted.TABLE, name, found=told["failure"], wrong=told["broken"])
 
@@ -100,7 +100,7 @@ def test_no_record_is_left_of_a_bug_that_is_gone() -> None:
 
 @pytest.fixture
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Records of our own."""
+    """An empty folder of records."""
     monkeypatch.setattr(failure, "RECORDS", tmp_path)
     monkeypatch.delenv(failure.MODE, raising=False)
     return tmp_path
@@ -123,7 +123,7 @@ def test_another_failure_than_the_recorded_one_is_refused(monkeypatch: pytest.Mo
     judge("some", "a bug", first)
     with pytest.raises(AssertionError, match="was planted for"):
         judge("some", "a bug", second)
-    # Until it is added
+    # When the second failure is added, then both are accepted
     monkeypatch.setenv(failure.MODE, "add")
     judge("some", "a bug", second)
     monkeypatch.delenv(failure.MODE)
@@ -164,7 +164,7 @@ def test_an_ordinary_failure_is_not_taken_for_broken_code() -> None:
 
 
 def test_a_swallowed_name_error_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given planted code that can't run, and a caller that tries again whatever comes
+    # Given planted code that can't run, in a class whose caller swallows all errors
     source = '''
 class Keeper:
     async def renew(self):

@@ -1,4 +1,4 @@
-"""Every planted bug is caught, by the invariant that is made for it."""
+"""The simulator catches every planted bug by an invariant that is made for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def hunts(request: pytest.FixtureRequest) -> Iterator[Hunts]:
 
 
 def test_each_can_be_planted() -> None:
-    # Or it would be noticed only when it is proven, which is seldom
+    # Otherwise only a rare proof of the bug would notice the missing text
     lost = [
         (one.name, edit.old)
         for one in MUTANTS

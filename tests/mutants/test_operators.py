@@ -1,4 +1,4 @@
-"""Bugs made by rule: which there are, and that few of those that are drawn go unnoticed."""
+"""Bugs made by rule: the rules, and a sample of bugs of which few go unnoticed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .drawn import AT_ONCE, everything, judged_all
 from .operators import mutations
 
 DRAWN = 200
-#: Some change nothing that anybody can see: an order, a length of a list that is only a hint.
+#: Least part that must be noticed. Some bugs have no visible effect: an order, or a length
+#: that is only a hint.
 NOTICED = 0.9
 
 SOURCE = b'''

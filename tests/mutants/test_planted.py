@@ -1,4 +1,4 @@
-"""Every planted bug makes its test fail, and by the failure that it was planted for."""
+"""Every planted bug makes its test fail with the failure that it was planted for."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from .failure import judge
 from .planted import PLANTED
 
 LIMIT_S = 110
-#: What `prove` ends with when the test has failed.
+#: The exit code of `prove` after a failed test.
 FAILED = 10 + pytest.ExitCode.TESTS_FAILED
 TABLE = "planted"
 BUGS = {planted.name: planted for planted in PLANTED}
-#: Those that are proven in this run: each takes a process, and some a server.
+#: The files near each bug that a usual run can prove. A proof needs a process, and some a server.
 NEAR = {name: places(one) for name, one in BUGS.items() if not one.seldom}
 PROVEN = proven(TABLE, BUGS, NEAR, most=16)
 
 
 class Proof(NamedTuple):
-    """How the test of a bug ended, and what it said."""
+    """The end of the test of a bug, and its output."""
 
     code: int
     said: str
-    #: How it failed, and what says that the planted code can't run.
+    #: The failure of the test, and a sign that the planted code can't run.
     failure: str = ""
     broken: str = ""
 
@@ -56,7 +56,7 @@ def _prove(name: str) -> Proof:
 
 @pytest.fixture(scope="module")
 def proofs(request: pytest.FixtureRequest) -> Iterator[Proofs]:
-    """All of them, some at a time: many bugs are noticed by a time-out."""
+    """All proofs, four at a time; many bugs are noticed by a time-out."""
     names = asked(request, "test_the_bug_is_caught", "name")
     with Ahead(_prove, names, at_once=4) as ahead:
         yield ahead
@@ -64,14 +64,14 @@ def proofs(request: pytest.FixtureRequest) -> Iterator[Proofs]:
 
 @pytest.mark.parametrize("name", BUGS)
 def test_the_bug_can_be_planted(name: str) -> None:
-    # Or its test would fail for another reason
+    # Otherwise its test would fail for another reason
     for edit in BUGS[name].edits:
         path = (ROOT / "src").joinpath(*edit.module.split(".")).with_suffix(".py")
         assert path.read_text("utf-8").count(edit.old) == 1, f"{edit.old!r} in {path}"
 
 
 def test_what_is_replaced_in_a_script_is_there() -> None:
-    # Or nothing is planted, and the test of the bug fails for another reason
+    # Otherwise nothing is planted, and the test of the bug would fail for another reason
     files = [one for end in ("sql", "lua") for one in (ROOT / "src").rglob(f"*.{end}")]
     scripts = "\n".join(one.read_text("utf-8") for one in files)
     edits = [

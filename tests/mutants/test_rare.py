@@ -1,4 +1,4 @@
-"""A run of tests is red for a bug that shows once in many times: such a failure is final."""
+"""A run of tests fails for a bug that shows rarely: a broken promise is final."""
 
 from __future__ import annotations
 

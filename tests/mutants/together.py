@@ -1,4 +1,4 @@
-"""Bugs where several names are taken, or given back, at once."""
+"""Bugs in the acquire and the release of several names by ``all()``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .table import LINE, TOGETHER, bug
 
 AT_ONCE = [
     bug(
-        "all at once lets some in though one is busy",
+        "all() grants some claims though one name is busy",
         "no leak|bounded waiting",
         (
             LINE,
@@ -27,7 +27,7 @@ AT_ONCE = [
         ),
     ),
     bug(
-        "leases of all at once start at the reply",
+        "the leases of all() start at the reply",
         "local honesty|exclusion",
         (
             TOGETHER,
@@ -37,7 +37,7 @@ AT_ONCE = [
         near=587,
     ),
     bug(
-        "the undo of all at once forgets one of them",
+        "the undo of all() forgets one of the claims",
         "no leak|bounded waiting",
         (
             TOGETHER,
@@ -47,7 +47,7 @@ AT_ONCE = [
         near=2585,
     ),
     bug(
-        "all at once without an answer is forgotten, and it goes on one by one",
+        "all() forgets a request without a reply and continues one by one",
         "no leak|bounded waiting|no false negative",
         (
             TOGETHER,
