@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..errors import ConfigError
@@ -23,7 +23,7 @@ NEEDED = {
 
 
 @contextmanager
-def needed(needy: str = "this store") -> Iterator[None]:
+def needed(needy: str = "this store") -> Generator[None]:
     """Raise `ConfigError` with the remedy if an import in the body finds no driver.
 
     ``needy`` is the subject of the message. Another ``ImportError`` is raised unchanged.

@@ -10,14 +10,17 @@ packed values.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
-from operator import attrgetter, call, itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 A = TypeVar("A")
+#: ``operator.call``; checkers of types can't match its type with ``map``.
+call: Any = operator.call
 #: Packs one value.
 Pack = Callable[[Any], Any]
 #: A parameter: the source of its value, and its kind.
