@@ -196,8 +196,8 @@ PLANTED = [
         "tests/core/test_claims.py::test_a_wake_up_for_an_earlier_ticket_of_the_same_id_is_ignored",
         (
             CLAIMS,
-            "if push is not None and push.fence == waiting.ticket and self._trusts():",
-            "if push is not None and self._trusts():",
+            "if push is not None and push.fence == waiting.ticket and trusted:",
+            "if push is not None and trusted:",
         ),
     ),
     # -- generations -----------------------------------------------------------------------
@@ -289,8 +289,8 @@ PLANTED = [
         f"{TORTURE}/test_clock.py::test_a_hold_granted_by_a_push_lasts_for_the_rest_of_the_waiter_ttl",
         (
             CLAIMS,
-            "                return Held(push.fence, ctx.store.patience)\n",
-            "                return Held(push.fence, self.spec.ttl)\n",
+            "return tuple.__new__(Held, (push.fence, ctx.store.patience))\n",
+            "return tuple.__new__(Held, (push.fence, self.spec.ttl))\n",
         ),
     ),
     bug(

@@ -234,6 +234,7 @@ class Attempt:
             self.tell_at = waits.begin(self, waiting)
         elif self.asked >= self.tell_at:
             self.tell_at = await waits.tell(self, waiting)
+        trusted = self._trusts()  # before the wait: after it, the caller waits for each step
         left = self.end - ctx.now()  # computed after the log line, which takes time
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
         if ctx.closed:
@@ -241,10 +242,10 @@ class Attempt:
         # The ticket must match, too. If the reply to a join is lost and the claim expires, a
         # repeated join enters it again with the same id. A wake-up for its first entry can then
         # still be under way.
-        if push is not None and push.fence == waiting.ticket and self._trusts():
+        if push is not None and push.fence == waiting.ticket and trusted:
             if ctx.now() < self.sent + ctx.store.patience * PUSHED_RENEW_PART:
                 self.pushed = True
-                return Held(push.fence, ctx.store.patience)
+                return tuple.__new__(Held, (push.fence, ctx.store.patience))
         elif self.end - ctx.now() <= 0:
             await self._withdraw()
             return None

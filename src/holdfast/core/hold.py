@@ -312,9 +312,8 @@ class HoldBase:
         """Return the request that releases the claim, now or when ``min_hold`` has ended."""
         after = max(0.0, lease.min_until - self._ctx.now()) if lease.min_until else 0.0
         claim = lease.claim
-        return Leave(
-            claim.spec.name, claim.id, lease.fence, after, lease.suspect, lease.longest_asked
-        )
+        name, longest = claim.spec.name, lease.longest_asked
+        return tuple.__new__(Leave, (name, claim.id, lease.fence, after, lease.suspect, longest))
 
     async def _extend(self, ttl: Any = None) -> float:
         self.check()

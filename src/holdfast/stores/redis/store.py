@@ -330,8 +330,8 @@ class RedisStore:
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until woken or until the time-out has expired; see the contract."""
         granted = await self._port.wait(claim.id, waiting.ticket, seconds)
-        if granted is not None:
-            self._note(granted.fence)
+        if granted is not None and granted.fence > self._latest.fence:
+            self._latest.fence = granted.fence  # `_note`, without a call between wake-up and return
         return granted
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:

@@ -232,7 +232,8 @@ class ThreadPort(Connections):
         box = ear.boxes.get(claim_id)
         if box is not None and ear.link is not None:
             poke = b"%b %d" % (claim_id.encode(), ticket)
-            return Granted(ticket) if ear.wait(box, ticket, poke, seconds) else None
+            woken = ear.wait(box, ticket, poke, seconds)
+            return tuple.__new__(Granted, (ticket,)) if woken else None
         if box is not None and box.fence == ticket:
             return Granted(ticket)
         if boottime() < self._deaf_until:
