@@ -1,4 +1,4 @@
-"""Acquire a hold: the only waiting loop of the library, and the only place of withdrawal.
+"""Acquire a hold: the loop that waits for it, and the withdrawal of the claim if that fails.
 
     join --Held--> deadline not past? --> lease
       | Waiting          ^   | past: leave, join again with a new id
@@ -9,8 +9,8 @@ If anything goes wrong before the hold is returned (an exception, a cancellation
 is withdrawn before the exception continues (`undo`). The store then refuses a late copy of the
 join. Every wait is bounded. The store decides which claim is next; wake-ups only save time.
 
-A deadline counts from the sending of a request that was *answered*. A push, a wake-up with a grant,
-extends nothing: its grant lasts for the time that the last answer gave to the waiting claim.
+A deadline counts from the sending of a request that was *answered*. A push is a wake-up with a
+grant. It moves no deadline: if not renewed, the hold ends when the waiting claim would have ended.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class Attempt:
     def grant(self, standing: Joined) -> tuple[int, float] | None:
         """Return fence and deadline if the claim is held and its deadline has not passed.
 
-        The lease counts as no longer than the ttl: if the store's clock was set back, the answer to
-        a repeated join has more time left.
+        The lease counts as no longer than the ttl. If the store's clock was set back, the answer to
+        a repeated join can contain a longer time than the ttl.
         """
         if isinstance(standing, Held):
             until = deadline(self.sent, min(standing.expires_in, self.spec.ttl))
@@ -234,7 +234,7 @@ class Attempt:
             self.tell_at = waits.begin(self, waiting)
         elif self.asked >= self.tell_at:
             self.tell_at = await waits.tell(self, waiting)
-        trusted = self._trusts()  # before the wait: after it, the caller waits for each step
+        trusted = self._trusts()  # before the wait: each step after a wake-up delays the caller
         left = self.end - ctx.now()  # computed after the log line, which takes time
         push = await ctx.store.wait(self.claim, waiting, nap(waiting.retry_in, left))
         if ctx.closed:
@@ -312,7 +312,7 @@ class Attempt:
         leave = self.leave(self.suspect)
         self.withdrawn = True  # after this either the store or the renewer has the leave
         try:
-            # The leave may last until 2 * GRACE_S after the time-out; it always gets GRACE_S.
+            # The leave must end by 2 * GRACE_S after the time-out, but it has at least GRACE_S.
             within = max(GRACE_S, min(self.end + 2 * GRACE_S - ctx.now(), 2 * GRACE_S))
             await ctx.store.leave(leave, within)
         except StoreUnavailable:

@@ -1,9 +1,9 @@
 """A guard whose values are in an external cache, and whose refresh leases are in the store.
 
-For each entry the store keeps a *marker* of one byte in place of the value. The marker has the age
-and the version of the value in the cache. So all guarantees of refresh leases hold: one caller
-computes, the others wait, and a caller that dies is replaced. A read of a fresh value costs one
-read of the cache; no request goes to the store.
+For each entry the store keeps its usual record, with a *marker* of one byte in place of the value.
+The record also has the age and the version of the value that is in the cache. So all guarantees of
+refresh leases hold: one caller computes, the others wait, and a caller that dies is replaced. A
+read of a fresh value costs one read of the cache; no request goes to the store.
 
 An external cache has no clock, and can't compare and write in one step. So it has two limits:
 
@@ -161,8 +161,8 @@ class Elsewhere:
         return value
 
     async def begin(self, wish: Wish, within: float) -> Begun:
-        """See ``Guards``. If the store has a fresh value that the cache has lost, the caller gets
-        the refresh lease and computes it again."""
+        """See ``Guards``. If the store has a fresh record, but the cache has lost its value, the
+        caller gets the refresh lease and computes the value again."""
         for _ in range(LOOKS):
             begun = await self._guards.begin(wish, within)
             if not isinstance(begun, Value):

@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Minimum seconds between two removals of expired records by a client. Also, for each queue, the
-#: seconds between two takes that search for jobs that became visible late. Such a take searches
-#: from `BACK_US` microseconds before the marks, or everywhere if the take before it got nothing.
+#: Minimum seconds between two puts of a client that also remove expired records. It is also, for
+#: each queue, the time between two takes that search further back than usual. Usually a take
+#: searches from the *marks*: times of the server that the take before it returned. But a job can
+#: become visible late, with a time before the marks. So a take that searches further back begins
+#: `BACK_US` microseconds before the marks, or at the beginning if the take before it got nothing.
 SWEEP_S = 1.0
 BACK_US = 10_000_000
 #: Seconds after which a take searches everywhere in any case.

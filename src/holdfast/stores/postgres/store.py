@@ -1,4 +1,4 @@
-"""The six verbs of locks on PostgreSQL: each sends a call and translates the reply.
+"""The verbs of locks on PostgreSQL: each sends a call and translates the reply.
 
 This module uses no socket. A port sends a ``Call`` (``calls.py``) to the server, for threads
 (``blocking/``) or for one event loop (``aio/``).
@@ -97,7 +97,7 @@ class PostgresStore:
 
     def __init__(self, port: Port, settings: Settings) -> None:
         self._port = port
-        #: Without wake-ups after a pooler was found through which no waiter can be woken.
+        #: `_note_deaf` removes the wake-ups from the capabilities if a pooler prevents them.
         self.capabilities: Capabilities = CAPABILITIES
         self._calls = LockCalls(settings, self.patience)
         self.queues = PostgresQueues(port, settings)
@@ -199,7 +199,7 @@ class PostgresStore:
         """True if this client held the claim, and the server can have lost it."""
         if not self._guarded or keep.new_id or keep.claim.id in self._waiting:
             return False
-        if keep.detach:  # the token may be of a hold that ended long ago, or of another store
+        if keep.detach:  # the claim of a token: it may have ended long ago, or be in another store
             return False
         over = Loss.BROKEN, Loss.RELEASED
         return not (isinstance(answer, Gone) and answer.reason in over)

@@ -1,11 +1,12 @@
-"""Recovery from a server that has lost acknowledged data: its requests and replies.
+"""Recovery: what a client sends and reads when a server may have lost acknowledged data.
 
-A server that restarts without its data, or a replica that is promoted before it received the last
-writes, would grant a name that is still held. So a record in the store names the server that gave
-the latest grants, by its *run id*, which changes with every start. A client that connects reads the
-run id of the server (with a number after it once the server was promoted) and passes it to the
-scripts. If it differs from the record, nothing is granted for the *grace period* (`window`), in
-which holders renew and get their holds restored (`reclaim.lua`).
+A server that restarts without its data would grant a name that is still held. So would a replica
+that is promoted before it received the last writes. So a record in the store names the server that
+gave the latest grants, by its *run id*, which changes with every start. A client that connects
+reads the run id of the server and passes it to the scripts. If the server was promoted, the client
+appends its ``second_repl_offset``, because a promotion doesn't change the run id. If the run id
+differs from the record, nothing is granted for the *grace period* (`window`). In that time holders
+renew and get their holds restored (`reclaim.lua`).
 
 The decision is made in ``lua/guard.lua``; no driver is imported here.
 """
@@ -35,12 +36,13 @@ Reply = Any
 #: of the longest lease. So if a holder can't reach the server during the whole grace period, it has
 #: noticed that its hold is lost before another claim is granted.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
-#: Seconds after its start in which a server can have replaced another one whose leases of usual
-#: length still run; see ``lua/guard.lua``.
+#: A server that started less than this many seconds ago can have replaced another server, whose
+#: leases of usual length can still run; see ``lua/guard.lua``.
 YOUNG_S = 30.0
 #: Number of checks per grace period by which holders see whether the server is still the same.
 LOOKS = 3
-#: Maximum milliseconds for replicas to confirm. A shared connection serves no other request then.
+#: Maximum milliseconds for replicas to confirm. It is short, because a shared connection serves no
+#: other request while it waits for them.
 WAIT_MS_MAX = 500
 #: The first element of a reply by which a script requires a call of ``lua/guard.lua``.
 ASK_GUARD = 6
@@ -59,8 +61,8 @@ _CAUSES = {
 class Verdict(NamedTuple):
     """The decision of recovery: the server, the seconds in which nothing is granted, the cause.
 
-    ``record`` is the recovery record that bars grants for the longest time, or the run id if none
-    does. It is empty if recovery is off.
+    ``record`` is the record in the store that bars grants for the longest time. If no record bars
+    grants, ``record`` is the run id. It is empty if recovery is off.
     """
 
     run_id: bytes
@@ -70,7 +72,11 @@ class Verdict(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The server that a client met last, the time of that, and True if it met others before."""
+    """The server that a client met last, by its run id.
+
+    ``since`` is the time when the client met it. ``former`` is True if the client had met another
+    server before.
+    """
 
     run_id: bytes = b""
     since: float = 0.0
@@ -122,7 +128,8 @@ class Guard:
         self._requests = Requests(settings.prefix)
         self._known = Known()
         self.latest = Latest()
-        #: Requests on every new connection. One asks if keys can be evicted, even without recovery.
+        #: Requests on every new connection. The request for ``memory`` shows if keys can be
+        #: evicted. It is sent even if recovery is off.
         sections = (b"server", b"replication", b"memory") if self.on else (b"memory",)
         self.hello: Sequence[tuple[bytes, ...]] = [(b"INFO", section) for section in sections]
         self._told = Told()
@@ -132,11 +139,11 @@ class Guard:
         return self._call([0])
 
     def asked(self, bucket: int) -> Call:
-        """The request for all records, to send after a script of this bucket required it."""
+        """The request for all records, for use after a script required a call of ``guard.lua``."""
         return self._call(range(BUCKETS))
 
     def scope(self, bucket: int) -> int:
-        """A number that is equal for all buckets whose records one request of `asked` reads."""
+        """A number for this bucket. Buckets with the same number share one request of `asked`."""
         return 0
 
     def _call(self, buckets: Sequence[int]) -> Call:
@@ -153,7 +160,7 @@ class Guard:
         )
 
     def of_node(self) -> Self:
-        """The recovery for another node of the client, which it has not met yet."""
+        """The recovery for another node of this client. The client hasn't met that node yet."""
         other = copy(self)
         other._known = Known()
         return other
@@ -242,11 +249,11 @@ class ClusterGuard(Guard):
     """Recovery in a cluster: each record is in a separate slot, so a node has only some of them."""
 
     def asked(self, bucket: int) -> Call:
-        """The request for this bucket's record, to send after a script of it required this."""
+        """The request for this bucket's record, for use after a script required ``guard.lua``."""
         return self._call([bucket])
 
     def scope(self, bucket: int) -> int:
-        """A number that is equal for all buckets whose records one request of `asked` reads."""
+        """A number for this bucket. Buckets with the same number share one request of `asked`."""
         return bucket
 
 

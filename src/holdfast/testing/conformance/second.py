@@ -16,11 +16,11 @@ from ...errors import LockLost, NotHeld, StoreUnavailable
 from .arena import Arena
 from .struck import Overlaid
 
-#: The fates of the first of two requests, and of the second. The caller never gets the reply.
-#: ``lost``: the store carries the request out. ``late``: the store carries it out after everything
-#: else. ``doubled``: the store carries it out, and again after everything else. ``cut``: after the
-#: request the caller is cancelled, or interrupted by Ctrl-C. ``down``: as ``lost``, and the next
-#: requests never arrive.
+#: What happens to the first of two requests, and to the second. The caller never gets the reply.
+#: ``lost``: the store carries the request out. ``late``: the store carries it out only when the
+#: play calls `settle_down`. ``doubled``: the store carries it out at once, and again when the
+#: play calls `settle_down`. ``cut``: the store carries it out, and then the caller is cancelled,
+#: or interrupted by Ctrl-C. ``down``: as ``lost``, and the next requests never arrive.
 FIRST = ("lost", "late", "doubled")
 SECOND = ("lost", "late", "cut", "down")
 #: Number of requests that fail while the store is down.
@@ -30,8 +30,9 @@ DOWN = 3
 OF = 1 if os.environ.get("HOLDFAST_TORTURE") else 7
 #: The number of pairs that are played at the same time, each by a separate client.
 AT_ONCE = 6
-#: The least share of the pairs whose two failures must both happen; if fewer do, the plays are too
-#: short. It is low because a guard with an external cache rarely asks its store.
+#: The minimum share of the pairs in which both failures must happen. If the share is smaller, the
+#: plays are too short. The minimum is low, because a guard with an external cache rarely asks its
+#: store.
 MET = 0.65
 #: Maximum seconds for all pairs together, on a busy machine.
 LONG_S = 55.0 if OF > 1 else 600.0
@@ -53,7 +54,11 @@ PLACES = {"queues": "queues", "letters": "queues", "guards": "guards"}
 
 
 class Pair(NamedTuple):
-    """The fate of the next request of verb ``first``, and then of the next one of ``second``."""
+    """Two planned failures, one after the other.
+
+    The next request of verb ``first`` has the fate ``fate``. After it, the next request of verb
+    ``second`` has the fate ``other``.
+    """
 
     first: str
     fate: str

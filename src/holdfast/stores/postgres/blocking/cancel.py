@@ -38,8 +38,9 @@ class Cancel:
     """
 
     def __init__(self, conn: pq.abc.PGconn, then: Callable[[], None] | None = None) -> None:
-        #: A connection for cancellations; None before libpq 17. There, sending a cancellation would
-        #: block all threads of the process, so only lock_timeout limits the request.
+        #: A connection for cancellations. It is None before libpq 17, where the sending of a
+        #: cancellation would block all threads of the process. If it is None, only lock_timeout
+        #: limits the request.
         try:
             self._request: Any = conn.cancel_conn()
         except psycopg.NotSupportedError:

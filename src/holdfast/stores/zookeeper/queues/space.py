@@ -12,12 +12,14 @@ from ....core.policy import ASK_AGAIN_S_MAX
 from .names import Entry, Place, entries, in_order, job_number, read_entry
 
 GROUPED, PLAIN = 0, 1
-#: Maximum age in seconds of a list, even if it still has free entries.
+#: A *list* is the answer to a request for the nodes of a folder. Its maximum age is ``LISTED_S``
+#: seconds, even if it still has free entries.
 LISTED_S = 1.0
 #: Maximum age of a list without free entries: ``EMPTY_S`` seconds, or ``COST`` times the duration
 #: of the last listing if that is longer.
 EMPTY_S, COST = 0.02, 20.0
-#: Seconds for which the takes of one process share a list, if wake-ups reach them.
+#: A take that receives wake-ups asks again only because a wake-up can be lost. All such takes of
+#: one process share lists that are younger than this number of seconds.
 SHARED_S = 0.25
 #: Number of refusals in a row after which a list is too old to use.
 STALE = 3
@@ -99,9 +101,10 @@ class Space:
         self.groups: dict[str, tuple[int, deque[str]]] = {}
         #: Groups that exist, as far as we know.
         self.existing: set[str] = set()
-        #: Number of accepted jobs in the last answer; -1: there was none.
+        #: Number of jobs that the queue has accepted in all, when this process last learned it;
+        #: -1: not known yet.
         self.accepted = -1
-        #: Number of ended jobs at the last check.
+        #: Number of jobs that had ended when this process last counted them; it can be too low.
         self.gone = 0
         #: Version and value of the node ``pace``; None: not known.
         self.pace: tuple[int, float] | None = None
@@ -122,8 +125,8 @@ class Space:
     def fresh_enough(self, now: float) -> bool:
         """True if a take may be sent together with the requests for new lists.
 
-        One list must be fresh, and a stale list must have no free entry. Such a list is often
-        stale, because an empty folder is listed often, to see new entries early."""
+        One list must be fresh, and the other list may be stale only if it has no free entry. A list
+        without free entries is soon stale, so that new entries are seen early."""
         stale = self.stale(now)
         return len(stale) < len(self.lanes) and not any(self.lanes[at].free for at in stale)
 
