@@ -146,8 +146,8 @@ JOINING = [
         "local honesty|exclusion|keep-alive",
         (
             CLAIMS,
-            "                return Held(push.fence, ctx.store.patience)\n",
-            "                return Held(push.fence, self.spec.ttl)\n",
+            "                return tuple.__new__(Held, (push.fence, ctx.store.patience))\n",
+            "                return tuple.__new__(Held, (push.fence, self.spec.ttl))\n",
         ),
         (
             CLAIMS,
