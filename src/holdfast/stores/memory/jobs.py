@@ -41,7 +41,7 @@ from .line import TOMBS_LOOK
 LANE_S = 3600.0
 #: Seconds after its last use until an empty queue is forgotten, with its counts.
 LIFE_S = 5400.0
-#: A queue has two orders of due groups: of the named groups, and of the ungrouped jobs.
+#: A queue has two orders of due groups: one of named groups, one of ungrouped jobs.
 GROUPED, PLAIN = 0, 1
 
 
@@ -79,7 +79,7 @@ class Track:
     loan: Loan | None = None
     #: The time before which no job may start, because of the last execution.
     due: float = -math.inf
-    #: Its current entry in `Queue.order`: (moment, tie); None if it isn't there.
+    #: The group's current entry in `Queue.order`: (moment, tie); None if it has no entry.
     place: tuple[float, int] | None = None
 
     def at(self) -> float:
@@ -101,7 +101,7 @@ class Queue:
         self.order: tuple[list[Any], list[Any]] = ([], [])
         self.leases: list[tuple[float, int, Track]] = []
         self.dead: OrderedDict[int, Row] = OrderedDict()
-        #: The time until which an id is remembered: ``inf`` while its job is there.
+        #: By the id of a job: the time until which it is remembered; ``inf`` until the job ends.
         self.known: dict[str, float] = {}
         self.fading: list[tuple[float, str]] = []
         #: Groups without jobs, and the moment after which their last execution has no effect.
@@ -286,14 +286,14 @@ class Queue:
         return len(tracks)
 
     def _bury(self, take: str, ttl: float, now: float) -> None:
-        """Make a tombstone: a late copy of this take gets no job."""
+        """Make a tombstone, so that a late copy of this take gets no job."""
         if len(self.tombs) >= self._tombs_look:  # rarely, because this reads all tombstones
             self.tombs = {one: until for one, until in self.tombs.items() if until > now}
             self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))
         self.tombs[take] = now + ttl + TOMB_S
 
     def settle(self, settle: Settle, now: float) -> bool:
-        """See :meth:`holdfast.core.queue.ports.Queues.settle`; one of the batch."""
+        """See :meth:`holdfast.core.queue.ports.Queues.settle`; for one delivery of the batch."""
         self.reap(now)
         track = self._of(settle)
         if track is None or track.loan is None:
@@ -306,7 +306,7 @@ class Queue:
         return True
 
     def extend(self, extend: Extend, now: float) -> Held | Gone:
-        """See :meth:`holdfast.core.queue.ports.Queues.extend`; one of the batch."""
+        """See :meth:`holdfast.core.queue.ports.Queues.extend`; for one delivery of the batch."""
         self.reap(now)
         track = self._of(extend)
         if track is None or track.loan is None:

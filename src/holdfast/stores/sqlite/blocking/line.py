@@ -41,7 +41,7 @@ class Row(NamedTuple):
     session: str | None
     #: The socket that a wake-up is sent to; None for a claim that polls, or never waited.
     address: str | None
-    #: Running number of the waiter, from which positions are computed; 0 if it never waited.
+    #: Running number of the waiter, from which positions are computed; 0 if the claim never waited.
     seat: int
     #: 1 after a release with ``after``: the claim can't be renewed.
     leaving: int = 0
@@ -285,7 +285,8 @@ class Line:
             self._grant(now, quiet, briefly)
 
     def _sweep(self, now: float) -> None:
-        """Drop expired holders and find the next expiry: O(n), once per expiry that passes."""
+        """Drop expired holders and find the next expiry. This costs O(n), once per expiry that
+        passes."""
         sql = self.sql
         values = (self.name, self.frontier, now, max(self.steps, 0))
         for ticket, weight in self.run(sql.holders_expired, values).fetchall():
@@ -324,7 +325,8 @@ class Line:
         return known
 
     def _grant(self, now: float, quiet: float, briefly: bool) -> None:
-        """Grant the first waiter while it fits. It keeps its expiry until its first renewal."""
+        """Grant waiters from the front while they fit. Each keeps its expiry until its first
+        renewal."""
         while (row := self.head()) is not None:
             if row.expires <= now or row.weight > self.capacity or self.is_dead(row.session):
                 if self.steps <= 0:

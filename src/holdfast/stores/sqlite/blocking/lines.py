@@ -127,7 +127,7 @@ class Lines:
     def committed(self) -> None:
         """Apply the effects of the commit. The slots are freed first, so that a kill between the
         two loops leaves no lone claim whose line has ended. A line leaves `_died` before it is
-        counted out: if it were counted out twice, another line of its slot could be missed."""
+        subtracted: if it were subtracted twice, the count of its slot could miss another line."""
         while self._moved:
             self.lone.free(self._moved[-1])
             self._moved.pop()
@@ -135,7 +135,7 @@ class Lines:
             self.lone.died(self._died.pop())
 
     def rolled_back(self) -> None:
-        """Count out the new lines, because their transaction was undone."""
+        """Subtract the new lines from the counts, because their transaction was undone."""
         for name in self._born:
             self.lone.died(name)
 
@@ -180,7 +180,7 @@ class Lines:
         return Full(line.waiters)
 
     def keep(self, keep: Keep, now: float) -> Standing:
-        """See :meth:`holdfast.core.ports.Store.keep`; one claim of the batch."""
+        """See :meth:`holdfast.core.ports.Store.keep`; this renews one claim of the batch."""
         line = self._line()
         if not line.load(keep.claim.spec.name):
             return self._gone(keep, now)

@@ -239,7 +239,7 @@ class Jobs:
         self.run(_SQL.tomb_add, (take, self.now + ttl + TOMB_S))
 
     def settle(self, settle: Settle) -> bool:
-        """See :meth:`holdfast.core.queue.ports.Queues.settle`; one of the batch."""
+        """See :meth:`holdfast.core.queue.ports.Queues.settle`; for one delivery of the batch."""
         queue = self.queue(settle.queue)
         loan = None if queue is None else self._on_loan(queue, settle)
         if queue is None or loan is None:
@@ -250,7 +250,7 @@ class Jobs:
         return True
 
     def extend(self, extend: Extend) -> Held | Gone:
-        """See :meth:`holdfast.core.queue.ports.Queues.extend`; one of the batch."""
+        """See :meth:`holdfast.core.queue.ports.Queues.extend`; for one delivery of the batch."""
         queue = self.queue(extend.queue)
         loan = None if queue is None else self._on_loan(queue, extend)
         if loan is None:
