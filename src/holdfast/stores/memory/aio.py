@@ -1,5 +1,4 @@
-"""The memory store under asyncio. Verbs run on the loop itself, because each takes only
-microseconds."""
+"""The memory store under asyncio. Verbs run on the loop itself: each takes only microseconds."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ class AioMailbox:
         self._waiter: asyncio.Future[None] | None = None
 
     def poke(self, fence: int) -> None:
-        """Wake the waiting task with the fence of its grant. In queues and guards, the number is
-        1."""
+        """Wake the waiting task with the fence of its grant, or with 1 in queues and guards."""
         self._fence = fence
         waiter = self._waiter
         if waiter is not None:

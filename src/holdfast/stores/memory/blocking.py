@@ -132,8 +132,7 @@ class BlockingMailbox:
         self._full.acquire()
 
     def poke(self, fence: int) -> None:
-        """Wake the waiting thread with the fence of its grant. In queues and guards, the number is
-        1.
+        """Wake the waiting thread with the fence of its grant, or with 1 in queues and guards.
 
         Only the first wake-up counts.
         """

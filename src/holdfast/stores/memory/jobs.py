@@ -83,7 +83,7 @@ class Track:
     place: tuple[float, int] | None = None
 
     def at(self) -> float:
-        """Return the time from which its first job may be delivered; ``inf`` if it may not be."""
+        """Return the time from which the first job may be delivered; ``inf`` if none may be."""
         if self.loan is not None or not self.rows or self.rows[0].dead:
             return math.inf
         return max(self.due, self.rows[0].not_before)
@@ -353,7 +353,7 @@ class Queue:
         self.rest_or_line_up(track, row, now)
 
     def rest_or_line_up(self, track: Track, row: Row, now: float) -> None:
-        """Update the place of a group, after a row has left it, or can be delivered again."""
+        """Update a group in the order, after a job has left it or can be delivered again."""
         track.place = None
         if track.rows:
             self.line_up(track, now)

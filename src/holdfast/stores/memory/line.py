@@ -281,8 +281,7 @@ class Lines:
         return line, pokes
 
     def _sweep(self, line: Line, now: float) -> None:
-        """Drop dead holders and find the next expiry. This costs O(n), once per expiry that
-        passes."""
+        """Drop dead holders and find the next expiry. Costs O(n), once per expiry that passes."""
         for row in [r for r in line.held.values() if r.expires <= now]:
             self._drop(line, row)
         line.first = min((r.expires for r in line.rows() if r.expires > now), default=math.inf)

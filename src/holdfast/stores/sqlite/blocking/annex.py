@@ -144,7 +144,8 @@ class AnnexFiles(Generic[D]):
         self.gate.close()
 
     def forked(self) -> None:
-        """In the child: close our copies of the parent's descriptors. SQLite's stay open."""
+        """In the child: close our copies of the parent's descriptors. SQLite's descriptors stay
+        open."""
         self.gate.forked()
         self.database.forked()
         self.others.close()
@@ -188,7 +189,8 @@ class AnnexEngine(Way[F]):
         name = str(next(self._numbers))
         address = self.mail.address(name, files.post, files.own)
         if address is not None:
-            # It is recorded before its file is made, so that an interrupt leaves no unknown file.
+            # The waiter is recorded before its file is made, so that an interrupt leaves no unknown
+            # file.
             ear = self._ears[waiter] = files.ears.ear(topic, now, address, name)
             files.ears.listen(ear)
 

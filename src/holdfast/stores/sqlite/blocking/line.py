@@ -59,12 +59,12 @@ class Line:
     the last holder. So the first waiter is found without reading the holders.
     """
 
-    #: ``stored``: is the header in the database? ``loaded``: its values there.
+    #: ``stored``: is the header in the database? ``loaded``: the header's values in the database.
     stored = False
     loaded: tuple[float, str] = (0.0, "")
     #: The slot of a lone claim that was moved into the line, to be freed after the commit.
     moved = -1
-    #: The line began, or ended, in this transaction.
+    #: True if the line began, or ended, in this transaction.
     born = died = False
 
     def __init__(
@@ -96,7 +96,7 @@ class Line:
         self.known = []
 
     def load(self, name: str) -> bool:
-        """Read the line, and move its lone claim into it; False if the name has no claim."""
+        """Read the line, and move the name's lone claim into it; False if the name has no claim."""
         self.name = name
         found = self.run(self.sql.front, (name, KNOWN + 1)).fetchall()
         alone = self.lone.find(name)
@@ -232,7 +232,8 @@ class Line:
         return ahead if self.complete() else self._row(self.sql.row_before, ticket)
 
     def living_before(self, ticket: int) -> Row | None:
-        """Drop the dead waiters directly ahead; then return the same as `before`."""
+        """Drop the dead waiters directly ahead of this ticket; return what `before` then
+        returns."""
         while (ahead := self.before(ticket)) is not None:
             if ahead.held or not self.is_dead(ahead.session) or self.steps <= 0:
                 return ahead
@@ -275,8 +276,8 @@ class Line:
         """Drop dead and expired claims, then grant the first waiter while it fits.
 
         No claim is granted before ``quiet``: until then the holders of a database that was deleted
-        can still rely on their holds. ``briefly``: stop when the capacity is used up, and leave a
-        dead first waiter to the next verb.
+        can still rely on their holds. ``briefly``: stop when the capacity is used up, and let the
+        next verb drop a dead first waiter.
         """
         if now >= self.first:
             self._sweep(now)
@@ -285,7 +286,7 @@ class Line:
             self._grant(now, quiet, briefly)
 
     def _sweep(self, now: float) -> None:
-        """Drop expired holders and find the next expiry. This costs O(n), once per expiry that
+        """Drop expired holders and find the next expiry. Costs O(n), once per expiry that
         passes."""
         sql = self.sql
         values = (self.name, self.frontier, now, max(self.steps, 0))

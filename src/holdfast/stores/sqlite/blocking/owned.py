@@ -201,8 +201,7 @@ _maps: weakref.WeakValueDictionary[tuple[int, int], mmap.mmap] = weakref.WeakVal
 
 
 def mapped(fd: int, info: os.stat_result, size: int) -> mmap.mmap:
-    """Map the file, once for all clients of the process, because each map keeps a descriptor
-    open."""
+    """Map the file once for all clients of the process, because a map keeps a descriptor open."""
     key = info.st_dev, info.st_ino
     known = _maps.get(key)
     if known is None or len(known) != size:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-#: The low bits of a job's number are its place in its queue; the bits above are the queue's id.
+#: The low bits of a job's number are the job's place in its queue; the bits above are the queue's
+#: id.
 SEQ_BITS = 40
 #: A queue has two orders of due jobs: one of the groups, one of the ungrouped jobs.
 GROUPED, PLAIN = 0, 1
