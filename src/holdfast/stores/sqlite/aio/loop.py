@@ -32,7 +32,8 @@ from ..blocking.wake import LoopBox
 
 T = TypeVar("T")
 Answer = asyncio.Future[Any]
-#: Minimum time limit, in seconds, for a request that the worker begins late: it may be a release.
+#: Minimum time limit, in seconds, for a request that the worker begins late, because it may be a
+#: release.
 LATE_S = 0.25
 #: The verbs that are skipped if their caller no longer waits for the reply.
 TAKES = {"join", "join_free", "take", "begin"}
@@ -100,7 +101,7 @@ _working: dict[threading.Thread, SimpleQueue[Job | None]] = {}
 
 
 def _work(jobs: SimpleQueue[Job | None]) -> None:
-    """Run jobs until None comes. It refers to no client, so that an unused one is collected."""
+    """Run jobs until None comes. It refers to no client, so that an unused client is collected."""
     try:
         while (job := jobs.get()) is not None:
             job.run()
@@ -346,7 +347,8 @@ class Loop(Generic[E]):
     def forked(self) -> None:
         """Start again in the child of a fork.
 
-        The worker doesn't exist there, and the loop and the watched sessions are the parent's.
+        The worker doesn't exist in the child, and the loop and the watched sessions are the
+        parent's.
         """
         self.engine.forked()
         _working.clear()

@@ -144,9 +144,9 @@ class Entry(Way[Files]):
     def _low(self, files: Files) -> None:
         """Plan the next block of tickets, because half of the reserved ones are given.
 
-        This client puts the block on the disk outside the file mutex, so that no other client
-        waits, unless another client does it already. If this fails, or this client dies, the client
-        that finds no ticket left puts a block on the disk inside the file mutex.
+        This client puts the block on the disk, unless another client already does so. This happens
+        outside the file mutex, so that no other client waits. If the sync fails, or this client
+        dies, the client that finds no ticket left puts a block on the disk inside the file mutex.
         """
         words = files.words
         if words[RESERVED] == words[LIMIT]:
@@ -199,7 +199,8 @@ class Entry(Way[Files]):
         return answer
 
     def _committed(self) -> None:
-        """Apply the effects of the committed transaction; after an interrupt it may run again."""
+        """Apply the effects of the committed transaction; after an interrupt, this may run
+        again."""
         lines = self._lines
         lines.committed()
         while lines.pokes:

@@ -164,7 +164,8 @@ class Files:
 
 
 def enter(place: Place, within: float, hold: Callable[[Gate], None]) -> Header:
-    """Open and lock the file mutex; return its header. ``hold`` gets the mutex before the lock."""
+    """Open and lock the file mutex; return its header. ``hold`` gets the mutex before it is
+    locked."""
     end = boottime() + within
     gate = Gate(place)
     hold(gate)

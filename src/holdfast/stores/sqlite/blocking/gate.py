@@ -1,8 +1,9 @@
 """The file mutex: one kernel lock that every verb takes, one process at a time.
 
-At most one thread of one process is inside, so SQLite never meets contention. The lock is flock. It
-belongs to the open file, not to the process: a POSIX record lock would be dropped when *any*
-descriptor of the file is closed. The kernel frees it when its owner dies, even by ``kill -9``.
+At most one thread of one process is inside, so SQLite never meets contention. The lock is flock,
+which belongs to the open file. A POSIX record lock belongs to the process, and would be dropped
+when *any* descriptor of the file is closed. The kernel frees the flock when its owner dies, even by
+``kill -9``.
 
 Entry has three steps, each limited by the time that the caller has: the threads of this client
 queue at a mutex; the first of them tries the kernel lock a few times; then a porter thread waits
@@ -95,7 +96,7 @@ class Gate:
             try:
                 flock(self.fd, _TRY)
             except BlockingIOError:
-                # It gives up only after a last try, because this process may have been stopped.
+                # The caller gives up only after a last try: this process may have been stopped.
                 if over:
                     raise StoreUnavailable(self.stuck(within)) from None
                 continue
@@ -161,7 +162,7 @@ class Gate:
 
     def forked(self) -> None:
         """In the child: close our copies, so that they don't keep the file mutex locked if the
-        parent dies in it. Closing a copy doesn't unlock; only LOCK_UN would."""
+        parent dies inside the mutex. Closing a copy doesn't unlock; only LOCK_UN would."""
         porter, self._porter = self._porter, None
         fds = [self.fd, porter.fd if porter else -1]
         self.fd = self.held = -1
@@ -199,7 +200,7 @@ class Porter:
             raise
 
     def fetch(self, gate: Gate, seconds: float) -> bool:
-        """Wait for the lock; True: it is held, by the descriptor ``gate.held``."""
+        """Wait for the lock; True: the descriptor ``gate.held`` has the lock."""
         request = Request()
         try:
             self.requests.put(request)

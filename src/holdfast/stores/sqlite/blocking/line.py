@@ -232,8 +232,7 @@ class Line:
         return ahead if self.complete() else self._row(self.sql.row_before, ticket)
 
     def living_before(self, ticket: int) -> Row | None:
-        """Drop the dead waiters directly ahead of this ticket; return what `before` then
-        returns."""
+        """Drop the dead waiters directly ahead of this ticket; then do the same as `before`."""
         while (ahead := self.before(ticket)) is not None:
             if ahead.held or not self.is_dead(ahead.session) or self.steps <= 0:
                 return ahead
@@ -286,8 +285,7 @@ class Line:
             self._grant(now, quiet, briefly)
 
     def _sweep(self, now: float) -> None:
-        """Drop expired holders and find the next expiry. Costs O(n), once per expiry that
-        passes."""
+        """Drop expired holders and find the next expiry. This costs O(n) per expiry that passes."""
         sql = self.sql
         values = (self.name, self.frontier, now, max(self.steps, 0))
         for ticket, weight in self.run(sql.holders_expired, values).fetchall():

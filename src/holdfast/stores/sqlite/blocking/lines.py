@@ -1,9 +1,9 @@
 """The verbs on a line, in SQL, each inside one transaction.
 
-They do the same as in ``stores/memory/line.py``, statement by statement, with one addition: a claim
-belongs to a session. A verb drops each claim that it meets whose session the kernel has proven
-dead. Every statement accesses rows by their key, so a verb costs O(log n), except for one scan of
-the line whenever the earliest expiry in it has passed.
+They do the same as those in ``stores/memory/line.py``, statement by statement, with one addition: a
+claim belongs to a session. A verb drops each claim that it meets if the kernel has proven the
+claim's session dead. Every statement accesses rows by their key, so a verb costs O(log n), except
+for one scan of the line whenever the earliest expiry in it has passed.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ class Lines:
         return look.records(rows, alone, self._line().is_dead, now)
 
     def bury(self, session: str, now: float) -> bool:
-        """Remove a portion of a dead session's claims; True if no claim of it is left."""
+        """Remove a portion of a dead session's claims; True if the session has no claim left."""
         names = [name for (name,) in self.run(self.sql.session_names, (session, PORTION))]
         for claim in self.lone.claims():
             if claim.session == session and claim.name not in names:

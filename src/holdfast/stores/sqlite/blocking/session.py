@@ -25,8 +25,8 @@ from .folder import Folder, folder, is_session
 from .paths import Place, unusable
 
 #: Maximum number of other clients' sessions that a client keeps open, because it often checks the
-#: same ones again. Any other one is opened for each check: if all stayed open, a client would need
-#: as many descriptors as there are clients.
+#: same sessions again. Any other session is opened for each check: if all stayed open, a client
+#: would need as many descriptors as there are clients.
 CACHE_MAX = 2
 
 
@@ -77,7 +77,8 @@ class Session:
             return False
 
     def end(self, unlink: bool) -> None:
-        """Close it, so that other clients see the session as ended. ``unlink``: remove its file."""
+        """Close our descriptor, so that other clients see the session as ended. ``unlink``: remove
+        its file."""
         if unlink:
             self._folder.unlink(self.name)
         fd, self.fd = self.fd, -1
@@ -157,7 +158,8 @@ class Others:
         self._kept.pop(name, None)
 
     def bury(self, name: str) -> None:
-        """Remove the files of a dead session. Its FIFO is last: by it, others find the session."""
+        """Remove the files of a dead session. The FIFO is last, because others find the session by
+        it."""
         self.forget(name)
         if not is_session(name):
             return

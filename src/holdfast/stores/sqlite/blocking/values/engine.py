@@ -194,7 +194,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
             if not full(wrong):
                 raise
             # On a full disk, values can be invalidated and refresh leases ended: the log is copied
-            # back, then written from its beginning again, which takes no space.
+            # back into the database, then written from its beginning again, which takes no space.
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work, changed)

@@ -225,8 +225,7 @@ class Reading:
         self._kept.pop(entry, None)  # so that the oldest are in front
         self._kept[entry] = kept
         if len(self._kept) > KEPT_MAX:
-            # An error means that another thread changes `_kept` now; that thread drops a value,
-            # too.
+            # An error means that another thread changes `_kept`; that thread drops a value, too.
             with contextlib.suppress(RuntimeError, StopIteration):
                 self._kept.pop(next(iter(self._kept)), None)
 
