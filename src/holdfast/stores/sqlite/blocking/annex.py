@@ -41,7 +41,7 @@ class Mail(Protocol):
     """The sockets for wake-ups of this client's waiters; they differ for threads and asyncio."""
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """The address for a new waiter; None if it must poll."""
+        """The address for a new waiter; None if the waiter must poll."""
         ...
 
     def release(self, claim_id: str) -> None:
@@ -195,7 +195,7 @@ class AnnexEngine(Way[F]):
             files.ears.listen(ear)
 
     def ear(self, waiter: str) -> str | None:
-        """Return the name in the wake-ups for this waiter; None if it must poll."""
+        """Return the name in the wake-ups for this waiter; None if the waiter must poll."""
         found = self._ears.get(waiter)
         return None if found is None else found.name
 

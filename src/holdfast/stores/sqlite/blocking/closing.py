@@ -33,7 +33,7 @@ class Closing(Connection):
         super().__init__(*args, **options)
 
     def __del__(self) -> None:
-        """Close the connection; a forked child leaves open what is the parent's."""
+        """Close the connection; a forked child leaves the parent's connection open."""
         if self._pid not in (0, self._getpid()):
             leak(self)
             return

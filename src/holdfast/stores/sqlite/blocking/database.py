@@ -106,7 +106,8 @@ class Database:
         return info.st_size > 0
 
     def _share(self) -> None:
-        """Check if another client has the file open; lock it, so that others see this client."""
+        """Check if another client has the file open; lock the file, so that others see this
+        client."""
         self.alone = self._lock(_ALONE_RANGE)
         end = boottime() + BUSY_S
         while _OFD_SETLK is not None and not self._lock(_SHARED_RANGE):

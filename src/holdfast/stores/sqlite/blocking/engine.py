@@ -122,8 +122,7 @@ class Engine(Entry):
         return [answer for answer in answers if answer is not None]
 
     def _renew(self, files: Files, keep: Keep, now: float) -> Standing | Exception | None:
-        """Renew a lone claim; None if the claim isn't lone, or if more than the lease is to
-        change."""
+        """Renew a lone claim; None if not lone, or if more than the lease is to change."""
         claim, ticket, ttl, weight, new_id, detach = keep
         if new_id or weight or detach:
             return None
@@ -149,8 +148,8 @@ class Engine(Entry):
         ]
 
     def _renew_held(self, files: Files, keep: Keep, now: float) -> Held | None:
-        """Renew a held claim by one statement; None if not held, or if more than the lease
-        changes."""
+        """Renew a held claim by one statement; None if it isn't held, or if more than the lease is
+        to change."""
         claim, ticket, ttl, weight, new_id, detach = keep
         if new_id or weight or detach:
             return None
@@ -227,8 +226,7 @@ class Engine(Entry):
         return [answer for answer in answers if answer is not None]
 
     def _let_go(self, files: Files, leave: Leave, now: float) -> bool | Exception | None:
-        """Release a lone claim; None if the claim isn't lone, or if the request needs the
-        database."""
+        """Release a lone claim; None if not lone, or if the request needs the database."""
         name, claim_id, ticket, after, suspect, _ = leave
         try:
             if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):

@@ -1,8 +1,8 @@
 """Entry and exit of a verb: opening the store, taking the file mutex, and the steps after it.
 
-A client opens its store with its first verb and keeps it open. If the files were replaced since
-(because they were deleted), it closes the old ones, opens the new ones and does the verb again; its
-holds in the old ones are lost.
+A client opens its store with its first verb and keeps it open. If the files were deleted and
+replaced since, the client closes the old files, opens the new ones and does the verb again; its
+holds in the old files are lost.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from ....core.finding import Finding, ok, warn
 from .gate import command_of
 from .paths import Place
 
-#: The first version with the bug, and the first one with the fix. `MENDED_TOO`: older version
-#: series, each with the number of its first release with the fix.
+#: The first version with the bug, and the first one with the fix. `MENDED_TOO`: older series of
+#: versions, each with the number of its first release that has the fix.
 FIRST, MENDED = (3, 7, 0), (3, 51, 3)
 MENDED_TOO = {(3, 44): 6, (3, 50): 7}
 LOCKS = "/proc/locks"

@@ -105,7 +105,8 @@ class Gate:
             raise StoreUnavailable(self.stuck(within))
 
     def _has_porter(self) -> bool:
-        """Is there a porter, or can one start? CPython 3.12 starts no thread while it ends."""
+        """Is there a porter, or can one start? CPython 3.12 starts none while the interpreter
+        ends."""
         if self._porter is None:
             with contextlib.suppress(RuntimeError):
                 self._porter = Porter(self)

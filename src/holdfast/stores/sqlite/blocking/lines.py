@@ -202,7 +202,7 @@ class Lines:
         return answer
 
     def _given_up(self, keep: Keep, row: Row, now: float) -> Loss | None:
-        """Return the reason in the tombstone of the new id, if its adopter has withdrawn it."""
+        """Return the reason if the adopter has withdrawn the new id, which then has a tombstone."""
         return self.tomb(keep.new_id, now) if row.id != keep.new_id else None
 
     def _stay(self, line: Line, row: Row, keep: Keep, now: float) -> Standing:
@@ -321,7 +321,7 @@ class Lines:
         return len(names) < PORTION
 
     def tomb(self, claim_id: str, now: float) -> Loss | None:
-        """Return the reason in the tombstone of this id, or None. An id with one can't enter."""
+        """Return the reason in this id's tombstone, or None. An id with a tombstone can't enter."""
         if now >= self.world.tombs:
             return None
         found = self.run(self.sql.tomb, (claim_id,)).fetchone()

@@ -7,7 +7,7 @@ release are a few writes to this table, inside the file mutex. Any other request
 where lines are kept; the table is used again only when the line is empty.
 
     slot.ticket   0: the slot is free; else its claim is held. A join writes this word last, a
-                  release writes it first, by one instruction: a kill leaves all or nothing.
+                  release writes it first, by one instruction, so a kill leaves all or nothing.
     slot.lines    the number of names of this bucket that have, or can have, a line in the
                   database. It rises before the line is committed, and falls after the end of the
                   line is committed. While it isn't 0, every request goes to the database.

@@ -6,8 +6,8 @@ by ``exit`` or by ``kill -9``, the kernel frees the lock, and reports a hang-up 
 to each process that polls the reading end.
 
 The lock is the proof, the hang-up is only the alarm. A client that opens the FIFO after the owner's
-death gets no hang-up, so it always tries the lock, too. A *missing* session file proves nothing (it
-can have been deleted): the claims of the session end when they expire.
+death gets no hang-up, so a client always tries the lock, too. A *missing* session file proves
+nothing (it can have been deleted): the claims of the session end when they expire.
 
 The descriptor can be handed to a child process: then the session lives as long as the child.
 """

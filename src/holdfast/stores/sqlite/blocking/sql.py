@@ -42,7 +42,7 @@ class Cursor(sqlite3.Cursor):
     """Runs a statement whose parameters may have numbers."""
 
     def execute(self, sql: str, parameters: Any = ()) -> Self:
-        """Run a statement; `_plain` prepares each statement once, because statements are
+        """Run a statement; `_plain` prepares each one once, because the statements are
         constants."""
         text, order = _plain(sql)
         if order is not None:

@@ -1,7 +1,7 @@
 """Access to a store's files of any kind: one thread at a time, safe under interrupts and forks.
 
-A client opens its files with its first verb and keeps them open. If the files were replaced since
-(because they were deleted), it closes the old ones, opens the new ones and does the verb again.
+A client opens its files with its first verb and keeps them open. If the files were deleted and
+replaced since, the client closes the old files, opens the new ones and does the verb again.
 
 Every commit and every checkpoint happens inside the file mutex, because SQLite 3.7.0 to 3.51.2 can
 lose commits where a checkpoint and another connection's commit overlap (its WAL-reset bug). So work
@@ -102,8 +102,8 @@ class Way(Generic[F]):
 
     def _unsent(self) -> Iterator[Any]:
         """Yield the wake-ups of the outbox. Each wake-up stays in the outbox until it is sent, so
-        that after an interrupt the next verb sends it. If two threads send one wake-up, there is no
-        harm."""
+        that after an interrupt the next verb sends it. Two threads can send the same wake-up,
+        without harm."""
         while self._outbox:
             try:
                 one = self._outbox[0]
@@ -190,8 +190,8 @@ class Way(Generic[F]):
                         pass
 
     def _refuse_inside(self, thread: int) -> None:
-        """Raise if the thread is inside the files of another client: these may be the same files,
-        and the thread would wait for itself."""
+        """Raise if the thread is inside the files of another client: these may be the same files:
+        then the thread would wait for itself."""
         for way in [ref() for ref in _ways.valuerefs()]:
             if way is not None and way is not self and way.inside == thread:
                 raise NotSupported(REENTERED)

@@ -12,9 +12,9 @@ file mutex takes its content from the other two files. If another client has the
 can be inside the old file mutex at this moment. Then the new file mutex gets new files, too, so
 that changes of that client to the old files have no effect on others.
 
-Everything here runs inside a file mutex, and in one process at a time, whichever file mutex it has
-(``opening.py``). A kill can come anywhere: the next client that opens the files then finds a
-disagreement, and begins the new generation again.
+Everything here runs inside a file mutex, and in one process at a time, even if there are several
+file mutexes (``opening.py``). A kill can come anywhere: the next client that opens the files then
+finds a disagreement, and begins the new generation again.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
             header.set_up(0, 0.0, _number())
         header.check()
         booted = not header.same_boot()
-        # After a boot the file can be damaged, because no write waited for the disk.
+        # After a boot the file can be damaged, because no write waited for the disk; its known
+        # inode shows that it is ours.
         database = ValueDatabase(self.place, words[DATABASE] if booted else 0)
         try:
             usable = not fresh and not booted and words[DATABASE] == database.inode
