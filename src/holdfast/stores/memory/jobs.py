@@ -6,7 +6,7 @@ sends the wake-ups that a verb leaves in ``pokes``. Every other store must answe
 A **group** is all jobs with one group name, or one ungrouped job alone. Its jobs run one at a time.
 A group is *due* at a moment that follows from its first job and its last execution. Due groups are
 served in the order of these moments. Named groups and ungrouped jobs take turns, so that neither a
-busy group nor many ungrouped jobs delay the others. A group with a delivered job isn't due.
+busy group nor many ungrouped jobs delay the rest. A group with a delivered job isn't due.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Queue:
         #: By the id of a job: the time until which it is remembered; ``inf`` until the job ends.
         self.known: dict[str, float] = {}
         self.fading: list[tuple[float, str]] = []
-        #: Groups without jobs, and the moment after which their last execution has no effect.
+        #: Groups without jobs, each with the moment after which its last execution has no effect.
         self.resting: list[tuple[float, int, Track]] = []
         self.lanes: OrderedDict[str, tuple[int, float, list[bool]]] = OrderedDict()
         self.taken: dict[str, list[Track]] = {}
@@ -363,7 +363,7 @@ class Queue:
             self.singles.pop(row.seq, None)
 
     def forgettable(self, now: float) -> bool:
-        """True if the queue is empty, was unused for `LIFE_S`, and must remember nothing more."""
+        """True if the queue is empty, was unused for `LIFE_S`, and has nothing to remember."""
         if self.used + LIFE_S > now:
             return False
         self._tidy(now)

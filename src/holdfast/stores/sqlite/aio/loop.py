@@ -3,9 +3,9 @@
 The loop itself only listens: to the socket at which wake-ups arrive, and to the FIFOs of the
 sessions that it watches. A request is queued in the first step of its coroutine, before the
 coroutine suspends. So a release or a withdrawal is carried out once it has begun, even if its task
-never runs again, and it can't overtake the request that it undoes. A request that acquires, renews
-or reads is skipped if its caller has stopped waiting before the worker gets to it. Otherwise an
-overloaded store would do useless work, and releases would wait behind it.
+never runs again. Nor can it overtake the request that it undoes. A request that acquires, renews or
+reads is skipped if its caller has stopped waiting before the worker gets to it. Otherwise an
+overloaded store would do useless work, and releases would wait behind that work.
 """
 
 from __future__ import annotations

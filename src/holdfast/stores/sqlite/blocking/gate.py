@@ -10,8 +10,9 @@ queue at a mutex; the first of them tries the kernel lock a few times; then a po
 for it in the kernel's queue. The porter has a separate open file. With a shared one, a porter that
 gets the lock after its caller gave up could unlock the lock of the next caller.
 
-A caller runs ``enter`` *inside* a ``try`` and the steps of ``exit`` in its ``finally``: both are
-safe, even if they run several times, and wherever an interrupt comes (see `Way._locked`).
+A caller runs ``enter`` *inside* a ``try`` and the steps of ``exit`` in its ``finally``. ``enter``
+and these steps are safe, even if they run several times, and wherever an interrupt comes (see
+`Way._locked`).
 """
 
 from __future__ import annotations

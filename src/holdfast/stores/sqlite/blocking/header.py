@@ -6,7 +6,7 @@ aligned 8-byte word, written by a single instruction, so a process that is kille
 leaves either the old or the new value. Words are in the machine's byte order: the file is valid
 only on the machine whose clock its times are from.
 
-Every field but ``WORLD`` and the counts of changes is read and written inside the file mutex only.
+Every field is read and written inside the file mutex, except ``WORLD`` and the counts of changes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _told = struct.Struct("QQ16xdd40xdQ").unpack_from
 
 
 def boot_id() -> int:
-    """Return a number that differs after each boot; 0 if this process can't see one.
+    """Return a number that differs after each boot; 0 if this process sees no boot id.
 
     Raises ``StoreUnavailable`` if the boot id can't be read at the moment, usually because no
     descriptor is free. An answer of 0 would look like another boot, which ends all holds.
@@ -217,8 +217,8 @@ class Header:
     def promise(self) -> int:
         """Note the next block of tickets; return its limit, which is valid once the page is synced.
 
-        The limit is in a separate word: if this client is killed before the sync, no other client
-        must take these tickets for reserved ones.
+        The limit is in a separate word: if this client is killed before the sync, other clients
+        must not treat these tickets as reserved.
         """
         words = self.words
         words[RESERVED] = limit = max(words[NEXT], words[LIMIT], words[RESERVED]) + BLOCK

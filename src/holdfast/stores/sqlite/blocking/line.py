@@ -18,7 +18,7 @@ from .sql import verbs
 
 #: A wake-up to send: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[str, str, int]
-#: Maximum number of holders whose sessions are checked; the others end by their expiry.
+#: Maximum number of holders whose sessions are checked; the other holders end by their expiry.
 HOLDERS_SEEN = 32
 NEVER = 1e300
 #: The greatest integer that SQLite has.

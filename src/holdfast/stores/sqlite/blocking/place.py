@@ -11,7 +11,7 @@ The serial queues, ``/dir/locks.db-queues``, and the values of refresh guards,
 ``/dir/locks.db-values``, have the same files next to them, except the table of lone claims.
 
 A lock is only as trustworthy as the folder: a user that can replace these files can take every
-lock. So a folder that others may write to is refused. A file system is refused too, unless its
+lock. So a folder that other users may write to is refused. A file system is refused too, unless its
 kernel locks are known to work between all processes that see the file.
 """
 

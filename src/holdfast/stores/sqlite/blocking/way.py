@@ -32,7 +32,7 @@ from .odd import UNREADABLE, unreadable
 from .opening import Opening
 from .place import label
 
-#: Maximum number of replacements of the files in a row before a verb fails.
+#: Number of times in a row that a verb finds its files replaced before it fails.
 REPLACED_MAX = 5
 TRY = LOCK_EX | LOCK_NB
 REENTERED = (
@@ -190,7 +190,7 @@ class Way(Generic[F]):
                         pass
 
     def _refuse_inside(self, thread: int) -> None:
-        """Raise if the thread is inside the files of another client: these may be the same files:
+        """Raise if the thread is inside the files of another client. These may be the same files:
         then the thread would wait for itself."""
         for way in [ref() for ref in _ways.valuerefs()]:
             if way is not None and way is not self and way.inside == thread:

@@ -3,9 +3,9 @@ has changed.
 
 A read must not wait for writers, so reads have separate connections, each for one thread at a time.
 In addition, a row that was read is kept in memory, with a number from the mapped page. Every writer
-of the row changes this number: to an odd one before its commit, and to the next even one after it.
-While the number is the same, the row is the same. Then a read needs no database, and still sees
-every change that any process had committed before the read began.
+of the row changes this number: to an odd number before its commit, and to the next even number
+after it. While the number is the same, the row is the same. Then a read needs no database, and
+still sees every change that any process had committed before the read began.
 """
 
 from __future__ import annotations
