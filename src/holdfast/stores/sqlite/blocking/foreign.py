@@ -35,7 +35,7 @@ def has_reset_bug(version: tuple[int, int, int]) -> bool:
 
 
 def version() -> Finding:
-    """The version of SQLite, and why its bug doesn't affect the store."""
+    """The version of SQLite; if it has the WAL-reset bug, why the bug doesn't affect the store."""
     text = f"version {sqlite3.sqlite_version}"
     if has_reset_bug(sqlite3.sqlite_version_info):
         text += (

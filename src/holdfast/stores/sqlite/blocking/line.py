@@ -262,7 +262,7 @@ class Line:
             self.waiters -= 1
 
     def _weigh(self, weight: int) -> None:
-        """Raise if no claim can have this weight, which would make room for others."""
+        """Raise if a claim's weight is impossible: it would make room for other claims."""
         if weight < 1:
             raise senseless(self.name)
 

@@ -10,7 +10,7 @@ boot all claims are dead, the files are made again, and no client has to wait.
 If only the file mutex is missing, and no other client has the files open, nothing is lost: a new
 file mutex takes its content from the other two files. If another client has these files open, it
 can be inside the old file mutex at this moment. Then the new file mutex gets new files, too, so
-that changes of that client to the old files have no effect on others.
+that what that client changes in the old files has no effect on others.
 
 Everything here runs inside a file mutex, and in one process at a time, even if there are several
 file mutexes (``opening.py``). A kill can come anywhere: the next client that opens the files then

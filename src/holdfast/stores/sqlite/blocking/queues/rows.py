@@ -66,9 +66,10 @@ class Loan(NamedTuple):
     fence: int
     expires: float
     attempt: int
-    #: Seconds for which the group rests after the end of the delivery; None if it doesn't.
+    #: Seconds for which the group rests after the end of the delivery; None if it doesn't rest.
     rest: float | None
-    #: The number of the last attempt, and 1 if a dead letter blocks its group.
+    #: `last`: the number of the last allowed attempt. `blocks`: 1 if a dead letter blocks its
+    #: group.
     last: int
     blocks: int
     owner: str

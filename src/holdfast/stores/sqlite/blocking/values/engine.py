@@ -145,7 +145,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         there = [False] * len(entries)
 
         def work(values: Values, _: ValueFiles) -> list[bool]:
-            # If the files were replaced, this runs again: a value in the old files counts, too.
+            # If the files were replaced, `work` runs again: a value in the old files counts, too.
             for at, entry in enumerate(entries):
                 there[at] = values.invalidate(entry) or there[at]
             return there
