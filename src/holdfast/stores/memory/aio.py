@@ -1,4 +1,4 @@
-"""The memory store under asyncio. Verbs run on the loop itself: each takes microseconds."""
+"""The memory store under asyncio. Verbs run on the loop itself: each takes only microseconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AioMailbox:
         self._waiter: asyncio.Future[None] | None = None
 
     def poke(self, fence: int) -> None:
-        """Wake the waiting task, and give it the fence of its grant; for queues and guards, 1."""
+        """Wake the waiting task with the fence of its grant, or with 1 in queues and guards."""
         self._fence = fence
         waiter = self._waiter
         if waiter is not None:
@@ -26,7 +26,7 @@ class AioMailbox:
                 self._loop.call_soon_threadsafe(_wake, waiter)
 
     async def wait(self, seconds: float) -> int | None:
-        """Return the number from the wake-up, or None if none came within ``seconds``."""
+        """Return the number in the wake-up, or None if no wake-up came within ``seconds``."""
         self._waiter = waiter = self._loop.create_future()
         timer = later(self._loop, max(0.0, seconds), _wake, waiter)
         try:
@@ -59,5 +59,5 @@ class AioPort:
         return AioMailbox()
 
     def forked(self) -> None:
-        """Start empty in the child of a fork."""
+        """In the child of a fork: start with no data."""
         self._space.forked()

@@ -28,7 +28,7 @@ class Space:
     def __init__(self) -> None:
         self.lock: Any = threading.RLock()
         self.lines = Lines()
-        #: In the order of their last use, or of their last check by `_forget_some`.
+        #: The queues, in the order of their last use or of their last check by `_forget_some`.
         self.queues: OrderedDict[str, Queue] = OrderedDict()
         self.guarded = Values()
         self.pid = os.getpid()
@@ -39,7 +39,7 @@ class Space:
     def call(self, act: Callable[[Lines, float], T]) -> T:
         """Run `act` on the lines under the lock, with the current time.
 
-        If an exception such as Ctrl-C interrupts it, the lines are repaired.
+        If an exception such as Ctrl-C interrupts `act`, the lines are repaired.
         """
         if self.lock._is_owned():
             raise NotSupported(REENTERED)
@@ -80,7 +80,7 @@ class Space:
     def _forget_some(self, now: float) -> None:
         """Check the first two queues: remove each that is `forgettable`, move others to the end.
 
-        It is called for each new queue.
+        This method is called for each new queue.
         """
         for _ in range(min(2, len(self.queues))):
             name, queue = next(iter(self.queues.items()))
@@ -132,7 +132,7 @@ class BlockingMailbox:
         self._full.acquire()
 
     def poke(self, fence: int) -> None:
-        """Wake the waiting thread, and give it the fence of its grant; for queues and guards, 1.
+        """Wake the waiting thread with the fence of its grant, or with 1 in queues and guards.
 
         Only the first wake-up counts.
         """
@@ -141,7 +141,7 @@ class BlockingMailbox:
             self._full.release()
 
     async def wait(self, seconds: float) -> int | None:
-        """Return the number from the wake-up, or None if none came within ``seconds``."""
+        """Return the number in the wake-up, or None if no wake-up came within ``seconds``."""
         if self._full.acquire(timeout=max(0.0, seconds)):
             self._full.release()
         return self._fence

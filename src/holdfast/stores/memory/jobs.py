@@ -6,7 +6,7 @@ sends the wake-ups that a verb leaves in ``pokes``. Every other store must answe
 A **group** is all jobs with one group name, or one ungrouped job alone. Its jobs run one at a time.
 A group is *due* at a moment that follows from its first job and its last execution. Due groups are
 served in the order of these moments. Named groups and ungrouped jobs take turns, so that neither a
-busy group nor many ungrouped jobs delay the others. A group with a delivered job isn't due.
+busy group nor many ungrouped jobs delay the rest. A group with a delivered job isn't due.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .line import TOMBS_LOOK
 LANE_S = 3600.0
 #: Seconds after its last use until an empty queue is forgotten, with its counts.
 LIFE_S = 5400.0
-#: A queue has two orders of due groups: of the named groups, and of the ungrouped jobs.
+#: A queue has two orders of due groups: one of named groups, one of ungrouped jobs.
 GROUPED, PLAIN = 0, 1
 
 
@@ -79,11 +79,11 @@ class Track:
     loan: Loan | None = None
     #: The time before which no job may start, because of the last execution.
     due: float = -math.inf
-    #: Its current entry in `Queue.order`: (moment, tie); None if it isn't there.
+    #: The group's current entry in `Queue.order`: (moment, tie); None if it has no entry.
     place: tuple[float, int] | None = None
 
     def at(self) -> float:
-        """Return the time from which its first job may be delivered; ``inf`` if it may not be."""
+        """Return the time from which the first job may be delivered; ``inf`` if none may be."""
         if self.loan is not None or not self.rows or self.rows[0].dead:
             return math.inf
         return max(self.due, self.rows[0].not_before)
@@ -101,10 +101,10 @@ class Queue:
         self.order: tuple[list[Any], list[Any]] = ([], [])
         self.leases: list[tuple[float, int, Track]] = []
         self.dead: OrderedDict[int, Row] = OrderedDict()
-        #: The time until which an id is remembered: ``inf`` while its job is there.
+        #: By the id of a job: the time until which it is remembered; ``inf`` until the job ends.
         self.known: dict[str, float] = {}
         self.fading: list[tuple[float, str]] = []
-        #: Groups without jobs, and the moment after which their last execution has no effect.
+        #: Groups without jobs, each with the moment after which its last execution has no effect.
         self.resting: list[tuple[float, int, Track]] = []
         self.lanes: OrderedDict[str, tuple[int, float, list[bool]]] = OrderedDict()
         self.taken: dict[str, list[Track]] = {}
@@ -286,14 +286,14 @@ class Queue:
         return len(tracks)
 
     def _bury(self, take: str, ttl: float, now: float) -> None:
-        """Make a tombstone: a late copy of this take gets no job."""
+        """Make a tombstone, so that a late copy of this take gets no job."""
         if len(self.tombs) >= self._tombs_look:  # rarely, because this reads all tombstones
             self.tombs = {one: until for one, until in self.tombs.items() if until > now}
             self._tombs_look = max(TOMBS_LOOK, 2 * len(self.tombs))
         self.tombs[take] = now + ttl + TOMB_S
 
     def settle(self, settle: Settle, now: float) -> bool:
-        """See :meth:`holdfast.core.queue.ports.Queues.settle`; one of the batch."""
+        """See :meth:`holdfast.core.queue.ports.Queues.settle`; for one delivery of the batch."""
         self.reap(now)
         track = self._of(settle)
         if track is None or track.loan is None:
@@ -306,7 +306,7 @@ class Queue:
         return True
 
     def extend(self, extend: Extend, now: float) -> Held | Gone:
-        """See :meth:`holdfast.core.queue.ports.Queues.extend`; one of the batch."""
+        """See :meth:`holdfast.core.queue.ports.Queues.extend`; for one delivery of the batch."""
         self.reap(now)
         track = self._of(extend)
         if track is None or track.loan is None:
@@ -353,7 +353,7 @@ class Queue:
         self.rest_or_line_up(track, row, now)
 
     def rest_or_line_up(self, track: Track, row: Row, now: float) -> None:
-        """Update the place of a group, after a row has left it, or can be delivered again."""
+        """Update a group in the order, after a job has left it or can be delivered again."""
         track.place = None
         if track.rows:
             self.line_up(track, now)
@@ -363,7 +363,7 @@ class Queue:
             self.singles.pop(row.seq, None)
 
     def forgettable(self, now: float) -> bool:
-        """True if the queue is empty, was unused for `LIFE_S`, and must remember nothing more."""
+        """True if the queue is empty, was unused for `LIFE_S`, and has nothing to remember."""
         if self.used + LIFE_S > now:
             return False
         self._tidy(now)

@@ -68,8 +68,8 @@ def purge(
 
 
 def _rows(queue: Queue, now: float) -> list[tuple[Track | None, Row]]:
-    """Return all jobs in the order of acceptance, each with its group; None for a dead letter that
-    has left its group."""
+    """Return all jobs in the order of acceptance, each with its group, or with None if it is a dead
+    letter that has left its group."""
     queue.reap(now)
     found: dict[int, tuple[Track | None, Row]] = {}
     for track in _tracks(queue):

@@ -62,7 +62,7 @@ class Row:
     since: float
     expires: float
     held: bool
-    #: Running number of the waiter, from which positions are computed; 0 if it never waited.
+    #: Running number of the waiter, from which positions are computed; 0 if the claim never waited.
     seat: int = 0
     address: Any = None
     #: True after a release with ``after``: the claim can't be renewed.
@@ -152,7 +152,7 @@ class Lines:
         return held, pokes
 
     def keep(self, keep: Keep, now: float, address: Any = None) -> tuple[Standing, list[Poke]]:
-        """See :meth:`holdfast.core.ports.Store.keep`; one claim of the batch."""
+        """See :meth:`holdfast.core.ports.Store.keep`; this renews one claim of the batch."""
         name, cid = keep.claim.spec.name, keep.claim.id
         line = self.lines.get(name)
         if line is None:
@@ -172,7 +172,7 @@ class Lines:
             line.first = min(line.first, row.expires)
             pokes = [p for p in self._line(name, now)[1] if p[1] != cid]
             if cid not in line.held and cid not in line.waiting:
-                # The line was resized, and the claim weighs more than its capacity now.
+                # The line was resized, and the claim weighs more than the line's capacity now.
                 return Gone(Loss.EXPIRED), pokes
             if not row.held:
                 return self._waiting(line, row, now), pokes
@@ -281,13 +281,14 @@ class Lines:
         return line, pokes
 
     def _sweep(self, line: Line, now: float) -> None:
-        """Drop dead holders and find the next expiry: O(n), once per expiry that passes."""
+        """Drop dead holders and find the next expiry. Costs O(n), once per expiry that passes."""
         for row in [r for r in line.held.values() if r.expires <= now]:
             self._drop(line, row)
         line.first = min((r.expires for r in line.rows() if r.expires > now), default=math.inf)
 
     def _grant(self, line: Line, now: float) -> list[Poke]:
-        """Grant the first waiter while it fits. It keeps its expiry until its first renewal."""
+        """Grant waiters from the front while they fit. Each keeps its expiry until its first
+        renewal."""
         pokes: list[Poke] = []
         while line.waiting:
             row = next(iter(line.waiting.values()))

@@ -32,7 +32,7 @@ class Mailbox(Protocol):
         ...
 
     async def wait(self, seconds: float) -> int | None:
-        """Return the number from the wake-up, or None if none came within ``seconds``."""
+        """Return the number in the wake-up, or None if no wake-up came within ``seconds``."""
         ...
 
 

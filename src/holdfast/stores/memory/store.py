@@ -56,7 +56,7 @@ class Port(QueuePort, GuardPort, Protocol):
         ...
 
     def forked(self) -> None:
-        """Start empty in the child of a fork."""
+        """In the child of a fork: start with no data."""
         ...
 
 
@@ -137,7 +137,7 @@ class MemoryStore:
         return answer
 
     async def changed(self, within: float) -> bool:
-        """Return False: acknowledged data is lost only with the process; see the contract."""
+        """Return False: acknowledged data is lost only when the process ends; see the contract."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
@@ -151,7 +151,7 @@ class MemoryStore:
         self.guards.forget()
 
     def forked(self) -> None:
-        """Start empty in the child of a fork: the state is the parent's."""
+        """In the child of a fork: start with no data, because the data is the parent's."""
         self._boxes = {}
         self.queues.forget()
         self.guards.forget()

@@ -11,7 +11,7 @@ An entry is a value, a refresh lease, and a failure, each of which can be missin
   granted to no caller. A stored value ends the failure.
 
 When a verb ends the refresh lease, all waiters are woken at the same time, because they form no
-line. If its holder has died, the refresh lease expires, and no waiter is woken: the waiters have
+line. If the holder has died, the refresh lease expires, and no waiter is woken: each waiter knows
 the time of the expiry from `Busy`.
 """
 
@@ -37,7 +37,7 @@ from ...core.guard.model import (
 )
 from ...core.model import Gone, Held, Loss
 
-#: Number of entries at which expired ones are removed; then again at twice the remaining number.
+#: Number of entries at which expired ones are first removed; next at twice the number that remain.
 SWEEP_AT = 1000
 
 
@@ -73,7 +73,7 @@ class _Entry:
         self.waiting: dict[str, Any] = {}
 
     def tidy(self, now: float) -> None:
-        """Drop the value, the refresh lease and the failure, each if it has expired."""
+        """Drop what has expired: the value, the refresh lease, the failure."""
         if self.value is not None and now >= self.value.kept_until:
             self.value = None
         if self.id and now >= self.lease_until:

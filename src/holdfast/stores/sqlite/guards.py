@@ -79,12 +79,12 @@ class ValuePort(Protocol):
         ...
 
     def glance(self, entry: Entry) -> Value | None:
-        """Return the value if this client sees that it is unchanged since its last read."""
+        """Return the value if this client sees that the value is unchanged since its last read."""
         ...
 
     async def sleep(self, wish: str, seconds: float) -> bool:
-        """Sleep until this request is woken, until the client that computes has died, or until
-        ``seconds`` have passed. Return True after a wake-up."""
+        """Sleep until this request is woken, until the client that computes the value has died, or
+        until ``seconds`` have passed. Return True after a wake-up."""
         ...
 
     def unlisten(self, wish: str) -> None:

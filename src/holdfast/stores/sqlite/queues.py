@@ -90,7 +90,7 @@ class JobPort(Protocol):
         ...
 
     async def sleep(self, take: str, seconds: float) -> bool:
-        """Sleep until this take is woken, or ``seconds`` have passed; return if it was woken."""
+        """Sleep until this take is woken, or ``seconds`` have passed; True: the take was woken."""
         ...
 
     def unlisten(self, take: str) -> None:

@@ -55,7 +55,7 @@ class Engine(Protocol):
     patience: float
 
     def join(self, claim: Claim, wait: bool, within: float) -> Joined:
-        """Enter the line."""
+        """Enter the line of claims."""
         ...
 
     def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
@@ -150,7 +150,7 @@ class SqliteStore:
 
     @property
     def queues(self) -> SqliteQueues:
-        """The serial queues, in their own files that are opened when they are first used."""
+        """The serial queues, in separate files that are opened at the first use."""
         if self._queues is None:
             from .queues import SqliteQueues  # because few programs have queues
 
@@ -159,7 +159,7 @@ class SqliteStore:
 
     @property
     def guards(self) -> SqliteGuards:
-        """The refresh guards, in their own files that are opened when they are first used."""
+        """The refresh guards, in separate files that are opened at the first use."""
         if self._guards is None:
             from .guards import SqliteGuards  # because few programs have guards
 
@@ -167,7 +167,7 @@ class SqliteStore:
         return self._guards
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
-        """Enter the line, atomically; see the contract."""
+        """Enter the line of claims, atomically; see the contract."""
         return await self._call(self._engine.join, claim, wait, within)
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
@@ -207,7 +207,7 @@ class SqliteStore:
 
         The kernel counts this client as alive while any process keeps the descriptor open. Pass it
         to a child with ``pass_fds``. A child of ``os.fork`` closes it at once, so give that child a
-        copy (``os.dup``). It belongs to the store: don't close it here.
+        copy (``os.dup``). The descriptor belongs to the store: don't close it yourself.
         """
         return self._engine.session_fd(SESSION_S)
 

@@ -41,8 +41,8 @@ class LoopValues(Loop[ValueEngine]):
         return await self.call(self.engine.read, entries, within)
 
     async def sleep(self, wish: str, seconds: float) -> bool:
-        """Sleep until woken, until the client that computes has died, or until the time-out has
-        expired."""
+        """Sleep until woken, until the client that computes the value has died, or until the
+        time-out has expired."""
         ear = self.engine.ear(wish)
         if ear is None:
             self._here()

@@ -14,7 +14,7 @@ JOBS_POLL_S = 0.05
 class LoopJobs(Loop[JobEngine]):
     """See :class:`holdfast.stores.sqlite.queues.JobPort`.
 
-    It has a separate worker: a put waits for the disk, and must not delay renewals of locks.
+    It has a separate worker, because a put waits for the disk and must not delay renewals of locks.
     """
 
     def __init__(self, url: StoreURL) -> None:

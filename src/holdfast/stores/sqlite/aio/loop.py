@@ -3,9 +3,9 @@
 The loop itself only listens: to the socket at which wake-ups arrive, and to the FIFOs of the
 sessions that it watches. A request is queued in the first step of its coroutine, before the
 coroutine suspends. So a release or a withdrawal is carried out once it has begun, even if its task
-never runs again, and it can't overtake the request that it undoes. A request that acquires, renews
-or reads is skipped if its caller has stopped waiting before the worker gets to it. Otherwise an
-overloaded store would do useless work, and releases would wait behind it.
+never runs again. Nor can it overtake the request that it undoes. A request that acquires, renews or
+reads is skipped if its caller has stopped waiting before the worker gets to it. Otherwise an
+overloaded store would do useless work, and releases would wait behind that work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from ..blocking.wake import LoopBox
 
 T = TypeVar("T")
 Answer = asyncio.Future[Any]
-#: Minimum time limit, in seconds, for a request that the worker begins late: it may be a release.
+#: Minimum time limit, in seconds, for a request that the worker begins late, because it may be a
+#: release.
 LATE_S = 0.25
 #: The verbs that are skipped if their caller no longer waits for the reply.
 TAKES = {"join", "join_free", "take", "begin"}
@@ -100,7 +101,7 @@ _working: dict[threading.Thread, SimpleQueue[Job | None]] = {}
 
 
 def _work(jobs: SimpleQueue[Job | None]) -> None:
-    """Run jobs until None comes. It refers to no client, so that an unused one is collected."""
+    """Run jobs until None comes. It refers to no client, so that an unused client is collected."""
     try:
         while (job := jobs.get()) is not None:
             job.run()
@@ -346,7 +347,8 @@ class Loop(Generic[E]):
     def forked(self) -> None:
         """Start again in the child of a fork.
 
-        The worker doesn't exist there, and the loop and the watched sessions are the parent's.
+        The worker doesn't exist in the child, and the loop and the watched sessions are the
+        parent's.
         """
         self.engine.forked()
         _working.clear()

@@ -41,7 +41,7 @@ class Mail(Protocol):
     """The sockets for wake-ups of this client's waiters; they differ for threads and asyncio."""
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """The address for a new waiter; None if it must poll."""
+        """The address for a new waiter; None if the waiter must poll."""
         ...
 
     def release(self, claim_id: str) -> None:
@@ -144,7 +144,8 @@ class AnnexFiles(Generic[D]):
         self.gate.close()
 
     def forked(self) -> None:
-        """In the child: close our copies of the parent's descriptors. SQLite's stay open."""
+        """In the child: close our copies of the parent's descriptors. SQLite's descriptors stay
+        open."""
         self.gate.forked()
         self.database.forked()
         self.others.close()
@@ -188,12 +189,13 @@ class AnnexEngine(Way[F]):
         name = str(next(self._numbers))
         address = self.mail.address(name, files.post, files.own)
         if address is not None:
-            # It is recorded before its file is made, so that an interrupt leaves no unknown file.
+            # The waiter is recorded before its file is made, so that an interrupt leaves no unknown
+            # file.
             ear = self._ears[waiter] = files.ears.ear(topic, now, address, name)
             files.ears.listen(ear)
 
     def ear(self, waiter: str) -> str | None:
-        """Return the name in the wake-ups for this waiter; None if it must poll."""
+        """Return the name in the wake-ups for this waiter; None if the waiter must poll."""
         found = self._ears.get(waiter)
         return None if found is None else found.name
 

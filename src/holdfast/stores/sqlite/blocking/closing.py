@@ -2,7 +2,8 @@
 
 A connection stays unclosed if an interrupt comes between its opening and its assignment, or if the
 program forgets a client. Python up to 3.12 closes it silently; later versions warn. In the child of
-a fork it must never be closed, because SQLite there acts as if it had the locks of the parent.
+a fork, the parent's connection must never be closed, because SQLite there acts as if it had the
+locks of the parent.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Closing(Connection):
         super().__init__(*args, **options)
 
     def __del__(self) -> None:
-        """Close it; in a forked child, it is the parent's and stays open."""
+        """Close the connection; a forked child leaves the parent's connection open."""
         if self._pid not in (0, self._getpid()):
             leak(self)
             return

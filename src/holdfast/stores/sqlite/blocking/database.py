@@ -1,11 +1,12 @@
 """The database file: create it, recognise it, open it, close it.
 
 SQLite deletes the write-ahead log and the shared memory when the last connection closes. It detects
-the last one by a POSIX lock. A fork does not inherit this lock, and any other close of the file
-drops it ("How To Corrupt An SQLite Database File", 2.2). A client that then continues with deleted
-files works in another generation than the next client. So each client also locks the same bytes
-through a separate open file (`Database.guard`). This lock prevents the deletion while any client
-has the file open. It also shows a new client if the log and the shared memory must exist already.
+the last one by a POSIX lock. A forked child does not inherit this lock, and any other close of the
+file drops the lock ("How To Corrupt An SQLite Database File", 2.2). A client that then continues
+with deleted files works in another generation than the next client. So each client also locks the
+same bytes through a separate open file (`Database.guard`). This lock prevents the deletion while
+any client has the file open. It also shows a new client if the log and the shared memory must exist
+already.
 
 Everything here runs inside the file mutex.
 """
@@ -39,7 +40,7 @@ PAGE_SIZE = 1024
 ROOM = 256 * 1024
 #: Frames in the write-ahead log before it is copied back: 4 MiB.
 CHECKPOINT_FRAMES = 4000
-#: Maximum seconds that SQLite waits inside the file mutex; only a foreign program can cause it.
+#: Maximum seconds that SQLite waits inside the file mutex; only a foreign program causes that.
 BUSY_S = 1.0
 #: SQLite's error codes for a disk that fails; the code for a full disk isn't among them.
 DISK = {
@@ -105,7 +106,8 @@ class Database:
         return info.st_size > 0
 
     def _share(self) -> None:
-        """Check if another client has the file open; lock it, so that others see this client."""
+        """Check if another client has the file open; lock the file, so that others see this
+        client."""
         self.alone = self._lock(_ALONE_RANGE)
         end = boottime() + BUSY_S
         while _OFD_SETLK is not None and not self._lock(_SHARED_RANGE):
@@ -117,7 +119,8 @@ class Database:
 
     def alone_soon(self) -> bool:
         """True if no other client has the file open. This waits up to `CLOSING_S` for a client that
-        closes it outside the file mutex: it was garbage-collected, or its process is ending."""
+        closes the file outside the file mutex: the client was garbage-collected, or its process is
+        ending."""
         end = boottime() + CLOSING_S
         while not self.alone and _OFD_SETLK is not None and boottime() < end:
             time.sleep(0.002)
@@ -175,7 +178,8 @@ class Database:
     def make(self, world: int, limit: int, quiet: float) -> None:
         """Make a complete database under another name, and put it in its place.
 
-        It records the time before which no claim is granted, in case the file mutex is deleted.
+        The database records the time before which no claim is granted, in case the file mutex is
+        deleted.
         """
         known = {"world": world, "boot": boot_id(), "limit": limit, "quiet": quiet}
 
@@ -283,8 +287,9 @@ class Database:
         self._unguard()
 
     def _unguard(self) -> None:
-        """Close `guard`. Where locks don't belong to open files, it stays open instead, because
-        closing it would drop the locks that SQLite has for other clients of this process."""
+        """Close `guard`. Where locks don't belong to open files, `guard` stays open instead,
+        because closing it would drop the locks that SQLite has for other clients of this
+        process."""
         guard, self.guard = self.guard, -1
         if guard >= 0 and _OFD_SETLK is not None:
             os.close(guard)
@@ -367,7 +372,7 @@ def explain(
     if code in permanent and read_only(path):
         return unusable(path, OSError(errno.EROFS, str(wrong)))
     if opening and code in permanent:
-        # SQLite gives no reason. It can be a lack of descriptors, or the permissions.
+        # SQLite gives no reason. The reason can be a lack of descriptors, or the permissions.
         return unusable(path, lacking() or OSError(errno.EACCES, str(wrong)))
     if code == sqlite3.SQLITE_FULL:
         return DiskFailed(f"the disk of {path} is full: free some space and try again")

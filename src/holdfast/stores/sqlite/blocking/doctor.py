@@ -1,7 +1,7 @@
 """An examination of an embedded store: a finding for each part, with its remedy.
 
-It doesn't use the engine, so that it still finds the fault when the engine can't open the store.
-It changes nothing, except that it makes missing folders.
+The examination doesn't use the engine, so that it still finds the fault when the engine can't open
+the store. It changes nothing, except that it makes missing folders.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from .queues import mending
 from .queues.files import remedy
 from .session import Others
 
-#: Seconds after which a file mutex that isn't free is stuck: a verb lasts some 20 us.
+#: Seconds after which a file mutex that isn't free counts as stuck: a verb lasts some 20 us.
 GATE_S = 1.0
-#: Bytes free on the disk: below the first a warning, below the second a failure.
+#: Free bytes on the disk: fewer than the first are a warning, fewer than the second a failure.
 ROOM_LOW, ROOM_NONE = 64 << 20, 1 << 20
 #: Bytes of the log above which another program probably never ends its reading transaction.
 LOG_BIG = 64 << 20
 #: Maximum number of broken rules that are reported.
 WRONG_MAX = 3
-#: Tickets start from the wall clock in microseconds; a lead of these seconds is still normal.
+#: Tickets start from the wall clock in microseconds; they are normally ahead by at most this.
 AHEAD_S = 3600.0
 _JOBS = "SELECT ifnull(sum(waiting + taken + dead), 0), 'jobs' FROM queues"
 
@@ -78,7 +78,7 @@ def mend(url: StoreURL) -> Iterator[Finding]:
 
 
 def _folder(visit: Visit) -> Finding:
-    """The users that may use the store."""
+    """Report which users may use the store."""
     info = os.stat(visit.folder)
     text = f"{visit.folder} has mode {stat.S_IMODE(info.st_mode):o}"
     if visit.place.shared:
@@ -234,7 +234,7 @@ def _whole(place: Place, count: str) -> Finding:
 
 
 def _beside(visit: Visit, end: str, count: str) -> Iterator[Finding]:
-    """Check the database of queues or of values, like that of the locks, and its file mutex."""
+    """Check the database of queues or of values, and its file mutex, as for the locks."""
     path = visit.path + end
     if not os.path.lexists(path):
         return
@@ -262,7 +262,7 @@ def _log(place: Place) -> Iterator[Finding]:
 
 
 def _sessions(visit: Visit) -> Finding:
-    """The number of clients that are alive, by their kernel locks, and of dead ones."""
+    """Count the living clients, which hold their kernel locks, and the dead ones."""
     try:
         others = Others(visit.place)
         names = others.names()

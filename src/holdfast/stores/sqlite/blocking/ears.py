@@ -29,7 +29,7 @@ class Ear(NamedTuple):
 
 
 class Ears:
-    """The folder in which the waiters are listed. A *topic* is the name that they wait for."""
+    """The folder in which the waiters are listed. A *topic* names what a waiter waits for."""
 
     def __init__(self, place: Place) -> None:
         self._folder = folder(place, "idle")
@@ -97,7 +97,7 @@ class Ears:
 
 
 def _key(topic: str) -> str:
-    """The prefix of the files of a topic; topics that share it cause needless wake-ups."""
+    """The prefix of the files of a topic; topics with the same prefix cause needless wake-ups."""
     return f"{zlib.crc32(topic.encode('utf-8', 'surrogatepass')):08x}"
 
 

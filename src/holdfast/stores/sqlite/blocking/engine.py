@@ -1,7 +1,8 @@
 """The verbs as one client runs them, on the caller's thread.
 
-A *lone claim* is held, and is the only claim of its name. A request for one is done in the table of
-lone claims (``lone.py``). Every other request begins a transaction and goes through ``Lines``.
+A *lone claim* is held, and is the only claim of its name. A request for a lone claim is done in the
+table of lone claims (``lone.py``). Every other request begins a transaction and goes through
+``Lines``.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class Engine(Entry):
         return [answer for answer in answers if answer is not None]
 
     def _renew(self, files: Files, keep: Keep, now: float) -> Standing | Exception | None:
-        """Renew a lone claim; None if it isn't one, or if more than the lease is to change."""
+        """Renew a lone claim; None if not lone, or if more than the lease is to change."""
         claim, ticket, ttl, weight, new_id, detach = keep
         if new_id or weight or detach:
             return None
@@ -147,7 +148,8 @@ class Engine(Entry):
         ]
 
     def _renew_held(self, files: Files, keep: Keep, now: float) -> Held | None:
-        """Renew a held claim by one statement; None if it isn't held, or if more is to change."""
+        """Renew a held claim by one statement; None if it isn't held, or if more than the lease is
+        to change."""
         claim, ticket, ttl, weight, new_id, detach = keep
         if new_id or weight or detach:
             return None
@@ -213,7 +215,8 @@ class Engine(Entry):
     def _leave_all(
         self, files: Files, now: float, leaves: Sequence[Leave], left: set[Leave]
     ) -> list[bool | Exception]:
-        """``left``: the requests that succeeded in files that were replaced after that."""
+        """``left``: the requests that succeeded in the old files, before others replaced the
+        files."""
         answers = [one in left or self._let_go(files, one, now) for one in leaves]
         if None in answers:
             answers = self._roomy(files, now, self._leave_rest, leaves, answers)
@@ -223,7 +226,7 @@ class Engine(Entry):
         return [answer for answer in answers if answer is not None]
 
     def _let_go(self, files: Files, leave: Leave, now: float) -> bool | Exception | None:
-        """Release a lone claim; None if it isn't one, or if the request needs the database."""
+        """Release a lone claim; None if not lone, or if the request needs the database."""
         name, claim_id, ticket, after, suspect, _ = leave
         try:
             if not after and not suspect and files.lone.leave(name, claim_id, ticket, now):
@@ -261,8 +264,8 @@ class Engine(Entry):
         return self._inside(within, work)
 
     def inspect(self, prefix: str, exact: bool, within: float) -> list[LineRecord]:
-        """See :meth:`holdfast.core.ports.Store.inspect`. It reads a snapshot: the file mutex is
-        held only while the snapshot begins."""
+        """See :meth:`holdfast.core.ports.Store.inspect`. The call reads a snapshot: the file mutex
+        is held only while the snapshot begins."""
 
         def work(files: Files, now: float) -> list[LineRecord]:
             files.cursor.execute("BEGIN").execute(_SQL.standing, ("", 0)).fetchall()
@@ -310,7 +313,8 @@ class Engine(Entry):
     # -- the rest --------------------------------------------------------------------------
 
     def session_fd(self, within: float) -> int:
-        """A descriptor that keeps this client's session alive while any process keeps it open."""
+        """A descriptor that keeps this client's session alive while any process has the descriptor
+        open."""
 
         def work(files: Files, now: float) -> int:
             return self._have_session(files, now).fd

@@ -1,8 +1,8 @@
 """Entry and exit of a verb: opening the store, taking the file mutex, and the steps after it.
 
-A client opens its store with its first verb and keeps it open. If the files were replaced since
-(because they were deleted), it closes the old ones, opens the new ones and does the verb again; its
-holds in the old ones are lost.
+A client opens its store with its first verb and keeps it open. If the files were deleted and
+replaced since, the client closes the old files, opens the new ones and does the verb again; its
+holds in the old files are lost.
 """
 
 from __future__ import annotations
@@ -144,9 +144,9 @@ class Entry(Way[Files]):
     def _low(self, files: Files) -> None:
         """Plan the next block of tickets, because half of the reserved ones are given.
 
-        This client puts the block on the disk outside the file mutex, so that no other client
-        waits, unless another client does it already. If this fails, or this client dies, the client
-        that finds no ticket left puts a block on the disk inside the file mutex.
+        This client puts the block on the disk, unless another client already does so. This happens
+        outside the file mutex, so that no other client waits. If the sync fails, or this client
+        dies, the client that finds no ticket left puts a block on the disk inside the file mutex.
         """
         words = files.words
         if words[RESERVED] == words[LIMIT]:
@@ -199,7 +199,8 @@ class Entry(Way[Files]):
         return answer
 
     def _committed(self) -> None:
-        """Apply the effects of the committed transaction; after an interrupt it may run again."""
+        """Apply the effects of the committed transaction; after an interrupt, this may run
+        again."""
         lines = self._lines
         lines.committed()
         while lines.pokes:

@@ -24,7 +24,7 @@ class Mail(Protocol):
     """The sockets for wake-ups of this client's claims; they differ for threads and asyncio."""
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """Return the address for a claim that begins to wait; None if it must poll."""
+        """Return the address for a claim that begins to wait; None if the claim must poll."""
         ...
 
     def known(self, claim_id: str) -> str | None:
@@ -164,7 +164,8 @@ class Files:
 
 
 def enter(place: Place, within: float, hold: Callable[[Gate], None]) -> Header:
-    """Open and lock the file mutex; return its header. ``hold`` gets the mutex before the lock."""
+    """Open and lock the file mutex; return its header. ``hold`` gets the mutex before it is
+    locked."""
     end = boottime() + within
     gate = Gate(place)
     hold(gate)

@@ -1,7 +1,7 @@
 """A folder of the store as an open file, so that no link can redirect the work in it.
 
-All clients of a process share one descriptor of it. If the folder was deleted and made again, the
-descriptor is switched to the new folder.
+All clients of a process share one descriptor of the folder. If the folder was deleted and made
+again, the descriptor is switched to the new folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Detection of other programs that have a database of a store open and can damage it.
 
 SQLite 3.7.0 to 3.51.2 loses commits where a checkpoint and another connection's commit overlap. Our
-own processes do both only inside the file mutex. A program that doesn't know the file mutex may
-checkpoint at any time.
+own processes commit and checkpoint only inside the file mutex. A program that doesn't know the file
+mutex may checkpoint at any time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ....core.finding import Finding, ok, warn
 from .gate import command_of
 from .paths import Place
 
-#: The first version with the bug, and the first one with the fix. `MENDED_TOO`: older lines of
-#: versions, each with the number of its first release with the fix.
+#: The first version with the bug, and the first one with the fix. `MENDED_TOO`: older series of
+#: versions, each with the number of its first release that has the fix.
 FIRST, MENDED = (3, 7, 0), (3, 51, 3)
 MENDED_TOO = {(3, 44): 6, (3, 50): 7}
 LOCKS = "/proc/locks"
@@ -35,7 +35,7 @@ def has_reset_bug(version: tuple[int, int, int]) -> bool:
 
 
 def version() -> Finding:
-    """The version of SQLite, and why its bug doesn't affect the store."""
+    """The version of SQLite; if it has the WAL-reset bug, why the bug doesn't affect the store."""
     text = f"version {sqlite3.sqlite_version}"
     if has_reset_bug(sqlite3.sqlite_version_info):
         text += (
@@ -59,7 +59,7 @@ def strangers(place: Place) -> Iterator[Finding]:
 
 def _locking(path: str) -> set[int]:
     """The processes whose SQLite uses this shared memory: each keeps a lock on it. The child of a
-    fork also has the file open, but it has no lock, and doesn't use it."""
+    fork also has the file open, but has no lock on this memory, and doesn't use it."""
     try:
         inode = os.stat(path).st_ino
         with open(LOCKS, encoding="ascii", errors="replace") as file:

@@ -1,16 +1,18 @@
 """The file mutex: one kernel lock that every verb takes, one process at a time.
 
-At most one thread of one process is inside, so SQLite never meets contention. The lock is flock. It
-belongs to the open file, not to the process: a POSIX record lock would be dropped when *any*
-descriptor of the file is closed. The kernel frees it when its owner dies, even by ``kill -9``.
+At most one thread of one process is inside, so SQLite never meets contention. The lock is flock,
+which belongs to the open file. A POSIX record lock belongs to the process, and would be dropped
+when *any* descriptor of the file is closed. The kernel frees the flock when its owner dies, even by
+``kill -9``.
 
 Entry has three steps, each limited by the time that the caller has: the threads of this client
 queue at a mutex; the first of them tries the kernel lock a few times; then a porter thread waits
 for it in the kernel's queue. The porter has a separate open file. With a shared one, a porter that
 gets the lock after its caller gave up could unlock the lock of the next caller.
 
-A caller runs ``enter`` *inside* a ``try`` and the steps of ``exit`` in its ``finally``: both are
-safe, even if they run several times, and wherever an interrupt comes (see `Way._locked`).
+A caller runs ``enter`` *inside* a ``try`` and the steps of ``exit`` in its ``finally``. ``enter``
+and these steps are safe, even if they run several times, and wherever an interrupt comes (see
+`Way._locked`).
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ class Gate:
             try:
                 flock(self.fd, _TRY)
             except BlockingIOError:
-                # It gives up only after a last try, because this process may have been stopped.
+                # The caller gives up only after a last try: this process may have been stopped.
                 if over:
                     raise StoreUnavailable(self.stuck(within)) from None
                 continue
@@ -104,7 +106,8 @@ class Gate:
             raise StoreUnavailable(self.stuck(within))
 
     def _has_porter(self) -> bool:
-        """Is there a porter, or can one start? CPython 3.12 starts no thread while it ends."""
+        """Is there a porter, or can one start? CPython 3.12 starts none while the interpreter
+        ends."""
         if self._porter is None:
             with contextlib.suppress(RuntimeError):
                 self._porter = Porter(self)
@@ -161,7 +164,7 @@ class Gate:
 
     def forked(self) -> None:
         """In the child: close our copies, so that they don't keep the file mutex locked if the
-        parent dies in it. Closing a copy doesn't unlock; only LOCK_UN would."""
+        parent dies inside the mutex. Closing a copy doesn't unlock; only LOCK_UN would."""
         porter, self._porter = self._porter, None
         fds = [self.fd, porter.fd if porter else -1]
         self.fd = self.held = -1
@@ -199,7 +202,7 @@ class Porter:
             raise
 
     def fetch(self, gate: Gate, seconds: float) -> bool:
-        """Wait for the lock; True: it is held, by the descriptor ``gate.held``."""
+        """Wait for the lock; True: the descriptor ``gate.held`` has the lock."""
         request = Request()
         try:
             self.requests.put(request)

@@ -6,7 +6,7 @@ aligned 8-byte word, written by a single instruction, so a process that is kille
 leaves either the old or the new value. Words are in the machine's byte order: the file is valid
 only on the machine whose clock its times are from.
 
-Every field but ``WORLD`` and the counts of changes is read and written inside the file mutex only.
+Every field is read and written inside the file mutex, except ``WORLD`` and the counts of changes.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _told = struct.Struct("QQ16xdd40xdQ").unpack_from
 
 
 def boot_id() -> int:
-    """Return a number that differs after each boot; 0 if this process can't see one.
+    """Return a number that differs after each boot; 0 if this process sees no boot id.
 
-    Raises ``StoreUnavailable`` if it can't be read at the moment, usually because no descriptor is
-    free. An answer of 0 would look like another boot, which ends all holds.
+    Raises ``StoreUnavailable`` if the boot id can't be read at the moment, usually because no
+    descriptor is free. An answer of 0 would look like another boot, which ends all holds.
     """
     try:
         with open(BOOT, encoding="ascii") as file:
@@ -147,7 +147,7 @@ class Header:
     def damaged(self, now: float, in_use: bool = False) -> bool:
         """Does the page have impossible tickets, or impossible times of this boot?
 
-        ``in_use``: the page was opened in this boot, so this doesn't read the boot id (30 us).
+        ``in_use``: the page was opened in this boot, so the check doesn't read the boot id (30 us).
         """
         following, limit, latest, quiet, tombs, reserved = _told(self.map, NEXT * 8)
         if not limit <= following + SPAN <= TICKET_MAX or not following:
@@ -178,8 +178,8 @@ class Header:
     def set_up(self, ticket: int, latest: float, world: int) -> None:
         """Set up a fresh page; ``ticket`` and ``latest`` are the greatest known ticket and expiry.
 
-        The count starts at the wall clock in microseconds, so tickets continue to rise even if
-        every file was deleted: no store gives a million tickets a second for long.
+        Tickets start at the wall clock in microseconds, so they continue to rise even if every file
+        was deleted: no store gives a million tickets a second for long.
         """
         words = self.words
         words[VERSION] = FORMAT
@@ -217,8 +217,8 @@ class Header:
     def promise(self) -> int:
         """Note the next block of tickets; return its limit, which is valid once the page is synced.
 
-        The limit is in a separate word: if this client is killed before the sync, no other client
-        must take these tickets for reserved ones.
+        The limit is in a separate word: if this client is killed before the sync, other clients
+        must not treat these tickets as reserved.
         """
         words = self.words
         words[RESERVED] = limit = max(words[NEXT], words[LIMIT], words[RESERVED]) + BLOCK

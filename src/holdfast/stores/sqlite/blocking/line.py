@@ -18,7 +18,7 @@ from .sql import verbs
 
 #: A wake-up to send: (address, claim id, fence) of a claim that has just become a holder.
 Poke = tuple[str, str, int]
-#: Maximum number of holders whose sessions are checked; the others end by their expiry.
+#: Maximum number of holders whose sessions are checked; the other holders end by their expiry.
 HOLDERS_SEEN = 32
 NEVER = 1e300
 #: The greatest integer that SQLite has.
@@ -41,7 +41,7 @@ class Row(NamedTuple):
     session: str | None
     #: The socket that a wake-up is sent to; None for a claim that polls, or never waited.
     address: str | None
-    #: Running number of the waiter, from which positions are computed; 0 if it never waited.
+    #: Running number of the waiter, from which positions are computed; 0 if the claim never waited.
     seat: int
     #: 1 after a release with ``after``: the claim can't be renewed.
     leaving: int = 0
@@ -59,12 +59,12 @@ class Line:
     the last holder. So the first waiter is found without reading the holders.
     """
 
-    #: ``stored``: is the header in the database? ``loaded``: its values there.
+    #: ``stored``: is the header in the database? ``loaded``: the header's values in the database.
     stored = False
     loaded: tuple[float, str] = (0.0, "")
     #: The slot of a lone claim that was moved into the line, to be freed after the commit.
     moved = -1
-    #: The line began, or ended, in this transaction.
+    #: True if the line began, or ended, in this transaction.
     born = died = False
 
     def __init__(
@@ -96,7 +96,7 @@ class Line:
         self.known = []
 
     def load(self, name: str) -> bool:
-        """Read the line, and move its lone claim into it; False if the name has no claim."""
+        """Read the line, and move the name's lone claim into it; False if the name has no claim."""
         self.name = name
         found = self.run(self.sql.front, (name, KNOWN + 1)).fetchall()
         alone = self.lone.find(name)
@@ -232,7 +232,7 @@ class Line:
         return ahead if self.complete() else self._row(self.sql.row_before, ticket)
 
     def living_before(self, ticket: int) -> Row | None:
-        """Drop the dead waiters directly ahead; then return the same as `before`."""
+        """Drop the dead waiters directly ahead of this ticket; then do the same as `before`."""
         while (ahead := self.before(ticket)) is not None:
             if ahead.held or not self.is_dead(ahead.session) or self.steps <= 0:
                 return ahead
@@ -262,7 +262,7 @@ class Line:
             self.waiters -= 1
 
     def _weigh(self, weight: int) -> None:
-        """Raise if no claim can have this weight, which would make room for others."""
+        """Raise if a claim's weight is impossible: it would make room for other claims."""
         if weight < 1:
             raise senseless(self.name)
 
@@ -275,8 +275,8 @@ class Line:
         """Drop dead and expired claims, then grant the first waiter while it fits.
 
         No claim is granted before ``quiet``: until then the holders of a database that was deleted
-        can still rely on their holds. ``briefly``: stop when the capacity is used up, and leave a
-        dead first waiter to the next verb.
+        can still rely on their holds. ``briefly``: stop when the capacity is used up, and let the
+        next verb drop a dead first waiter.
         """
         if now >= self.first:
             self._sweep(now)
@@ -285,7 +285,7 @@ class Line:
             self._grant(now, quiet, briefly)
 
     def _sweep(self, now: float) -> None:
-        """Drop expired holders and find the next expiry: O(n), once per expiry that passes."""
+        """Drop expired holders and find the next expiry. This costs O(n) per expiry that passes."""
         sql = self.sql
         values = (self.name, self.frontier, now, max(self.steps, 0))
         for ticket, weight in self.run(sql.holders_expired, values).fetchall():
@@ -324,7 +324,8 @@ class Line:
         return known
 
     def _grant(self, now: float, quiet: float, briefly: bool) -> None:
-        """Grant the first waiter while it fits. It keeps its expiry until its first renewal."""
+        """Grant waiters from the front while they fit. Each keeps its expiry until its first
+        renewal."""
         while (row := self.head()) is not None:
             if row.expires <= now or row.weight > self.capacity or self.is_dead(row.session):
                 if self.steps <= 0:

@@ -1,9 +1,9 @@
 """The verbs on a line, in SQL, each inside one transaction.
 
-They do the same as in ``stores/memory/line.py``, statement by statement, with one addition: a claim
-belongs to a session. A verb drops each claim that it meets whose session the kernel has proven
-dead. Every statement accesses rows by their key, so a verb costs O(log n), except for one scan of
-the line whenever the earliest expiry in it has passed.
+They do the same as those in ``stores/memory/line.py``, statement by statement, with one addition: a
+claim belongs to a session. A verb drops each claim that it meets if the kernel has proven the
+claim's session dead. Every statement accesses rows by their key, so a verb costs O(log n), except
+for one scan of the line whenever the earliest expiry in it has passed.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Lines:
     def committed(self) -> None:
         """Apply the effects of the commit. The slots are freed first, so that a kill between the
         two loops leaves no lone claim whose line has ended. A line leaves `_died` before it is
-        counted out: if it were counted out twice, another line of its slot could be missed."""
+        subtracted: if it were subtracted twice, the count of its slot could miss another line."""
         while self._moved:
             self.lone.free(self._moved[-1])
             self._moved.pop()
@@ -135,7 +135,7 @@ class Lines:
             self.lone.died(self._died.pop())
 
     def rolled_back(self) -> None:
-        """Count out the new lines, because their transaction was undone."""
+        """Subtract the new lines from the counts, because their transaction was undone."""
         for name in self._born:
             self.lone.died(name)
 
@@ -180,7 +180,7 @@ class Lines:
         return Full(line.waiters)
 
     def keep(self, keep: Keep, now: float) -> Standing:
-        """See :meth:`holdfast.core.ports.Store.keep`; one claim of the batch."""
+        """See :meth:`holdfast.core.ports.Store.keep`; this renews one claim of the batch."""
         line = self._line()
         if not line.load(keep.claim.spec.name):
             return self._gone(keep, now)
@@ -202,7 +202,7 @@ class Lines:
         return answer
 
     def _given_up(self, keep: Keep, row: Row, now: float) -> Loss | None:
-        """Return the reason in the tombstone of the new id, if its adopter has withdrawn it."""
+        """Return the reason if the adopter has withdrawn the new id, which then has a tombstone."""
         return self.tomb(keep.new_id, now) if row.id != keep.new_id else None
 
     def _stay(self, line: Line, row: Row, keep: Keep, now: float) -> Standing:
@@ -301,7 +301,7 @@ class Lines:
         return look.records(rows, alone, self._line().is_dead, now)
 
     def bury(self, session: str, now: float) -> bool:
-        """Remove a portion of a dead session's claims; True if no claim of it is left."""
+        """Remove a portion of a dead session's claims; True if the session has no claim left."""
         names = [name for (name,) in self.run(self.sql.session_names, (session, PORTION))]
         for claim in self.lone.claims():
             if claim.session == session and claim.name not in names:
@@ -321,7 +321,7 @@ class Lines:
         return len(names) < PORTION
 
     def tomb(self, claim_id: str, now: float) -> Loss | None:
-        """Return the reason in the tombstone of this id, or None. An id with one can't enter."""
+        """Return the reason in this id's tombstone, or None. An id with a tombstone can't enter."""
         if now >= self.world.tombs:
             return None
         found = self.run(self.sql.tomb, (claim_id,)).fetchone()

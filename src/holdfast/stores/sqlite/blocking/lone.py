@@ -2,19 +2,20 @@
 
 Most locks are acquired and released without contention. Such a claim is kept in a table that all
 processes have mapped into memory, with one slot per bucket of names. An uncontended acquire and
-release is a few writes to it, inside the file mutex. Any other request for the name (another claim
-joins, it is adopted, downgraded, broken ...) moves the claim into the database, where lines are
-kept; the table is used again only when the line is empty.
+release are a few writes to this table, inside the file mutex. Any other request for the name
+(another claim joins, it is adopted, downgraded, broken ...) moves the claim into the database,
+where lines are kept; the table is used again only when the line is empty.
 
     slot.ticket   0: the slot is free; else its claim is held. A join writes this word last, a
-                  release writes it first, by one instruction: a kill leaves all or nothing.
+                  release writes it first, by one instruction, so a kill leaves all or nothing.
     slot.lines    the number of names of this bucket that have, or can have, a line in the
                   database. It rises before the line is committed, and falls after the end of the
                   line is committed. While it isn't 0, every request goes to the database.
 
 If a process is killed after it copied a claim into the database and before it freed the slot, the
-claim is in both; then the database is right. After a boot the table isn't valid. A claim whose
-texts don't fit into the slot, or whose slot is taken by another name, is kept in the database.
+claim is in the database and in the slot; then the database is right. After a boot the table isn't
+valid. A claim whose texts don't fit into the slot, or whose slot is taken by another name, is kept
+in the database.
 """
 
 from __future__ import annotations
@@ -81,8 +82,9 @@ class Lone:
             try:
                 self.inode = info.st_ino
                 if info.st_size != SIZE:
-                    # It is new or damaged: claims in a missing part are lost. First, the number of
-                    # its generation is removed, so that `agree` begins a new generation.
+                    # The file is new or damaged: claims in a missing part are lost. First, the
+                    # number of the file's generation is removed, so that `agree` begins a new
+                    # generation.
                     os.pwrite(fd, bytes(8), 0)
                     _allocate(fd)
                 self._map = mapped(fd, info, SIZE)
@@ -114,7 +116,7 @@ class Lone:
     # -- the uncontended verbs -------------------------------------------------------------
 
     def enter(self, claim: Claim, ticket: int, session: bytes, now: float) -> bool:
-        """Hold the claim, if its slot is free and has no line; False: ask the database."""
+        """Hold the claim if its slot is free and counts no line; False: ask the database."""
         spec = claim.spec
         known = self._specs.get(id(spec))
         if known is None or known[0] is not spec:
@@ -203,7 +205,7 @@ class Lone:
         self.lines[self.slot(name)] += 1
 
     def died(self, name: str) -> None:
-        """Count out a line whose end is committed."""
+        """Subtract a line of this name from the count, after the line's end is committed."""
         slot = self.slot(name)
         if self.lines[slot]:
             self.lines[slot] -= 1
@@ -236,7 +238,8 @@ class Lone:
         del self._map
 
     def _learn(self, claim: Claim) -> tuple[object, int, bytes]:
-        """Return the spec, its slot, and the bytes that its claims share; empty if too long."""
+        """Return the spec, its slot, and the bytes that its claims share; no bytes if they don't
+        fit."""
         name, kind, capacity, weight, ttl, owner, meta = claim.spec
         texts = [text.encode() for text in (kind, name, owner, meta)]
         body = b""

@@ -8,7 +8,7 @@ import struct
 from ....errors import HoldfastError
 from .database import MOVE_AWAY, explain
 
-#: The errors that such a row can cause, or a number that is too large for SQLite. They can't come
+#: The errors that an impossible value can cause, or a number too large for SQLite. They can't come
 #: from the caller's arguments, which were checked before.
 UNREADABLE = (
     TypeError,

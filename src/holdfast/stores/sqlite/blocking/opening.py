@@ -2,9 +2,9 @@
 
 A file mutex excludes only clients that have the same file open. If the file is deleted, one client
 can be inside the old file mutex, and another one inside a new one. Verbs tolerate this: each uses
-the files that it has open, and the new client makes new files. But if two clients opened the store
-at the same time, one could empty files that the other has just begun to use. So a store is opened
-under a lock of the database's folder, which outlives the file mutex.
+the files that its client has open, and the new client makes new files. But if two clients opened
+the store at the same time, one client could empty files that the other client has just begun to
+use. So a store is opened under a lock of the database's folder, which outlives the file mutex.
 
 Every process that can read a folder can lock it, and keep all others out. So if users without
 access to the locks can read the folder, the lock is on a file next to the database instead, which
@@ -86,7 +86,8 @@ class Opening:
         self.close()
 
     def close(self) -> None:
-        """Release the lock. In the child of a fork it is the parent's: close only our copy."""
+        """Release the lock. In the child of a fork, the lock is the parent's: close only our
+        copy."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._pid == os.getpid():

@@ -77,10 +77,11 @@ def require_plain(path: str) -> None:
 
 
 def require_companions(path: str) -> None:
-    """Refuse anything but a plain file where SQLite would open one for the database of this path.
+    """Refuse anything but a plain file at the paths that SQLite opens together with a database.
 
-    Our databases never have a rollback journal. If another user puts one there, SQLite would write
-    its content back, and delete the file that it names as its super-journal.
+    Our databases never have a rollback journal. If another user put one there, SQLite would write
+    the journal's content into the database, and delete the file that the journal names as its
+    super-journal.
     """
     for one in (path, path + "-wal", path + "-shm"):
         require_plain(one)
@@ -176,7 +177,7 @@ def _check(fd: int, path: str, place: Place, made: bool) -> None:
 
 
 def admit(folder: int, name: str, mode: int) -> None:
-    """Give our socket its mode; refuse any other file that has its name now."""
+    """Give our socket its mode; refuse any other file that has the socket's name now."""
     if not O_PATH:
         _require_socket(os.stat(name, dir_fd=folder, follow_symlinks=False))
         os.chmod(name, mode, dir_fd=folder, follow_symlinks=False)
@@ -200,7 +201,7 @@ _maps: weakref.WeakValueDictionary[tuple[int, int], mmap.mmap] = weakref.WeakVal
 
 
 def mapped(fd: int, info: os.stat_result, size: int) -> mmap.mmap:
-    """Map the file, once for all clients of the process: each map keeps a descriptor open."""
+    """Map the file once for all clients of the process, because a map keeps a descriptor open."""
     key = info.st_dev, info.st_ino
     known = _maps.get(key)
     if known is None or len(known) != size:

@@ -11,7 +11,7 @@ The serial queues, ``/dir/locks.db-queues``, and the values of refresh guards,
 ``/dir/locks.db-values``, have the same files next to them, except the table of lone claims.
 
 A lock is only as trustworthy as the folder: a user that can replace these files can take every
-lock. So a folder that others may write to is refused. A file system is refused too, unless its
+lock. So a folder that other users may write to is refused. A file system is refused too, unless its
 kernel locks are known to work between all processes that see the file.
 """
 
@@ -25,13 +25,13 @@ from ....url import StoreURL
 from .owned import make_folders
 from .paths import Place, unusable
 
-#: Local file systems whose flock and mmap hold between all processes that see them.
+#: Local file systems whose flock and mmap work between all processes that see the file system.
 TRUSTED = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs"}
     | {"nilfs2", "ubifs", "tmpfs", "ramfs", "overlay", "aufs", "apfs", "hfs", "ufs"}
 )
 MOUNTS = "/proc/self/mountinfo"
-#: Suffixes that make the path of the locks the path of the queues, and that of the guards' values.
+#: Suffixes to the path of the locks, for the paths of the queues and of the guards' values.
 QUEUES = "-queues"
 VALUES = "-values"
 SETGID_GROUP = stat.S_ISGID | stat.S_IWGRP
@@ -149,8 +149,8 @@ def _may(folder: str, mode: int) -> bool:
 
 
 def _making(folder: str) -> str:
-    """The command that makes a missing folder. Where this user may not make it, root must do so,
-    and give it to this user."""
+    """The command that makes a missing folder. Where this user may not make the folder, root must
+    make it and give it to this user."""
     top = os.path.dirname(folder)
     while not os.path.lexists(top):
         top = os.path.dirname(top)
@@ -202,7 +202,7 @@ def _inside(folder: str) -> tuple[str, bool]:
 
 
 def _user() -> str:
-    """The name of the effective user; its number, if it has none."""
+    """The name of the effective user, or the user's number if there is no name."""
     number = os.geteuid()
     try:
         import pwd

@@ -6,8 +6,8 @@ by ``exit`` or by ``kill -9``, the kernel frees the lock, and reports a hang-up 
 to each process that polls the reading end.
 
 The lock is the proof, the hang-up is only the alarm. A client that opens the FIFO after the owner's
-death gets no hang-up, so it always tries the lock, too. A *missing* session file proves nothing (it
-can have been deleted): the claims of the session end when they expire.
+death gets no hang-up, so a client always tries the lock, too. A *missing* session file proves
+nothing (it can have been deleted): the claims of the session end when they expire.
 
 The descriptor can be handed to a child process: then the session lives as long as the child.
 """
@@ -25,8 +25,8 @@ from .folder import Folder, folder, is_session
 from .paths import Place, unusable
 
 #: Maximum number of other clients' sessions that a client keeps open, because it often checks the
-#: same ones again. Any other one is opened for each check: if all stayed open, a client would need
-#: as many descriptors as there are clients.
+#: same sessions again. Any other session is opened for each check: if all stayed open, a client
+#: would need as many descriptors as there are clients.
 CACHE_MAX = 2
 
 
@@ -77,7 +77,8 @@ class Session:
             return False
 
     def end(self, unlink: bool) -> None:
-        """Close it, so that other clients see the session as ended. ``unlink``: remove its file."""
+        """Close our descriptor, so that other clients see the session as ended. ``unlink``: remove
+        its file."""
         if unlink:
             self._folder.unlink(self.name)
         fd, self.fd = self.fd, -1
@@ -157,7 +158,8 @@ class Others:
         self._kept.pop(name, None)
 
     def bury(self, name: str) -> None:
-        """Remove the files of a dead session. Its FIFO is last: by it, others find the session."""
+        """Remove the files of a dead session. The FIFO is last, because others find the session by
+        it."""
         self.forget(name)
         if not is_session(name):
             return

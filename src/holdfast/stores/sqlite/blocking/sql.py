@@ -31,8 +31,8 @@ def blocks(text: str) -> dict[str, str]:
 
 @cache
 def _plain(text: str) -> tuple[str, tuple[int, ...] | None]:
-    """Return a statement without the numbers of its parameters, and the order of its values, or
-    None if they are in order already. Some versions of Python warn of numbered parameters."""
+    """Return a statement without the numbers of its parameters, and the order of its values (None
+    if the values are in order already). Some versions of Python warn of numbered parameters."""
     order = tuple(int(number) - 1 for number in re.findall(r"\?([0-9]+)", text))
     in_order = order == tuple(range(len(order)))
     return re.sub(r"\?[0-9]+", "?", text), None if in_order else order
@@ -42,7 +42,8 @@ class Cursor(sqlite3.Cursor):
     """Runs a statement whose parameters may have numbers."""
 
     def execute(self, sql: str, parameters: Any = ()) -> Self:
-        """Run a statement; `_plain` prepares each one only once, because they are constants."""
+        """Run a statement; `_plain` prepares each one once, because the statements are
+        constants."""
         text, order = _plain(sql)
         if order is not None:
             parameters = [parameters[one] for one in order]

@@ -1,8 +1,9 @@
 """Wake-ups: one datagram to the claim that has just become a holder.
 
 A waiter carries an address, the name of a Unix datagram socket in ``sessions/``. A client that
-releases sends a wake-up to the address of each claim that now holds. It may be lost (the socket is
-closed, its queue is full): then the waiter finds out when it next asks. So no waiter depends on it.
+releases a claim sends a wake-up to the address of each new holder. A wake-up may be lost (the
+socket is closed, or its queue is full): then the waiter learns of its grant when it next asks. So
+no waiter depends on wake-ups.
 
 Each thread takes a socket from a pool for the time of one wait, so that a wake-up wakes exactly one
 thread. An uncontended join makes no socket.
@@ -48,13 +49,13 @@ def unpack(data: bytes) -> tuple[str, int]:
 
 
 class Post:
-    """Sends wake-ups, and makes the sockets that they arrive at."""
+    """Sends wake-ups, and makes the sockets at which wake-ups arrive."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self._there = folder(place)
-        # The address has room for 107 bytes only, so longer paths go through a descriptor. So do
-        # paths that another user could redirect.
+        # A socket address has room for 107 bytes only. So longer paths go through a descriptor, and
+        # so do paths that another user could redirect.
         long = len(os.fsencode(place.sessions)) + 32 > PATH_MAX
         self._wary = place.shared and O_PATH > 0
         self.folder = f"/proc/self/fd/{self._there.fd}" if long or self._wary else place.sessions
@@ -62,7 +63,7 @@ class Post:
         self._count = 0
 
     def send(self, address: str, claim_id: str, fence: int) -> bool:
-        """Send a wake-up; False if certainly no client listens there."""
+        """Send a wake-up; return False if it is certain that no client listens at the address."""
         if not is_address(address):
             return True
         try:
@@ -83,13 +84,14 @@ class Post:
             os.close(fd)
 
     def open_box(self, session: str) -> Mailbox | None:
-        """Make a socket of this session; None if that fails, and the waiter must poll."""
+        """Make a socket of this session; None if that fails: then the waiter must poll."""
         self._count += 1
         address = f"{session}.{self._count}"
         try:
             box = _datagram()
             try:
-                # Linux gives the file the mode of the socket, so it is never open to others.
+                # Linux gives the file the mode of the socket, so the file is never open to other
+                # users.
                 os.fchmod(box.fileno(), self.place.file_mode)
                 box.bind(f"{self.folder}/{address}")
                 admit(self._there.fd, address, self.place.file_mode)
@@ -128,7 +130,8 @@ class Mailbox:
         self.fd = box.fileno()
         self.address = address
         self._there = there
-        # Without `__del__`: if both are garbage, Python can finalize the socket first, and warn.
+        # Without `__del__`: if mailbox and socket are garbage, Python can finalize the socket
+        # first, and warn.
         finalize(self, box.close).atexit = False
 
     def read_one(self) -> tuple[str, int]:
@@ -160,7 +163,8 @@ class Boxes:
         self._used: dict[str, Mailbox] = {}
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:
-        """Return the address for this claim, always the same; called inside the file mutex."""
+        """Return the address for this claim, the same at each call; called inside the file
+        mutex."""
         box = self._used.get(claim_id)
         if box is None:
             box = self._check_out(post, session)
@@ -240,7 +244,7 @@ class LoopBox:
 
     @property
     def fd(self) -> int:
-        """The descriptor of the socket; there is one only if a claim has an address."""
+        """The descriptor of the socket, which exists only if a claim has an address."""
         return self._boxes[-1].fd
 
     def address(self, claim_id: str, post: Post, session: str) -> str | None:

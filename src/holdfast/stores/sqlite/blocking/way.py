@@ -1,13 +1,13 @@
 """Access to a store's files of any kind: one thread at a time, safe under interrupts and forks.
 
-A client opens its files with its first verb and keeps them open. If the files were replaced since
-(because they were deleted), it closes the old ones, opens the new ones and does the verb again.
+A client opens its files with its first verb and keeps them open. If the files were deleted and
+replaced since, the client closes the old files, opens the new ones and does the verb again.
 
 Every commit and every checkpoint happens inside the file mutex, because SQLite 3.7.0 to 3.51.2 can
 lose commits where a checkpoint and another connection's commit overlap (its WAL-reset bug). So work
-that leaves the file mutex before its end only reads after that. A connection that is used outside
-the file mutex is set to ``query_only``. No separate thread checkpoints. The last connection of all
-processes checkpoints when it is closed, because no other one uses the file (see ``database``).
+that leaves the file mutex early only reads from then on. A connection that is used outside the file
+mutex is set to ``query_only``. No separate thread checkpoints. The last connection of all processes
+checkpoints when it is closed, because no other one uses the file (see ``database``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .odd import UNREADABLE, unreadable
 from .opening import Opening
 from .place import label
 
-#: Maximum number of replacements of the files in a row before a verb fails.
+#: Number of times in a row that a verb finds its files replaced before it fails.
 REPLACED_MAX = 5
 TRY = LOCK_EX | LOCK_NB
 REENTERED = (
@@ -80,7 +80,8 @@ class Way(Generic[F]):
     def _start(self) -> None:
         """Set the initial state: no file is open and no thread is inside."""
         self.lock = RLock()
-        #: The thread that is inside, or 0. It keeps out a signal handler, which `lock` would admit.
+        #: The thread that is inside, or 0. This number keeps out a signal handler, which `lock`
+        #: would admit.
         self.inside = 0
         self.pid = os.getpid()
         #: The file mutex that we may hold; set before it is locked for the first time.
@@ -100,8 +101,9 @@ class Way(Generic[F]):
         """Send the wake-ups, and clear up; called outside the file mutex."""
 
     def _unsent(self) -> Iterator[Any]:
-        """Yield the wake-ups of the outbox. Each stays in it until it has been sent, so that after
-        an interrupt the next verb sends it. Two threads can send the same one, without harm."""
+        """Yield the wake-ups of the outbox. Each wake-up stays in the outbox until it is sent, so
+        that after an interrupt the next verb sends it. Two threads can send the same wake-up,
+        without harm."""
         while self._outbox:
             try:
                 one = self._outbox[0]
@@ -188,8 +190,8 @@ class Way(Generic[F]):
                         pass
 
     def _refuse_inside(self, thread: int) -> None:
-        """Raise if the thread is inside the files of another client: these may be the same files,
-        and the thread would wait for itself."""
+        """Raise if the thread is inside the files of another client. These may be the same files:
+        then the thread would wait for itself."""
         for way in [ref() for ref in _ways.valuerefs()]:
             if way is not None and way is not self and way.inside == thread:
                 raise NotSupported(REENTERED)
@@ -256,7 +258,7 @@ class Way(Generic[F]):
 
 # -- what a fork must find and leave --------------------------------------------------------------
 
-#: Every `Way` by its ``id()``; copied in one step, because other threads can add some meanwhile.
+#: Every `Way` by its ``id()``; copied in one step, because other threads can add a `Way` meanwhile.
 _ways: weakref.WeakValueDictionary[int, Way[Any]] = weakref.WeakValueDictionary()
 #: By thread that is forking: the locks that it holds until the fork is done.
 _still: dict[int, list[RLock]] = {}
@@ -273,7 +275,7 @@ def _before() -> None:
     """Fork only between two verbs: SQLite's own mutexes and locks must be free in the child."""
     still = _still[get_ident()] = []
     ways = [way for ref in _ways.valuerefs() if (way := ref()) is not None]
-    # In one order, because another thread may fork at the same time.
+    # In a fixed order, so that two threads that fork at once don't block each other.
     locks = sorted([way.lock for way in ways], key=id)
     locks += sorted([lock for way in ways for lock in way.reading()], key=id)
     still.extend(lock for lock in locks if lock.acquire(timeout=STILL_S))

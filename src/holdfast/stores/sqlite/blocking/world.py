@@ -1,20 +1,20 @@
 """A generation is one life of the lines: file mutex, database and table of lone claims that belong
 together.
 
-Its number is in all three, and the file mutex records the inodes of the other two. If they
-disagree, one was deleted or replaced while it was in use. Then a new, empty generation begins. It
-grants nothing until the last expiry of the old one has passed, because the old holders can rely on
-their holds until they read the header again. After a boot all claims are dead, the files are made
-again, and no client has to wait.
+The number of the generation is in all three files, and the file mutex records the inodes of the
+other two. If the three disagree, one was deleted or replaced while it was in use. Then a new, empty
+generation begins. The new generation grants nothing until the last expiry of the old one has
+passed, because the old holders can rely on their holds until they read the header again. After a
+boot all claims are dead, the files are made again, and no client has to wait.
 
 If only the file mutex is missing, and no other client has the files open, nothing is lost: a new
-file mutex takes its content from the other two. If another client has these files open, it can be
-inside the old file mutex at this moment. Then the new file mutex gets new files, too, so that
-changes of that client to the old files have no effect on others.
+file mutex takes its content from the other two files. If another client has these files open, it
+can be inside the old file mutex at this moment. Then the new file mutex gets new files, too, so
+that what that client changes in the old files has no effect on others.
 
-Everything here runs inside a file mutex, and in one process at a time, whichever file mutex it has
-(``opening.py``). A kill can come anywhere: the next client that opens the files then finds a
-disagreement, and begins the new generation again.
+Everything here runs inside a file mutex, and in one process at a time, even if there are several
+file mutexes (``opening.py``). A kill can come anywhere: the next client that opens the files then
+finds a disagreement, and begins the new generation again.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def agree(place: Place, header: Header, now: float) -> tuple[Database, Lone]:
 
 
 def _found(database: Database, lone: Lone, header: Header, now: float) -> bool:
-    """Set up a new file mutex from the database and the table; return if they can be used."""
+    """Set up a new file mutex from the database and the table; return True if these two can be
+    used."""
     world, tickets, latest, boot = _number(), [0], 0.0, ""
     alone = database.there and database.alone_soon()
     if database.there:

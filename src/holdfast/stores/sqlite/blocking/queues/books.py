@@ -1,7 +1,7 @@
 """Check the database of queues for impossible states, and repair it, by the rules in ``books.sql``.
 
 After a checkpoint by another program, or on a bad disk, the tables of a file can be from different
-times, or parts can be unreadable. SQLite's own check detects few differences of the first kind. The
+times, or parts can be unreadable. SQLite's own check detects few differences between tables. The
 repair makes a new database: it copies every readable row, and derives the rest from the jobs.
 """
 
@@ -53,7 +53,7 @@ def _readable(kind: str, raw: bytes | None) -> bool:
 
 
 def _is_clock(raw: bytes | None) -> bool:
-    """Does this text contain a boot id, and the offset that is added to its clock?"""
+    """Does this text contain a boot id, and the offset that is added to the clock of that boot?"""
     try:
         boot, _, offset = (raw or b"").decode().partition(" ")
         return int(boot) >= 0 and abs(float(offset)) < 1e11
@@ -111,8 +111,8 @@ def _text(raw: bytes) -> str | bytes:
 def _numbered(
     old: sqlite3.Connection, table: str, unread: set[str]
 ) -> Iterator[tuple[object, ...]]:
-    """Yield the readable rows of a table. It reads from both ends until an error, and then does the
-    same in both halves of the unread middle."""
+    """Yield the readable rows of a table. It reads from both ends until an error, and then reads
+    both halves of the unread middle in this way."""
     looks, parts = 0, [(FIRST, LAST)]
     while parts and looks < LOOKS_MAX:
         first, last = parts.pop()

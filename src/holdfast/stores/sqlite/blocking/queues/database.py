@@ -1,4 +1,4 @@
-"""The database of queues: unlike that of locks, its content must outlive a boot of the machine.
+"""The database of queues: unlike the locks, its content must outlive a boot of the machine.
 
 A put is synced: its jobs are on the disk before it returns. Takes and acks are not synced by
 default: if a power cut loses one, its job is delivered again, as after the death of a worker.

@@ -139,7 +139,7 @@ class JobEngine(AnnexEngine[JobFiles]):
             if durable or not full(wrong):
                 raise
             # A full disk accepts no new job, but existing jobs can be settled: the log is copied
-            # back, then written from its beginning again, which takes no space.
+            # back into the database, then written from its beginning again, which takes no space.
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work)

@@ -79,9 +79,9 @@ def _agree(database: JobDatabase, header: Header, url: StoreURL) -> None:
 def _offset(run: Callable[..., sqlite3.Cursor], now: float) -> float:
     """The offset that is added to the clock of this boot.
 
-    It is set once per boot, for all clients: by the wall clock, or by the latest time in the
-    database if the wall clock is behind it. So later jumps of the wall clock have no effect, and
-    the time during which the machine is off counts, too.
+    The offset is set once per boot, for all clients: by the wall clock, or by the latest time in
+    the database if the wall clock is behind that time. So later jumps of the wall clock have no
+    effect, and the time during which the machine is off counts, too.
     """
     boot = str(boot_id())
     row = run(_SQL.meta_get, ("clock",)).fetchone()

@@ -30,7 +30,7 @@ from ..sql import jobs as statements
 from .books import called
 from .rows import GROUPED, PLAIN, Loan, QueueRow
 
-#: Maximum number of deliveries with expired leases that one verb recovers; the next one continues.
+#: Maximum number of deliveries with expired leases that one verb recovers; the next verb continues.
 REAP_MAX = 1000
 #: Maximum number of sessions of other workers that one take checks.
 SESSIONS_MAX = 128
@@ -89,7 +89,8 @@ class Jobs:
         self._queues = point
 
     def job(self, what: str, job: int) -> Any:
-        """Return the row of the statement ``what`` for a job; raise if there is no such job."""
+        """Return the row that the statement ``what`` reads for a job; raise if there is no such
+        job."""
         row = self.run(what, (job,)).fetchone()
         if row is None:
             names = {queue.id: queue.name for queue in self._queues.values()}
@@ -97,7 +98,7 @@ class Jobs:
         return row
 
     def group(self, grp: int) -> Any:
-        """Return the time until which a group rests, and its number of jobs; raise if it's gone."""
+        """Return the end of a group's rest, and its number of jobs; raise if the group is gone."""
         row = self.run(_SQL.group_get, (grp,)).fetchone()
         if row is None:
             raise Unsound(f"the group {grp} is gone, although it has jobs")
@@ -106,8 +107,8 @@ class Jobs:
     # -- taking ----------------------------------------------------------------------------
 
     def take(self, take: Take, session: str, dead: Callable[[str], bool]) -> Taken:
-        """See :meth:`holdfast.core.queue.ports.Queues.take`. ``dead`` returns if a session has
-        ended. The deliveries of an ended session are recovered before their leases expire."""
+        """See :meth:`holdfast.core.queue.ports.Queues.take`. ``dead(session)``: has this session
+        ended? The deliveries of an ended session are recovered before their leases expire."""
         queue = self.queue(take.queue)
         if queue is None:
             return Taken((), ASK_AGAIN_S_MAX)
@@ -122,7 +123,7 @@ class Jobs:
         return Taken((), self._retry_in(queue, take.pace))
 
     def given_up(self, take: Take) -> bool:
-        """Does this take have a tombstone, so that it is a late copy?"""
+        """Does this take have a tombstone? Then this request is a late copy."""
         return self.run(_SQL.tomb_there, (take.id, self.now)).fetchone() is not None
 
     def _of_take(self, queue: QueueRow, take: str) -> list[Loan]:
@@ -207,7 +208,7 @@ class Jobs:
             self._expire(queue, Loan(*row), row[5])
 
     def _bury(self, queue: QueueRow, own: str, dead: Callable[[str], bool]) -> bool:
-        """Recover the deliveries of ended sessions; return if there was any."""
+        """Recover the deliveries of ended sessions; return True if there was any."""
         found = False
         for (session,) in self.run(_SQL.sessions, (queue.id, SESSIONS_MAX)).fetchall():
             if session != own and dead(session):
@@ -239,7 +240,7 @@ class Jobs:
         self.run(_SQL.tomb_add, (take, self.now + ttl + TOMB_S))
 
     def settle(self, settle: Settle) -> bool:
-        """See :meth:`holdfast.core.queue.ports.Queues.settle`; one of the batch."""
+        """See :meth:`holdfast.core.queue.ports.Queues.settle`; for one delivery of the batch."""
         queue = self.queue(settle.queue)
         loan = None if queue is None else self._on_loan(queue, settle)
         if queue is None or loan is None:
@@ -250,7 +251,7 @@ class Jobs:
         return True
 
     def extend(self, extend: Extend) -> Held | Gone:
-        """See :meth:`holdfast.core.queue.ports.Queues.extend`; one of the batch."""
+        """See :meth:`holdfast.core.queue.ports.Queues.extend`; for one delivery of the batch."""
         queue = self.queue(extend.queue)
         loan = None if queue is None else self._on_loan(queue, extend)
         if loan is None:
@@ -311,7 +312,7 @@ class Jobs:
             self._lead(queue, grp, rested)
 
     def _forget(self, queue: QueueRow, job: int, job_id: str, until: float | None) -> None:
-        """Remove a job; an id that its producer chose is remembered until its window ends."""
+        """Remove a job; an id that its producer chose is remembered until the dedup window ends."""
         self.run(_SQL.job_drop, (job,))
         if until is not None and until > self.now:
             self.run(_SQL.known_add, (queue.id, job_id, until))
@@ -364,7 +365,7 @@ class Jobs:
             self.take_out(queue, first[0], max(first[1], rested), grp)
 
     def wake(self, queue: QueueRow, moments: list[float]) -> None:
-        """Plan a wake-up for each of these times at which a job is due, if it comes soon."""
+        """Plan a wake-up for each of these times at which a job is due, if that time comes soon."""
         soon = self.now + ASK_AGAIN_S_MAX
         count = sum(moment < soon for moment in moments)
         if count:

@@ -143,7 +143,8 @@ def purge(
 def _meant(
     jobs: Jobs, queue: QueueRow, where: str, ids: Sequence[str] | None, most: int
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of at most ``most`` jobs, with these ids, or with any id if None."""
+    """Return the rows of at most ``most`` jobs, with these ids, or with any id if ``ids`` is
+    None."""
     if ids is None:
         return _listed(jobs, queue, _BARE, where, None, most)
     return list(itertools.islice(_by_ids(jobs, queue, where, ids), most))

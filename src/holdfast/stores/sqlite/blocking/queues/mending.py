@@ -97,7 +97,8 @@ class _Old:
 
 
 def _now(connection: sqlite3.Connection) -> float:
-    """Return the time on the clock of the queues; by the wall clock if its row is unreadable."""
+    """Return the time on the clock of the queues; by the wall clock if the row of that clock is
+    unreadable."""
     with suppress(sqlite3.Error, ValueError, TypeError, AttributeError):
         (note,) = connection.execute(_SQL.meta_get, ("clock",)).fetchone()
         return boottime() + float(note.partition(" ")[2])
@@ -136,7 +137,8 @@ def _salvaged(old: sqlite3.Connection, made: sqlite3.Connection) -> Iterator[Fin
 def _told(
     made: sqlite3.Connection, gone: dict[int, str], spoken: dict[int, int]
 ) -> Iterator[Finding]:
-    """Yield a finding for each lost job, and one per queue for lost jobs that its counts show."""
+    """Yield a finding for each lost job, and one per queue for lost jobs that the queue's counts
+    show."""
     names = dict(made.execute("SELECT id, name FROM queues").fetchall())
     lost: Counter[int] = Counter()
     for job, job_id in sorted(gone.items()):

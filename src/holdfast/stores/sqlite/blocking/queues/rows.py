@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-#: The low bits of a job's number are its place in its queue; the bits above are the queue's id.
+#: The low bits of a job's number are the job's place in its queue; the bits above are the queue's
+#: id.
 SEQ_BITS = 40
-#: A queue has two orders of due jobs: of the groups, and of the ungrouped jobs.
+#: A queue has two orders of due jobs: one of the groups, one of the ungrouped jobs.
 GROUPED, PLAIN = 0, 1
 
 
@@ -65,9 +66,10 @@ class Loan(NamedTuple):
     fence: int
     expires: float
     attempt: int
-    #: Seconds for which the group rests after the end of the delivery; None if it doesn't.
+    #: Seconds for which the group rests after the end of the delivery; None if it doesn't rest.
     rest: float | None
-    #: The number of the last attempt, and 1 if a dead letter blocks its group.
+    #: `last`: the number of the last allowed attempt. `blocks`: 1 if a dead letter blocks its
+    #: group.
     last: int
     blocks: int
     owner: str

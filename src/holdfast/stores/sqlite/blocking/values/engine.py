@@ -57,7 +57,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
 
     def _start(self) -> None:
         super()._start()
-        #: By the id of a request that waits: the session whose end it watches.
+        #: By the id of a request that waits: the session whose end the request watches.
         self._holders: dict[str, str] = {}
 
     def _made(self, place: Place, gate: Gate, header: Header, now: float) -> ValueFiles:
@@ -71,7 +71,8 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         return None if files is None else files.reading.known(entry, boottime())
 
     def glance(self, entries: Sequence[Entry], patient: bool = False) -> list[Value | None] | None:
-        """Return the values if this needs no file mutex; else None. ``patient``: it may wait."""
+        """Return the values if this needs no file mutex; else None. ``patient``: the call may
+        wait."""
         files = self._files
         if files is None:
             return None
@@ -109,8 +110,8 @@ class ValueEngine(AnnexEngine[ValueFiles]):
     def finish(self, finish: Finish, within: float) -> bool:
         """See :meth:`holdfast.core.guard.ports.Guards.finish`.
 
-        A full disk doesn't accept the value. Then the refresh lease ends without one, so that no
-        client waits for it.
+        A full disk doesn't accept the value. Then the refresh lease ends without a value, so that
+        no client waits for it.
         """
         try:
             return self._do(within, lambda values, _: values.finish(finish), (finish.entry,))
@@ -144,7 +145,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
         there = [False] * len(entries)
 
         def work(values: Values, _: ValueFiles) -> list[bool]:
-            # If the files were replaced, this runs again: a value in the old files counts, too.
+            # If the files were replaced, `work` runs again: a value in the old files counts, too.
             for at, entry in enumerate(entries):
                 there[at] = values.invalidate(entry) or there[at]
             return there
@@ -193,7 +194,7 @@ class ValueEngine(AnnexEngine[ValueFiles]):
             if not full(wrong):
                 raise
             # On a full disk, values can be invalidated and refresh leases ended: the log is copied
-            # back, then written from its beginning again, which takes no space.
+            # back into the database, then written from its beginning again, which takes no space.
             files.connection.rollback()
             files.run("PRAGMA wal_checkpoint(RESTART)").fetchall()
             answer = self._commit(files, now, work, changed)

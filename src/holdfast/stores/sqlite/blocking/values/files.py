@@ -31,7 +31,8 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
             header.set_up(0, 0.0, _number())
         header.check()
         booted = not header.same_boot()
-        # After a boot the file can be damaged, because no write waited for the disk; it is ours.
+        # After a boot the file can be damaged, because no write waited for the disk; its known
+        # inode shows that it is ours.
         database = ValueDatabase(self.place, words[DATABASE] if booted else 0)
         try:
             usable = not fresh and not booted and words[DATABASE] == database.inode
@@ -80,7 +81,8 @@ class ValueFiles(AnnexFiles[ValueDatabase]):
         super().close()
 
     def forked(self) -> None:
-        """In the child: close our copies of the parent's descriptors. SQLite's stay open."""
+        """In the child: close our copies of the parent's descriptors. SQLite's descriptors stay
+        open."""
         self.reading.forked()
         super().forked()
 

@@ -1,11 +1,11 @@
 """Reads of values without the file mutex: by read-only connections, or from memory where nothing
 has changed.
 
-A read must not wait for writers, so it has separate connections, each for one thread at a time. In
-addition, a row that was read is kept in memory, with a number from the mapped page. Every writer of
-the row changes this number: to an odd one before its commit, and to the next even one after it.
-While the number is the same, the row is the same. Then a read needs no database, and still sees
-every change that any process had committed before the read began.
+A read must not wait for writers, so reads have separate connections, each for one thread at a time.
+In addition, a row that was read is kept in memory, with a number from the mapped page. Every writer
+of the row changes this number: to an odd number before its commit, and to the next even number
+after it. While the number is the same, the row is the same. Then a read needs no database, and
+still sees every change that any process had committed before the read began.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from .rows import value_of
 READERS_MAX = 4
 #: Maximum seconds that a thread waits for a reader; then it reads inside the file mutex.
 READER_S = 0.25
-#: Maximum number of values that a client keeps after it has read them, and bytes of each.
+#: Maximum number of values that a client keeps after it has read them, and the maximum bytes of
+#: each.
 KEPT_MAX = 1024
 KEPT_BYTES = 8 * 1024
 #: Seconds between two checks that the files are in their place; a verb that writes always checks.
@@ -90,7 +91,8 @@ class Reader:
 
     def read(self, entries: Sequence[Entry], seconds: float) -> list[Any] | None:
         """Return the rows of the entries; None if another thread uses this connection for longer
-        than ``seconds``, or if a thread is about to fork: then no thread may be inside SQLite.
+        than ``seconds``, or if a thread is about to fork: during a fork, no thread may be inside
+        SQLite.
 
         Each row is read by a separate statement, because an open statement would keep its first
         snapshot until it ends.
@@ -130,7 +132,7 @@ class Reading:
         self._readers = [Reader(database)]
         #: Held by the thread that opens another reader.
         self._adding = RLock()
-        #: By entry: the word that counts its changes, its count when we read, and the row.
+        #: By entry: the word that counts its changes, the count when we read the row, and the row.
         self._kept: dict[Entry, tuple[int, int, tuple[Any, ...]]] = {}
 
     def read(
@@ -223,7 +225,7 @@ class Reading:
         self._kept.pop(entry, None)  # so that the oldest are in front
         self._kept[entry] = kept
         if len(self._kept) > KEPT_MAX:
-            # If another thread changes `_kept` at this moment, that thread drops a value, too.
+            # An error means that another thread changes `_kept`; that thread drops a value, too.
             with contextlib.suppress(RuntimeError, StopIteration):
                 self._kept.pop(next(iter(self._kept)), None)
 

@@ -43,7 +43,7 @@ class Values:
         self._next_fence = fence
         #: Entries whose refresh lease has ended.
         self.ended: list[Entry] = []
-        #: If the last `begin` was `Busy`: the session that holds the refresh lease.
+        #: If the last `begin` returned `Busy`: the session that holds the refresh lease.
         self.holder = ""
         #: A session that was found dead: its refresh leases have ended.
         self.dead = ""
@@ -55,15 +55,16 @@ class Values:
         return duty
 
     def _save(self, duty: DutyRow) -> None:
-        """Write the refresh lease and its failures; delete the row if there is neither."""
+        """Write the refresh lease and the failures of an entry; delete the row if it has
+        neither."""
         if duty.id or duty.failures:
             self.run(_SQL.duty_put, duty.values())
         else:
             self.run(_SQL.duty_drop, (duty.guard, duty.key))
 
     def begin(self, wish: Wish, session: str, dead: Callable[[str], bool]) -> Begun:
-        """See :meth:`holdfast.core.guard.ports.Guards.begin`. ``dead`` returns if a session has
-        ended; then its refresh leases end, too."""
+        """See :meth:`holdfast.core.guard.ports.Guards.begin`. ``dead(session)``: has this session
+        ended? Then its refresh leases end, too."""
         now, entry = self.now, wish.entry
         duty = self._duty(entry)
         if duty.id == wish.id:
