@@ -1,8 +1,9 @@
 """The port for a cluster: sends each call to the right node, for threads and for asyncio.
 
 A call goes to the node that has the slot of its bucket. redis-py finds out which node has which
-slots; a later error of a node (MOVED) corrects this map immediately. Each node is reached by its
-own port (``blocking/shard.py``, ``aio/shard.py``), which handles scripts, recovery and wake-ups.
+slots; a later error of a node (MOVED) corrects the place of a slot immediately. Each node is
+reached by its own port (``blocking/shard.py``, ``aio/shard.py``), which handles scripts, recovery
+and wake-ups.
 
 While a slot moves from one node to another, both nodes answer TRYAGAIN to a script if its keys are
 not all on one node. The call is sent again until the slot has moved or the time of the call is used
@@ -37,8 +38,7 @@ FIND_S = 1.0
 #: Maximum seconds to begin the grace periods of all buckets. If a bucket isn't reached in this
 #: time, its grace period begins at its next use.
 OPEN_S = 0.5
-#: Scripts that renew leases. If a node answers ASK, they are sent to the node that takes the slot
-#: over.
+#: Scripts that renew leases. After ASK, such a script is sent to the node that takes over the slot.
 _OF_ONE_KEY = (KEEP, EXTEND, PROLONG)
 
 

@@ -11,7 +11,7 @@ import re
 
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 
-#: The script isn't loaded: load all of them and send the call again, on the same connection.
+#: The script isn't loaded: load all scripts and send the call again, on the same connection.
 NOSCRIPT = "NOSCRIPT"
 #: Another node of the cluster has the slot.
 MOVED = "MOVED"

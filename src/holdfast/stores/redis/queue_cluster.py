@@ -4,7 +4,7 @@ A take first asks one shard; the next take asks the next shard. A take that gets
 inspects all shards in one round trip per node, and takes from the shards where jobs have been due
 longest. With a rate limit, a take begins with this inspection, and reserves starts in the home
 shard before it takes. Takes wait in the home shard. A client that puts or settles in another shard
-wakes them by a second call.
+wakes these takes by a second call.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class ClusterQueues(RedisQueues):
         self._tried: dict[str, int] = {}
 
     async def put(self, put: Put, within: float) -> list[bool]:
-        """Accept all jobs: each shard accepts all its jobs or none, once even if the put is
-        repeated."""
+        """Accept all jobs: each shard all of its jobs or none, and no job twice after a repeated
+        put."""
         parts: dict[int, list[int]] = {}
         for at, job in enumerate(put.jobs):
             parts.setdefault(self._layout.home_of(job), []).append(at)
@@ -117,8 +117,7 @@ class ClusterQueues(RedisQueues):
         return max(float(retry), AGAIN_S)
 
     async def _of(self, take: Take, shard: int, most: int, within: float) -> Taken:
-        """Take from one shard. If the shard doesn't answer, this take asks the same shard first
-        next time."""
+        """Take from one shard. If the shard doesn't answer, the next call asks this shard first."""
         self._tried[take.id] = shard
         taken = await self._take_from(take, shard, most, within, False)
         del self._tried[take.id]

@@ -12,8 +12,8 @@ from .queue_keys import Layout, read_row
 from .replies import read, strange
 
 Reply = Any
-#: Seconds until the next take while recovery grants nothing: the value if the reply has no time;
-#: the maximum.
+#: Seconds until the next take while recovery grants nothing: the default for a reply without a
+#: time; the maximum.
 _BARRED_S, _BARRED_MAX_S = 0.2, 1.0
 #: Number of elements: before the deliveries; of a delivery; of a job; of a job in a scan.
 _HEADS, _DELIVERY, _JOB, _SEEN = 3, 4, 8, 4

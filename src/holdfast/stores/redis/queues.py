@@ -182,8 +182,7 @@ class RedisQueues:
         return taken
 
     def _gone(self, take: Take, before: bytes = b"") -> bytes:
-        """For the next call: the members of takes that no longer wait, which the shard must
-        remove."""
+        """For the next call: the members of takes that no longer wait; the shard removes them."""
         stale = self._stale.get(take.queue)
         found = [before] if before else []
         while stale:
@@ -271,8 +270,7 @@ class RedisQueues:
         return found, due
 
     async def _wake(self, queue: str, count: int, within: float) -> None:
-        """Wake waiters in the home shard. If that fails, the waiters ask again soon by
-        themselves."""
+        """Wake waiters in the home shard. If that fails, the waiters soon ask again."""
         if count > 0:
             try:
                 await self._port.ask(self._requests.wake(queue, count), within)

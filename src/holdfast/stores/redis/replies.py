@@ -1,9 +1,9 @@
 """Replies of the scripts, as the contract's data types.
 
 A reply is what a connection read: an int, bytes, a list of these, None, or a `ServerSaid`. On a
-shared connection the port removes the tag first: it passes on the second element of the list.
-Every function here raises the complaint for a `ServerSaid`, and `StoreUnavailable` for a reply
-that no script of ours gives.
+shared connection the port first removes the tag: it passes on only the second element of the reply.
+Every function here raises the complaint for a `ServerSaid`, and `StoreUnavailable` for a reply that
+no script of ours gives.
 """
 
 from __future__ import annotations

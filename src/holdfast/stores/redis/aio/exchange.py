@@ -22,7 +22,7 @@ from ..scripts import Call
 from .answer import Answer, new_answer
 
 #: A request under way: its answer, its tag, its deadline, the time when it was sent, its call or
-#: command, and the number of times it was sent. A plain tuple, because each request needs one.
+#: command, and the number of times it was sent. A plain tuple, because a tuple is fast to make.
 Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
 
 #: Maximum number of times that a call is sent: the first time, after loading the scripts, after
@@ -82,7 +82,7 @@ class Exchange(ABC):
     def _load(self, slot: Slot, reply: ServerSaid) -> None:
         """The server doesn't know the script: load all scripts, and send the call again.
 
-        If the caller no longer waits, send nothing: the call could be a join that nothing needs.
+        If the caller no longer waits, send nothing: the call could be a join that no caller needs.
         """
         answer, _, due, _, call, tries = slot
         if answer.done() or isinstance(call, str):

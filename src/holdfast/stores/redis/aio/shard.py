@@ -61,7 +61,7 @@ class LoopNode(LoopPort):
 
     def _start(self) -> None:
         super()._start()
-        #: Buckets whose channel is subscribed; by bucket, the work of subscribing.
+        #: The buckets whose channels are subscribed. By bucket: the work that subscribes now.
         self._heard_of: set[int] = set()
         self._subscribing: dict[int, Shared[ServerSaid | None]] = {}
         #: By id of a claim that may wait: its bucket.
@@ -115,7 +115,7 @@ class LoopNode(LoopPort):
         self._boxes.setdefault(claim_id, 0)
         if self._must_subscribe(bucket):
             try:
-                # At most half of the time, because the claim must be renewed in any case.
+                # Subscribe in half of the time at most: the renewal of the claim needs the rest.
                 refusal = await self._subscribe(bucket, within / 2)
             except StoreUnavailable:
                 self._mute_until = boottime() + MUTE_S
@@ -129,7 +129,7 @@ class LoopNode(LoopPort):
         return await self._send(wire, call_of(self._address_of(bucket)), within)
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up arrives; None immediately if none can come."""
+        """Sleep until the wake-up arrives; None immediately if no wake-up can come."""
         if self._must_subscribe(self._buckets.get(claim_id, -1)):
             known = self._boxes.get(claim_id, 0)
             fence = known.fence if isinstance(known, Box) else known

@@ -53,8 +53,8 @@ class PlainPush(list[Any]):
 class Parser:
     """Our own parser: RESP2 and RESP3, in pure Python.
 
-    A reply that is not yet complete is continued, not begun again: its finished parts wait on a
-    stack.
+    An incomplete reply is later continued, and not parsed from its beginning again: a stack keeps
+    its finished parts.
     """
 
     def __init__(self) -> None:
