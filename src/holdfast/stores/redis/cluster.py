@@ -6,8 +6,7 @@ reached by its own port (``blocking/shard.py``, ``aio/shard.py``), which handles
 and wake-ups.
 
 While a slot moves from one node to another, both nodes answer TRYAGAIN to a script if its keys are
-not all on one node. The call is sent again until the slot has moved or the time of the call is used
-up.
+not all on one node. The call is sent again until the slot has moved or the call's time is used up.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ class Reading:
         self._at_once = True
 
     async def round(self, left: Sequence[int]) -> tuple[list[int], bool]:
-        """Read the values at these indexes; return the indexes to read again, and True if no pause
-        is needed."""
+        """Read the values at these indexes; return those to read again, and True if no pause is
+        needed."""
         self._at_once = True
         groups: dict[Place, list[int]] = {}
         for at in left:

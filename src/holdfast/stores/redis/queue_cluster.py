@@ -47,8 +47,7 @@ class ClusterQueues(RedisQueues):
         self._tried: dict[str, int] = {}
 
     async def put(self, put: Put, within: float) -> list[bool]:
-        """Accept all jobs: each shard all of its jobs or none, and no job twice after a repeated
-        put."""
+        """Accept all jobs: each shard all of its jobs or none; a repeated put adds nothing."""
         parts: dict[int, list[int]] = {}
         for at, job in enumerate(put.jobs):
             parts.setdefault(self._layout.home_of(job), []).append(at)

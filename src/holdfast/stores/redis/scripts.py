@@ -10,8 +10,7 @@ knows these two: the *run id* of the server to which it leads, for recovery (`gu
 The tag shows to which request a reply belongs. Error replies carry no tag: the order of all replies
 shows their requests. `replies` turns each reply into the data types of the contract.
 
-The bytes that all claims of one `Spec` share are packed once; each join only adds the id of its
-claim.
+The bytes that all claims of one `Spec` share are packed once; each join only adds its claim's id.
 """
 
 from __future__ import annotations
@@ -108,8 +107,7 @@ def _id(text: str) -> bytes:
 
 
 def _words(spec: Spec) -> bytes:
-    """The part of a spec that scripts store with a claim; the scripts interpret only the
-    numbers."""
+    """The part of a spec that scripts store with a claim; they interpret only the numbers."""
     owner = spec.owner.encode()
     kind = spec.kind.encode()[:1]
     numbers = b"%d %b %d %d " % (spec.weight, kind, spec.capacity, len(owner))

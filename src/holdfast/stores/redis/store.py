@@ -126,8 +126,7 @@ class Port(Protocol):
         ...
 
     def unlisten(self, claim_id: str) -> None:
-        """Stop waiting for this claim. Never fails or suspends; does nothing if the claim didn't
-        wait."""
+        """Stop waiting for this claim. Never fails or suspends, even if the claim didn't wait."""
         ...
 
     async def look(self, within: float) -> Verdict:

@@ -1,9 +1,8 @@
 """The port for one event loop: one connection for all requests and wake-ups.
 
 Under RESP3 the wake-ups come on the connection that the requests use. RESP2 can't do that, so a
-second connection listens. The port subscribes when a claim first has to wait. The address, a
-channel for this client alone, stays the same on every new connection: the lines of claims contain
-the address.
+second connection listens. The port subscribes when a claim first has to wait. Every new connection
+uses the same address, a channel for this client alone, which the lines of claims contain.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 A verb takes the connection that was used last, and returns it after the reply. If no connection is
 idle, the thread opens a new one while few are open, or else waits until one is returned. So a
 thousand threads cost a server few connections. Renewals and releases are *urgent*: they never queue
-behind other requests. As soon as there is a second connection, one is kept in reserve for urgent
-requests.
+behind other requests. From the second connection on, one is kept in reserve for urgent requests.
 
 No lock is held anywhere, so that a signal handler may use the client that it interrupts.
 """
