@@ -163,7 +163,7 @@ class ClusterPort:
             pause, hops = min(2 * pause, PAUSE_MAX_S), 0
 
     async def _introduced(self, bucket: int, place: Place, node: Node, until: float) -> None:
-        """If the slot has come to this node from another one, ask recovery about it there.
+        """If the slot has come to this node from another node, ask recovery about the bucket.
 
         The script of a join requires that in any case. But the script of a release doesn't: without
         this, the release would grant nothing, and the next waiter would wait for another request.
@@ -193,7 +193,7 @@ class ClusterPort:
         return await self._routed(call.bucket, send, within)
 
     async def _followed(self, call: Call, reply: Reply, left: float) -> Reply:
-        """Return the reply. If it is ASK to a renewal, ask the node that takes the slot over."""
+        """Return the reply. If the reply to a renewal is ASK, ask the node that gets the slot."""
         if isinstance(reply, ServerSaid) and reply.code == ASK and call.script in _OF_ONE_KEY:
             place = sent_to(reply, (self._members.places[0]))
             if place is not None:
@@ -389,7 +389,7 @@ class ClusterPort:
 
 
 def _refusal(reply: Reply | Exception) -> ServerSaid | None:
-    """Return the reply if it is an error of a node that did nothing; otherwise None."""
+    """Return an error reply of a node that did nothing; for any other reply, None."""
     if isinstance(reply, ServerSaid) and reply.code in ELSEWHERE:
         return reply
     return None

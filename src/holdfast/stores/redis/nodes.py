@@ -74,7 +74,7 @@ class Node(Protocol):
         ...
 
     def address(self, claim_id: str) -> bytes:
-        """The address of a claim that waits at this node, as its line contains it."""
+        """The address of a claim that waits at this node, as its line of claims contains it."""
         ...
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:

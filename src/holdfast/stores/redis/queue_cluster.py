@@ -47,7 +47,7 @@ class ClusterQueues(RedisQueues):
         self._tried: dict[str, int] = {}
 
     async def put(self, put: Put, within: float) -> list[bool]:
-        """Accept all jobs: each shard all of its jobs or none; a repeated put adds nothing."""
+        """Accept all jobs: each shard all of its jobs or none. A repeated put adds no job twice."""
         parts: dict[int, list[int]] = {}
         for at, job in enumerate(put.jobs):
             parts.setdefault(self._layout.home_of(job), []).append(at)

@@ -23,7 +23,8 @@ _new = tuple.__new__
 
 @read
 def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
-    """The answer to a put: for each job True if it is new; how many waiters to wake at home."""
+    """The answer to a put: for each job True if it is new; number of waiters in the home shard to
+    wake."""
     due = 0
     if type(reply) is list and len(reply) == 2:
         reply, due = reply

@@ -79,7 +79,7 @@ class Port(Protocol):
     replicas: int
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """Send one call over any connection. The port itself sends it again only if the
+        """Send one call over any connection. The port itself sends the call again only if the
         connection was found dead before anything was sent."""
         ...
 
@@ -88,8 +88,9 @@ class Port(Protocol):
         ...
 
     def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
-        """Read the values in these places in one round trip per server: for each, the milliseconds
-        for which it is kept, and the value. An error reply is an element here, too."""
+        """Read the values in these places in one round trip per server: for each place, the
+        milliseconds for which its value is kept, and the value. An error reply is an element here,
+        too."""
         ...
 
     def enter(

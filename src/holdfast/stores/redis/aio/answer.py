@@ -87,7 +87,7 @@ def wake(waiter: asyncio.Future[None]) -> None:
 
 def wake_all(answers: list[Answer]) -> None:
     """Continue the tasks that wait for these answers, which all have a result. Only callbacks of
-    the loop may call it: a task can't continue inside another one."""
+    the loop may call it: a task can't continue inside another task."""
     try:
         for answer in answers:
             context = answer.context

@@ -1,6 +1,6 @@
 """The steps between a request and its final answer on a shared connection, hidden from the caller.
 
-If the server doesn't know our scripts, they are loaded; if a script requires it, recovery is
+If the server doesn't know our scripts, they are loaded; if a script requires recovery, recovery is
 asked. The request is then sent again, under a new tag; its answer still goes to the same caller.
 """
 
@@ -106,7 +106,8 @@ class Exchange(ABC):
         self._loading -= 1
         if isinstance(reply, ServerSaid):
             self._load_failed = reply
-            # Before 7.0 a script can't begin with #!lua; the next try loads the texts without it.
+            # Before 7.0 a script can't begin with #!lua; the next try loads the texts without this
+            # line.
             self._old = self._old or reply.code == "ERR"
 
     def _judge(self, slot: Slot, reply: Reply) -> None:

@@ -299,7 +299,7 @@ class LoopPort:
         return self._made_into(self.label, heard, ended, self.guard, ear)
 
     async def _where(self) -> Settings:
-        """The settings of the current server; with sentinels it can be another one each time."""
+        """The settings of the current server; with sentinels, each call can find another server."""
         return self._settings
 
     def _attempt_s(self) -> float:

@@ -146,7 +146,7 @@ class LoopNode(LoopPort):
         self._boxes.setdefault(claim_id, 0)
 
     def address(self, claim_id: str) -> bytes:
-        """The address of a claim that waits at this node, as its line contains it."""
+        """The address of a claim that waits at this node, as its line of claims contains it."""
         return address_in(self._buckets.get(claim_id, 0), self._settings.prefix, self._token)
 
     # -- channels --------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class LoopNode(LoopPort):
         self._ear = None if ear.over else ear
 
     async def _listen_to(self, bucket: int) -> ServerSaid | None:
-        """Subscribe to the channel of a bucket; return the server's error if it refuses."""
+        """Subscribe to the channel of a bucket; return the error if the server refuses."""
         limit = self._attempt_s()
         if self._ear is None:
             await self._listening.wait(limit, f"could not subscribe at {self.label}")

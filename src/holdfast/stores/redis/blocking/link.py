@@ -39,7 +39,8 @@ _POKE_LINES = 7
 _COLON, _NEWLINE = b":\n"
 #: Seconds by which a wait may end too early: this saves another call of the kernel.
 NEAR_S = 0.01
-#: The flag of a read that doesn't block; 0 on systems without it: they poll before each read.
+#: The flag of a read that doesn't block; 0 on systems without this flag, which poll before each
+#: read.
 _flags: int = getattr(socket, "MSG_DONTWAIT", 0)
 
 
@@ -50,7 +51,7 @@ def _timed_by_kernel(sock: Any) -> bool:
     sock.settimeout(None)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.pack(0, int(SOON_S * 1e6)))
-        # Read the time back: a kernel that expects another type accepts it, but bounds nothing.
+        # Read the time back: a kernel that expects another type accepts this one without effect.
         understood = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.size)
         if len(understood) != _TV.size or not 0 < _seconds(understood) < TICK_S:
             return False
@@ -157,7 +158,7 @@ class Link:
         return [self._reply(until) for _ in range(count)]
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Subscribe to this address here; return the server's error if it refuses."""
+        """Subscribe to this address here; return the server's error if the server refuses."""
         self._send(packed(b"SUBSCRIBE", address))
         while True:
             said = self._next(until)

@@ -325,7 +325,7 @@ class ThreadPort(Connections):
         return None
 
     def _refused(self, refusal: ServerSaid) -> None:
-        """Handle the refusal of a subscription: it is temporary, or the user lacks the right."""
+        """Handle a refused subscription: the refusal is temporary, or the user lacks the right."""
         passing = isinstance(complaint(refusal, self.label), StoreUnavailable)
         self._deaf_until = boottime() + (MUTE_S if passing else DEAF_S)
         if not passing:

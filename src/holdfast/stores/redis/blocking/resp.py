@@ -40,7 +40,7 @@ class Reader(Protocol):
         ...
 
     def has_data(self) -> bool:
-        """True if something has been read that ``gets`` has not returned."""
+        """True if some bytes belong to a reply that ``gets`` has not returned."""
         ...
 
 
@@ -77,7 +77,7 @@ class Parser:
         return NOTHING
 
     def has_data(self) -> bool:
-        """True if something has been read that ``gets`` has not returned."""
+        """True if some bytes belong to a reply that ``gets`` has not returned."""
         return bool(self._open) or self._at < len(self._data)
 
     def _part(self) -> Any:

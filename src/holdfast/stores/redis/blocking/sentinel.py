@@ -21,7 +21,7 @@ from .port import ThreadPort
 STEP_S = 0.5
 _LEAST_S = 0.02
 _new: Any = redis.Sentinel
-#: The error of a sentinel, or of redis-py about it, when it refuses the login.
+#: The error of a sentinel that refuses the login, or of redis-py about such a sentinel.
 LOCKED_OUT = re.compile(
     "Authentication|NOAUTH|WRONGPASS|NOPERM|NoPermission|invalid username|already authenticated"
 )

@@ -19,7 +19,7 @@ LOOK_S = 2.0
 STEP = 1000
 #: Maximum number of keys that a finding shows.
 SHOWN = 3
-#: The type of a key by its mark, the text after the bucket; `MARKS` are those of queues.
+#: The type of a key by its mark, the text after the bucket; `MARKS` are the marks of queues.
 TYPES = {b":": b"hash", b"~": b"hash", b"!": b"zset", b"#": b"string"}
 TYPES |= {mark: b"hash" if mark in HASHES else b"zset" for mark in MARKS}
 # The marks of refresh guards: of values, of refresh leases, of counts.
