@@ -60,8 +60,8 @@ class ThreadPort(Connections):
         self._ear = Ear()
         self._address = f"{self._settings.prefix}:poke:{os.urandom(9).hex()}".encode()
         self._openings: dict[int, _Opening] = {}
-        #: The time until which no thread tries to listen: waiters get no wake-ups, and ask once a
-        #: second.
+        #: The time until which no thread tries to listen: waiters get no wake-ups, and poll the
+        #: server.
         self._deaf_until = 0.0
 
     # -- requests ----------------------------------------------------------------------------
