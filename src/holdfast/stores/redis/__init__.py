@@ -1,14 +1,15 @@
 """Redis and Valkey: the line of claims in Lua scripts, for all clients of one server.
 
-The URLs are ``redis://``, ``rediss://`` (TLS), ``redis+unix://`` (a socket), and the same with
-``valkey``. URLs of redis-py and of Celery work unchanged. Options: ``prefix`` (``holdfast``) begins
-every key; ``recovery``, ``grace`` and ``replicas`` protect against lost data; ``protocol=2`` is for
-a proxy without RESP3; the others are redis-py's. Instead of a URL, a ``redis.Redis`` or
-``redis.asyncio.Redis`` can be given.
+The URLs are ``redis://``, ``rediss://`` (TLS), ``redis+unix://`` (a socket), and the same schemes
+with ``valkey``. URLs of redis-py and of Celery work unchanged. Options: ``prefix`` (``holdfast``)
+begins every key; ``recovery``, ``grace`` and ``replicas`` protect against lost data; ``protocol=2``
+is for a proxy without RESP3; all other options are those of redis-py. Instead of a URL, a
+``redis.Redis`` or ``redis.asyncio.Redis`` can be given.
 
 ``redis+sentinel://host1,host2/NAME/0`` is the primary that the sentinels name, and
-``redis+cluster://host1,host2`` is a cluster; with ``rediss`` both use TLS. Instead of these URLs, a
-client that ``master_for()`` returned or a ``RedisCluster`` can be given.
+``redis+cluster://host1,host2`` is a cluster; with ``rediss`` in place of ``redis``, connections use
+TLS. Instead of these URLs, a client that ``master_for()`` returned or a ``RedisCluster`` can be
+given.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The port for a cluster: sends each call to the right node, for threads and for asyncio.
 
-A call goes to the node that has the slot of its bucket. redis-py finds out where the slots are; a
-later error of a node (MOVED) corrects this map immediately. Each node is reached by its own port
-(``blocking/shard.py``, ``aio/shard.py``), which handles scripts, recovery and wake-ups.
+A call goes to the node that has the slot of its bucket. redis-py finds out which node has which
+slots; a later error of a node (MOVED) corrects the place of a slot immediately. Each node is
+reached by its own port (``blocking/shard.py``, ``aio/shard.py``), which handles scripts, recovery
+and wake-ups.
 
-While a slot moves from one node to another, both answer TRYAGAIN to a script if its keys are not
-all on one node. The call is sent again until the slot has moved or the time of the call is used up.
+While a slot moves from one node to another, both nodes answer TRYAGAIN to a script if its keys are
+not all on one node. The call is sent again until the slot has moved or the call's time is used up.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ PAUSE_S, PAUSE_MAX_S = 0.002, 0.05
 FRESH_S = 0.5
 #: Maximum seconds to find out where the slots are, while there is an old map to use.
 FIND_S = 1.0
-#: Maximum seconds to begin the grace periods of all buckets. A bucket that fails in this time
-#: begins its grace period when it is next used.
+#: Maximum seconds to begin the grace periods of all buckets. If a bucket isn't reached in this
+#: time, its grace period begins at its next use.
 OPEN_S = 0.5
-#: Scripts that renew leases. While a slot moves, they are also sent to the node that takes it over.
+#: Scripts that renew leases. After ASK, such a script is sent to the node that takes over the slot.
 _OF_ONE_KEY = (KEEP, EXTEND, PROLONG)
 
 
@@ -56,14 +57,14 @@ class ClusterPort:
         self._start()
 
     def _start(self) -> None:
-        #: The node of each bucket (None: no node); empty until they are found for the first time.
+        #: The node of each bucket (None: no node); an empty list until the nodes are first found.
         self._map: list[Place | None] = []
         #: The node to which the last call for each bucket went.
         self._last: list[Place | None] = [None] * BUCKETS
         self._nodes: dict[Place, Node] = {}
-        #: Nodes that could not be reached lately; they are asked last.
+        #: Nodes that could not be reached lately; such nodes are asked last.
         self._silent: set[Place] = set()
-        #: The last verdict of recovery for each primary.
+        #: The last `Verdict` of recovery for each primary.
         self._verdicts: dict[Place, Verdict] = {}
         #: The time until which `_open_windows` has nothing to do.
         self._opened = 0.0
@@ -117,7 +118,7 @@ class ClusterPort:
         self._silent.add(place)
 
     def _told(self, bucket: int, place: Place, said: ServerSaid) -> bool:
-        """Record the error of a node; return True to ask again immediately."""
+        """Record the error of a node; return True if the call can be sent again immediately."""
         self._stale = True
         if said.code != MOVED:
             return False
@@ -162,10 +163,10 @@ class ClusterPort:
             pause, hops = min(2 * pause, PAUSE_MAX_S), 0
 
     async def _introduced(self, bucket: int, place: Place, node: Node, until: float) -> None:
-        """If the slot has come to this node from another one, ask recovery about it there.
+        """If the slot has come to this node from another node, ask recovery about the bucket.
 
-        The script of a join would require that, too. But a release would not, and the next waiter
-        would have to wait for another request.
+        The script of a join requires that in any case. But the script of a release doesn't: without
+        this, the release would grant nothing, and the next waiter would wait for another request.
         """
         if self.guard.on and self._last[bucket] is not None:
             said = await node.look_at(bucket, until - self._now())
@@ -192,7 +193,7 @@ class ClusterPort:
         return await self._routed(call.bucket, send, within)
 
     async def _followed(self, call: Call, reply: Reply, left: float) -> Reply:
-        """Return the reply; after ASK to a renewal, the reply of the node that gets the slot."""
+        """Return the reply. If the reply to a renewal is ASK, ask the node that gets the slot."""
         if isinstance(reply, ServerSaid) and reply.code == ASK and call.script in _OF_ONE_KEY:
             place = sent_to(reply, (self._members.places[0]))
             if place is not None:
@@ -231,7 +232,7 @@ class ClusterPort:
         found: list[Reply | Exception],
         until: float,
     ) -> tuple[list[int], bool]:
-        """Ask each node; return the calls to send again, and True to do so immediately."""
+        """Ask each node; return the calls to send again, and True if no pause is needed."""
         order = sorted(groups, key=self._silent.__contains__)
         works = [self._part(self._node(one), [calls[at] for at in groups[one]]) for one in order]
         again: list[int] = []
@@ -388,7 +389,7 @@ class ClusterPort:
 
 
 def _refusal(reply: Reply | Exception) -> ServerSaid | None:
-    """Return the reply if it is an error of a node that did nothing; otherwise None."""
+    """Return an error reply of a node that did nothing; for any other reply, None."""
     if isinstance(reply, ServerSaid) and reply.code in ELSEWHERE:
         return reply
     return None

@@ -21,7 +21,7 @@ Reply = Any
 
 
 class Reading:
-    """Reads some values, before ``until``; ``found`` has two replies for each."""
+    """Reads some values, before ``until``; ``found`` has two replies for each value."""
 
     def __init__(self, cluster: ClusterPort, keys: Sequence[Keys], until: float) -> None:
         self._cluster = cluster
@@ -32,8 +32,8 @@ class Reading:
         self._at_once = True
 
     async def round(self, left: Sequence[int]) -> tuple[list[int], bool]:
-        """Read the values at these indexes; return the indexes to read again, and True if that can
-        be done immediately."""
+        """Read the values at these indexes; return those to read again, and True if no pause is
+        needed."""
         self._at_once = True
         groups: dict[Place, list[int]] = {}
         for at in left:

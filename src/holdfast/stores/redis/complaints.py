@@ -11,7 +11,7 @@ import re
 
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 
-#: The script isn't loaded: load all of them and send the call again, on the same connection.
+#: The script isn't loaded: load all scripts and send the call again, on the same connection.
 NOSCRIPT = "NOSCRIPT"
 #: Another node of the cluster has the slot.
 MOVED = "MOVED"
@@ -31,7 +31,7 @@ class ServerSaid(Exception):
         return f"{self.code} {self.text}".rstrip()
 
 
-#: Before Redis 7.0, a sentence about the script comes before the error of a command in it.
+#: Before Redis 7.0, the error of a command in a script follows a sentence about the script.
 _IN_SCRIPT = re.compile(r".*@user_script: ?\d+: -([A-Z]+ .*)", re.DOTALL)
 
 
@@ -87,7 +87,7 @@ _WRONG = {
 _NO_COMMAND = re.compile(r"unknown (?:sub)?command [`']?(\w+)", re.IGNORECASE)
 _NOT_FOR_SCRIPTS = re.compile(r"unknown redis command called from script", re.IGNORECASE)
 _NO_RIGHT = re.compile(r"(?:run|execute) the '([\w|]+)' command", re.IGNORECASE)
-#: Finds the name of the user, which a server before 7.0 omits: it sends "this user".
+#: Finds the name of the user. A server before 7.0 sends "this user" instead of the name.
 _WHO = re.compile(r"\bUser (\S+) has no permissions")
 _PLAIN_USER = re.compile(r"[A-Za-z0-9_@.][A-Za-z0-9_@.:-]*")
 #: Errors of our scripts on a key whose content another program wrote.
@@ -129,7 +129,7 @@ def _right(text: str) -> str:
 def rules(user: str, *wanted: str) -> str:
     """The command that gives a user these rules; a sentence if the name of the user isn't plain.
 
-    ``ACL SETUSER`` creates a user that doesn't exist, so the command never contains another name.
+    ``ACL SETUSER`` with a wrong name creates a new user, so the command never changes the name.
     """
     every = " ".join(wanted)
     if _PLAIN_USER.fullmatch(user):

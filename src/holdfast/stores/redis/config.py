@@ -19,11 +19,12 @@ from ...url import StoreURL, plain
 
 PORT = 6379
 DEFAULT_PREFIX = "holdfast"
-#: Maximum length of a prefix. Every key contains it, so a longer one only costs memory.
+#: Maximum length of a prefix. Every key contains the prefix, so a longer prefix costs memory.
 PREFIX_MAX = 64
 _PREFIX = re.compile(rf"[A-Za-z0-9_.:-]{{1,{PREFIX_MAX}}}")
 _NO = ("0", "f", "false", "n", "no", "")
-#: Arguments of a given client that aren't copied: holdfast's connections set their own, or none.
+#: Arguments of a given client that aren't copied: holdfast's connections set their own values, or
+#: no values.
 _OURS = (
     "cache",
     "cache_config",

@@ -2,8 +2,8 @@
 
 For the name ``N`` in bucket 17, with the prefix that the URL gives (``holdfast`` by default):
 
-    holdfast:{17}:N       hash: the line's state and its holders
-    holdfast:{17}~N       hash: the waiters; exists only while there are any
+    holdfast:{17}:N       hash: the state of the line of claims, and the holders
+    holdfast:{17}~N       hash: the waiters; exists only while a claim waits
     holdfast:{17}!N       sorted set: the tombstones of claims that must no longer enter
     holdfast:{17}#guard   string: the recovery record
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _COMMENT = re.compile(rb"^[ ]*--(?!@).*\n|[ ]+$", re.MULTILINE)
-#: Before 7.0, a server that is out of memory refuses a script's first write, but not further ones.
-#: This line is a first write that needs no memory and changes nothing.
+#: Before 7.0, a server that is out of memory refuses a script's first write, but not its further
+#: writes. So this line makes a first write that needs no memory and changes nothing.
 _WRITTEN = b"redis.pcall('HDEL', KEYS[1], '')\n"
 _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 
@@ -22,8 +22,8 @@ _INCLUDE = re.compile(rb"^--@ (\S+)\n", re.MULTILINE)
 class Script(NamedTuple):
     """One script: its name, the text that is loaded, and the hash of the text, for EVALSHA.
 
-    ``plain`` and ``plain_sha`` are the same for servers before 7.0, which can't read the first line
-    (``#!lua``).
+    ``plain`` and ``plain_sha`` are the text and the hash for servers before 7.0, which can't read
+    the first line (``#!lua``).
     """
 
     name: str

@@ -19,7 +19,7 @@ from .value_keys import Place as Keys
 class Node(Protocol):
     """A port to one node of the cluster. "Any port" is ``store.Port``."""
 
-    #: The recovery for this node: its run id, and if another server was at this place before.
+    #: The recovery for this node: knows the node's run id, and if another server was here before.
     guard: Guard
 
     @property
@@ -70,11 +70,11 @@ class Node(Protocol):
         ...
 
     def seat(self, claim_id: str, address: bytes) -> None:
-        """Register a claim that waits at this node; its line contains this address."""
+        """Register a claim that waits at this node; its line of claims contains this address."""
         ...
 
     def address(self, claim_id: str) -> bytes:
-        """The address of a claim that waits at this node, as its line contains it."""
+        """The address of a claim that waits at this node, as its line of claims contains it."""
         ...
 
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
@@ -120,8 +120,8 @@ class Face(Protocol):
     async def together(
         self, works: Sequence[Callable[[float], Coroutine[Any, Any, Any]]], until: float
     ) -> list[Any]:
-        """Call each with the seconds that it may take, so that all end by ``until``. Return the
-        results; an exception is a result, too."""
+        """Call each function with the seconds that it may take, so that all end by ``until``.
+        Return the results; the result of a function that fails is its exception."""
         ...
 
     async def close(self) -> None:

@@ -48,7 +48,8 @@ class QueueRequests:
         self._elsewhere = b"1" if layout.shards > 1 else b"0"
         #: By queue and shard: the bucket, all keys, and the key of the deliveries.
         self._places: dict[tuple[str, int], tuple[int, bytes, bytes]] = {}
-        #: By queue, shard, script and number of arguments: the bucket, and all bytes before those.
+        #: By queue, shard, script and number of arguments: the bucket, and all bytes before these
+        #: arguments.
         self._heads: dict[tuple[str, int, str, int], tuple[int, bytes]] = {}
         #: By the values that many takes have in common: the arguments made of these, packed.
         self._takings: dict[tuple[object, ...], bytes] = {}
@@ -159,8 +160,8 @@ class QueueRequests:
         return self._call(BACK, take.queue, shard, args)
 
     def pace(self, take: Take, most: int) -> Call:
-        """Reserve starts of jobs in the home shard, by the rate limit. Answer: as `counted`, with
-        the number of starts, and ms until the next one."""
+        """Reserve starts of jobs in the home shard, by the rate limit. Answer:
+        `queue_replies.counted`, with the number of starts, and ms until the next start."""
         return self._call(PACE, take.queue, 0, (b"%d" % most, *_rate(take.pace)))
 
     def wake(self, queue: str, count: int) -> Call:
@@ -182,7 +183,7 @@ class QueueRequests:
 
     def _head(self, script: Script, queue: str, shard: int, args: int) -> tuple[int, bytes]:
         """The bucket of a shard, and the bytes of a call there before its arguments; ``args`` is
-        the number of these."""
+        the number of its arguments."""
         known = self._heads.get((queue, shard, script.name, args))
         if known is None:
             bucket, keys, _ = self._place(queue, shard)

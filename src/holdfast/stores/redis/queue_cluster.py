@@ -1,10 +1,10 @@
 """Serial queues in a cluster: several shards, from which a worker takes in turn.
 
-A take first asks one shard, each time the next one. If it gets too few jobs, it inspects all shards
-in one round trip per node, and takes from the shards where jobs have been due longest. With a rate
-limit, a take begins with this inspection, and reserves starts in the home shard before it takes.
-Takes wait in the home shard. A client that puts or settles in another shard wakes them by a second
-call.
+A take first asks one shard; the next take asks the next shard. A take that gets too few jobs
+inspects all shards in one round trip per node, and takes from the shards where jobs have been due
+longest. With a rate limit, a take begins with this inspection, and reserves starts in the home
+shard before it takes. Takes wait in the home shard. A client that puts or settles in another shard
+wakes these takes by a second call.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ClusterQueues(RedisQueues):
         self._tried: dict[str, int] = {}
 
     async def put(self, put: Put, within: float) -> list[bool]:
-        """Accept all jobs: per shard all or none, and each once even if the put is repeated."""
+        """Accept all jobs: each shard all of its jobs or none. A repeated put adds no job twice."""
         parts: dict[int, list[int]] = {}
         for at, job in enumerate(put.jobs):
             parts.setdefault(self._layout.home_of(job), []).append(at)
@@ -80,9 +80,9 @@ class ClusterQueues(RedisQueues):
         try:
             retry = await self._of_the_longest_due(take, got, within)
             if take.wait and not got:
-                # Begin to wait only now: if it waited and got a job from another shard, it could
-                # get a wake-up that another waiter needs. After that, look again for jobs that
-                # became due before it waited.
+                # Begin to wait only now: a waiting take that got a job from another shard could
+                # receive a wake-up that another waiter needs. After that, look again for jobs that
+                # became due before this take waited.
                 taken = await self._take_or_wait(take, 0 if paced else take.most, within, False)
                 got += taken.deliveries
                 if not got:
@@ -112,11 +112,11 @@ class ClusterQueues(RedisQueues):
             taken = await self._of(take, shard, left, within)
             got += taken.deliveries
             left -= len(taken.deliveries)
-        # At least this time: another take got the due job, or recovery grants nothing.
+        # `retry` can be 0, because another take got the due job, or recovery grants nothing.
         return max(float(retry), AGAIN_S)
 
     async def _of(self, take: Take, shard: int, most: int, within: float) -> Taken:
-        """Take from one shard. If it doesn't answer, the next call of this take asks it first."""
+        """Take from one shard. If the shard doesn't answer, the next call asks this shard first."""
         self._tried[take.id] = shard
         taken = await self._take_from(take, shard, most, within, False)
         del self._tried[take.id]

@@ -1,8 +1,9 @@
 """The layout of a serial queue: its shards, their keys, and the fields of a job.
 
 On one server a queue has one shard. In a cluster it has several, in their own buckets, so that
-nodes share the work: a group belongs to one shard, ungrouped jobs are spread. The first shard is
-the *home* of the queue, in the bucket of its name: there a take waits for a job of any shard.
+nodes share the work: all jobs of a group are in one shard, ungrouped jobs are spread. The first
+shard, in the bucket of the queue's name, is the *home* of the queue: a take waits in this shard for
+a job of any shard.
 
     holdfast:{17}@g:N     the data of the groups of the queue ``N``; see ``lua/queue.lua``
 """
@@ -141,7 +142,7 @@ class Layout(NamedTuple):
     shards: int
 
     def home_of(self, job: Job) -> int:
-        """The shard of a job: by its group, else by its id."""
+        """The shard of a job: by its group or, if it has no group, by its id."""
         if self.shards == 1:
             return 0
         return crc32((job.group or job.id).encode()) % self.shards
@@ -156,5 +157,5 @@ class Layout(NamedTuple):
         return shard, field_of(group, number)
 
     def seq(self, shard: int, group: str, number: int) -> int:
-        """The number of a delivery in the contract, made of its shard and its number there."""
+        """The number of a delivery in the contract; for an ungrouped job it contains the shard."""
         return number if group or self.shards == 1 else number * self.shards + shard

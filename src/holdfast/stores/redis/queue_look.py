@@ -15,8 +15,9 @@ from .scripts import Call
 Reply = Any
 #: Maximum number of jobs that are read in one call.
 _ROWS = 100
-#: A job as a tuple: the job that was accepted last is the smallest tuple. Among jobs of the same
-#: time, that is the number farthest from 0: jobs with a delay have the numbers -1, -2 and so on.
+#: A job as a tuple: the job that was accepted last is the smallest tuple. Of jobs that were
+#: accepted at the same time, the last one has the number farthest from 0: jobs with a delay have
+#: the numbers -1, -2 and so on.
 _Last = tuple[float, int, int, bytes]
 #: Maximum number of dead letters that are read in one call.
 _PART = 500
@@ -121,7 +122,7 @@ class Looking:
     async def _seen(
         self, queue: str, state: JobState | None, within: float
     ) -> AsyncIterator[tuple[int, tuple[bytes, str, float, str]]]:
-        """Yield all jobs in this state, once each, in no order: shard; field, state, time, id."""
+        """Yield each job in this state once, in no order: its shard; its field, state, time, id."""
         for shard in self._shards:
             known: set[bytes] = set()
             cursor = b"0"
@@ -143,8 +144,8 @@ class Looking:
         most: int,
         within: float,
     ) -> dict[int, list[bytes]]:
-        """The fields by shard of at most ``most`` jobs in this state, with these ids, and not
-        taken: the jobs that were accepted first. None: any state, any id."""
+        """The fields, by shard, of the jobs that were accepted first: at most ``most`` jobs that
+        have this state and one of these ids, and aren't taken. None: any state, any id."""
         firsts: list[_Last] = []
         async for shard, (field, stands, at, id_) in self._seen(queue, state, within):
             if stands != JobState.TAKEN and (ids is None or id_ in ids):
@@ -176,8 +177,8 @@ class Looking:
     async def letters(
         self, queue: str, ids: frozenset[str] | None, within: float
     ) -> dict[int, list[bytes]]:
-        """The fields by shard of at most 1,000 dead letters (any, or with these ids). Each group is
-        in order."""
+        """The fields, by shard, of at most 1,000 dead letters (any, or with these ids). The letters
+        of each group are in order."""
         found: dict[int, list[bytes]] = {}
         left = BATCH_MAX if ids is None else min(BATCH_MAX, len(ids))
         async for shard, field, id_ in self._dead(queue, within):

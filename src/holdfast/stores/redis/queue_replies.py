@@ -12,7 +12,8 @@ from .queue_keys import Layout, read_row
 from .replies import read, strange
 
 Reply = Any
-#: Seconds until the next take while recovery grants nothing: if the reply has no time; the maximum.
+#: Seconds until the next take while recovery grants nothing: the default for a reply without a
+#: time; the maximum.
 _BARRED_S, _BARRED_MAX_S = 0.2, 1.0
 #: Number of elements: before the deliveries; of a delivery; of a job; of a job in a scan.
 _HEADS, _DELIVERY, _JOB, _SEEN = 3, 4, 8, 4
@@ -22,7 +23,8 @@ _new = tuple.__new__
 
 @read
 def accepted(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
-    """The answer to a put: for each job True if it is new; number of waiters to wake at home."""
+    """The answer to a put: for each job True if it is new; number of waiters in the home shard to
+    wake."""
     due = 0
     if type(reply) is list and len(reply) == 2:
         reply, due = reply
@@ -77,8 +79,8 @@ def _delivered(part: Sequence[Any], fence: int, now: int, shard: int, layout: La
 def went_on(
     reply: Reply, count: int, layout: Layout, label: str
 ) -> tuple[list[bool], tuple[Delivered, ...] | None]:
-    """The answer to a settle with a take: for each settled delivery True if it was still ours; the
-    jobs that were taken, or None if recovery must be asked before taking."""
+    """The answer to a settle that also takes: for each settled delivery True if it was still ours;
+    the taken jobs, or None if recovery must be asked before a take."""
     if reply.__class__ is list and len(reply) > 1:
         said = reply.pop()
         if said.__class__ is bytes and len(said) == count:
@@ -90,7 +92,7 @@ def went_on(
 @read
 def settled(reply: Reply, count: int, label: str) -> tuple[list[bool], int]:
     """The answer to a settle or an extend: for each delivery True if it was still ours; the number
-    of waiters to wake at home."""
+    of waiters to wake in the home shard."""
     if reply == 1 and count == 1:
         return [True], 0
     if isinstance(reply, list) and len(reply) in (count, count + 1):

@@ -33,8 +33,8 @@ from .scripts import Call
 Reply = Any
 T = TypeVar("T", Settle, Extend)
 
-#: Maximum seconds to report the address of a take that was sent without one; if that fails, a
-#: later request reports it.
+#: Maximum seconds to report the address of a take that was sent without an address; if this report
+#: fails, a later request reports the address.
 ADDRESS_S = 0.2
 #: Maximum number of takes, per queue, that no longer wait and that the next request reports.
 _STALE_MAX = 100
@@ -163,7 +163,7 @@ class RedisQueues:
         within: float,
         paced: bool,
     ) -> Taken:
-        """Ask as a waiter, with a new ticket each time, so that no old wake-up wakes it."""
+        """Ask as a waiter, with a new ticket each time, so that no old wake-up wakes the take."""
         before = self._seats.get(take.id, Seat(0, b""))
         ticket = before.ticket + 1
         stale = self._gone(take, before.member)
@@ -182,7 +182,7 @@ class RedisQueues:
         return taken
 
     def _gone(self, take: Take, before: bytes = b"") -> bytes:
-        """The members that the shard must remove, for the next call: takes that no longer wait."""
+        """For the next call: the members of takes that no longer wait; the shard removes them."""
         stale = self._stale.get(take.queue)
         found = [before] if before else []
         while stale:
@@ -270,7 +270,7 @@ class RedisQueues:
         return found, due
 
     async def _wake(self, queue: str, count: int, within: float) -> None:
-        """Wake waiters in the home shard. If that fails, they ask again soon by themselves."""
+        """Wake waiters in the home shard. If that fails, the waiters soon ask again."""
         if count > 0:
             try:
                 await self._port.ask(self._requests.wake(queue, count), within)

@@ -1,9 +1,9 @@
 """Replies of the scripts, as the contract's data types.
 
 A reply is what a connection read: an int, bytes, a list of these, None, or a `ServerSaid`. On a
-shared connection the port removes the tag first: it passes on the second element of the list.
-Every function here raises the complaint for a `ServerSaid`, and `StoreUnavailable` for a reply
-that no script of ours gives.
+shared connection the port first removes the tag: it passes on only the second element of the reply.
+Every function here raises the complaint for a `ServerSaid`, and `StoreUnavailable` for a reply that
+no script of ours gives.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _standing(reply: Reply, label: str) -> Standing:
 
 @read
 def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exception | None]:
-    """The answers to the keeps of one call; None: this keep must be sent as a stand."""
+    """The answers to the keeps of one call; None for a keep that must be sent as a stand."""
     if not isinstance(reply, list) or len(reply) != len(keeps):
         raise strange(reply, label)
     answers: list[Standing | Exception | None] = []
@@ -129,7 +129,7 @@ def let_in(reply: Reply, claims: Sequence[Claim], label: str) -> list[Held] | No
 
 @read
 def released(reply: Reply, many: int, label: str) -> list[bool | None]:
-    """The answers to the releases of one call; None: this one must be sent as a leave."""
+    """The answers to the releases of one call; None for a release that must be sent as a leave."""
     if not isinstance(reply, list) or len(reply) != many:
         raise strange(reply, label)
     return [None if one < 0 else one == 1 for one in reply]
@@ -143,7 +143,7 @@ def whole(reply: Reply | Exception) -> Reply:
 
 
 def left(reply: Reply, label: str) -> bool:
-    """The answer to a leave: True if the claim was there."""
+    """The answer to a leave: True if the claim was in the line of claims."""
     if type(reply) is not int:
         raise strange(reply, label)
     return reply == 1
@@ -164,7 +164,7 @@ def resized(reply: Reply, label: str) -> int | Mismatch | None:
 
 @read
 def looked(reply: Reply, name: str, label: str) -> LineRecord | None:
-    """The answer to an inspect; None if the line is empty."""
+    """The answer to an inspect; None if the line of claims is empty."""
     if reply is None:
         return None
     if not isinstance(reply, list) or len(reply) % _CLAIM != 2:

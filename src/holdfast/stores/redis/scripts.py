@@ -1,16 +1,16 @@
 """The verbs as requests: Lua scripts, and packed commands that call them.
 
 A `Call` is a whole EVALSHA command, packed, without its last two arguments. Only the connection
-knows these: the *run id* of the server to which it leads, for recovery (`guard`), and a *tag*::
+knows these two: the *run id* of the server to which it leads, for recovery (`guard`), and a *tag*::
 
     call.head + ending(run_id)             the connection isn't shared: the bare reply
     call.head + ending(run_id, b"7f")      it is shared: the reply is [b"7f", reply], always
     call.head + UNTAGGED                   no recovery, no tag
 
-The tag shows to which request a reply belongs. Error replies carry no tag: match those by their
-order. `replies` turns each reply into the data types of the contract.
+The tag shows to which request a reply belongs. Error replies carry no tag: the order of all replies
+shows their requests. `replies` turns each reply into the data types of the contract.
 
-The bytes that all claims of one `Spec` share are packed once; a join only adds the id to them.
+The bytes that all claims of one `Spec` share are packed once; each join only adds its claim's id.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _id(text: str) -> bytes:
 
 
 def _words(spec: Spec) -> bytes:
-    """The part of a spec that scripts store with a claim; they interpret only its numbers."""
+    """The part of a spec that scripts store with a claim; they interpret only the numbers."""
     owner = spec.owner.encode()
     kind = spec.kind.encode()[:1]
     numbers = b"%d %b %d %d " % (spec.weight, kind, spec.capacity, len(owner))
@@ -126,7 +126,7 @@ def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
 
 
 def _together(ready: Sequence[Ready]) -> Call:
-    """One call for these renewals; in a cluster all of one bucket. Answer: `replies.kept`."""
+    """One call for renewals; in a cluster, for those of one bucket. Answer: `replies.kept`."""
     count = len(ready)
     parts = [opening(KEEP, count, 2 * count)]
     parts += [one.key for one in ready]
@@ -155,8 +155,8 @@ class Requests:
         self._leaves: dict[str, tuple[int, bytes]] = {}
 
     def join(self, claim: Claim, wait: bool, address: bytes = b"") -> Call:
-        """Enter the line. ``address``: the channel for the wake-up, empty while no listener
-        receives it. Answer: `replies.joined`."""
+        """Enter the line of claims. ``address``: the channel for the wake-up; empty while no
+        listener is subscribed to this channel. Answer: `replies.joined`."""
         spec = claim.spec
         how = (wait, address)
         known = self._joins.get(spec)
@@ -253,7 +253,7 @@ class Requests:
         return ready
 
     def join_free(self, claims: Sequence[Claim]) -> Call:
-        """Acquire several names with empty lines; in a cluster all of one bucket. Answer:
+        """Acquire several names with empty lines; in a cluster they must be of one bucket. Answer:
         `replies.let_in`."""
         specs = tuple([claim.spec for claim in claims])
         known = self._together.get(specs)
@@ -289,8 +289,8 @@ class Requests:
         return Call(LEAVE_ALL, known[0], known[1] + tail(ids))
 
     def stand(self, keep: Keep, address: bytes = b"") -> Call:
-        """Renew one claim of any kind: a waiter, a hold, also with a downgrade, adoption or detach.
-        An empty address leaves the address of the claim unchanged. Answer: `replies.stood`."""
+        """Renew one claim of any kind: a waiter or a hold; also downgrade, adopt or detach it. An
+        empty address leaves the address of the claim unchanged. Answer: `replies.stood`."""
         claim = keep.claim
         return self._call(
             STAND,
@@ -323,7 +323,8 @@ class Requests:
     ) -> Call:
         """Read the recovery records, and change them if needed. ``window``: the grace period in
         seconds. ``known``: seconds since the client met the server ``run_id``. ``former``: True if
-        it had met another one before. ``latest``: its highest fence. Answer: `guard.verdict`."""
+        the client had met another server before. ``latest``: the client's highest fence. Answer:
+        `guard.verdict`."""
         keys = [guard_of(self.prefix, bucket) for bucket in buckets]
         numbers = strict, known * 1000, former, latest
         args = [_ms(window), *(b"%d" % one for one in numbers), run_id]

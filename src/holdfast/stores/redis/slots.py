@@ -14,7 +14,7 @@ from .topology import Place
 
 SLOTS = 16384
 ASK = "ASK"
-#: Errors that end soon by themselves: the call is sent again while it has time left.
+#: Errors that end soon by themselves: the call is sent again while time is left.
 SOON = frozenset({"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"})
 #: Errors of a node that did nothing: the call must be sent to another node, or again.
 ELSEWHERE = SOON | {MOVED, ASK}

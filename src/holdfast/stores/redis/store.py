@@ -45,8 +45,8 @@ log = logging.getLogger("holdfast")
 Reply = Any
 #: The capabilities of this store.
 CAPABILITIES = Capabilities(store="redis", queues=True, guards=True)
-#: Maximum seconds to report the address of a claim that joined without one; if that fails, a later
-#: request reports it.
+#: Maximum seconds to report the address of a claim that joined without an address; if this report
+#: fails, a later request reports the address.
 ADDRESS_S = 0.2
 #: Maximum number of lines that one round trip reads.
 _LOOK_MAX = 50
@@ -61,9 +61,9 @@ class Port(Protocol):
     the call again, on the same connection. After an error from a server that is no primary
     (READONLY, LOADING, MASTERDOWN, MOVED), it returns that reply and drops the connection.
 
-    The reply to an interrupted verb (Ctrl-C, a cancellation) is never read as the reply to
-    another one. Blocking: the connection is dropped. asyncio: the request keeps its place in the
-    order, so that an undo that is sent after it can't overtake it.
+    The reply to an interrupted verb (Ctrl-C, a cancellation) is never read as the reply to another
+    verb. Blocking: the connection is dropped. asyncio: the request keeps its place in the order, so
+    that an undo that is sent after it can't overtake it.
     """
 
     #: The name of the server in messages; never with a password.
@@ -79,7 +79,7 @@ class Port(Protocol):
     replicas: int
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """Send one call over any connection. The port itself sends it again only if the
+        """Send one call over any connection. The port itself sends the call again only if the
         connection was found dead before anything was sent."""
         ...
 
@@ -88,8 +88,9 @@ class Port(Protocol):
         ...
 
     def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
-        """Read the values in these places in one round trip per server: for each, the milliseconds
-        for which it is kept, and the value. An error reply is an element here, too."""
+        """Read the values in these places in one round trip per server: for each place, the
+        milliseconds for which its value is kept, and the value. An error reply is an element here,
+        too."""
         ...
 
     def enter(
@@ -112,7 +113,8 @@ class Port(Protocol):
         """Send the call of a waiting claim on the connection on which it waits.
 
         If the connection isn't subscribed yet, the port subscribes first. If the connection has
-        died, the port connects again first, with the same address, because the line contains it.
+        died, the port connects again first, with the same address, because the line of claims
+        contains this address.
         """
         ...
 
@@ -125,7 +127,7 @@ class Port(Protocol):
         ...
 
     def unlisten(self, claim_id: str) -> None:
-        """Stop waiting for this claim. Never fails or suspends; does nothing if it never waited."""
+        """Stop waiting for this claim. Never fails or suspends, even if the claim didn't wait."""
         ...
 
     async def look(self, within: float) -> Verdict:
@@ -207,7 +209,7 @@ class RedisStore:
         return standing
 
     def _note(self, fence: int) -> None:
-        """Record a fence that was granted here: no server may give a smaller one after it."""
+        """Record a fence that this client got: no server may give a smaller fence after it."""
         if fence > self._latest.fence:
             self._latest.fence = fence
 
@@ -267,7 +269,7 @@ class RedisStore:
         found: list[Standing | Exception],
         within: float,
     ) -> None:
-        """Restore claims at these places, if the server has forgotten them; update ``found``."""
+        """Restore the claims at these indexes that the server has forgotten; update ``found``."""
         self._note(max(keeps[at].ticket for at in places))
         calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
         said = await self._port.ask_many(calls, within)
@@ -321,7 +323,7 @@ class RedisStore:
         return await self._together.leave_all(leaves, within)
 
     async def changed(self, within: float) -> bool:
-        """True if the server can have lost data or is another one; see the contract."""
+        """True if the server can have lost data or is another server; see the contract."""
         before, found = self._verdict, await self._port.look(within)
         self._verdict = found
         another = bool(before.run_id) and before.run_id != found.run_id

@@ -1,8 +1,8 @@
 """The verbs for several names together: one script for all, if one server has all names.
 
 A grant of several names is atomic only within one script, and in a cluster a script must stay in
-one bucket. There, claims in more than one bucket go one by one; leaves go in one write to each
-node.
+one bucket. So claims in several buckets of a cluster are sent one by one; releases are sent in one
+write to each node.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Together:
 
         Outside a cluster, one script does all plain releases of claims that are alone in their
         lines. For a claim with waiters behind it that script does nothing: a second write sends a
-        separate script, which also grants the waiters. All other leaves are in the first write.
+        separate release, which also grants the waiters. All other leaves are in the first write.
         """
         alone: list[int] = []
         others: list[int] = []

@@ -39,7 +39,7 @@ class Sentinels(NamedTuple):
     places: tuple[Place, ...]
     service: str
     arguments: Mapping[str, Any]
-    #: A sentinel that sees fewer other sentinels isn't trusted.
+    #: A sentinel that sees fewer other sentinels than this number isn't trusted.
     others: int = 0
     #: The address to use instead of the primary's, if any.
     force_ip: str | None = None

@@ -66,7 +66,7 @@ class ValueRequests:
         return self._duty(ABANDON, abandon.entry, *args)
 
     def prolong(self, prolong: Prolong) -> Call:
-        """Renew a refresh lease. Answer: 1, or 0 if it has ended."""
+        """Renew a refresh lease. Answer: 1, or 0 if the lease has ended."""
         args = prolong.id.encode(), b"%d" % prolong.fence, _us(prolong.lease)
         return self._duty(PROLONG, prolong.entry, *args)
 

@@ -5,8 +5,8 @@ For the entry ``K`` of the guard ``G``, in its own bucket, here 17:
     holdfast:{17}=8:homepage:K   string: the value, after a head of 47 bytes
     holdfast:{17}%8:homepage:K   hash: the refresh lease for the next value, and its waiters
 
-The number is the length of the guard's name in bytes, so no two entries share a key. The counts of
-a guard are in one of few shards, so that all are found without a search through the database:
+The number 8 is the length of the guard's name in bytes, so no two entries share a key. The counts
+of a guard are in one of few shards, so that all are found without a search through the database:
 
     holdfast:{16}+G              hash: the counts of the guard ``G``
     holdfast:{16}&guards         sorted set: the guards of the shard
@@ -87,7 +87,7 @@ def shard_of(guard: str) -> int:
 
 
 def tally_keys(prefix: str, shard: int, guard: str) -> tuple[int, bytes]:
-    """The bucket of a shard, and packed, its keys for a guard's counts and for all guards."""
+    """The bucket of a shard, and two packed keys there: a guard's counts, the names of guards."""
     bucket = shard * (BUCKETS // SHARDS)
     start = f"{prefix}:{tag_of(bucket)}".encode()
     return bucket, tail(start + b"+" + guard.encode()) + tail(start + b"&guards")
@@ -105,8 +105,8 @@ def written(finish: Finish, check: int) -> tuple[bytes, int]:
 def seen(raw: bytes | None, left: int, check: int) -> Value | None:
     """The value from the replies of GET and PTTL; None if there is none.
 
-    A value that was damaged from outside is None, too: then it is computed again. Raises
-    `ServerSaid` if another program wrote it.
+    For a value that was damaged from outside, return None, too: the caller computes a new value.
+    Raises `ServerSaid` if another program wrote it.
     """
     if not raw:
         return None
@@ -118,9 +118,9 @@ def seen(raw: bytes | None, left: int, check: int) -> Value | None:
     if whose != check or not 0 <= version < _MOST or version % 1:
         return None
     if left < 0 or left > ttl + rest:
-        # -1 is a value that never expires: holdfast didn't write that. -2: the value was written
-        # after PTTL. A remaining time that is much too long: the value was written before the
-        # clock was set back, so it isn't fresh.
+        # -1: the value never expires, so holdfast didn't write it. -2: the value was written after
+        # PTTL. A remaining time that is much too long: the clock was set back after the value was
+        # written, so the value isn't fresh.
         if left == -1:
             return None
         left = ttl + rest if left <= ttl + rest + _LATE_MS else 0

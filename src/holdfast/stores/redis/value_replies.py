@@ -56,7 +56,7 @@ def begun(reply: Reply, place: Place, label: str) -> Begun:
 
 @read
 def yes(reply: Reply, label: str) -> bool:
-    """The answer to a request that the server does or refuses: True if it was done."""
+    """The answer to a request that the server carries out (True) or refuses (False)."""
     if reply.__class__ is int:
         return bool(reply == 1)
     raise strange(reply, label)

@@ -34,8 +34,8 @@ from .value_keys import SHARDS, Place
 log = logging.getLogger("holdfast")
 
 Reply = Any
-#: Maximum seconds to report the address of a request that was sent without one; if that fails, a
-#: later request reports it.
+#: Maximum seconds to report the address of a request that was sent without an address; if this
+#: report fails, a later request reports the address.
 ADDRESS_S = 0.2
 #: The first element of the reply to a begin that must wait.
 _WAITS = 2
@@ -143,7 +143,7 @@ class RedisGuards:
         wish: Wish,
         within: float,
     ) -> Reply:
-        """Ask as a waiter, with a new ticket each time, so that no old wake-up wakes it."""
+        """Ask as a waiter, with a new ticket each time, so that no old wake-up ends the sleep."""
         ticket = self._tickets[wish.id] = self._tickets.get(wish.id, 0) + 1
 
         def call_of(address: bytes) -> Call:

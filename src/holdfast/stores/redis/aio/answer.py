@@ -1,9 +1,9 @@
-"""The reply that a task awaits on a shared connection; the task continues when it arrives.
+"""The reply that a task awaits on a shared connection; the task continues when the reply arrives.
 
-A plain future makes the loop wake the task in its next round. That needs a new handle and another
-poll of all sockets: if only one task sends requests, this is a quarter of the cost of a request.
-With `Answer`, the task continues in the round that brought the reply, after all data that arrived
-with the reply has been read.
+A plain future makes the loop wake the task in its next round. The loop then makes a new handle and
+polls all sockets again: if only one task sends requests, these two steps are a quarter of the cost
+of a request. With `Answer`, the task continues in the round that brought the reply, after all data
+that arrived with the reply has been read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Answer(asyncio.Future[Any]):
     """The answer to a request: a future. After ``give`` the caller must call ``wake_all``."""
 
     #: The callback that continues the first task that waits, and its context (None: no such task).
-    #: Slots and no dictionary, because many answers exist at the same time.
+    #: Slots and no dictionary, to save memory: many answers exist at the same time.
     __slots__ = ("context", "resume")
     context: Context | None
     resume: Callable[[Any], object]
@@ -87,7 +87,7 @@ def wake(waiter: asyncio.Future[None]) -> None:
 
 def wake_all(answers: list[Answer]) -> None:
     """Continue the tasks that wait for these answers, which all have a result. Only callbacks of
-    the loop may call it: a task can't continue inside another one."""
+    the loop may call it: a task can't continue inside another task."""
     try:
         for answer in answers:
             context = answer.context

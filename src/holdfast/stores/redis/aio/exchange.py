@@ -1,6 +1,6 @@
 """The steps between a request and its final answer on a shared connection, hidden from the caller.
 
-If the server doesn't know our scripts, they are loaded; if a script requires it, recovery is
+If the server doesn't know our scripts, they are loaded; if a script requires recovery, recovery is
 asked. The request is then sent again, under a new tag; its answer still goes to the same caller.
 """
 
@@ -22,7 +22,7 @@ from ..scripts import Call
 from .answer import Answer, new_answer
 
 #: A request under way: its answer, its tag, its deadline, the time when it was sent, its call or
-#: command, and the number of times it was sent. A plain tuple, because each request needs one.
+#: command, and the number of times it was sent. A plain tuple, because a tuple is fast to make.
 Slot: TypeAlias = "tuple[Answer, bytes, float, float, Call | str, int]"
 
 #: Maximum number of times that a call is sent: the first time, after loading the scripts, after
@@ -82,7 +82,7 @@ class Exchange(ABC):
     def _load(self, slot: Slot, reply: ServerSaid) -> None:
         """The server doesn't know the script: load all scripts, and send the call again.
 
-        If the caller no longer waits, send nothing: the call could be a join that nothing needs.
+        If the caller no longer waits, send nothing: the call could be a join that no caller needs.
         """
         answer, _, due, _, call, tries = slot
         if answer.done() or isinstance(call, str):
@@ -106,7 +106,8 @@ class Exchange(ABC):
         self._loading -= 1
         if isinstance(reply, ServerSaid):
             self._load_failed = reply
-            # Before 7.0 a script can't begin with #!lua; the next try loads the texts without it.
+            # Before 7.0 a script can't begin with #!lua; the next try loads the texts without this
+            # line.
             self._old = self._old or reply.code == "ERR"
 
     def _judge(self, slot: Slot, reply: Reply) -> None:

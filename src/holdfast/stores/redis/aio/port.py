@@ -1,8 +1,8 @@
 """The port for one event loop: one connection for all requests and wake-ups.
 
 Under RESP3 the wake-ups come on the connection that the requests use. RESP2 can't do that, so a
-second connection listens. The port subscribes when a claim first has to wait. Its address, a
-channel for this client alone, stays the same on every new connection: the lines contain it.
+second connection listens. The port subscribes when a claim first has to wait. Every new connection
+uses the same address, a channel for this client alone, which the lines of claims contain.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from .wire import Wire
 
 log = logging.getLogger("holdfast")
 
-#: Maximum seconds for the first attempt to connect; each further one can take twice the time.
+#: Maximum seconds for the first attempt to connect; each further attempt can take twice as long.
 FIRST_S = 1.0
 #: Maximum seconds for requests under way when the client closes.
 CLOSE_S = 2.0
 #: Seconds of silence after which a PING is sent on the connection that only listens.
 SILENT_S = 5.0
 SIGN_S = 1.0  # maximum seconds for the reply
-#: Seconds after which listening is tried again when it has failed.
+#: Seconds until the port tries again to subscribe after a failure.
 MUTE_S = 1.0
-#: Seconds after which it is tried again when the server has refused it. This is logged.
+#: Seconds until the port tries again to subscribe after a refusal. Each refusal is logged.
 DEAF_S = 30.0
 DEAF = "%s refused the subscription (%s): waiters ask once a second; tried again in %g s"
 _SCAN_COUNT = b"1000"
-#: Objects of the parent in a forked child: kept, because the server would notice their end.
+#: In a forked child: objects of the parent. If Python freed them, the server would notice.
 _of_the_parent: list[object] = []
 
 
@@ -95,7 +95,7 @@ class LoopPort:
     # -- asking ----------------------------------------------------------------------------
 
     def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """Send one call: immediately, before it is awaited, if there is a connection."""
+        """Send one call. If there is a connection, the call leaves before the caller awaits it."""
         wire = self._wire
         if wire is None or asyncio.get_running_loop() is not self._loop:
             return self._ask(call, within)
@@ -163,8 +163,8 @@ class LoopPort:
     def enter(
         self, claim_id: str, call_of: Callable[[bytes], Call], within: float
     ) -> Awaitable[Reply]:
-        """Send the join of a claim that may wait; see the protocol. It is sent immediately, as in
-        `ask`; here the core has already checked the loop."""
+        """Send the join of a claim that may wait; see the protocol. The join is sent immediately,
+        as in `ask`; the core has already checked the loop."""
         wire = self._wire
         if wire is None:
             return self._reach_and_enter(claim_id, call_of, within)
@@ -196,7 +196,7 @@ class LoopPort:
         if ear is None and not self._deaf and boottime() >= self._mute_until:
             begun = boottime()
             try:
-                # At most half of the time, because the claim must be renewed in any case.
+                # Subscribe in half of the time at most: the renewal of the claim needs the rest.
                 await self._listening.wait(within / 2, f"could not subscribe at {self.label}")
             except StoreUnavailable:
                 self._mute_until = boottime() + MUTE_S
@@ -299,7 +299,7 @@ class LoopPort:
         return self._made_into(self.label, heard, ended, self.guard, ear)
 
     async def _where(self) -> Settings:
-        """The settings of the current server; with sentinels it can be another one each time."""
+        """The settings of the current server; with sentinels, each call can find another server."""
         return self._settings
 
     def _attempt_s(self) -> float:
@@ -311,7 +311,7 @@ class LoopPort:
         self._not_before = boottime() + back_off(self._failures, random.random(), 1.0)
 
     def _ended(self, wire: Wire) -> None:
-        """A connection can no longer be used: wake the waiters, so that they ask."""
+        """A connection can no longer be used: wake the waiters, so that they ask the server."""
         if wire is self._wire:
             self._wire = None
             if wire.unfit:

@@ -1,4 +1,5 @@
-"""The port under asyncio with sentinels: it asks them for the primary before it connects."""
+"""The port under asyncio with sentinels: it asks the sentinels for the primary before it
+connects."""
 
 from __future__ import annotations
 

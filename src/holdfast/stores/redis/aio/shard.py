@@ -61,7 +61,7 @@ class LoopNode(LoopPort):
 
     def _start(self) -> None:
         super()._start()
-        #: Buckets whose channel is subscribed; by bucket, the work of subscribing.
+        #: The buckets whose channels are subscribed. By bucket: the work that subscribes now.
         self._heard_of: set[int] = set()
         self._subscribing: dict[int, Shared[ServerSaid | None]] = {}
         #: By id of a claim that may wait: its bucket.
@@ -115,7 +115,7 @@ class LoopNode(LoopPort):
         self._boxes.setdefault(claim_id, 0)
         if self._must_subscribe(bucket):
             try:
-                # At most half of the time, because the claim must be renewed in any case.
+                # Subscribe in half of the time at most: the renewal of the claim needs the rest.
                 refusal = await self._subscribe(bucket, within / 2)
             except StoreUnavailable:
                 self._mute_until = boottime() + MUTE_S
@@ -129,7 +129,7 @@ class LoopNode(LoopPort):
         return await self._send(wire, call_of(self._address_of(bucket)), within)
 
     async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until the wake-up arrives; None immediately if none can come."""
+        """Sleep until the wake-up arrives; None immediately if no wake-up can come."""
         if self._must_subscribe(self._buckets.get(claim_id, -1)):
             known = self._boxes.get(claim_id, 0)
             fence = known.fence if isinstance(known, Box) else known
@@ -146,7 +146,7 @@ class LoopNode(LoopPort):
         self._boxes.setdefault(claim_id, 0)
 
     def address(self, claim_id: str) -> bytes:
-        """The address of a claim that waits at this node, as its line contains it."""
+        """The address of a claim that waits at this node, as its line of claims contains it."""
         return address_in(self._buckets.get(claim_id, 0), self._settings.prefix, self._token)
 
     # -- channels --------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class LoopNode(LoopPort):
         self._ear = None if ear.over else ear
 
     async def _listen_to(self, bucket: int) -> ServerSaid | None:
-        """Subscribe to the channel of a bucket; return the server's error if it refuses."""
+        """Subscribe to the channel of a bucket; return the error if the server refuses."""
         limit = self._attempt_s()
         if self._ear is None:
             await self._listening.wait(limit, f"could not subscribe at {self.label}")

@@ -3,7 +3,8 @@
 The server answers in order, so the replies are matched to the requests by their order. Each reply
 also contains the tag of its request. If order and tag don't agree, the connection is dropped, so a
 reply is never used for another request. If the caller is cancelled or runs out of time, the request
-keeps its place, and its reply is ignored. So a later request, such as the undo, can't overtake it.
+keeps its place in the order, and its reply is ignored. So a later request, such as the undo, can't
+overtake it.
 
 redis-py makes the connection and shakes hands; after that `Wire` reads and writes the bytes.
 """
@@ -43,9 +44,9 @@ _OVER = DEMOTED | {"LOADING", "MOVED"}
 class Wire(Exchange, asyncio.BufferedProtocol):
     """One connection, from the handshake to its end.
 
-    ``heard`` is called with each message that arrives on a channel, and returns the answer that it
-    wakes. ``ended`` is called once, when the connection can no longer be used. ``ear``: True for a
-    connection of RESP2 that only listens.
+    ``heard`` is called with each message that arrives on a channel, and returns the answer of the
+    task to wake. ``ended`` is called once, when the connection can no longer be used. ``ear``: True
+    for a connection of RESP2 that only listens.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
 
     def take_over(self, connection: Any) -> None:
         """Take over the bytes of this connection of redis-py."""
-        # Keep the connection: when it is collected, its stream closes the transport.
+        # Keep redis-py's connection: when Python frees it, its stream closes the transport.
         self._connection, self._stream = connection, connection._writer
         self._transport: asyncio.Transport = self._stream.transport
         connection._reader = connection._writer = None
@@ -201,8 +202,8 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             raise ValueError(TOO_LONG)
 
     def _part(self, answers: Any, reply: Any, given: list[Answer]) -> bool:
-        """Add one of several replies; return True if these are all. The replies to PTTL and GET
-        alternate: a number where none is expected shows that the replies are out of step."""
+        """Add one of several replies; return True if it is the last one. The replies to PTTL and
+        GET alternate: a number where none is expected shows that the replies are out of step."""
         if reply.__class__ is not ServerSaid and (reply.__class__ is int) == len(answers.parts) % 2:
             raise ValueError("the replies are out of step")
         answers.parts.append(reply)
@@ -216,7 +217,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         return True
 
     def _odd(self, slot: Slot, reply: Any) -> None:
-        """Handle a reply without a tag: to a plain command, or an error."""
+        """Handle a reply without a tag: an error, or the reply to a plain command."""
         answer, tag, _, _, what, _ = slot
         if what is LOADING:
             self._loaded(reply)

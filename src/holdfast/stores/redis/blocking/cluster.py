@@ -23,7 +23,7 @@ from .dial import error_of, unreachable
 from .sentinel import hurried, step_of
 from .shard import ThreadNode
 
-#: Exceptions of redis-py if it found nothing; IndexError means that no node has a slot.
+#: Exceptions of redis-py if its search found nothing; IndexError means that no node has a slot.
 FAILURES = (said.RedisError, said.RedisClusterException, OSError, IndexError)
 _node: Any = ClusterNode
 _manager: Any = NodesManager
@@ -90,7 +90,8 @@ class ThreadFace:
         self._token = secrets.token_hex(9)
 
 
-#: Arguments of a connection that redis-py's search for nodes doesn't accept, or not by this name.
+#: Arguments of a connection that redis-py's search for nodes doesn't accept, or accepts by another
+#: name.
 _ELSEWHERE = ("db", "host", "port")
 
 

@@ -1,9 +1,9 @@
 """The connections of one client for threads: a small pool, and one in reserve.
 
-A verb takes the connection that was used last, and returns it after the reply. While few are open,
-a new one is opened if none is idle; after that a thread waits until one is returned. So a thousand
-threads cost a server few connections. Renewals and releases are *urgent*: they never queue behind
-other requests. As soon as there is a second connection, one is kept in reserve for urgent requests.
+A verb takes the connection that was used last, and returns it after the reply. If no connection is
+idle, the thread opens a new one while few are open, or else waits until one is returned. So a
+thousand threads cost a server few connections. Renewals and releases are *urgent*: they never queue
+behind other requests. From the second connection on, one is kept in reserve for urgent requests.
 
 No lock is held anywhere, so that a signal handler may use the client that it interrupts.
 """
@@ -30,8 +30,9 @@ from .link import Link
 FRESH_S = 1.0
 #: Maximum number of idle connections in the pool.
 IDLE_MAX = 64
-#: Below the first number of connections, one is opened as soon as a thread needs it. Below the
-#: second number, one is opened for a thread that has waited for `CROWDED_S` seconds.
+#: While there are fewer connections than the first number, a thread that finds none idle opens one
+#: immediately. While there are fewer than the second number, the thread opens one after `CROWDED_S`
+#: seconds.
 OPEN_FEW, OPEN_MAX = 10, 34
 CROWDED_S = 0.25
 #: Maximum seconds to wait for a connection that another thread is just passing on.
@@ -45,13 +46,13 @@ _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, er
 
 
 class _Turn:
-    """A thread that waits for a connection, or that opens one. It sleeps on the lock ``bell``."""
+    """A thread that waits for a connection or opens one; it sleeps on the lock ``bell``."""
 
     __slots__ = ("__weakref__", "bell", "gone", "link", "urgent")
 
     def __init__(self, urgent: bool) -> None:
         self.urgent = urgent
-        #: True if its thread no longer waits.
+        #: True if the thread no longer waits.
         self.gone = False
         self.link: Link | None = None
         self.bell = _thread.allocate_lock()
@@ -75,11 +76,12 @@ class Connections(Exchange):
         self._start()
 
     def _start(self) -> None:
-        #: The idle connections. If they are too many, one is removed at the other end, and closed.
+        #: The idle connections. If there are too many, the one that was returned first is closed.
         self._pool: deque[Link] = deque(maxlen=IDLE_MAX)
         #: The connection in reserve; empty while it is in use, or before there is one.
         self._spare: deque[Link] = deque()
-        #: Weak references to all open connections: one that an exception has lost is still closed.
+        #: Weak references to all open connections: so one that an exception has lost is still
+        #: closed.
         self._links: WeakSet[Link] = WeakSet()
         #: The threads that wait for a connection; weak references to the threads that open one.
         self._queue: deque[_Turn] = deque()
@@ -244,7 +246,7 @@ class Connections(Exchange):
         link.close()
 
     def _broken(self, link: Link, wrong: BaseException, within: float) -> NoReturn:
-        """The exchange was not completed: this connection must not be used again."""
+        """Close the connection, except after `Unconfirmed`, and raise the error for the caller."""
         if isinstance(wrong, Unconfirmed):
             self._give(link, None)
             raise wrong

@@ -35,7 +35,7 @@ _CLASSES: dict[str, Callable[[], type[Any]]] = {
 }
 #: Maximum number of bytes in the replies of a handshake.
 HANDSHAKE_BYTES_MAX = 4 * 1024 * 1024
-#: Minimum seconds for each step of connecting; with less it could not succeed at all.
+#: Minimum seconds for each step of connecting; with less time a step could not succeed at all.
 _LEAST_S = 0.005
 
 
@@ -43,7 +43,7 @@ class Timed:
     """A connection of redis-py; each of its time-outs is the time that is left until ``until``."""
 
     until = 0.0
-    #: The server to which it leads, if recovery is on and the server reports it.
+    #: The run id of the server, if recovery is on and the server reports its run id.
     run_id = b""
     #: The replies to the requests of recovery.
     said: Sequence[Any] = ()
@@ -106,14 +106,14 @@ class Dialler:
         base = settings.connection_class or _CLASSES[settings.kind]()
         if not issubclass(base, AbstractConnection):
             base = _CLASSES[settings.kind]()  # the given class is for asyncio
-        #: A function of a given client that replaces redis-py's handshake; None: there is none.
+        #: A function of a given client that replaces redis-py's handshake; None: no such function.
         self._greet = arguments.pop("redis_connect_func", None)
         self._class: Any = type("Timed" + base.__name__, (Timed, base), {})
         self._named = bool(arguments.get("client_name"))
         self._arguments = {**arguments, **silent()}
 
     def dial(self, until: float) -> Any:
-        """A connection that is ready before this moment (``boottime``); an error if that fails."""
+        """A connection that is ready before ``until`` (in ``boottime``); or raises an error."""
         settings = self._settings
         try:
             return self._dial(min(until, boottime() + settings.connect_s))
@@ -178,7 +178,7 @@ def _answer(connection: Any) -> Any:
 def silent() -> dict[str, None]:
     """Arguments that stop redis-py from introducing itself, which only costs round trips."""
     known = signature(AbstractConnection.__init__).parameters
-    # Older versions use other names.
+    # Older versions of redis-py have other names for these arguments.
     return dict.fromkeys(["driver_info"] if "driver_info" in known else ["lib_name", "lib_version"])
 
 

@@ -1,12 +1,12 @@
 """Wake-ups for waiting threads: one connection listens for all of them.
 
 One of the waiting threads reads the connection, and the others sleep. The reader passes on the
-messages for others. When it stops, the oldest waiter takes over, because its claim is probably
-granted next. So no extra thread is started, and a thread that waits alone sleeps in the kernel
-until its own wake-up arrives. In names, the *ear* is the connection that listens, the *chair* has
-the box of the thread that reads it, and to *rise* is to stop reading.
+messages for other threads. When the reader stops, the oldest waiter reads, because the oldest claim
+is probably granted next. So no extra thread is started, and a thread that waits alone sleeps in the
+kernel until its own wake-up arrives. In names, the *ear* is the connection that listens, the
+*chair* has the `Box` of the thread that reads from it, and to *rise* is to stop reading.
 
-The address stays the same over every new connection, because the lines contain it.
+Every new connection uses the same address, because the lines of claims contain this address.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Box:
         self.bell: Any = None
 
     def wake(self) -> None:
-        """Wake the thread of this claim, if it sleeps, so that it checks again."""
+        """Wake the thread of this claim, if it sleeps, so that the thread checks again."""
         try:
             self.bell.release()
         except (RuntimeError, AttributeError):
@@ -73,14 +73,15 @@ class EarLink(Link):
         self.heard = heard
         #: The box of the reader, under the key 0: the first thread that sets it reads.
         self.chair: dict[int, Box] = {}
-        #: Addresses that are subscribed, requested, and refused.
+        #: The subscribed addresses; the requested ones; the refused ones, each with its error.
         self.addresses: set[bytes] = set()
         self.pending: deque[bytes] = deque()
         self.refused: dict[bytes, ServerSaid] = {}
         self.heard_at = self.used
         #: The time of the last PING.
         self.asked_at = 0.0
-        #: Keeps a write and a read by two threads apart: a TLS connection allows only one of them.
+        #: A thread holds this lock while it writes and, over TLS, while it reads: TLS forbids both
+        #: at the same time.
         self.io = threading.Lock()
         if self._timed:
             self._sock.settimeout(0.0)
@@ -101,8 +102,8 @@ class EarLink(Link):
         self.post(packed(command, address))
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Subscribe to an address; return the server's error if it refuses. No other thread may
-        use the connection yet."""
+        """Subscribe to an address; return the server's error if the server refuses. No other thread
+        may use the connection yet."""
         self.ask_for(b"SUBSCRIBE", address)
         while address not in self.addresses:
             if address in self.refused:
@@ -111,7 +112,7 @@ class EarLink(Link):
         return None
 
     def look(self, until: float) -> None:
-        """Read the messages that have arrived, or else the next; ``TimeoutError`` if none comes."""
+        """Read the messages that have arrived, or wait for one; ``TimeoutError`` if none comes."""
         data = self._next_bytes(max(until - boottime(), 0.0), _BYTES)
         if not data:
             raise Closed
@@ -197,7 +198,7 @@ class Ear:
         self.boxes: dict[str, Box] = {}
 
     def box(self, claim_id: str, bucket: int = 0) -> Box:
-        """The box of this claim; its wake-ups are recorded as soon as it exists."""
+        """The box of this claim. From now, the box records the claim's wake-ups."""
         box = self.boxes.get(claim_id)
         if box is None:
             box = self.boxes[claim_id] = Box(claim_id, bucket)
@@ -212,8 +213,8 @@ class Ear:
             self.boxes.pop(claim_id, None)
 
     def wait(self, box: Box, ticket: int, poke: bytes, seconds: float) -> bool:
-        """Sleep until the wake-up for this ticket arrives (True), or the time-out has expired;
-        False immediately when the connection has died."""
+        """Sleep until the wake-up for this ticket arrives (True), or until the time-out has expired
+        (False). Return False immediately when the connection has died."""
         until = boottime() + seconds
         while box.fence != ticket:
             link = self.link
@@ -276,8 +277,8 @@ class Ear:
             box.bell.acquire()
         box.sleeps = True
         try:
-            # Check again, because `sleeps` is set only now. Before that, another thread can have
-            # stopped reading, passed on the message or lost the link, without waking this one.
+            # Check again. Before `sleeps` was set, another thread can have stopped reading, passed
+            # on the message or lost the link, and didn't wake this thread.
             if box.fence != ticket and 0 in link.chair and self.link is link:
                 box.bell.acquire(True, left)
         finally:
@@ -295,7 +296,7 @@ class Ear:
             box.wake()
 
     def alive(self, box: Box, now: float) -> bool:
-        """True if the connection works. It is checked first if no thread has read it lately."""
+        """True if the connection works. If no thread has read it lately, it is checked first."""
         link = self.link
         if link is None:
             return False
@@ -333,7 +334,7 @@ class Ear:
             self.give_up(link)
 
     def give_up(self, link: EarLink) -> None:
-        """Stop using the connection. Its reader closes it, or this thread if there is no reader."""
+        """Stop using the connection. Its reader closes it; without a reader, this thread does."""
         if self.link is link:
             self.link = None
         link.hang_up()
@@ -353,7 +354,7 @@ class Ear:
         self.wake()
 
     def wake(self, bucket: int | None = None) -> None:
-        """Wake all waiters, or all of a bucket, so that they ask the server."""
+        """Wake all waiters, or only the waiters of a bucket, so that they ask the server."""
         for box in list(self.boxes.values()):
             if bucket is None or box.bucket == bucket:
                 box.wake()

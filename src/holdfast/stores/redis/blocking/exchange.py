@@ -1,7 +1,7 @@
 """The steps between a request and its final answer on one connection, hidden from the caller.
 
-If the server doesn't know our scripts, they are loaded; if a script requires it, recovery is
-asked; if the settings require it, replicas confirm.
+If the server doesn't know our scripts, they are loaded; if a script requires recovery, recovery is
+asked; if the settings require replicas, replicas confirm.
 """
 
 from __future__ import annotations

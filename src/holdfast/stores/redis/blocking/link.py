@@ -1,10 +1,10 @@
 """One connection, for one thread at a time: a request, its reply, and messages without a request.
 
 The socket blocks, and the kernel ends a read after some milliseconds. So a request with a fast
-reply costs only one write and one read. A longer wait polls the socket instead: a read that signals
-interrupt gets its whole time again after each signal, and so might never end. On Windows, with TLS,
-and with sockets of gevent or eventlet, the kernel can't bound a read. There the socket measures the
-time itself.
+reply costs only one write and one read. For a longer wait, the socket is polled instead: after each
+signal, an interrupted read would get its whole time again, and might never end. On Windows, with
+TLS, and with sockets of gevent or eventlet, the kernel can't bound a read. There the socket
+measures the time itself.
 
 This class doesn't decide which thread may use a connection, and doesn't close a broken one. After
 any exception, not only a network error, the caller must close the connection.
@@ -29,7 +29,7 @@ from .resp import NO_REPLY, NOTHING, REPLY_BYTES_MAX, TOO_LONG, Push, new_reader
 _TV = struct.Struct("@ll")
 #: Seconds after which the kernel ends a read.
 SOON_S = 0.004
-#: Seconds after which the kernel ends a write; for a socket that measures the time, a read, too.
+#: Seconds after which the kernel ends a write; if the socket measures the time, also a read.
 TICK_S = 1.0
 _BYTES = 65536
 #: Bytes that one reply usually needs: a smaller buffer is faster to make.
@@ -39,7 +39,8 @@ _POKE_LINES = 7
 _COLON, _NEWLINE = b":\n"
 #: Seconds by which a wait may end too early: this saves another call of the kernel.
 NEAR_S = 0.01
-#: The flag of a read that doesn't block; 0 on systems without it: they poll before each read.
+#: The flag of a read that doesn't block; 0 on systems without this flag, which poll before each
+#: read.
 _flags: int = getattr(socket, "MSG_DONTWAIT", 0)
 
 
@@ -50,7 +51,7 @@ def _timed_by_kernel(sock: Any) -> bool:
     sock.settimeout(None)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.pack(0, int(SOON_S * 1e6)))
-        # A kernel that expects another type also accepts this value, but then bounds nothing.
+        # Read the time back: a kernel that expects another type accepts this one without effect.
         understood = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TV.size)
         if len(understood) != _TV.size or not 0 < _seconds(understood) < TICK_S:
             return False
@@ -73,8 +74,8 @@ class Closed(ConnectionError):
 
 
 class Link:
-    """One connection; see the module. ``mail``: wake-ups that have arrived. ``ear``: the connection
-    for its wake-ups, if the protocol allows none on this one."""
+    """One connection; see the module. ``mail``: wake-ups that have arrived. ``ear``: a second
+    connection for wake-ups, if the protocol allows no wake-ups on this one."""
 
     __slots__ = (
         "__weakref__",
@@ -157,7 +158,7 @@ class Link:
         return [self._reply(until) for _ in range(count)]
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Subscribe to this address here; return the server's error if it refuses."""
+        """Subscribe to this address here; return the server's error if the server refuses."""
         self._send(packed(b"SUBSCRIBE", address))
         while True:
             said = self._next(until)

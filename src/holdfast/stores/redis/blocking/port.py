@@ -40,7 +40,7 @@ MUTE_S, DEAF_S = 1.0, 30.0
 
 
 class _Opening:
-    """One thread opens the connection that listens; others wait for that, until ``over`` is set."""
+    """One thread opens the connection that listens; other threads wait until ``over`` is set."""
 
     __slots__ = ("over", "until")
 
@@ -60,7 +60,8 @@ class ThreadPort(Connections):
         self._ear = Ear()
         self._address = f"{self._settings.prefix}:poke:{os.urandom(9).hex()}".encode()
         self._openings: dict[int, _Opening] = {}
-        #: The time until which no thread tries to listen: waiters get no wake-ups, and poll.
+        #: The time until which no thread tries to listen: waiters get no wake-ups, and poll the
+        #: server.
         self._deaf_until = 0.0
 
     # -- requests ----------------------------------------------------------------------------
@@ -192,7 +193,7 @@ class ThreadPort(Connections):
         return reply
 
     def _heard_call(self, claim_id: str, call_of: Callable[[bytes], Call], now: float) -> Call:
-        """The join of a claim. Its wake-ups are recorded from now, before the join is sent."""
+        """Make the join of a claim. Record the claim's wake-ups already before the join is sent."""
         box = self._ear.box(claim_id)
         if self._ear.alive(box, now):
             return call_of(self._address)
@@ -208,7 +209,7 @@ class ThreadPort(Connections):
         begun = boottime()
         until = begun + within
         box = self._ear.box(claim_id)
-        # At most half of the time, because the claim must be renewed in any case.
+        # Subscribe in at most half of the time: the call that renews the claim needs the rest.
         refusal = self._attend(box, call_of, begun, begun + within / 2)
         if refusal is not None:
             return refusal
@@ -324,7 +325,7 @@ class ThreadPort(Connections):
         return None
 
     def _refused(self, refusal: ServerSaid) -> None:
-        """Handle the refusal of a subscription: it is temporary, or the user lacks the right."""
+        """Handle a refused subscription: the refusal is temporary, or the user lacks the right."""
         passing = isinstance(complaint(refusal, self.label), StoreUnavailable)
         self._deaf_until = boottime() + (MUTE_S if passing else DEAF_S)
         if not passing:

@@ -40,7 +40,7 @@ class Reader(Protocol):
         ...
 
     def has_data(self) -> bool:
-        """True if something has been read that ``gets`` has not returned."""
+        """True if some bytes belong to a reply that ``gets`` has not returned."""
         ...
 
 
@@ -53,8 +53,8 @@ class PlainPush(list[Any]):
 class Parser:
     """Our own parser: RESP2 and RESP3, in pure Python.
 
-    A reply that is not yet complete is continued, not begun again: its finished parts wait on a
-    stack.
+    An incomplete reply is later continued, and not parsed from its beginning again: a stack keeps
+    its finished parts.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Parser:
         return NOTHING
 
     def has_data(self) -> bool:
-        """True if something has been read that ``gets`` has not returned."""
+        """True if some bytes belong to a reply that ``gets`` has not returned."""
         return bool(self._open) or self._at < len(self._data)
 
     def _part(self) -> Any:

@@ -17,11 +17,11 @@ from ..topology import Place, Sentinels, shown
 from .dial import Dialler, silent
 from .port import ThreadPort
 
-#: Maximum seconds for each step with a sentinel; they are asked one after the other.
+#: Maximum seconds for each step with a sentinel; the sentinels are asked one after the other.
 STEP_S = 0.5
 _LEAST_S = 0.02
 _new: Any = redis.Sentinel
-#: The error of a sentinel, or of redis-py about it, when it refuses the login.
+#: The error of a sentinel that refuses the login, or of redis-py about such a sentinel.
 LOCKED_OUT = re.compile(
     "Authentication|NOAUTH|WRONGPASS|NOPERM|NoPermission|invalid username|already authenticated"
 )
@@ -61,7 +61,7 @@ class WatchedDialler(Dialler):
 
 
 def step_of(servers: int, left: float) -> float:
-    """Maximum seconds for one step with a server, so that all can be asked in this time."""
+    """Maximum seconds for one step with a server, so that ``left`` is enough for all servers."""
     return max(_LEAST_S, min(STEP_S, left / (servers + 1)))
 
 
@@ -86,7 +86,7 @@ def nobody(watch: Sentinels, wrong: Exception) -> HoldfastError:
 
 
 def known_first(watch: Sentinels, place: Place) -> Sentinels:
-    """The sentinels, with the one at ``place`` first, because it has answered."""
+    """The sentinels, first the sentinel at ``place``, because this sentinel has answered."""
     if watch.places[0] == place or place not in watch.places:
         return watch
     rest = tuple(one for one in watch.places if one != place)

@@ -36,7 +36,7 @@ class ShardLink(Link):
     __slots__ = ()
 
     def subscribe(self, address: bytes, until: float) -> ServerSaid | None:
-        """Subscribe to this address here; return the server's error if it refuses."""
+        """Subscribe to this address here; return the server's error if the server refuses."""
         self._send(packed(b"SSUBSCRIBE", address))
         while True:
             said = self._next(until)
@@ -108,7 +108,7 @@ class ThreadNode(ThreadPort):
         self._ear.box(claim_id)
 
     def address(self, claim_id: str) -> bytes:
-        """The address of a claim that waits at this node, as its line contains it."""
+        """The address of a claim that waits at this node, as its line of claims contains it."""
         box = self._ear.boxes.get(claim_id)
         return b"" if box is None else self._address_of(box.bucket)
 
@@ -161,7 +161,7 @@ class ThreadNode(ThreadPort):
         return None
 
     def _subscribed(self, link: EarLink, box: Box, until: float) -> ServerSaid | None:
-        """Subscribe to the channel of a bucket; return the node's error if it refuses."""
+        """Subscribe to the channel of a bucket; return the error if the node refuses."""
         address = self._address_of(box.bucket)
         link.refused.pop(address, None)
         if address not in link.pending:

@@ -12,13 +12,13 @@ from ...config import Settings
 from ...topology import Members, Place, shown
 from .visit import Visit
 
-#: Number of readings of a clock; the quickest one counts.
+#: Number of readings of a clock; the reading that took the shortest time counts.
 LOOKS = 3
 _REMEDY = "synchronize the clocks of all servers (NTP), before one of them replaces another"
 
 
 class Ahead(NamedTuple):
-    """Seconds by which a clock is ahead of ours, plus or minus ``by``."""
+    """Seconds by which a clock is ahead of this machine's, plus or minus ``by``."""
 
     seconds: float
     by: float
@@ -34,7 +34,7 @@ def of(visit: Visit) -> Ahead | None:
 
 
 def examine(visit: Visit) -> Finding | None:
-    """Compare a primary and its replicas; None if it has none."""
+    """Compare the clocks of a primary and its replicas; None if there are no replicas."""
     clocks: dict[str, Ahead] = {}
     silent: list[str] = []
     mine = of(visit)
@@ -59,7 +59,7 @@ def examine(visit: Visit) -> Finding | None:
 
 
 def of_cluster(members: Members, places: list[Place]) -> Finding | None:
-    """Compare the primaries of a cluster: a slot can move from one to another."""
+    """Compare the clocks of a cluster's primaries: a slot can move from one to another."""
     seen: dict[str, Ahead] = {}
     for place in places:
         with suppress(HoldfastError), Visit(members.at(place)) as visit:

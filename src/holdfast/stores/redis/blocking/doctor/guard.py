@@ -1,4 +1,4 @@
-"""Checks if recovery has a record of this server, and if it grants names."""
+"""Checks if recovery has a record of this server, and if recovery grants names."""
 
 from __future__ import annotations
 

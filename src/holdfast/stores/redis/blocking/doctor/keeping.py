@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from .....core.finding import FULL, Finding, Table, fail, ok, warn
 from .visit import Visit
 
-#: Maximum bytes by which a replica can be behind, and seconds without news, before a warning.
+#: Maximum bytes by which a replica is behind, and maximum seconds without news of it. Above these
+#: numbers, the finding is a warning.
 BEHIND_BYTES, SILENT_S = 1 << 20, 10
 
 
@@ -41,7 +42,7 @@ def _mib(size: int) -> str:
 
 
 def _disk(visit: Visit) -> Finding | None:
-    """The data that a restart loses."""
+    """The data that a restart of the server loses."""
     if not visit.info:
         return None
     if visit.info.get("aof_enabled") == "1":

@@ -19,12 +19,12 @@ LOOK_S = 2.0
 STEP = 1000
 #: Maximum number of keys that a finding shows.
 SHOWN = 3
-#: The type of a key by the mark after the bucket; each letter of queues is a mark.
+#: The type of a key by its mark, the text after the bucket; `MARKS` are the marks of queues.
 TYPES = {b":": b"hash", b"~": b"hash", b"!": b"zset", b"#": b"string"}
 TYPES |= {mark: b"hash" if mark in HASHES else b"zset" for mark in MARKS}
-# Of refresh guards: the values, the refresh leases, the counts.
+# The marks of refresh guards: of values, of refresh leases, of counts.
 TYPES |= {b"=": b"string", b"%": b"hash", b"+": b"hash", b"&": b"zset"}
-#: Marks of the counts of refresh guards. These keys aren't in the bucket of their name.
+#: Marks of the counts of refresh guards. Keys with these marks aren't in the bucket of a name.
 TALLIES = (b"+", b"&")
 #: Marks of keys that always have an expiry; jobs have none.
 _ENDS = frozenset((b":", b"~", b"!", b"=", b"%", b"+", b"&"))
@@ -33,8 +33,9 @@ FENCES = 1000
 #: Seconds by which a fence, the time of a grant, can be ahead of the server's clock. If it is more
 #: seconds ahead, the clock was set back.
 AHEAD_S = 1.0
-#: Bytes of the state of an idle line (the last ticket); least bytes of the state of a line with one
-#: holder, and the position of the last ticket there. See ``lua/line.lua``.
+#: Number of bytes in the state of an idle line (the last ticket); minimum number in the state of a
+#: line with one holder; position of the last ticket in the state of such a line. See
+#: ``lua/line.lua``.
 _IDLE, _ALONE, _ALONE_AT = 8, 48, 32
 
 

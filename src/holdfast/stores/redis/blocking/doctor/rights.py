@@ -17,8 +17,9 @@ from ...library import QUEUE_SCRIPTS, SCRIPTS, VALUE_SCRIPTS, Script
 from .visit import Visit
 
 #: The form in which each command is tried. ``KEY`` is replaced by the name of a key that isn't
-#: there. Some commands fail only after the check of rights: a value is missing, or is no number.
-#: The commands that create the key come last, before ``DEL``; only dialects call them.
+#: there. Some commands fail only after the check of rights: an argument is missing, or is no
+#: number. The commands that create the key come last, before ``DEL``; only `holdfast.dialects`
+#: calls these commands.
 KEY = b"KEY"
 _FORMS: tuple[tuple[tuple[bytes, ...], str], ...] = (
     ((), "ping time"),
@@ -52,7 +53,7 @@ SPARE = {
 }
 #: Commands that the store itself calls; its scripts call the rest.
 OURS = frozenset({"evalsha", "script|load", "ping", "scan"})
-#: Commands that only recovery calls, and the one without which it can do nothing.
+#: Commands that only recovery calls, and the command without which recovery can do nothing.
 GUARD, GUARD_KEY = frozenset({"info", "get", "set"}), "info"
 #: Commands for wake-ups. Without them, waiters only lose time: `reach` reports that.
 _POKES = frozenset({"publish", "spublish"})

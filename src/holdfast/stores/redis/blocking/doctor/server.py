@@ -9,7 +9,8 @@ from .....core.finding import Finding, Table, fail, ok, warn
 from .visit import Visit
 
 OLDEST = (6, 2)
-#: Other servers that accept the commands of Redis: the field of INFO with their version, the name.
+#: Other servers that accept the commands of Redis: the field of INFO with their version; their
+#: name.
 KIN = {"valkey_version": "Valkey", "dragonfly_version": "Dragonfly", "keydb_version": "KeyDB"}
 #: Number of additional connections that are opened to see if all lead to the same server.
 CONNECTIONS = 4

@@ -58,7 +58,7 @@ class Visit:
 
     @contextmanager
     def connected(self) -> Generator[Link]:
-        """Open one more connection. Keep it only briefly: the server may be near its limit."""
+        """Open one more connection. Close it soon: the server may have few connections left."""
         link = self._connect(ShardLink if self.sharded else Link)
         try:
             yield link
