@@ -1,4 +1,4 @@
-"""Inspection for the simple recipe: the holder of each name, also one of another library."""
+"""Inspection for the simple recipe: the holder of each name, even one that uses another library."""
 
 from __future__ import annotations
 

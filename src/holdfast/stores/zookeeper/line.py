@@ -1,8 +1,8 @@
-"""Order of a line, read from the names of its nodes: pure functions without input or output.
+"""Order of the claims on one name, read from the names of their nodes: pure functions without I/O.
 
-A claim is held once it fits together with all claims that were created before it. A new node is
-always the last, so the claims ahead of a claim only become fewer. A claim that was held once
-therefore stays held while its node exists.
+A claim is held once the capacity suffices for this claim and all claims that were created before
+it. A new node is always the last, so the claims ahead of a claim only become fewer. A claim that
+was held once therefore stays held while its node exists.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
 
 class View(NamedTuple):
-    """A line as one claim sees it: the nodes ahead, in order, and the weight of each."""
+    """A line of claims as one claim sees it: the nodes ahead, in order, and the weight of each."""
 
     ahead: tuple[Entry, ...]
     weights: tuple[int, ...]

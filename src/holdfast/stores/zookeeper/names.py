@@ -12,9 +12,9 @@
                           |                 lock, semaphore, rwlock or election
                           digest of the claim's secret id
 
-So one list of children shows the whole line. ``recipe=curator`` uses the names of Curator's
-InterProcessMutex, which have room only for the digest. ``recipe=simple`` has no lines: the name's
-folder is the node of its one holder (``simple.py``).
+So one list of children shows all claims on the name, in order. ``recipe=curator`` uses the names of
+Curator's InterProcessMutex, which have room only for the digest. ``recipe=simple`` has no lines:
+the name's folder is the node of its one holder (``simple.py``).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 ZooKeeper deletes a node by its name alone, so a delete can hit a newer node of the same name.
 Therefore a release deletes the lock's node only under two conditions. The claim, whose name is
 unique, is deleted in the same request. And the lock's data must have been written exactly once
-since the node's creation: holdfast does that, other libraries don't.
+since the node's creation: holdfast writes them once more, other libraries don't.
 
 A waiter watches the lock's node. When the node is gone, all waiters try to create it, and one of
 them succeeds.

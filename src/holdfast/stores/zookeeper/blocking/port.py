@@ -18,8 +18,8 @@ from .driver import Driver, Slot
 
 #: Maximum seconds between two checks whether there is a connection.
 _LOOK_S = 0.05
-#: The parent's objects in a forked child. They stay referenced: their collection would end the
-#: parent's session.
+#: The parent's objects in a forked child. These objects stay referenced: their garbage collection
+#: would end the parent's session.
 _of_the_parent: list[object] = []
 
 

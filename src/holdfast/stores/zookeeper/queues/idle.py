@@ -53,8 +53,8 @@ class Idle:
     def stood(self, take: Take, answers: list[Any]) -> bool:
         """Return if the take's node was made, from the answers to the requests of `stand`.
 
-        If the node was deleted before the watch was set, this wakes the take immediately: without
-        a node no client can wake it."""
+        If the node was deleted before the watch was set, this method wakes the take immediately,
+        because without a node no client can wake the take."""
         made = answers[0] is not No.NODE
         if isinstance(answers[1], No):
             self._standing.discard(take.id)
@@ -87,7 +87,7 @@ class Idle:
         return Children(space.place.at("idle"))
 
     def poke(self, space: Space, waiting: Any, jobs: int) -> None:
-        """Wake one waiter per job, starting from a different one each time."""
+        """Wake one waiter per job; each call starts with a different waiter."""
         if not isinstance(waiting, list) or not waiting or jobs <= 0:
             return
         space.pokes += 1
@@ -105,4 +105,4 @@ class Idle:
 
 
 def _unheeded(answer: Any) -> None:
-    """Ignore the answer: the node may have gone before."""
+    """Ignore the answer: the node may be gone already."""

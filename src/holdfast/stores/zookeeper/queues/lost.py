@@ -41,12 +41,12 @@ class Lost:
     async def look(
         self, space: Space, entry: Entry, until: float
     ) -> tuple[Entry, State, int] | None:
-        """Examine an entry with data and no mark. If it may be taken, return it with its state and
-        its version, else None.
+        """Examine an entry with data and no mark. If the entry may be taken, return the entry, its
+        state and its version, else None.
 
-        If the entry was delivered to a worker, that attempt counts, and may have been the last. A
-        `min_interval` that counts from the settle then counts from now, because the time of the
-        worker's death is unknown.
+        If the entry was delivered to a worker, that attempt counts, and may have been the last
+        allowed attempt. A `min_interval` that counts from the settle then counts from now, because
+        the time of the worker's death is unknown.
         """
         path, job = space.place.entry(entry), space.place.job(entry.group, entry.first)
         found, held = await self._talk.ask([Get(path), Get(job)], until)

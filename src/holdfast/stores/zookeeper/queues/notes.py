@@ -70,7 +70,7 @@ def read_job(data: bytes) -> JobNote:
 
 
 def _told(text: bytes, of: type[JobNote | State]) -> dict[str, Any]:
-    """Return the fields in a JSON text; no field at all if one is invalid for the record ``of``."""
+    """Return the fields in a JSON text; no field at all if any field is invalid for ``of``."""
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):

@@ -77,8 +77,8 @@ class Seen:
     ) -> list[Row]:
         """Return the jobs of ``group`` (None: all jobs) in the order of acceptance.
 
-        At most ``most`` jobs of each group and at most ``most`` ungrouped jobs, but all dead
-        letters.
+        The result has at most ``most`` jobs of each group, at most ``most`` ungrouped jobs, and all
+        dead letters.
         """
         place = space.place
         key = None if group is None else group_key(group) if group else ""
