@@ -7,8 +7,8 @@ This module uses no driver. Requests (``requests.py``) go through a port, for th
   `keeping`. A follower that is cut off continues to answer reads while the majority grants
   the lock to another client.
 * **A line is read after a write of the same session**, so that it is at least as new as that write.
-* **The session of a node is the session in the server's answer.** A claim is lost for good if the
-  session of its node isn't the current session.
+* **The session of a node is the session in the server's answer.** A claim is lost, and stays lost,
+  if the session of its node isn't the current session.
 """
 
 from __future__ import annotations

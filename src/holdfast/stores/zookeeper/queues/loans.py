@@ -83,9 +83,7 @@ class Taker:
     buried: bool = False
 
     def release(self, busy: dict[str, str]) -> None:
-        """After a request, let other takes of this process try the entries that this take didn't
-        get.
-        """
+        """After a request, let our other takes try the entries that this take didn't get."""
         kept = {one.entry.node for one in self.loans.values()} | self.doubts.keys()
         for node in self.tried - kept:
             busy.pop(node, None)

@@ -72,7 +72,7 @@ class Settling:
         found: list[bool | Exception],
         until: float,
     ) -> None:
-        """Try to settle the deliveries in ``todo``; remove those that need no other try."""
+        """Try to settle the deliveries in ``todo``; remove each one that needs no other try."""
         endings = {at: self.prepare(loan, settles[at]) for at, loan in todo.items()}
         heirs: dict[str, int] = {}
         for ending in endings.values():
@@ -230,8 +230,7 @@ class Settling:
         raise StoreUnavailable(f"{self._talk.label} refused {_ROUNDS} renewals")
 
     def _let_go(self, loan: Loan, expires: float) -> None:
-        """End a lost delivery; but keep it if its session ended, so that a settle can report this.
-        """
+        """End a lost delivery; if its session ended, keep it so that a settle can report this."""
         if self._why(loan) is Loss.SESSION:
             loan.expires = expires
             loan.space.busy.pop(loan.entry.node, None)

@@ -43,8 +43,7 @@ def entry_node(
 
 
 class Ways:
-    """Makes the parts. Due times in parts are hints, because the leader's clock is only estimated.
-    """
+    """Makes the parts. Due times in parts are hints: the leader's clock is only estimated."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
