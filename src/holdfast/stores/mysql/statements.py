@@ -1,9 +1,10 @@
 """Verbs as statements of SQL: each is one ``CALL``, and so one round trip.
 
-The tables of the three products have a row for each verb; see `holdfast.runtime.codec`. A statement
-is constant except for its values: whole numbers, and hexadecimal literals for everything else. Such
-a literal has no quotes to escape, and no charset. The drivers don't prepare statements at the
-server, and the way in which they escape quotes depends on settings of the session.
+`LockCalls`, `QueueCalls` and `GuardCalls` have a `Row` for each verb; see `holdfast.runtime.codec`.
+A statement is constant except for its values: whole numbers, and hexadecimal literals for
+everything else. Such a literal has no quotes to escape, and no charset. The drivers don't prepare
+statements at the server, and the way in which they escape quotes depends on settings of the
+session.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class LoopPort:
         self._asked = None
 
     def on_state(self) -> None:
-        """Wake the callers that wait for a connection: it was made, or lost."""
+        """Wake the callers that wait for a connection, after it was made or lost."""
         for latch in list(self._arrivals):
             latch.set()
 

@@ -14,7 +14,8 @@ from ...core.model import Kind, Mismatch, Spec
 from ...core.policy import fits
 from .names import Entry, later
 
-#: Maximum number of nodes that a claim watches one by one. If more block it, it watches the folder.
+#: Maximum number of nodes that a claim watches one by one. If more block the claim, it watches the
+#: folder.
 WATCHED_MAX = 8
 
 
@@ -83,7 +84,7 @@ def mismatch(first: Entry, spec: Spec) -> Mismatch | None:
 def block(seen: View, spec: Spec, weight: int) -> Block | None:
     """Return as few nodes as possible that block this claim; None if it is held.
 
-    The heaviest nodes are chosen, and of equal ones the latest.
+    The nodes with the greatest weights are chosen, and among equal weights the latest nodes.
     """
     if fits(spec.capacity, sum(seen.weights), weight):
         return None

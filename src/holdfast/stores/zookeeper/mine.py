@@ -61,7 +61,7 @@ class Mine:
         self.armed: set[str] = set()
         #: The current weights of the nodes whose weight was reduced.
         self.shrunk: dict[str, int] = {}
-        #: The only node ahead, or empty; and True if a watch reported the end of that node.
+        #: ``alone``: the only node ahead, or empty. ``cleared``: a watch reported this node's end.
         self.alone = ""
         self.cleared = False
         #: Called when a watch fires; None if nothing waits for it.

@@ -163,7 +163,7 @@ class SimpleStore(Ending):
         return answer
 
     async def _busy(self, mine: Mine, seen: list[Any], until: float) -> bool:
-        """Return if the name is still in use. A waiter also sets a watch on the lock's node."""
+        """True if the name is still in use. A waiter also sets a watch on the lock's node."""
         if not seen:
             mine.armed.add(_NODE)
             try:
@@ -288,7 +288,7 @@ class SimpleStore(Ending):
             self._own.forget(mine)
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
-        """Delete the node if it has this ticket, also one of another process; see the contract."""
+        """Delete the node with this ticket, even if another process made it; see the contract."""
         until = self._port.now() + within
         folder = self._entering.folder(name)
         _, node = await self._port.ask([Sync(folder), Get(folder)], until)

@@ -16,8 +16,8 @@ from .port import Bell, Port, refused
 from .requests import Children, Found, Get, No
 
 #: A try is a claim that doesn't wait for its turn. If only other tries block a try, and one of them
-#: is at most ``TRY_SETTLES_S`` seconds older, the try waits for the others at most ``TRY_WAITS_S``
-#: seconds.
+#: is less than ``TRY_SETTLES_S`` seconds older, the try waits for the others at most
+#: ``TRY_WAITS_S`` seconds.
 TRY_SETTLES_S = 0.5
 TRY_WAITS_S = 0.1
 

@@ -124,7 +124,7 @@ class ZooKeeperStore(Ending):
         return answers
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
-        """Delete the node that has this ticket, also one of another process; see the contract."""
+        """Delete the node with this ticket, even if another process made it; see the contract."""
         until = self._port.now() + within
         folder = self._entering.folder(name)
         _, nodes = await self._port.ask([Sync(folder), Children(folder)], until)

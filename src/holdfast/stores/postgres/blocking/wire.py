@@ -148,7 +148,7 @@ def asking(conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None) -> Step
 def exchange(
     conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None, settings: Settings
 ) -> Steps[Rows]:
-    """Return the rows of the reply, as `asking`, but recover from two errors and ask again.
+    """Return the rows of the reply like `asking`, but recover from two errors and ask again.
 
     A missing schema is made. If the server has forgotten statements, they are prepared again.
     """

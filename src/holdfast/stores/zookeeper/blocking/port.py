@@ -152,7 +152,7 @@ class ThreadPort:
         return 0.0
 
     def on_state(self) -> None:
-        """Wake the callers that wait for a connection: it was made, or lost."""
+        """Wake the callers that wait for a connection, after it was made or lost."""
         self._changed.set()
 
 

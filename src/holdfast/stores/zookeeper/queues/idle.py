@@ -1,8 +1,8 @@
 """Takes that wait for a job: each has a node, which another client deletes to wake the take.
 
-A client that makes a job due deletes one node. A take watches only its own node, so one waiter
-wakes, however many wait. If that waiter has just gone, the wake-up is lost; the other waiters ask
-again after at most a second.
+A client that makes a job due deletes the node of one take. A take watches only its own node, so one
+waiter wakes, however many wait. If that waiter has just gone, the wake-up is lost; the other
+waiters ask again after at most a second.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Idle:
         return [Create(path, take.owner.encode(), ephemeral=True), Get(path, heard)]
 
     def stood(self, take: Take, answers: list[Any]) -> bool:
-        """Return if the take's node was made, from the answers to the requests of `stand`.
+        """Return True if the take's node was made, by the answers to the requests of `stand`.
 
         If the node was deleted before the watch was set, this method wakes the take immediately,
         because without a node no client can wake the take."""

@@ -28,7 +28,7 @@ class Loan:
     seq: int
     attempt: int
     fence: int
-    #: The version of the entry after this take; each later take gives it a higher one.
+    #: The version of the entry after this take; each later take raises the version.
     version: int
     #: Seconds from the acceptance of the job to the take.
     age: float

@@ -19,8 +19,9 @@ class JobNote(NamedTuple):
 
     ``window``: milliseconds for which the id is remembered; -1: it isn't. ``delay``: milliseconds
     from the acceptance until the job is due. ``accepted`` and ``order``: time and transaction of
-    the acceptance. They are set only if the job is or was a dead letter; for other jobs the `Stat`
-    of the node contains them. ``attempts`` and ``reason`` are set only for a dead letter.
+    the acceptance. These two are set only if the job is or was a dead letter; for other jobs the
+    `Stat` of the node contains both values. ``attempts`` and ``reason`` are set only for a dead
+    letter.
     """
 
     id: str

@@ -20,7 +20,7 @@ _AT_ONCE = 500
 class Row(NamedTuple):
     """One job, with its node and its record.
 
-    ``entry``: the entry of the job or of its group; None for a dead letter that is kept aside.
+    ``entry``: the entry of the job or of its group; None for a dead letter in the folder ``dead``.
     ``first``: True if the job is the first one of its entry.
     """
 

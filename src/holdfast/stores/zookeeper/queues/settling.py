@@ -97,9 +97,11 @@ class Settling:
         return Ending(loan, parts, self._soon(parts, now))
 
     async def digest(self, ending: Ending, answer: Any, until: float) -> bool:
-        """Return True if the answer shows that this delivery has ended, False to try again.
+        """Return True if the answer shows that this delivery has ended, else False: try again.
 
-        A False answer comes with new data in the view of the queue."""
+        Before False is returned, the cause of the refusal is corrected: mostly old data about the
+        group.
+        """
         over = await self._answered(ending.loan, ending.parts, answer, until)
         if over:
             self._loans.end(ending.loan)
@@ -142,7 +144,7 @@ class Settling:
         return False
 
     def _soon(self, parts: list[Part], now: float) -> bool:
-        """Return if these parts make an entry that is due now or soon."""
+        """Return True if these parts make an entry that is due now or soon."""
         entry = read_entry(f"{_heir(parts)}0000000000")
         if entry is None or entry.blocked:
             return False
