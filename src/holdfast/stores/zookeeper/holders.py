@@ -18,7 +18,7 @@ _NAMES_AT_ONCE = 100
 
 
 def lies_a_line(stat: Stat) -> bool:
-    """Return True if the node is a folder in which another recipe keeps a line."""
+    """Return True if the node is a folder in which another recipe keeps a line of claims."""
     return stat.folder and not stat.session
 
 

@@ -90,7 +90,7 @@ class Lost:
         return [job, letter, *self._ways.onward(space, entry, gap, at, self._talk.port.now())]
 
     async def with_first(self, space: Space, entry: Entry, until: float) -> Entry | None:
-        """Find the first job of an entry that names none, and return the entry with this job.
+        """Find the first job for an entry without a job, and return the entry with this job.
 
         Return None if no job is due. A group without jobs is removed once its entry's pause has
         ended.
