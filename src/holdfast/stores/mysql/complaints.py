@@ -27,7 +27,8 @@ DRIVER = range(2000, 3000)
 
 
 #: Exceptions of a driver for a reply that is cut short or out of order. A Galera node sends such a
-#: reply if it rolls back a transaction in the middle of it: the end comes in place of a column.
+#: reply if it rolls back a transaction in the middle of the reply: the end of the reply comes in
+#: place of a column.
 GARBLED = (struct.error, IndexError, AssertionError, ValueError, TypeError)
 
 

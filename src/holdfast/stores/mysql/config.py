@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 PORT = 3306
 DEFAULT_PREFIX = "holdfast"
 #: Maximum number of connections of a client: the default of the option pool=, and its maximum. One
-#: more is reserved for renewals and releases. A server allows 151 in all by default.
+#: more connection is reserved for renewals and releases. A server allows 151 connections in all by
+#: default.
 POOL, POOL_MAX = 16, 1000
 PREFIX_MAX = 30
 _PREFIX = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{PREFIX_MAX - 1}}}")
@@ -139,7 +140,7 @@ def settings(url: StoreURL) -> Settings:
 
 
 def of_driver(found: Settings, driver: str, maker: str) -> Settings:
-    """Return the settings; ``ConfigError`` if their engine is for another driver than this one."""
+    """Return the settings; ``ConfigError`` if their engine is for another driver than ours."""
     if found.engine is not None and found.engine.dialect.driver != driver:
         raise ConfigError(
             f"{found.label}: an engine for {found.engine.dialect.driver} was given. Client takes "

@@ -1,8 +1,8 @@
 """Exchange of statements and replies with a server, for threads and for an event loop.
 
 A statement that was rolled back is sent again, within the time of the verb. Missing tables and
-procedures are made. A statement that the server may have carried out is never sent again here. The
-core does that, because it must take a late copy of the statement into account.
+procedures are made. A statement that the server may have carried out is never sent again here. Only
+the core repeats it, because the core must take a late copy of the statement into account.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _URGENT = (
 
 
 def urgent(sql: str) -> bool:
-    """True if this statement renews or releases, but not for a leave that makes a tombstone.
+    """True if this statement renews or releases, but False for a leave that makes a tombstone.
 
     >>> [urgent(f"CALL a_{one})") for one in ("leave_2(1,0", "leave_2(1,9", "stand_2(1")]
     [True, False, True]

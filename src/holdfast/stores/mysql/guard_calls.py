@@ -15,7 +15,7 @@ from .statements import NOW, Row, Statements, literal, micros, of_names
 _ALL = f"CONCAT_WS(' ', {NOW}, version, fresh, stale, kept, stored, cost, data)"
 _COUNTS = ", ".join(GuardCounts._fields)
 _ADDED = ", ".join(f"{one} = {one} + VALUES({one})" for one in GuardCounts._fields)
-# A prefix is letters, digits and _ (config.py).
+# The prefix is safe in SQL: it has only letters, digits and _ (config.py).
 _READ = f"SELECT {_ALL} FROM {{prefix}}_refresh_values WHERE guard = %s AND entry = %s"  # noqa: S608
 _READ_ALL = (
     f"SELECT {_ALL}, entry FROM {{prefix}}_refresh_values "  # noqa: S608
@@ -62,7 +62,7 @@ class GuardCalls(Statements):
         "finish.entry.guard:text finish.entry.key:text finish.id:id finish.fence:n finish.ttl:us "
         "finish.stale:us finish.keep:us finish.cost:us finish.data:data"
     )
-    #: The number is the lifetime of a tombstone in seconds; 0: no tombstone.
+    #: The second argument is the lifetime of a tombstone in seconds; 0: no tombstone.
     abandon: Row[[Abandon, float]] = Row(
         "abandon.entry.guard:text abandon.entry.key:text abandon.id:id abandon.pause:us "
         "abandon.memory:us abandon.reason:text tombstone:us"

@@ -38,7 +38,8 @@ from .replies import Rows, numbers, said
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
 #: Time limit of a look, in seconds; a later look may succeed.
 LOOK_S = 1.0
-#: Maximum number of entries that one transaction invalidates: it locks the rows of all.
+#: Maximum number of entries that one transaction invalidates: the transaction locks the rows of all
+#: these entries.
 BATCH_MAX = 250
 #: A client removes expired entries after `SWEEP_S` seconds or `SWEEP_EVERY` refresh leases. It
 #: removes at most twice the number of these leases plus `_SWEEP_MORE`, so entries don't accumulate.
@@ -119,7 +120,7 @@ class MysqlGuards:
         return bool(ours)
 
     async def _sweep(self, until: float) -> None:
-        """Remove expired entries, if it is time for that."""
+        """Remove expired entries if the next sweep is due."""
         self._since += 1
         now = self._port.now()
         left = min(until - now, SWEEP_S)

@@ -46,7 +46,7 @@ def _groups(jobs: Sequence[Job]) -> str:
 
 
 def _settles(settles: Iterable[Settle]) -> str:
-    """Return two parameters: the deliveries; for each take, the numbers of its deliveries."""
+    """Return two parameters: the deliveries; for each take, its tombstone and its deliveries."""
     places: dict[str, list[int]] = {}
     buried: dict[str, float] = {}
     packed = []

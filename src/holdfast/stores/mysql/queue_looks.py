@@ -34,7 +34,7 @@ SELECT q.name,
 FROM {prefix}_queues q
 WHERE {{which}} AND EXISTS (SELECT 1 FROM {prefix}_counts c WHERE c.queue = q.id)
 """
-#: `stands` is 2 for a delivery. Else `moment` is the time when the job is due.
+#: `stands` is 2 for a delivered job. For other jobs, `moment` is the time when the job is due.
 _TAKEN = "(t.stands = 2 AND t.moment > {now})"
 _DUE = "COALESCE(IF(t.stands = 2, 0, t.moment), j.ready)"
 _STATE = f"IF(COALESCE({_TAKEN}, 0), 2, IF({_DUE} > {{now}}, 1, 0))"
@@ -77,7 +77,7 @@ class QueueLooks:
         )
 
     def due(self, queue: str) -> str:
-        """Return the statement for a row if a job is due or the lease of a delivery has expired."""
+        """Return a statement that finds a row if a job is due or a delivery's lease has expired."""
         return self._due.format(literal(queue.encode()))
 
     def survey(self, prefix: str, exact: bool) -> str:

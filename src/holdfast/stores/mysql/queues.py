@@ -35,10 +35,11 @@ from .replies import Rows
 #: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
 #: and the longest one.
 LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.2
-#: Maximum seconds by which the pause of a waiter delays its next take after an empty one.
+#: Maximum seconds by which the pause of a waiter delays its next take after a take without a job.
 HASTE_S = 0.1
 #: Maximum length of a statement, and the length above which the server's limit is read first, in
-#: bytes. A server closes the connection on a statement above its limit, and its error can be lost.
+#: bytes. A server closes the connection on a statement above its limit, and the error that it sends
+#: can be lost.
 STATEMENT_MAX, STATEMENT_ASKED = 15 * 1024 * 1024, 512 * 1024
 #: Time limit of a look, in seconds; a later look may succeed.
 LOOK_S = 1.0
@@ -137,7 +138,7 @@ class MysqlQueues:
         return Taken((), max(taken.retry_in, min(pause, HASTE_S)))
 
     async def _sweep(self, queue: str, until: float) -> None:
-        """Sweep if it is time. Remove at most twice the number of records that this client made."""
+        """Sweep if a sweep is due. Remove at most twice as many records as this client made."""
         if self._since >= SWEEP_EVERY:
             rows = min(SWEEP_MAX, 2 * self._since)
             self._since = 0

@@ -14,7 +14,8 @@ from .config import DEFAULT_PREFIX
 #: The version of the procedures. A change of their behaviour needs a new version.
 VERSION = 3
 FILES = ("tables", "line", "join", "keep", "leave", "together", "sweep")
-#: Version and files of serial queues, which came later: a client of locks doesn't need them.
+#: Version and files of serial queues, which are newer than locks: a client of locks doesn't need
+#: these files.
 QUEUE_VERSION = 2
 QUEUE_FILES = (
     "queue_tables",
@@ -42,10 +43,10 @@ ALREADY = frozenset({1007, 1050, 1060, 1062, 1304, 1586})
 def session(version: str) -> str:
     """Return the first statement of each session, for a server of this version.
 
-    One second is the shortest wait for a lock that every server accepts; no client locks a row of
-    holdfast for longer than a verb takes. Limits that a provider sets for human users would cut
-    replies off, so they are lifted: each request has a separate time limit, and asks for no more
-    rows than it needs.
+    A request waits for a locked row at most one second, the shortest limit that every server
+    accepts; then the request is rolled back and sent again. Limits that a provider sets for human
+    users would cut replies off, so the statement lifts these limits: each request has a separate
+    time limit, and asks for no more rows than it needs.
     """
     mariadb = "mariadb" in version.lower()
     isolation = "tx_isolation" if mariadb else "transaction_isolation"

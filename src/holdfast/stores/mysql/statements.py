@@ -1,9 +1,10 @@
 """Verbs as statements of SQL: each is one ``CALL``, and so one round trip.
 
-The tables of the three products have a row for each verb; see `holdfast.runtime.codec`. A statement
-is constant except for its values: whole numbers, and hexadecimal literals for everything else. Such
-a literal has no quotes to escape, and no charset. The drivers don't prepare statements at the
-server, and the way in which they escape quotes depends on settings of the session.
+`LockCalls`, `QueueCalls` and `GuardCalls` have a `Row` for each verb; see `holdfast.runtime.codec`.
+A statement is constant except for its values: whole numbers, and hexadecimal literals for
+everything else. Such a literal has no quotes to escape, and no charset. The drivers don't prepare
+statements at the server, and the way in which they escape quotes depends on settings of the
+session.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ P = ParamSpec("P")
 KINDS = tuple(Kind)
 _ID_BYTES = 16
 #: Seconds after which an unused name is forgotten. If the server's clock is set back by at most
-#: this, fences still rise.
+#: this time, fences still rise.
 IDLE_S = 3600.0
 #: Maximum number of names that one sweep checks.
 SWEEP_ROWS = 256
 NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
-#: Reads the claims that have not expired. It is one statement, so all rows are as of one moment.
+#: Reads the claims that have not expired. It is one statement, so all rows are from the same
+#: moment.
 _LOOK = f"""
 SELECT l.name, l.kind, l.capacity, 1 AS held, l.last AS ticket, l.weight, l.owner, l.meta,
   {NOW} - GREATEST(0, l.since), l.expires - {NOW}, l.leaving
@@ -47,7 +49,7 @@ def micros(seconds: float) -> int:
 
 
 def ident(claim_id: str) -> bytes:
-    """Return a claim's id as bytes; ``NotHeld`` for other text, which a token can contain."""
+    """Return a claim's id as bytes; raise ``NotHeld`` for other text: a token can contain any."""
     try:
         found = bytes.fromhex(claim_id)
     except ValueError:
@@ -163,7 +165,7 @@ class LockCalls(Statements):
         "keep.claim.spec.name:text keep.claim.id:id keep.ttl:us $patience keep.weight:n "
         "keep.new_id:id? keep.claim.spec.owner:text"
     )
-    #: The number is the lifetime of a tombstone in seconds; 0: no tombstone.
+    #: The second argument is the lifetime of a tombstone in seconds; 0: no tombstone.
     _leave: Row[[Leave, float]] = Row(
         "leave.name:text leave.id:id leave.ticket:n leave.after:later tombstone:us", name="leave"
     )

@@ -34,10 +34,10 @@ from .statements import IDLE_S, SWEEP_ROWS, LockCalls, by_name
 
 #: The capabilities of this store.
 CAPABILITIES = Capabilities(store="mysql", wakes_waiters=False, queues=True, guards=True)
-#: Maximum number of claims in one statement: it locks the rows of all their names.
+#: Maximum number of claims in one statement: the statement locks the rows of all their names.
 KEEP_MAX = 64
-#: One leave in this many sweeps unused names. Tickets are microseconds, so their remainder is as
-#: good as a random number.
+#: One leave in this many sweeps unused names: a leave whose ticket is a multiple of this number.
+#: Tickets are microseconds, so this is as good as a random choice.
 SWEEP_EVERY = 128
 #: Replaces `SWEEP_EVERY` after a sweep that removed most of the names that it checked.
 SWEEP_OFTEN = 8
@@ -205,8 +205,8 @@ class MysqlStore:
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Look repeatedly until the claim is held or the time is up; see the contract.
 
-        There are no wake-ups: the release of a claim grants the next one, and a look reads that. A
-        look neither locks nor writes anything.
+        There are no wake-ups: the release of a claim grants the next claim, and a look reads this
+        grant. A look neither locks nor writes anything.
         """
         port = self._port
         until = port.now() + seconds

@@ -22,7 +22,7 @@ from .ddl import VERSION, quoted
 Value = bytes | None
 P = ParamSpec("P")
 TEXT, BINARY = 0, 1
-#: Maximum number of claims in one call. More claims would make its transaction long.
+#: Maximum number of claims in one call. More claims would make the call's transaction long.
 BATCH_MAX = 100
 
 
@@ -80,7 +80,7 @@ def bounded(call: Call, within: float) -> Call:
 
 
 def guard_window(settings: Settings) -> bytes:
-    """Return the grace period as a value: 0 if recovery is off, below 0 if it is strict."""
+    """Return the grace period as a value: 0 if recovery is off, below 0 for recovery=strict."""
     if settings.guard == "off":
         return b"0"
     return microseconds(-settings.window if settings.guard == "strict" else settings.window)
@@ -155,7 +155,7 @@ class Calls:
             "window": guard_window(settings),
             "relaxed": KINDS["yes"](settings.relaxed),
             "patience": most,
-            # For a break
+            # Arguments of a break
             "none": None,
             "zero": b"0",
             "no": KINDS["yes"](False),
@@ -260,7 +260,7 @@ class LockCalls(Calls):
     )
     #: Returns the generation of the server, and the rest of the grace period.
     look: Row[[]] = Row("$window $relaxed")
-    #: Restores a hold that the server forgot, for its whole ttl, on which the holder relies.
+    #: Restores a hold that the server forgot, for the whole ttl, because the holder relies on it.
     reclaim: Row[[Keep, int]] = Row(
         "keep.claim.spec.name:b keep.claim.id:t keep.ticket:n keep.claim.spec.kind:t "
         "keep.claim.spec.capacity:n weight:n keep.ttl:us keep.claim.spec.owner:b "

@@ -10,7 +10,7 @@ from .config import Settings
 #: The SQLSTATEs that mean: the schema is missing, or is of another version.
 NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
 #: The SQLSTATEs that mean: the server has forgotten a prepared statement (DISCARD), or has planned
-#: it for another schema.
+#: the statement for another schema.
 FORGOTTEN = frozenset({"26000", "0A000"})
 #: The SQLSTATE that means: the server takes no writes, because it is a standby.
 READ_ONLY = "25006"
@@ -28,7 +28,7 @@ class ServerSaid(Exception):
         return f"{self.text.strip()} ({self.code})"
 
 
-#: Causes of temporary errors, by SQLSTATE or its class. They end by themselves, or when an
+#: Causes of temporary errors, by SQLSTATE or its class. These errors end by themselves, or when an
 #: administrator acts.
 _UNAVAILABLE = {
     "08": "the connection broke",
@@ -46,8 +46,8 @@ _UNAVAILABLE = {
     "turned on",
     "53300": "all connections that it allows are in use (max_connections)",
 }
-#: Causes of lasting errors, by SQLSTATE or its class. They stay until a user or an administrator
-#: changes something.
+#: Causes of lasting errors, by SQLSTATE or its class. These errors stay until a user or an
+#: administrator changes something.
 _WRONG = {
     "28": "the user or the password is wrong, or pg_hba.conf refuses this user from here",
     "3D": "there is no such database",
@@ -108,8 +108,8 @@ _NO_ENTRY = re.compile(
     r"|role \S+ is not permitted",
     re.IGNORECASE,
 )
-#: Such texts about a file that the URL names. They count even if the message contains "No such
-#: file" (the file is missing), unlike those of `_NO_ENTRY`.
+#: More texts after which further attempts fail, about a file that the URL names. Unlike the texts
+#: of `_NO_ENTRY`, these count even if the message contains "No such file" (the file is missing).
 _FILE = re.compile(r"(?:certificate|private key|root certificate|CRL)\b.* file|certificate present")
 
 

@@ -316,8 +316,8 @@ def _of_native(given: Any) -> dict[str, str]:
 def _of_engine(engine: Any) -> dict[str, str]:
     """Return the arguments that an engine passes to its driver: its URL and ``connect_args``.
 
-    They exist only in the closure of the function by which the engine connects. They are read
-    there, and not changed.
+    The arguments exist only in the closure of the function by which the engine connects. The
+    closure is read, and not changed.
     """
     sync = getattr(engine, "sync_engine", engine)
     handed = inspect.getclosurevars(sync.pool._creator).nonlocals.get("cparams")

@@ -1,7 +1,7 @@
 """The verbs of refresh guards on PostgreSQL: each sends a call and translates the reply.
 
-The port wakes a waiter for a value like a waiter for a lock. The id of the `Wish` (the request for
-a refresh lease) takes the place of the id of a claim.
+The port wakes a waiter for a value in the same way as a waiter for a lock. The id of the `Wish`
+(the request for a refresh lease) takes the place of the id of a claim.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger("holdfast")
 
 #: A client removes expired entries `TIDY_S` seconds after the last removal, or after `TIDY_EVERY`
 #: ended refresh leases. It removes at most twice the number of these leases, plus `_TIDY_MORE`:
-#: more entries than it can have added, so that they don't accumulate.
+#: this is more than the client can have added, so expired entries don't accumulate.
 TIDY_S = 1.0
 TIDY_EVERY = 256
 _TIDY_MORE = 64
@@ -67,7 +67,8 @@ class PostgresGuards:
         """Begin without state, at the start and in the child of a fork."""
         #: Number of refresh leases that ended since the last removal.
         self._since = 0
-        #: When the last removal was, and the last one that looked through all expired entries.
+        #: Time of the last removal, and of the last removal that looked through all expired
+        #: entries.
         self._tidied = self._all_tidied = -math.inf
         #: The time step of expiry at which the next removal begins.
         self._from = 0

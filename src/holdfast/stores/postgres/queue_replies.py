@@ -32,7 +32,7 @@ def yes_or_no(rows: Rows, many: int, label: str) -> list[bool]:
 
 
 def taken(rows: Rows, label: str) -> tuple[Taken, Marks]:
-    """Return the reply to a take, and the marks for the next take."""
+    """Return the reply to a take, and the `Marks` for the next take."""
     if not rows or len(rows[0]) != 8:
         raise strange(rows, label)
     plain, grouped, _, _, retry_us = (int(one or 0) for one in rows[0][:5])

@@ -1,7 +1,8 @@
 """The port for one event loop: kazoo's thread sends and receives, and wakes the loop.
 
-Requests that are sent together are answered in order, so the last answer wakes the loop, once. The
-requests of a cancelled task are still carried out, before all requests that are sent later.
+The answers to requests that are sent together arrive in order, so only the last answer wakes the
+loop. The requests of a cancelled task are still carried out, before all requests that are sent
+later.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from .blocking.driver import Driver, Slot
 from .config import Settings
 from .requests import Request
 
-#: The parent's objects in a forked child. They stay referenced: their collection would end the
-#: parent's session.
+#: The parent's objects in a forked child. These objects stay referenced: their garbage collection
+#: would end the parent's session.
 _of_the_parent: list[object] = []
 
 
@@ -46,7 +47,7 @@ class LoopPort:
         #: Latches of the callers that wait for a connection.
         self._arrivals: set[AioLatch] = set()
         self._closed = False
-        #: When the pending test whether the loop runs was started; None: there is none.
+        #: Start time of the pending test whether the loop runs; None: no test is pending.
         self._asked: float | None = None
 
     def session(self) -> int:
@@ -143,7 +144,7 @@ class LoopPort:
     # -- connecting --------------------------------------------------------------------------
 
     def _own(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop; an error if the port belongs to another one."""
+        """Return the running loop; raise an error if the port belongs to another loop."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -179,7 +180,9 @@ class LoopPort:
     def silence(self) -> float:
         """Return for how many seconds a test whether our loop runs has been pending.
 
-        The test is a callback. If the loop has run the last one, schedule another and return 0."""
+        The test is a callback. If the loop has run the last callback, schedule another callback and
+        return 0.
+        """
         asked, now = self._asked, boottime()
         if asked is not None:
             return now - asked
@@ -192,7 +195,7 @@ class LoopPort:
         self._asked = None
 
     def on_state(self) -> None:
-        """Wake the callers that wait for a connection: it was made, or lost."""
+        """Wake the callers that wait for a connection, after it was made or lost."""
         for latch in list(self._arrivals):
             latch.set()
 

@@ -18,7 +18,8 @@ PORT = 2181
 DEFAULT_PREFIX = "holdfast"
 #: Seconds. Equal to the default ttl, so that a crash is noticed as fast as on other stores.
 DEFAULT_SESSION_S = 30.0
-#: Limits of ``session`` in seconds. A shorter one would end when a machine is busy for a moment.
+#: Limits of ``session`` in seconds. A shorter session would end when a machine is busy for a
+#: moment.
 SESSION_S_MIN, SESSION_S_MAX = 0.4, 3600.0
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+)(?::\d{1,5})?")
@@ -45,10 +46,10 @@ def lease_of(session: float) -> float:
     """Return the lease that an answered write gives, in seconds from when it was sent.
 
     ``session`` is the length of the session in seconds. The leader counts a session from the last
-    sign of life of its client. A request through a follower, even a write, is no such sign: the
-    follower reports the clients that it has seen, twice per tick. So if a follower is cut off just
-    as it answers a write, the leader may count from an earlier sign of life. This one is older than
-    the write by at most the silence before the write plus half a tick.
+    sign of life of its client. A request through a follower, even a write, is no sign of life for
+    the leader: the follower reports the clients that it has seen, twice per tick. So if a follower
+    is cut off just as it answers a write, the leader may count from an earlier sign of life. That
+    sign of life is older than the write by at most the silence before the write plus half a tick.
 
     >>> lease_of(30.0), lease_of(2.0)
     (19.5, 1.0)
@@ -57,7 +58,7 @@ def lease_of(session: float) -> float:
 
 
 class Settings(NamedTuple):
-    """The address of an ensemble, the credentials, and the folder of the lines."""
+    """The address of an ensemble, the credentials, and the folder of the lines of claims."""
 
     hosts: str
     #: The folder of the names: the chroot of the URL and the prefix.

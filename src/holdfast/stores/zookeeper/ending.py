@@ -1,8 +1,8 @@
 """The end of claims for all recipes: released, expired or withdrawn.
 
-The node of an ended claim is deleted. If that fails it is tried again until the node is gone or
-its session has ended. Each recipe defines which request removes a claim, and how to find its node
-when the node's name is unknown.
+The node of an ended claim is deleted. A failed delete is repeated until the node is gone or its
+session has ended. Each recipe defines which request removes a claim, and how to find its node when
+the node's name is unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .mine import Mine, Own
 from .port import Bell, Port
 from .requests import Request
 
-#: Seconds until the next attempt to delete a node, after one failed.
+#: Seconds until the next attempt to delete a node, after an attempt failed.
 AGAIN_S = 0.25
 #: Placeholder spec for the withdrawal of a claim of which only id and name are known.
 _NOBODY = Spec("", Kind.LOCK, 1, 1, 0.0, "")
@@ -154,14 +154,14 @@ class Ending(abc.ABC):
 
     def _live(self, mine: Mine, answer: Held | Waiting) -> None:
         """Set the claim's new deadline, after a write was answered."""
-        # A waiter lives as long as the session, not only for the waiter TTL: so it survives the
-        # time in which the ensemble elects a leader.
+        # A waiter lives as long as the session, not only for the waiter TTL. So the waiter survives
+        # the time in which the ensemble elects a leader.
         lease = answer.expires_in if isinstance(answer, Held) else self._session
         mine.kept(self._port.now() + lease)
         self._port.alarm(mine.expires)
 
     def _doom(self, mines: Sequence[Mine]) -> None:
-        """Withdraw these claims in the background, until their nodes are gone."""
+        """Withdraw these claims in the background; failed deletes are repeated."""
         for mine in mines:
             self._own.doom(mine)
         self._port.alarm(self._port.now() + AGAIN_S)

@@ -23,11 +23,11 @@ class Entering:
         self.root = root
 
     def folder(self, name: str) -> str:
-        """Return the path of the folder with the line of this name."""
+        """Return the path of the folder with the claims on this name."""
         return f"{self.root}/{encoded(name)}"
 
     async def create(self, mine: Mine, trying: bool, until: float) -> list[str]:
-        """Create the claim's node, and list the line: one round trip, once the folder is there."""
+        """Create the claim's node and list its folder: one round trip if the folder exists."""
         spec = mine.claim.spec
         mine.void = False
         start = beginning(mine.claim, trying, self._recipe)
@@ -66,7 +66,8 @@ class Entering:
     async def find(self, mine: Mine, until: float) -> bool:
         """Find the node of a claim whose create was not answered; False if there is none.
 
-        A create that was not carried out before the `Sync` is never carried out.
+        Requests are carried out in order, so a create that was not carried out before the `Sync`
+        never will be.
         """
         _, nodes = await self._port.ask([Sync(self.root), Children(mine.folder)], until)
         node = self.own_node(mine, self._standing.listed(nodes, mine.folder))

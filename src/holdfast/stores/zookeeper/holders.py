@@ -1,4 +1,4 @@
-"""Inspection for the simple recipe: the holder of each name, also one of another library."""
+"""Inspection for the simple recipe: the holder of each name, even one that uses another library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES_AT_ONCE = 100
 
 
 def lies_a_line(stat: Stat) -> bool:
-    """Return if the node is a folder in which another recipe keeps a line."""
+    """Return True if the node is a folder in which another recipe keeps a line of claims."""
     return stat.folder and not stat.session
 
 

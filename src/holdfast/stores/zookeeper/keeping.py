@@ -1,8 +1,9 @@
 """Renews claims: one `Multi` for a whole batch.
 
-The `Multi` writes to the node of our session, so that no follower can answer it alone. It also
-checks that the node of every claim exists. If it is refused, nothing was written and nothing is
-renewed. Then the claims without a node are lost, and a `Multi` for the other claims is sent.
+The `Multi` writes to the node of our session, so that no follower can answer it alone. The `Multi`
+also checks that the node of every claim exists. If the `Multi` is refused, nothing was written and
+nothing is renewed. Then the claims without a node are lost, and a `Multi` for the other claims is
+sent.
 """
 
 from __future__ import annotations

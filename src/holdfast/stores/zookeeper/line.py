@@ -1,8 +1,8 @@
-"""Order of a line, read from the names of its nodes: pure functions without input or output.
+"""Order of the claims on one name, read from the names of their nodes: pure functions without I/O.
 
-A claim is held once it fits together with all claims that were created before it. A new node is
-always the last, so the claims ahead of a claim only become fewer. A claim that was held once
-therefore stays held while its node exists.
+A claim is held once the capacity suffices for this claim and all claims that were created before
+it. A new node is always the last, so the claims ahead of a claim only become fewer. A claim that
+was held once therefore stays held while its node exists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from ...core.model import Kind, Mismatch, Spec
 from ...core.policy import fits
 from .names import Entry, later
 
-#: Maximum number of nodes that a claim watches one by one. If more block it, it watches the folder.
+#: Maximum number of nodes that a claim watches one by one. If more block the claim, it watches the
+#: folder.
 WATCHED_MAX = 8
 
 
@@ -29,7 +30,7 @@ class Block(NamedTuple):
 
 
 class View(NamedTuple):
-    """A line as one claim sees it: the nodes ahead, in order, and the weight of each."""
+    """A line of claims as one claim sees it: the nodes ahead, in order, and the weight of each."""
 
     ahead: tuple[Entry, ...]
     weights: tuple[int, ...]
@@ -83,7 +84,7 @@ def mismatch(first: Entry, spec: Spec) -> Mismatch | None:
 def block(seen: View, spec: Spec, weight: int) -> Block | None:
     """Return as few nodes as possible that block this claim; None if it is held.
 
-    The heaviest nodes are chosen, and of equal ones the latest.
+    The nodes with the greatest weights are chosen, and among equal weights the latest nodes.
     """
     if fits(spec.capacity, sum(seen.weights), weight):
         return None

@@ -109,7 +109,7 @@ class Looking(NamedTuple):
 
 
 def _first(line: list[Entry]) -> Entry:
-    """Return the oldest entry. Numbers wrap around, so the smallest one may not be the oldest."""
+    """Return the oldest entry. Numbers wrap around, so the oldest may have a greater one."""
     first = line[0]
     for one in line[1:]:
         if (first.number - one.number) % (1 << 32) < 1 << 31:

@@ -51,7 +51,7 @@ class Mine:
         self.stat = Stat(0, 0.0, 0.0, 0)
         #: True if the create was refused or not sent, so the claim has no node.
         self.void = False
-        #: When the claim expires; infinite during a renewal, and then ``until`` is the deadline.
+        #: When the claim expires; infinite during a renewal, when ``until`` is the deadline.
         self.expires = math.inf
         self.until = math.inf
         self.dead: Loss | None = None
@@ -61,7 +61,7 @@ class Mine:
         self.armed: set[str] = set()
         #: The current weights of the nodes whose weight was reduced.
         self.shrunk: dict[str, int] = {}
-        #: The only node ahead, or empty; and True if a watch reported the end of that node.
+        #: ``alone``: the only node ahead, or empty. ``cleared``: a watch reported this node's end.
         self.alone = ""
         self.cleared = False
         #: Called when a watch fires; None if nothing waits for it.
@@ -75,8 +75,8 @@ class Mine:
     def keeping(self) -> bool:
         """Begin a renewal: the claim can't expire before `kept`. False if it has expired already.
 
-        `Own.bury` runs on another thread. Each method sets its own mark (here ``expires``, there
-        ``dying``) before it checks the other mark, so that they never both continue.
+        `Own.bury` runs on another thread. `keeping` sets ``expires`` and then checks ``dying``;
+        `Own.bury` sets ``dying`` and then checks ``expires``. So at most one of the two continues.
         """
         if self.expires < math.inf:
             self.until, self.expires = self.expires, math.inf
@@ -85,7 +85,7 @@ class Mine:
     def kept(self, until: float | None) -> None:
         """End a renewal: the claim now expires at ``until``; None: at its old deadline."""
         if until is not None:
-            # A holder relies on its old deadline, so the new one is never earlier.
+            # A holder relies on its old deadline, so the new deadline is never earlier.
             self.until = max(until, self.until) if self.held and self.until < math.inf else until
         self.expires = self.until
 

@@ -12,9 +12,10 @@
                           |                 lock, semaphore, rwlock or election
                           digest of the claim's secret id
 
-So one list of children shows the whole line. ``recipe=curator`` uses the names of Curator's
-InterProcessMutex, which have room only for the digest. ``recipe=simple`` has no lines: the name's
-folder is the node of its one holder (``simple.py``).
+So one list of children shows all claims on the name, and their numbers show the order.
+``recipe=curator`` uses the names of Curator's InterProcessMutex, which have room only for the
+digest. ``recipe=simple`` has no lines: the name's folder is the node of its one holder
+(``simple.py``).
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def simple_in_use(name: str) -> ConfigError:
 
 
 def later(number: int, than: int) -> bool:
-    """Return if ``number`` was assigned after ``than``. Numbers wrap around at 2 to the 31st.
+    """True if ``number`` was assigned after ``than``. Numbers wrap around at 2 to the 31st.
 
     >>> later(7, 5), later(-(2**31), 2**31 - 1), later(5, 5)
     (True, True, False)

@@ -55,5 +55,5 @@ def read_note(data: bytes) -> Note:
 
 
 def _mark(told: object) -> str:
-    """Return a valid digest, else an empty text. Checked, because it becomes a part of a path."""
+    """Return the digest if it is valid, and can be a part of a path; else an empty text."""
     return told if isinstance(told, str) and _DIGEST.fullmatch(told) else ""

@@ -133,7 +133,8 @@ class Check(NamedTuple):
 class Multi(NamedTuple):
     """Carry out all parts or none; the answer is a list with an answer for each part.
 
-    After a refusal, one of these answers is the reason. A `Create` in it is answered by its path.
+    After a refusal, one of these answers is the reason. The answer to a `Create` in a `Multi` is
+    the path.
     """
 
     parts: tuple[Put | Check | Create | Delete, ...]

@@ -8,7 +8,7 @@
 ZooKeeper deletes a node by its name alone, so a delete can hit a newer node of the same name.
 Therefore a release deletes the lock's node only under two conditions. The claim, whose name is
 unique, is deleted in the same request. And the lock's data must have been written exactly once
-since the node's creation: holdfast does that, other libraries don't.
+since the node's creation: holdfast writes them once more, other libraries don't.
 
 A waiter watches the lock's node. When the node is gone, all waiters try to create it, and one of
 them succeeds.
@@ -163,7 +163,7 @@ class SimpleStore(Ending):
         return answer
 
     async def _busy(self, mine: Mine, seen: list[Any], until: float) -> bool:
-        """Return if the name is still in use. A waiter also sets a watch on the lock's node."""
+        """True if the name is still in use. A waiter also sets a watch on the lock's node."""
         if not seen:
             mine.armed.add(_NODE)
             try:
@@ -288,7 +288,7 @@ class SimpleStore(Ending):
             self._own.forget(mine)
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
-        """Delete the node if it has this ticket, also one of another process; see the contract."""
+        """Delete the node with this ticket, even if another process made it; see the contract."""
         until = self._port.now() + within
         folder = self._entering.folder(name)
         _, node = await self._port.ask([Sync(folder), Get(folder)], until)

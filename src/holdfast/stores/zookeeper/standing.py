@@ -15,8 +15,9 @@ from .notes import read_note
 from .port import Bell, Port, refused
 from .requests import Children, Found, Get, No
 
-#: A try that only other tries block waits for them if one of them was created less than
-#: ``TRY_SETTLES_S`` seconds before it. It waits for at most ``TRY_WAITS_S`` seconds.
+#: A try is a claim that doesn't wait for its turn. If only other tries block a try, and one of them
+#: is less than ``TRY_SETTLES_S`` seconds older, the try waits for the others at most
+#: ``TRY_WAITS_S`` seconds.
 TRY_SETTLES_S = 0.5
 TRY_WAITS_S = 0.1
 
@@ -134,8 +135,8 @@ class Standing:
 
         The set of nodes is empty if only a weight was reduced.
 
-        A try that is blocked only by tries as young as itself waits for them for a moment: they
-        may be about to withdraw.
+        A try that only other tries block waits for a moment if one of them is about as young as
+        itself: the other tries may be about to withdraw.
         """
         spec = mine.claim.spec
         sure = [

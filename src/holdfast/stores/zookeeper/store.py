@@ -1,4 +1,4 @@
-"""The six verbs on ZooKeeper: a claim is an ephemeral node, its line the children of one folder.
+"""The six verbs on ZooKeeper: a claim is an ephemeral node, and a line of claims is one folder.
 
 This module uses no driver. Requests (``requests.py``) go through a port, for threads
 (``blocking/``) or for one event loop (``aio.py``). Safety depends on three rules:
@@ -7,8 +7,8 @@ This module uses no driver. Requests (``requests.py``) go through a port, for th
   `keeping`. A follower that is cut off continues to answer reads while the majority grants
   the lock to another client.
 * **A line is read after a write of the same session**, so that it is at least as new as that write.
-* **The session of a node is the one that the server returned.** A node of another session than
-  the current one is lost permanently.
+* **The session of a node is the session in the server's answer.** A claim is lost, and stays lost,
+  if the session of its node isn't the current session.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ZooKeeperStore(Ending):
         self.patience = min(PATIENCE_S, lease)
         self.capabilities = CAPABILITIES
         if recipe == CURATOR:
-            # The names of the nodes contain neither a weight nor the kind.
+            # Curator's names of the nodes contain neither a weight nor the kind.
             self.capabilities = CAPABILITIES._replace(
                 semaphore=False, rwlock=False, election=False, kinds=False
             )
@@ -124,7 +124,7 @@ class ZooKeeperStore(Ending):
         return answers
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
-        """Delete the node that has this ticket, also one of another process; see the contract."""
+        """Delete the node with this ticket, even if another process made it; see the contract."""
         until = self._port.now() + within
         folder = self._entering.folder(name)
         _, nodes = await self._port.ask([Sync(folder), Children(folder)], until)
@@ -205,7 +205,7 @@ class ZooKeeperStore(Ending):
     def _searched(self, mine: Mine, nodes: Any) -> None:
         """Read the answer to the search in the claim's line: remove the claim's node if it exists.
 
-        The `Sync` before it makes the answer final.
+        Due to the `Sync` before the search, no node can appear later.
         """
         node = self._entering.own_node(mine, self._line.listed(nodes, mine.folder))
         if node:

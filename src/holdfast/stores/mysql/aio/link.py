@@ -38,17 +38,17 @@ class LoopLink:
         self.used = boottime()
         #: True if the connection is no longer usable.
         self.ended = False
-        #: True while a request for something new uses the connection, no renewal or release.
+        #: True while the connection is used by a request other than a renewal or a release.
         self.plain = False
         #: The number of the session at the server.
         self.thread = int(connection.thread_id())
-        #: The socket under another descriptor, if the server may still carry out a request.
+        #: A second descriptor of the socket, if the server may still carry out a request.
         self.left: socket.socket | None = None
 
     async def ask(self, sql: str, within: float) -> Rows:
         """Return the rows of the first result; see the protocol.
 
-        A timer that closes the connection keeps the time limit. The time-outs of asyncio would
+        A timer that closes the connection enforces the time limit. The time-outs of asyncio would
         need a task, but a withdrawal runs by callbacks alone, outside of any task.
         """
         if within <= 0:
@@ -122,7 +122,8 @@ async def connect(settings: Settings, ended: Callable[[Ending], None]) -> LoopLi
     within = settings.connect_s
     connection: Any = None
     left: list[Ending] = []
-    # Copy the descriptor just before the time-out expires: then the driver closes its own one.
+    # Copy the descriptor just before the time-out expires, when the driver closes its own
+    # descriptor.
     timer = later(
         asyncio.get_running_loop(), within, lambda: left.append(Ending(_twin(connection)))
     )

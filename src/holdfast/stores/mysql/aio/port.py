@@ -26,7 +26,8 @@ from .link import CLOSE_S, LoopLink, connect
 
 #: Seconds of idleness after which a connection is checked before it is used.
 FRESH_S = 1.0
-#: Objects of the parent in a forked child: they are kept; the server would notice their end.
+#: Objects of the parent in a forked child: they stay referenced, because the server would notice
+#: their end.
 _of_the_parent: list[object] = []
 
 
@@ -46,7 +47,7 @@ class LoopPort(Exchange[LoopLink]):
         #: request gave up also counts, until the server has ended the request.
         self._plain = 0
         self._lost = Graveyard()
-        #: Connections that this client has ended, and the server not yet.
+        #: Connections that this client has ended, but whose session the server has not yet ended.
         self._ending = Endings(self._next)
         self._killing: set[asyncio.Task[None]] = set()
         #: Tasks that wait for a connection. Renewals and releases are urgent: they come first, and
@@ -147,7 +148,7 @@ class LoopPort(Exchange[LoopLink]):
         loop.add_reader(fd, self._lost.sweep)
 
     def _insist(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End requests that don't end by themselves, by a separate request."""
+        """Send a separate request that ends the requests that don't end by themselves."""
         if not self._killing and not self._closed:
             task = loop.create_task(self._end_the_stubborn())
             self._killing.add(task)
@@ -170,8 +171,8 @@ class LoopPort(Exchange[LoopLink]):
     def _next(self, failure: BaseException | None = None) -> None:
         """Wake the task that has waited longest.
 
-        There is a connection for the task, or room to make one. With ``failure``: there is none,
-        and the task raises this exception.
+        There is a connection for the task, or room to make one. With ``failure``: no connection was
+        made, and the task raises this exception.
         """
         while self._urgent or self._queue:
             turn = (self._urgent or self._queue).popleft()
@@ -184,10 +185,10 @@ class LoopPort(Exchange[LoopLink]):
                 return
 
     def _dial(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make one more connection, for the task that has waited longest when it is ready.
+        """Make one more connection. Once it is ready, the task that has waited longest gets it.
 
-        A separate task makes the connection, so that the cancellation of a caller doesn't stop
-        this: the driver would lose a socket.
+        A separate task makes the connection, because the cancellation of a caller in the middle
+        would make the driver lose a socket.
         """
         self._open += 1
         task = loop.create_task(connect(self._settings, self._ending.add))

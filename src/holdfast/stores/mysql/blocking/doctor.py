@@ -26,7 +26,7 @@ OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0, 29)}
 _CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) / 1e6"
 _TABLES = "SELECT table_name, engine FROM information_schema.tables WHERE table_schema = DATABASE()"
 #: Counts the names whose line and claims contradict each other. It is one statement, so all rows
-#: are as of one moment.
+#: are from the same moment.
 _WRONG = """
 SELECT COUNT(*) FROM (
   SELECT l.name FROM {prefix}_lines l LEFT JOIN (

@@ -56,7 +56,7 @@ class ThreadLink:
         connection._sock = connection._rfile = None
 
     def lost(self) -> socket.socket | None:
-        """Return the socket, for the caller to own, if the server may still carry out a request."""
+        """Return the socket if the server may still carry out a request; the caller owns it."""
         left, self._left = self._left, None
         if left is None:
             sock: socket.socket | None = self._connection._sock  # type: ignore[attr-defined]

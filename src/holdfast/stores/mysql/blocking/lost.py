@@ -1,8 +1,8 @@
-"""Connections whose request was given up: they count until the server has ended the request.
+"""Given-up connections: each counts in the pool until the server has ended its last request.
 
 The drivers close a connection whose time-out has expired, but the server continues with the
 request, which can wait for a row. So this module keeps the socket open and doesn't read it. When
-data arrives there, the request has ended.
+data arrives at the socket, the request has ended.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Lost:
         return bool(look.poll(0))
 
     def end(self) -> None:
-        """Report that the request has ended. The session still counts, until it has ended, too."""
+        """Report that the request has ended. The session counts until it has ended, too."""
         self._over(Ending(self._twin))
 
 
@@ -68,7 +68,8 @@ class Graveyard(list[Lost]):
         can have this number. A session is ours if it has our user and our database, and if its
         request uses our tables.
         """
-        # No session has number 0. It keeps the list valid if no connection is stubborn any longer.
+        # No session has number 0. The 0 keeps the list valid if no connection is stubborn any
+        # longer.
         numbers = ", ".join(str(number) for number in (0, *(one.thread for one in self.stubborn())))
         return (
             "SELECT id FROM information_schema.processlist"  # noqa: S608 - numbers, and a prefix

@@ -5,9 +5,9 @@ error of the server. After any other failure, Ctrl-C included, the connection is
 another request never reads a reply that is still under way.
 
 A failed connection counts in the pool until the server has ended the request and the session. A
-connection that was given up while it was being made counts, too. Only renewals and releases don't
-wait for sessions to end. If a verb has too little time to make a connection, a thread finishes it
-for the next verb.
+connection that was given up while it was being made counts, too. Renewals and releases don't wait
+for sessions to end, other verbs do. If a verb's time is too short to make a connection, a separate
+thread makes the connection for the next verb.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from .lost import Graveyard, Lost
 FRESH_S = 1.0
 #: Time limit, in seconds, for ending a request that is stuck at the server.
 _KILL_S = 1.0
-#: Objects of the parent in a forked child: they are kept; the server would notice their end.
+#: Objects of the parent in a forked child: they stay referenced, because the server would notice
+#: their end.
 _of_the_parent: list[object] = []
 
 
@@ -44,7 +45,7 @@ class ThreadPort(Exchange[ThreadLink], Makes[ThreadLink]):
     def _start(self) -> None:
         Makes.__init__(self, self._settings.connect_s, self._settings.pool)
         self._idle: deque[ThreadLink] = deque()
-        #: Every open connection, by weak references: one that an exception has lost is closed.
+        #: Every open connection, by weak references: a connection that an exception lost is closed.
         self._links: WeakSet[ThreadLink] = WeakSet()
         self._lost = Graveyard()
         self._killing = Turn()

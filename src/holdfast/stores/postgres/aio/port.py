@@ -1,4 +1,4 @@
-"""The port for one event loop: a pool of connections, and one that listens for all waiters."""
+"""The port for one event loop: a pool of connections, and one more that listens for all waiters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from .wire import EarWire, Wire, dial, drive
 
 #: Maximum seconds for which `LoopPort.close` waits for open requests.
 CLOSE_S = 2.0
-#: Objects of the parent in a forked child. They are never used, and stay referenced.
+#: Objects of the parent in a forked child. These objects are never used, but stay referenced: their
+#: garbage collection would end the parent's sessions.
 _of_the_parent: list[object] = []
 
 
@@ -75,7 +76,8 @@ class LoopPort:
         self._closed = False
         #: Set when a connection has ended.
         self._ended = asyncio.Event()
-        #: The channel. It stays the same for every new connection, because the lines contain it.
+        #: The channel. Every new connection listens to this channel, because the rows of waiters
+        #: contain it.
         self._address = f"holdfast_{secrets.token_hex(9)}"
         self._ear: EarWire | None = None
         self._hearing: asyncio.Task[None] | None = None
@@ -147,7 +149,7 @@ class LoopPort:
     def _grow(self, urgent: bool) -> None:
         """Make one more connection, if the limit allows it.
 
-        Sessions that are ending count, except if the connection is for an urgent call.
+        Sessions that are ending count towards the limit, except for an urgent call.
         """
         most = self._settings.pool
         coming = self._connecting + (0 if urgent else len(self._ending))

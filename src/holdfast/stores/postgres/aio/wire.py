@@ -1,7 +1,7 @@
 """One connection, for one request at a time, driven by the callbacks of the loop.
 
-A request is finished even if its caller no longer waits. The connection is free for the next
-request only after that, so a reply never reaches the wrong request.
+A request is finished even if its caller no longer waits. Until the request has ended, the
+connection takes no other request, so a reply never reaches the wrong request.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class Wire:
             self._timer.cancel()
             self._timer = None
         if self._cancel is not None:
-            # The cancellation can still be under way, and must not meet the next request.
+            # The cancellation can still be under way, and must not cancel the next request.
             self._cancel.end()
             self._cancel, unfit = None, True
         if unfit:
@@ -231,7 +231,7 @@ class Wire:
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
         if self._steps is not None and self._cancel is None:
-            # A server that waits for a standby doesn't notice the end of a connection.
+            # Cancel: a server that waits for a standby doesn't notice the end of a connection.
             with contextlib.suppress(psycopg.Error, RuntimeError):
                 Cancel(self._conn)
         self._cancel = None  # the cancellation continues by itself

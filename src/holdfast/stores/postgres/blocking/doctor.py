@@ -63,7 +63,7 @@ class Visit:
         return found
 
     def setting(self, name: str) -> str:
-        """Return a setting of the server; empty if there is none of that name."""
+        """Return a setting of the server; empty if the server has no such setting."""
         return self.value(f"SELECT current_setting('{name}', true)")
 
     @functools.cached_property
@@ -75,8 +75,8 @@ class Visit:
     def kept(self) -> bool:
         """True if a session is kept for each connection.
 
-        Behind a pooler this needs pooler=session, and a test with a second connection: it must get
-        a separate session.
+        Behind a pooler this is true only with pooler=session, and if a second connection gets a
+        separate session.
         """
         if not self.link.peer.pooled or not self.settings.sessions:
             return not self.link.peer.pooled

@@ -35,7 +35,8 @@ class Ear:
     """The connection that listens, and all waiters of a client."""
 
     def __init__(self) -> None:
-        #: The channel. It stays the same for every new connection, because the lines contain it.
+        #: The channel. Every new connection listens to this channel, because the rows of waiters
+        #: contain it.
         self.address = f"holdfast_{secrets.token_hex(9)}"
         self.link: Link | None = None
         self._boxes: dict[str, Box] = {}

@@ -121,7 +121,7 @@ class Link:
         return wire.heard(self._conn) if polling.poll(math.ceil(seconds * 1000)) else []
 
     def hang_up(self) -> None:
-        """Shut down the socket: the thread that reads it, which may be another one, then fails."""
+        """Shut down the socket, so that a thread that reads the socket fails."""
         with (
             contextlib.suppress(OSError, psycopg.Error),
             socket.socket(fileno=os.dup(self._conn.socket)) as twin,

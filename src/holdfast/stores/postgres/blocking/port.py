@@ -1,13 +1,13 @@
-"""The port for threads: a pool of connections, and one that listens for all waiters.
+"""The port for threads: a pool of connections, and one more that listens for all waiters.
 
 A verb takes the idle connection that was used last, or makes one, and returns it after the reply.
 
 After an error that the server reports, the connection can be used again. After any other failure,
 such as Ctrl-C, it is not used again, so that no other request reads the late reply. The request is
 cancelled at the server. The connection counts in the pool until the server has answered and has
-ended the session; so does a connection that was begun and given up. Only renewals and releases
-don't wait for sessions to end. If a verb has too little time to finish a connection, a thread
-finishes it for the next verb.
+ended the session. A connection that was begun and given up counts, too. Renewals and releases don't
+wait for sessions to end, other verbs do. If a verb's time is too short to make a connection, a
+separate thread makes the connection for the next verb.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CONNECT_S = 5.0
 MUTE_S = 1.0
 #: Seconds between two checks by a thread that waits for another thread to open the listener.
 _LOOK_S = 0.005
-#: Logged once, if sessions turn out to be shared.
+#: Logged once, if two connections turn out to share a session.
 SHARED = (
     "%s: one session of the server answers two connections of this client, so the pooler isn't in "
     "session mode, although pooler=session is set; waiters poll instead of being woken"

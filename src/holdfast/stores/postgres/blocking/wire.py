@@ -1,7 +1,7 @@
 """Calls of libpq as steps that suspend where libpq waits, for threads and for an event loop.
 
-A step yields a descriptor and the events that it waits for; the caller that drives the step
-resumes it after such an event.
+A step yields a descriptor and the awaited events; the caller that drives the step resumes the step
+after such an event.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Peer(NamedTuple):
     pid: int
 
     def shares(self, others: Iterable[Peer]) -> bool:
-        """True if the same process answers on another open connection: both share a session."""
+        """True if this process also answers on another connection: the two share a session."""
         return self.pooled and any(one.pid == self.pid for one in others)
 
 
@@ -148,7 +148,7 @@ def asking(conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None) -> Step
 def exchange(
     conn: pq.abc.PGconn, call: Call, prepared: set[bytes] | None, settings: Settings
 ) -> Steps[Rows]:
-    """Return the rows of the reply, as `asking`, but recover from two errors and ask again.
+    """Return the rows of the reply like `asking`, but recover from two errors and ask again.
 
     A missing schema is made. If the server has forgotten statements, they are prepared again.
     """

@@ -1,1 +1,1 @@
-"""ZooKeeper for threads, and the driver, which uses its own threads for both faces."""
+"""The port for threads; and the driver, with its own threads, for the sync and the asyncio face."""

@@ -27,7 +27,8 @@ class Alarm:
         self._stopped = False
         self._rung = threading.Lock()
         self._rung.acquire()
-        #: The alarm's thread, at key 0. Only one of two callers starts it, due to `setdefault`.
+        #: The alarm's thread, at key 0. If two callers begin at once, `setdefault` keeps one
+        #: thread.
         self._threads: dict[int, DaemonThread] = {}
 
     def at(self, when: float) -> None:

@@ -1,6 +1,7 @@
 """Examines an ensemble for ``holdfast doctor``: findings, each with a remedy.
 
-It uses a separate session. It writes only the node of this session, and creates missing folders.
+The examination uses a separate session. It writes only the node of this session, and creates
+missing folders.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .port import ThreadPort
 
 #: Maximum acceptable seconds for a write.
 WORST_S = 0.5
-#: Maximum seconds for one server to answer which role it has.
+#: Maximum seconds until one server has reported its role.
 ASK_S = 2.0
 #: Maximum seconds until there is a session, and for the whole examination.
 REACH_S, ALL_S = 5.0, 20.0

@@ -1,22 +1,23 @@
 """One session with an ensemble, by kazoo: kazoo's thread sends requests and receives the answers.
 
-We use kazoo's connection, which runs in a separate thread, and give it requests made from kazoo's
-own classes. We change these points of kazoo:
+We use kazoo's connection, which runs in a separate thread, and give this connection requests made
+from kazoo's own classes. We change these points of kazoo:
 
 * kazoo hides the negotiated length of the session. We read it from the server's answer.
 * kazoo sends nothing for a third of a session, and regards a server as dead after two thirds. We
   make it ping more often (`lease_of` explains why), and look for another server earlier.
 * By default kazoo waits for up to an hour before it connects again. We set `AGAIN_S_MAX`.
 * kazoo waits too long for a server that doesn't answer, and never connects again to a server that
-  has lost data. ``meeting`` changes both.
+  has lost data. The module ``meeting`` changes these two points.
 * At level DEBUG kazoo logs credentials. Our logger writes only warnings and worse.
 * To see whether a socket is ready kazoo makes an epoll object, five times per request. We use poll.
 * If the wake-up of kazoo's thread is interrupted, the new request stays in the queue, and each
-  later request is sent only when another one follows. So we wake the thread once more.
+  later request is sent only when another request follows. So we wake the thread once more.
 * kazoo's threads keep a session alive even if its client is gone. Our session ends when no object
   refers to the client, or when the event loop that renews leases hasn't run for a whole lease.
-* A start that is interrupted, or gets no thread, leaves some of kazoo's threads and no connection.
-  We start kazoo on a separate thread, where no signal arrives, and clean up after a failed start.
+* If kazoo's start is interrupted, or a thread can't start, some of kazoo's threads remain without a
+  connection. We start kazoo on a separate thread, where no signal arrives, and clean up after a
+  failed start.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class Slot:
     __slots__ = ("_tell", "value")
 
     def __init__(self, tell: Callable[[], object]) -> None:
-        #: The server's answer as a kazoo object, or the exception why there is none.
+        #: The server's answer as a kazoo object, or the exception that explains why there is no
+        #: answer.
         self.value: Any = None
         self._tell: Callable[[], object] | None = tell
 
@@ -138,9 +140,10 @@ class User(Protocol):
 
 
 class Driver:
-    """A private kazoo client. It ends when its user, a port, has been collected.
+    """A private kazoo client. It ends when the port that uses it has been garbage-collected.
 
-    ``former``: a driver that has ended. The new driver continues its session if that still lives.
+    ``former``: a driver that has ended. The new driver continues the former driver's session if
+    that session still lives.
     """
 
     def __init__(self, settings: Settings, user: User, former: Driver | None = None) -> None:
@@ -178,7 +181,7 @@ class Driver:
         self._let_go = False
         #: The error that prevented the driver's start.
         self._failed: Exception | None = None
-        #: The reason why this ensemble can't be used, once that is known.
+        #: The reason why this ensemble can't be used, once the reason is known.
         self.unfit: HoldfastError | None = None
         #: The length of the session that the server grants, in seconds; 0: not known yet.
         self.granted = 0.0
@@ -203,7 +206,8 @@ class Driver:
         def connecting(host: str, hostip: str, port: int) -> tuple[float, float]:
             meeting.alone()
             self._require_life()
-            # kazoo pings after half of the first value, and gives the server up after all of it.
+            # kazoo pings after half of the first returned time, and gives the server up after this
+            # time.
             try:
                 read_ms, connect_ms = connect(host, hostip, port)
             except Exception as wrong:
@@ -244,8 +248,8 @@ class Driver:
             user.on_state()
 
     def _require_life(self) -> None:
-        """End the session if its user was collected, or if the renewing code hasn't run for a whole
-        lease."""
+        """End the session if its port was garbage-collected, or if the code that renews leases
+        hasn't run for a whole lease."""
         user = self._user()
         if user is None or user.silence() > lease_of(self.granted or self._settings.session):
             self.let_go()
@@ -308,7 +312,7 @@ class Driver:
         return self.client._session_id or 0
 
     def send(self, request: Request, answer: Slot) -> None:
-        """Queue a request. kazoo's thread sets the answer; if sending fails, it is set here."""
+        """Queue a request. kazoo's thread sets the answer; this method does so if sending fails."""
         try:
             self.client._call(self._worded(request), answer)
         except BaseException:

@@ -6,14 +6,14 @@ answer, and the next server has twice this time.
 
 A server refuses a client that has seen a later transaction than the server itself, because the
 server may be a follower that is behind. A server that has lost data would always refuse such a
-client. So at some time the client must connect without its last seen transaction. It does so when
-no server has accepted it for longer than its session lasts. At that time each lease that was
-counted from this session has expired, so a new grant by the server can't double a hold.
+client. So at some time the client must connect without its last seen transaction. The client does
+so when no server has accepted it for longer than the length of its session. At that time each lease
+that was counted from this session has expired, so a new grant by the server can't double a hold.
 
 A server restored from an older copy may know the session, with nodes that we have deleted since.
-These nodes would stay while the session lives. So we end the session there, and begin a new one.
-We always do this, because we can't find out whether the copy is older: after writes of other
-clients its last transaction is later than the last one that we have seen.
+These nodes would stay while the session lives. So we end the session there, and begin a new one. We
+end the session even if the copy may not be older. We can't find that out: after writes of other
+clients, the copy's last transaction is later than the last transaction that we have seen.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from kazoo.protocol import serialization as wire
 
 from ....runtime.blocking import boottime
 
-#: Maximum seconds for a server to accept the connection, and then to answer the first request. If
-#: a server is slower, we try the next one, which has twice this time to answer.
+#: Maximum seconds for a server to accept the connection, and then to answer the first request. If a
+#: server is slower, we try the next server, which has twice this time to answer.
 CONNECT_S = 2.0
 #: Sends a request. The arguments are a time-out in seconds, the kazoo request, and its number if
 #: the answer contains a number. The result is the answer, or the server's latest transaction.
@@ -53,7 +53,7 @@ class Meeting:
         """Send the connect request, and return its answer.
 
         ``session`` is the length of the session in seconds. If no server has accepted the session
-        for longer than that, raise ``SessionExpiredError``.
+        for longer than ``session``, raise ``SessionExpiredError``.
         """
         self.alone()
         assert self._since is not None

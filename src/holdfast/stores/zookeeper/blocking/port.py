@@ -18,8 +18,8 @@ from .driver import Driver, Slot
 
 #: Maximum seconds between two checks whether there is a connection.
 _LOOK_S = 0.05
-#: The parent's objects in a forked child. They stay referenced: their collection would end the
-#: parent's session.
+#: The parent's objects in a forked child. These objects stay referenced: their garbage collection
+#: would end the parent's session.
 _of_the_parent: list[object] = []
 
 
@@ -152,7 +152,7 @@ class ThreadPort:
         return 0.0
 
     def on_state(self) -> None:
-        """Wake the callers that wait for a connection: it was made, or lost."""
+        """Wake the callers that wait for a connection, after it was made or lost."""
         self._changed.set()
 
 

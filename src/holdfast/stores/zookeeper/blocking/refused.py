@@ -40,7 +40,8 @@ class Attempts:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        #: True if an attempt has succeeded: the settings are right, and later failures can pass.
+        #: True if an attempt has succeeded: so the settings are right, and later failures may be
+        #: temporary.
         self.made = False
         self._handshakes = 0
 

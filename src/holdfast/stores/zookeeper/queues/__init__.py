@@ -21,12 +21,12 @@ attempts, and when it is due. So one list of ``ready`` and one of ``plain`` show
 The name of a node never changes, so a listed entry stays correct until it is deleted. Four rules:
 
 * **A take creates the mark of an entry**, and writes to the entry for the first time, in one
-  transaction. While the mark exists, or after that first write, no other client can do the same.
-  A list that is out of date only costs a refused transaction.
-* **A mark ends with its session.** The entry then keeps its place in the order. Its data show that
-  it was delivered, so the attempt counts.
+  transaction. While the mark exists, or after that first write, this transaction fails for every
+  other client. A list that is out of date only costs a refused transaction.
+* **A mark ends with its session.** The entry then keeps its place in the order. The data of the
+  entry show that its job was delivered, so the attempt counts.
 * **A settle deletes the mark**, in one transaction with its other changes. A worker that has lost
   its mark changes nothing.
-* **The time is that of the leader**, from the answer to the same transaction. The time that a
-  client estimates only decides when it tries.
+* **The time is that of the leader**, from the answer to the same transaction. A client estimates
+  this time only to choose when it tries.
 """

@@ -1,8 +1,8 @@
 """Estimates the leader's clock from its answers.
 
-An answer contains the leader's time at a moment between our request and its arrival here. So the
-leader's time is known with an error of at most a round trip. This estimate decides only when a
-client tries to take a job; the answer then shows whether the job was due.
+An answer contains the leader's time at a moment between our request and the arrival of the answer.
+So the leader's time is known with an error of at most a round trip. This estimate decides only when
+a client tries to take a job; the answer then shows whether the job was due.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Takes that wait for a job: each has a node, which another client deletes to wake the take.
 
-A client that makes a job due deletes one node. A take watches only its own node, so one waiter
-wakes, however many wait. If that waiter has just gone, the wake-up is lost; the other waiters ask
-again after at most a second.
+A client that makes a job due deletes the node of one take. A take watches only its own node, so one
+waiter wakes, however many wait. If that waiter has just gone, the wake-up is lost; the other
+waiters ask again after at most a second.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Idle:
         return [Create(path, take.owner.encode(), ephemeral=True), Get(path, heard)]
 
     def stood(self, take: Take, answers: list[Any]) -> bool:
-        """Return if the take's node was made, from the answers to the requests of `stand`.
+        """Return True if the take's node was made, by the answers to the requests of `stand`.
 
-        If the node was deleted before the watch was set, this wakes the take immediately: without
-        a node no client can wake it."""
+        If the node was deleted before the watch was set, this method wakes the take immediately,
+        because without a node no client can wake the take."""
         made = answers[0] is not No.NODE
         if isinstance(answers[1], No):
             self._standing.discard(take.id)
@@ -87,7 +87,7 @@ class Idle:
         return Children(space.place.at("idle"))
 
     def poke(self, space: Space, waiting: Any, jobs: int) -> None:
-        """Wake one waiter per job, starting from a different one each time."""
+        """Wake one waiter per job; each call starts with a different waiter."""
         if not isinstance(waiting, list) or not waiting or jobs <= 0:
             return
         space.pokes += 1
@@ -105,4 +105,4 @@ class Idle:
 
 
 def _unheeded(answer: Any) -> None:
-    """Ignore the answer: the node may have gone before."""
+    """Ignore the answer: the node may be gone already."""

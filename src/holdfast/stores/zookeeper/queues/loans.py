@@ -28,7 +28,7 @@ class Loan:
     seq: int
     attempt: int
     fence: int
-    #: The version of the entry after this take; each later take gives it a higher one.
+    #: The version of the entry after this take; each later take raises the version.
     version: int
     #: Seconds from the acceptance of the job to the take.
     age: float
@@ -73,17 +73,17 @@ class Taker:
 
     take: Take
     loans: dict[tuple[str, int], Loan] = field(default_factory=dict)
-    #: Entries whose mark was requested, and the answer hasn't arrived; by node.
+    #: Entries whose mark was requested, but without an answer so far; by node.
     doubts: dict[str, Entry] = field(default_factory=dict)
     #: Entries that the current request tries.
     tried: set[str] = field(default_factory=set)
-    #: True if the take got a delivery: then it takes no more.
+    #: True if the take got a delivery. The take then requests no more deliveries.
     served: bool = False
-    #: True if the take has ended and has a tombstone: a late copy of it gets nothing.
+    #: True if the take has ended and has a tombstone: a late copy of the take gets nothing.
     buried: bool = False
 
     def release(self, busy: dict[str, str]) -> None:
-        """After a request, allow other takes of this process to try the entries it didn't get."""
+        """After a request, let our other takes try the entries that this take didn't get."""
         kept = {one.entry.node for one in self.loans.values()} | self.doubts.keys()
         for node in self.tried - kept:
             busy.pop(node, None)
@@ -97,7 +97,7 @@ class Loans:
         self.takers: dict[str, Taker] = {}
         #: Expired deliveries whose marks must be deleted, by the path of the mark.
         self.doomed: dict[str, Loan] = {}
-        #: The takes with a tombstone, each after the time at which it expires; oldest first.
+        #: Pairs, oldest first: the time at which a tombstone expires, and its take.
         self._fading: deque[tuple[float, Taker]] = deque()
 
     def taker(self, take: Take) -> Taker:
@@ -124,7 +124,7 @@ class Loans:
         loan.space.busy.pop(loan.entry.node, None)
 
     def bury(self, take: Take, now: float) -> Taker:
-        """Set a tombstone for an ended take, so that a late copy of it gets nothing."""
+        """Set a tombstone for an ended take, so that a late copy of the take gets nothing."""
         taker = self.taker(take)
         taker.buried = True
         while self._fading and self._fading[0][0] <= now:

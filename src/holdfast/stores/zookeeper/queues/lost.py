@@ -1,8 +1,8 @@
 """Handles entries that were delivered before, and entries without a known first job.
 
 An entry was delivered before if its worker died, or if its job was released or will be retried.
-Each change of an entry also creates its mark and deletes it again, in the same transaction. So the
-change succeeds only if the entry isn't delivered at that moment.
+Each change of an entry also creates the entry's mark and deletes this mark again, in one
+transaction. So the change succeeds only if the entry isn't delivered at that moment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROUNDS = 4
 
 
 def free(space: Space, entry: Entry, version: int = -1) -> list[Part]:
-    """Return the parts that check that an entry is not delivered, and remove it."""
+    """Return the parts that check that an entry isn't delivered, and that remove the entry."""
     mark = space.place.at("taken", entry.node)
     alone: list[Part] = [Create(mark, ephemeral=True), Delete(mark)]
     return [*alone, Delete(space.place.entry(entry), version)]
@@ -41,12 +41,12 @@ class Lost:
     async def look(
         self, space: Space, entry: Entry, until: float
     ) -> tuple[Entry, State, int] | None:
-        """Examine an entry with data and no mark. If it may be taken, return it with its state and
-        its version, else None.
+        """Examine an entry with data and no mark. If the entry may be taken, return the entry, its
+        state and its version, else None.
 
-        If the entry was delivered to a worker, that attempt counts, and may have been the last. A
-        `min_interval` that counts from the settle then counts from now, because the time of the
-        worker's death is unknown.
+        If the entry was delivered to a worker, that attempt counts, and may have been the last
+        allowed attempt. A `min_interval` that counts from the settle then counts from now, because
+        the time of the worker's death is unknown.
         """
         path, job = space.place.entry(entry), space.place.job(entry.group, entry.first)
         found, held = await self._talk.ask([Get(path), Get(job)], until)
@@ -90,9 +90,11 @@ class Lost:
         return [job, letter, *self._ways.onward(space, entry, gap, at, self._talk.port.now())]
 
     async def with_first(self, space: Space, entry: Entry, until: float) -> Entry | None:
-        """Find the first job for an entry without one, and return the entry with it.
+        """Find the first job for an entry without a job, and return the entry with this job.
 
-        None if no job is due. A group without jobs is removed once its entry's pause has ended."""
+        Return None if no job is due. A group without jobs is removed once its entry's pause has
+        ended.
+        """
         place = space.place
         group = place.at("groups", entry.group)
         for _ in range(_ROUNDS):

@@ -18,7 +18,7 @@ from .taking import rest_at
 from .talk import Talk, why_not
 from .ways import Part, Ways, entry_node, known_over
 
-#: Maximum number of groups in the search for the oldest job: the groups that wait longest.
+#: The search for the oldest job reads at most this many groups: the groups that wait longest.
 _GROUPS = 200
 #: Maximum number of requests that are sent before the first answer has come.
 _AT_ONCE = 100
@@ -62,7 +62,9 @@ class Mending:
     async def _oldest(self, space: Space, view: View, until: float) -> float:
         """Return the age in seconds of the longest waiting job.
 
-        In a group this is the first job, or the second if the first is delivered or dead."""
+        In a group the longest waiting job is the first, or the second if the first is delivered or
+        dead.
+        """
         place = space.place
         heads = view.ready[:_GROUPS]
         plain = [one for one in view.plain if one.node not in view.taken]
@@ -148,8 +150,9 @@ class Mending:
     def _again(self, space: Space, row: Row) -> list[list[Part]]:
         """Return transactions to try in turn, each of which revives a letter.
 
-        There are two if the letter has a group: the first for a group that exists, the second for a
-        group that doesn't. A letter that blocks its group, or has no group, needs only one."""
+        If the letter has a group, there are two transactions: the first is for a group that exists,
+        the second for a group that doesn't exist. A letter that blocks its group, or has no group,
+        needs only one."""
         if row.entry is not None:
             return [[*free(space, row.entry), entry_node(space, row.entry, row.entry.first)]]
         place = space.place

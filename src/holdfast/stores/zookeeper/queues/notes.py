@@ -19,8 +19,9 @@ class JobNote(NamedTuple):
 
     ``window``: milliseconds for which the id is remembered; -1: it isn't. ``delay``: milliseconds
     from the acceptance until the job is due. ``accepted`` and ``order``: time and transaction of
-    the acceptance. They are set only if the job is or was a dead letter; for other jobs the `Stat`
-    of the node contains them. ``attempts`` and ``reason`` are set only for a dead letter.
+    the acceptance. These two are set only if the job is or was a dead letter; for other jobs the
+    `Stat` of the node contains both values. ``attempts`` and ``reason`` are set only for a dead
+    letter.
     """
 
     id: str
@@ -70,7 +71,7 @@ def read_job(data: bytes) -> JobNote:
 
 
 def _told(text: bytes, of: type[JobNote | State]) -> dict[str, Any]:
-    """Return the fields in a JSON text; no field at all if one is invalid for the record ``of``."""
+    """Return the fields in a JSON text; no field at all if any field is invalid for ``of``."""
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
 """Settles a job and takes the next one, in one transaction if both are ordinary.
 
 The transaction is all or nothing: the next job is taken only if the last one is settled. So a job
-in a loop costs one round trip. After a refusal, the settle and the take are two requests, one after
-the other. They are two also if the list is old, if there is a rate, after another client was
-faster, and if only the group of the settled job is due. In this last case the number of the next
+in a loop costs one round trip. The settle and the take are two requests, one after the other, in
+these cases: after a refusal, after another client was faster, if the list is old, if there is a
+rate, and if only the group of the settled job is due. In this last case the number of the next
 entry is known only after the transaction that creates the entry.
 """
 
@@ -46,7 +46,8 @@ class Onward:
             answers = [True]
         else:
             answers = await self._settling.settle(settles, until)
-        # `take` returns the job that was taken above. If that job wasn't due, it tries others.
+        # `take` returns the job that was taken above. If that job wasn't due, `take` tries other
+        # jobs.
         return answers, await self._taking.take(take, until)
 
     def _usual(self, settles: Sequence[Settle], take: Take) -> Loan | None:

@@ -2,7 +2,7 @@
 
 A put is one round trip if this process knows which of the groups exist. An existing group has an
 entry, so its jobs are only added. A new group gets a folder, and an entry for its first job. If the
-knowledge was wrong, the server refuses the request; it is corrected and sent again.
+process was wrong about a group, the server refuses the request, which is corrected and sent again.
 """
 
 from __future__ import annotations
@@ -132,7 +132,9 @@ class Putting:
     async def _look(self, space: Space, put: Put, until: float) -> tuple[Lane, list[bool] | None]:
         """Return the producer's node, and the answers if this put was carried out before.
 
-        If it was not carried out before the `Sync`, it never will be."""
+        Requests are carried out in order: if the put was not carried out before the `Sync`, it
+        never will be.
+        """
         path = space.place.at("lanes", digest(put.lane))
         _, found = await self._talk.ask([Sync(path), Get(path)], until)
         if not isinstance(found, Found):

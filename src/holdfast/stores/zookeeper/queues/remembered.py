@@ -1,8 +1,8 @@
 """Removes old records of earlier puts: each client that adds a record also removes some.
 
 A producer without a put for an hour is forgotten. An id is forgotten when its job and its window
-have both ended. Each added record causes a check of several others, so that their number stays
-limited. The deletes are sent without waiting for their answers.
+have both ended. Each added record causes a check of several others, so that the number of records
+stays limited. The deletes are sent without waiting for their answers.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _AT_ONCE = 500
 class Row(NamedTuple):
     """One job, with its node and its record.
 
-    ``entry``: the entry of the job or of its group; None for a dead letter that is kept aside.
+    ``entry``: the entry of the job or of its group; None for a dead letter in the folder ``dead``.
     ``first``: True if the job is the first one of its entry.
     """
 
@@ -77,8 +77,8 @@ class Seen:
     ) -> list[Row]:
         """Return the jobs of ``group`` (None: all jobs) in the order of acceptance.
 
-        At most ``most`` jobs of each group and at most ``most`` ungrouped jobs, but all dead
-        letters.
+        The result has at most ``most`` jobs of each group, at most ``most`` ungrouped jobs, and all
+        dead letters.
         """
         place = space.place
         key = None if group is None else group_key(group) if group else ""

@@ -22,7 +22,7 @@ from .ways import Part, Ways
 
 #: Maximum number of attempts at a transaction, if other clients change the nodes meanwhile.
 _ROUNDS = 6
-#: Seconds until the next attempt to delete a mark, after one failed.
+#: Seconds until the next attempt to delete a mark, after an attempt failed.
 AGAIN_S = 0.25
 
 
@@ -72,7 +72,7 @@ class Settling:
         found: list[bool | Exception],
         until: float,
     ) -> None:
-        """Try to settle the deliveries in ``todo``; one that needs another try stays there."""
+        """Try to settle the deliveries in ``todo``; remove each one that needs no other try."""
         endings = {at: self.prepare(loan, settles[at]) for at, loan in todo.items()}
         heirs: dict[str, int] = {}
         for ending in endings.values():
@@ -97,9 +97,11 @@ class Settling:
         return Ending(loan, parts, self._soon(parts, now))
 
     async def digest(self, ending: Ending, answer: Any, until: float) -> bool:
-        """Return True if the answer shows that this delivery has ended, False to try again.
+        """Return True if the answer shows that this delivery has ended, else False: try again.
 
-        A False answer comes with new data in the view of the queue."""
+        Before False is returned, the cause of the refusal is corrected: mostly old data about the
+        group.
+        """
         over = await self._answered(ending.loan, ending.parts, answer, until)
         if over:
             self._loans.end(ending.loan)
@@ -108,8 +110,8 @@ class Settling:
     def _counted(self, loan: Loan, answer: Any) -> bool | Exception:
         """Return True if this request settled the delivery, which has ended.
 
-        Otherwise return False: an earlier request, whose answer was lost, may have settled it. But
-        if the mark may have ended with its session, return an error."""
+        Otherwise return False: an earlier request, whose answer was lost, may have settled the
+        delivery. But if the mark may have ended with its session, return an error."""
         if not why_not(answer):
             return True
         if self._why(loan) is Loss.SESSION:
@@ -142,7 +144,7 @@ class Settling:
         return False
 
     def _soon(self, parts: list[Part], now: float) -> bool:
-        """Return if these parts make an entry that is due now or soon."""
+        """Return True if these parts make an entry that is due now or soon."""
         entry = read_entry(f"{_heir(parts)}0000000000")
         if entry is None or entry.blocked:
             return False
@@ -153,8 +155,8 @@ class Settling:
         taker = self._loans.bury(take, self._talk.port.now())
         space, waiting = self._talk.space(take.queue), None
         if take.wait:
-            # Remove the take's node first, so that it gets no further wake-up. During this round
-            # trip, a thread that hasn't seen the tombstone yet can send its current request.
+            # Remove the take's node first, so that the take gets no further wake-up. During this
+            # round trip, a thread that hasn't seen the tombstone yet can send its current request.
             asked = [*self._idle.leave(take), self._idle.look(space)]
             waiting = (await self._talk.ask(asked, until))[-1]
         if taker.doubts:
@@ -230,7 +232,7 @@ class Settling:
         raise StoreUnavailable(f"{self._talk.label} refused {_ROUNDS} renewals")
 
     def _let_go(self, loan: Loan, expires: float) -> None:
-        """End a lost delivery. If its session ended, keep it for the error of a later settle."""
+        """End a lost delivery; if its session ended, keep it so that a settle can report this."""
         if self._why(loan) is Loss.SESSION:
             loan.expires = expires
             loan.space.busy.pop(loan.entry.node, None)

@@ -29,8 +29,8 @@ class Taking:
     """Takes due jobs.
 
     If the list is recent, a take is one round trip: it creates the mark and reads the job. If the
-    next job of the group isn't known, the same round trip lists the group. A new list of entries is
-    one more round trip.
+    next job of the group isn't known, the same round trip lists the group. A new list of entries
+    costs one more round trip.
     """
 
     def __init__(self, talk: Talk, loans: Loans, lost: Lost, idle: Idle) -> None:
@@ -162,7 +162,7 @@ class Taking:
         until: float,
         version: int = 0,
     ) -> None:
-        """Create the marks of these entries, if each entry has this version."""
+        """Create the mark of each of these entries, if the entry has this version."""
         if taker.take.pace.rate < math.inf and space.pace is None:
             await self._read_pace(space, until)
         requests: list[Request] = []
@@ -216,7 +216,9 @@ class Taking:
         return parts
 
     def reads(self, space: Space, entry: Entry) -> list[Request]:
-        """Return the reads to send with `parts`: the job, and the group's jobs if none is known."""
+        """Return the reads to send with `parts`: the job, and the group's jobs if the next is
+        unknown.
+        """
         place = space.place
         requests: list[Request] = [Get(place.job(entry.group, entry.first))]
         if entry.group and not space.after(entry):
@@ -312,7 +314,7 @@ class Taking:
     # -- takes whose answer was lost ---------------------------------------------------------
 
     async def resolve(self, taker: Taker, until: float) -> None:
-        """Find out which of the marks in ``doubts`` the take has. A transaction that was not
+        """Find out which of the marks in ``doubts`` belong to the take. A transaction that was not
         carried out before the `Sync` is never carried out."""
         talk, take = self._talk, taker.take
         space = talk.space(take.queue)

@@ -71,7 +71,7 @@ def _stamp(answer: Any) -> float:
 
 
 def why_not(answers: Any) -> list[Any]:
-    """Return the answers to a refused transaction's parts; empty if it was carried out."""
+    """Return the answers to a refused transaction's parts; empty if all was carried out."""
     if not isinstance(answers, list):
         return [answers]
     return answers if any(isinstance(one, No) for one in answers) else []

@@ -29,7 +29,8 @@ from .talk import Talk
 from .ways import Ways
 
 #: Maximum number of jobs in one queue. Each list of the queue's nodes then stays below 1 MiB, the
-#: largest answer that ZooKeeper's own clients accept. So its tools can list and repair the queue.
+#: largest answer that ZooKeeper's own clients accept. So ZooKeeper's tools can list and repair the
+#: queue.
 DEPTH_MAX = 20_000
 LIMITS = QueueLimits(depth=DEPTH_MAX)
 

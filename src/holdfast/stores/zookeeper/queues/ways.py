@@ -14,7 +14,7 @@ Part = Put | Check | Create | Delete
 
 
 def known_over(space: Space, note: JobNote) -> list[Part]:
-    """Return the parts that record the end of an id's job; then only its window keeps the id."""
+    """Return the parts that record the end of an id's job: then only the window keeps the id."""
     if note.window < 0:
         return []
     return [Put(space.place.known(note.id), f"{note.window} over".encode())]
@@ -43,7 +43,7 @@ def entry_node(
 
 
 class Ways:
-    """Makes the parts. Their due times are hints, because the leader's clock is only estimated."""
+    """Makes the parts. Due times in parts are hints: the leader's clock is only estimated."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
