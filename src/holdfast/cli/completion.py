@@ -120,8 +120,8 @@ def _due(
 ) -> tuple[argparse.Action | None, int, Sequence[str]]:
     """Return the argument that is expected after ``words``; the first ``at`` words are commands.
 
-    Also return the index at which the command to run begins, if that is the argument, and the
-    words of ``--url``.
+    Also return the words of ``--url``, and the index at which the command to run begins, if this
+    command is the expected argument.
     """
     takes, dashes, url = value_flags(of), False, words[:0]
     wanted = [action for action in of._actions if not action.option_strings]

@@ -10,7 +10,7 @@ from ..errors import ConfigError
 from ..url import BUILTIN, ENV, PASS, WITHHELD
 from .text import say
 
-#: Matches a user name with a password in a URL, but no user name alone.
+#: Matches a user name with a password in a URL; a user name alone doesn't match.
 _LOGIN = re.compile(r"://[^/?#:]*:\S+@")
 _OPTION = re.compile(r"(?:^|[?&;\s])\w*(?:pass(?:word|wd)?|pwd)\s*=", re.IGNORECASE)
 #: Commands of holdfast that start the user's command.

@@ -2,11 +2,11 @@
 
 Two processes serve one command, and each watches the other::
 
-    shell ── front ─┬─ command            the shell started the front: it starts the command,
+    shell ── front ─┬─ command            The shell started the front. The front starts the command,
                     │                     forwards signals, gives the command the terminal, stops
-                    └─ holder process     with it at Ctrl-Z, and returns its status. The holder
-                                          process acquires and renews; neither the terminal nor
-                                          Ctrl-Z stops it.
+                    └─ holder process     with the command at Ctrl-Z, and returns the status. The
+                                          holder process acquires and renews the lock; neither the
+                                          terminal nor Ctrl-Z stops this process.
 
 * If the lock is lost or can't be renewed, the holder process ends the command before another client
   can get the lock.
@@ -15,7 +15,7 @@ Two processes serve one command, and each watches the other::
   end of a pipe; the holder process watches the other end.
 * If the holder process dies, the front notices that and ends the command. If the holder process is
   stopped (SIGSTOP) or hangs, the front ends the command before the lock's deadline.
-* If both die at the same time, the kernel kills the command (PR_SET_PDEATHSIG).
+* If both processes die at the same time, the kernel kills the command (PR_SET_PDEATHSIG).
 
 All three processes and the children of the command have the descriptor of the lock's session. With
 the embedded store, the lock is held until the last of these processes has ended. So in all these
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     while (spare := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
         pass
     os.close(spare)
-    # Signals must not be blocked, and SIGCHLD not be ignored; a parent can have set that.
+    # A parent can have blocked signals or ignored SIGCHLD. Undo this: the front needs them all.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     line, far = socket.socketpair()
@@ -256,7 +256,7 @@ class Front:
             child.signal(number)
 
     def _over(self, child: Child) -> bool:
-        """End the command if that is due, and stop with it; return True if it has ended."""
+        """Return True if the command has ended; end it if that is due, and stop when it stops."""
         if boottime() >= self.kill_at:
             child.signal(signal.SIGKILL)
             self.kill_at = boottime() + ORPHAN_GRACE_S
@@ -289,7 +289,7 @@ class Front:
         signal.signal(signal.SIGTSTP, handler)
 
     def _resume(self, child: Child) -> None:
-        """Continue the command. Put it in the foreground first if our group is there."""
+        """If our group is in the foreground, put the command there. Then continue the command."""
         if self.terminal.alone:
             self.terminal.give(child.pid)
         child.signal(signal.SIGCONT)

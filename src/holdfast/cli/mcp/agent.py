@@ -59,7 +59,7 @@ class Agent:
         self.lasts, self.longest = min(lasts, longest), longest
         self.prefixes = prefixes
         self.taken: dict[str, Taken] = {}
-        #: A name -> the reason why the last hold of it has ended.
+        #: A name -> the reason why the last hold of this name has ended.
         self.over: dict[str, str] = {}
         #: Releases that run in the background.
         self._ending: set[asyncio.Future[None]] = set()

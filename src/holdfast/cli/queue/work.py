@@ -287,7 +287,7 @@ class Working:
         self.worker.stop()
 
     def _insist(self, job: Delivery, how: str, *args: Any) -> bool:
-        """Try to settle the job until that succeeds or the delivery is lost; True if settled."""
+        """Settle the job; repeat until that succeeds or the delivery is lost; True if settled."""
         kept: bool | None = None
         while kept is None:
             try:
@@ -300,7 +300,7 @@ class Working:
 
 
 def _tell_silence(failure: StoreUnavailable | None) -> None:
-    """Print that the store doesn't answer, or answers again (None), even with ``--quiet``.
+    """Print the failure, or for None that the store answers again; also with ``--quiet``.
 
     Until the store answers, the worker does nothing."""
     say("the store answers again" if failure is None else f"{failure}; waiting")
