@@ -1,8 +1,8 @@
 """The verbs on plain keys: the request of each verb, and the meaning of its answer.
 
 There is no line, so a waiter has ticket 0 and writes nothing to the server. It tries again after a
-notification that the key has changed, and at intervals. Only a holder has a ticket above 0, and
-only a claim with such a ticket renews. So a renewal never takes a lost lock again.
+notification that the key has changed, and at intervals. A holder has a ticket above 0. With such a
+ticket a claim renews, without it a claim tries. So a renewal never takes a lost lock again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CAPABILITIES = Capabilities(
     wakeup_grants=False,
     durable_fences=False,
 )
-#: Maximum seconds for a new waiter to set its watch. If they expire, it sets one at its next try.
+#: Maximum seconds for a new waiter to set its watch; else the waiter does that at its next try.
 ARM_S = 0.2
 #: Maximum number of keys that `inspect` reads in one round trip.
 _LOOK_MAX = 100
@@ -77,7 +77,7 @@ class PlainStore:
         self._start()
 
     def _start(self) -> None:
-        #: The id of a waiting claim -> the time of its next try.
+        #: The id of a waiting claim -> the state that gives the time of its next try.
         self._waits: dict[str, Wait] = {}
         #: The ids of claims with a request that got no reply and can still arrive at the server.
         self._suspect: set[str] = set()

@@ -95,7 +95,7 @@ class ChannelLoopPort(LoopPort):
             self._wanted[channel] = self._wanted.get(channel, 0) + 1
         if channel not in self._heard_of and not self._deaf and boottime() >= self._mute_until:
             try:
-                # Half of the time at most, because the claim must send its request in any case.
+                # At most half of the time: the rest is for the claim's request, which must be sent.
                 left = (within - (boottime() - begun)) / 2
                 await self._subscription(channel).wait(left, f"could not subscribe at {self.label}")
             except StoreUnavailable:

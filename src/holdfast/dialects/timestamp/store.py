@@ -165,8 +165,8 @@ class TimestampStore:
     async def _take_over(self, claim: Claim, mine: Mine, until: float) -> float:
         """Replace a stale timestamp; if another client was first, return its remaining seconds.
 
-        The first request can replace the timestamp of a holder; the second one then restores it.
-        So a cancellation must not come between the two.
+        The first request can replace the timestamp of a holder; the second request then restores
+        this timestamp. So a cancellation must not come between the two requests.
         """
         name, key = claim.spec.name, self._key(claim.spec.name)
         fresh = self._new(claim, claim.spec.ttl)
