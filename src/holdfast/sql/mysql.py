@@ -19,13 +19,13 @@ _CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 _THERE = "SELECT 1 FROM {table} WHERE kind = <kind> AND name = <key>"
 _MAKE = """INSERT INTO {table} (kind, name, fence, used)
 VALUES (<kind>, <key>, -{clock}, UTC_TIMESTAMP())"""
-# This reads the fence twice: in the locked row, and in the transaction's snapshot, by a subquery
+# `_LOCK` reads the fence twice: in the locked row, and in the transaction's snapshot, by a subquery
 # without FOR UPDATE. The subquery uses the key of the locked row, so it runs after the lock.
 _LOCK = """SELECT r.fence AS held,
 (SELECT p.fence FROM {table} AS p WHERE p.kind = r.kind AND p.name = r.name) AS plain
 FROM {table} AS r WHERE r.kind = <kind> AND r.name = <key> FOR UPDATE"""
-# SKIP LOCKED isn't used: under REPEATABLE READ it continues with the next row, and locks the gap
-# before that row.
+# SKIP LOCKED isn't used: under REPEATABLE READ, MySQL continues with the next row, and locks the
+# gap before that row.
 _TRY = f"{_LOCK} NOWAIT"
 _RAISE = """UPDATE {table} SET fence = <fence>, used = UTC_TIMESTAMP()
 WHERE kind = <kind> AND name = <key>"""
