@@ -31,7 +31,7 @@ class Terminal:
 
     The command is in the foreground while it runs, as if the shell had started it. A pipeline is
     different: its other commands, for example a pager, are in our process group and can need the
-    terminal. So the command gets the foreground when it was stopped because it used the terminal.
+    terminal. So the command gets the foreground only when it was stopped for using the terminal.
     """
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ def complete(words: Sequence[str]) -> int:
     """Print the candidates for the last word: a kind on the first line, then one word on each line.
 
     A tab and the meaning can follow a word. The kinds are ``words``, ``files`` and ``command N``.
-    The last one means that word N begins the command to run, which the shell completes.
+    ``command N`` means that word N begins the command to run, which the shell completes.
     """
     *before, last = words or [""]
     of, at = parser(before[0] if before and before[0] in COMMANDS else ""), 0

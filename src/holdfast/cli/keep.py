@@ -2,7 +2,7 @@
 
 The process has a separate process group, so no signal of the terminal reaches it. It renews the
 lock even while the command is stopped with Ctrl-Z. Other clients see its process id in the owner.
-If they send a signal to this id, the process forwards it to the front (see ``run``).
+Signals that are sent to this id are forwarded to the front (see ``run``).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _tell(guard: Guard, client: Client) -> None:
     fds = [guard.tree] if session is None else [guard.tree, session()]
     deadline = min(boottime() + hold.remaining(), guard.end)
     fence = hold.fence if client.supports("fences") else ""
-    # Encoded, because a label can contain spaces and line ends
+    # Encode the owner: its label can contain spaces and line ends
     owner = hold.owner.encode("utf-8", "surrogateescape").hex()
     socket.send_fds(guard.line, [f"{fence},{owner},{deadline:.3f}\n".encode()], fds)
     os.close(guard.tree)
@@ -114,7 +114,7 @@ class Guard:
         self.warned = False
         self.early = min(EARLY_S, hold.ttl / 3)
         #: A pipe. The command and its children inherit the writing end, ``tree``; ``leaves``
-        #: reports a hang-up when the last of them has ended.
+        #: reports a hang-up when the last of these processes has ended.
         self.leaves, self.tree = os.pipe()
         #: The reading end of a pipe; a byte arrives when the lock is lost.
         self.bell, ring = os.pipe()
@@ -255,7 +255,7 @@ class Guard:
         return codes.LOST
 
     def _deserted(self) -> int:
-        """The front was killed: kill the command; hold the lock until its processes have ended.
+        """The front was killed: kill the command; hold the lock until the command's processes end.
 
         Processes that have left the command's group aren't killed. The lock stays held until they
         have ended too, unless they have closed the descriptor of the pipe ``tree``.

@@ -161,7 +161,7 @@ _EVERY = ("NAME", "KIND", "PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE")
 
 
 def _each(line: LineRecord) -> tuple[str, ...]:
-    """Return the row of a name for ``ls``: its first holder, and the numbers of others."""
+    """Return the row of a name for ``ls``: a holder, and the numbers of others and of waiters."""
     holders = line.holders
     if not holders:
         return line.name, _kind(line), "none yet", "", "", str(len(line.waiters))

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     while (spare := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
         pass
     os.close(spare)
-    # A parent can have blocked signals or ignored SIGCHLD. Undo this: the front needs them all.
+    # A parent can have blocked signals or ignored SIGCHLD. Undo this: the front needs all signals.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     line, far = socket.socketpair()
@@ -117,12 +117,12 @@ class Front:
         self.quit = 0
         #: The time of the KILL, if the front must end the command itself; else infinite.
         self.kill_at = float("inf")
-        #: The deadline of the lock; the seconds before it at which the holder process ends the
-        #: command; and the bytes of an incomplete line from the holder process.
+        #: The deadline of the lock; the seconds between the holder process's TERM and the deadline;
+        #: and the bytes of an incomplete line from the holder process.
         self.until, self.early, self.rest = float("inf"), 0.0, b""
         #: The descriptors that the command must inherit; see the head of this file.
         self.inherited: list[int] = []
-        #: The reading end of a pipe; the number of each signal arrives there.
+        #: The reading end of a pipe, from which the front reads the number of each signal.
         self.bell, ring = os.pipe()
         os.set_blocking(self.bell, False)
         os.set_blocking(ring, False)
@@ -132,7 +132,7 @@ class Front:
             # Signals that were ignored at our start (nohup, a shell's background) stay ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _noted)
-        #: The call is looked up now, because there is time while the holder process acquires.
+        #: Look up ``prctl`` now: this costs no time while the holder process acquires.
         self.prctl = find_prctl()
         #: True if the front becomes the parent of the command's orphans, to notice them.
         self.adopts = childless and self.prctl is not None
@@ -160,7 +160,7 @@ class Front:
     # -- waiting -----------------------------------------------------------------------------
 
     def _hear(self) -> bool:
-        """Read the grant and later deadlines from the holder process; return False at its end."""
+        """Read the grant and later deadlines from the holder process; return False if it ended."""
         try:
             data, fds, _, _ = socket.recv_fds(self.line, 65536, 2)
         except ConnectionError:  # the holder process was killed before it had read everything
@@ -256,7 +256,9 @@ class Front:
             child.signal(number)
 
     def _over(self, child: Child) -> bool:
-        """Return True if the command has ended; end it if that is due, and stop when it stops."""
+        """Return True if the command has ended.
+
+        End the command if its end is due. If the command has stopped, stop this process too."""
         if boottime() >= self.kill_at:
             child.signal(signal.SIGKILL)
             self.kill_at = boottime() + ORPHAN_GRACE_S
@@ -326,7 +328,7 @@ class Front:
             os.kill(self.keeper, signal.SIGCONT)  # so that it can release the lock
 
     def _alone(self, child: Child) -> None:
-        """End the command while the lock is held: the holder process died, so nothing renews it."""
+        """End the command while the lock is held: the holder process died, so the lease ends."""
         say(f"the holder process of {self.options.name!r} was killed: stopping the command")
         child.signal(signal.SIGTERM)
         child.signal(signal.SIGCONT)

@@ -136,7 +136,7 @@ class Waiting:
     def _about(self, name: str) -> str:
         """Return a text about the holder of a name, and this client's position.
 
-        With several names, return "" for a name in whose line this client doesn't wait."""
+        With several names, return "" for a name on which this client has no waiting claim."""
         lines = self.client.inspect(name, exact=True)
         if not lines or not lines[0].holders:
             return ""
@@ -169,8 +169,8 @@ class Waiting:
 def _whole(hold: Hold) -> Hold:
     """Return the hold, renewed if less than half of its lease is left.
 
-    A hold that began with a hand-off has only the rest of the waiter TTL. Without this renewal, a
-    warning about failed renewals would be printed.
+    A hold that began with a hand-off has only the rest of the waiter TTL. Without this renewal,
+    `keep` would take the short lease for failed renewals, and print a warning.
     """
     if hold.remaining() < hold.ttl / 2:
         try:

@@ -92,7 +92,7 @@ def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Ho
 def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> list[Hold]:
     """Acquire the first of several names that is free.
 
-    The function polls the names. With a waiting claim on each name, several could be granted.
+    The function polls the names. A waiting claim on each name could yield several holds.
     """
     which = ", ".join(map(repr, options.several))
     words = f"waiting for one of {which}: all are busy"

@@ -1,7 +1,7 @@
 """Reads tokens from stdin, the environment or a file, and writes token files; one token per line.
 
-Whoever has a token can use its hold. So only the owner may read a new token file, and the file is
-never created through a link. A token file that other users may read is refused.
+A process that has a token can use its hold. So only the owner may read a new token file, and
+the file is never created through a link. A token file that other users may read is refused.
 """
 
 from __future__ import annotations

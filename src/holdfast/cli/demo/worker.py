@@ -56,7 +56,7 @@ class Worker:
 
     def serve(self) -> None:
         """Carry out orders until None arrives."""
-        # Open the files before the story begins, so that no measured time includes that.
+        # Open the files before the story begins, so that no measured time includes the opening.
         self._client.inspect(NAME, exact=True)
         self.tell(What.READY)
         while order := self._pipe.recv():

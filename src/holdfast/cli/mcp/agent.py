@@ -257,7 +257,7 @@ async def _released(hold: AsyncHold) -> None:
 
 
 def _held(holders: tuple[ClaimRecord, ...]) -> str:
-    """Return a text: the first holder, its time, fence and end, and the number of others."""
+    """Return a text: the first holder, its time, fence and end, and the number of other holders."""
     first = holders[0]
     text = f"{visible(first.owner)} for {span(max(0.0, first.age))} (fence {first.fence}; ends "
     text += f"{lapses(first.expires_in)})"
