@@ -45,7 +45,7 @@ class Port(Protocol):
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Complete ``work`` even if the task is cancelled; the cancellation takes effect later.
+        """Complete ``work`` even if the task is cancelled. The cancellation waits for ``work``.
 
         The requests in ``work`` have time limits. In a thread, Ctrl-C interrupts the work.
         """
@@ -66,8 +66,8 @@ class Port(Protocol):
     def hopes(self, claim_id: str) -> bool:
         """Return True if the next ``watch`` will ask the server for notifications.
 
-        It asks while the server has given the connection no answer. Some time after a refusal it
-        asks again, because an administrator can have granted the right.
+        ``watch`` asks while the server has given the connection no answer. Some time after a
+        refusal, ``watch`` asks again, because an administrator can have granted the right.
         """
         ...
 
@@ -84,7 +84,7 @@ class Port(Protocol):
         ...
 
     def wall(self) -> float:
-        """Seconds since 1970, by the clock of this machine: for formats that contain it."""
+        """Seconds since 1970, by this machine's clock: for formats with the time of day."""
         ...
 
     def now(self) -> float:

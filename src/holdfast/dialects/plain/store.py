@@ -1,8 +1,8 @@
 """The verbs on plain keys: the request of each verb, and the meaning of its answer.
 
 There is no line, so a waiter has ticket 0 and writes nothing to the server. It tries again after a
-notification that the key has changed, and at intervals. A holder has a ticket above 0. With such a
-ticket a claim renews, without it a claim tries. So a renewal never takes a lost lock again.
+notification that the key has changed, and at intervals. A holder has a ticket above 0. A claim
+with such a ticket renews, and never tries to take the key. So no renewal takes a lost lock again.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class PlainStore:
         return self._wrong(reply)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until the key has changed; see the contract. It never grants anything."""
+        """Sleep until the key has changed, and grant nothing; see the contract."""
         wait = self._waits.get(claim.id)
         heard = await self._port.await_change(claim.id, seconds)
         if wait is not None:

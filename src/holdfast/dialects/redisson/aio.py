@@ -71,7 +71,7 @@ class ChannelLoopPort(LoopPort):
         super()._start()
         #: The waiters, in order of arrival.
         self._sleepers: dict[str, Sleeper] = {}
-        #: The subscribed channels; channel -> number of waiters; the subscriptions in progress.
+        #: The subscribed channels; the number of waiters by channel; the subscriptions under way.
         self._heard_of: set[bytes] = set()
         self._wanted: dict[bytes, int] = {}
         self._subscribing: dict[bytes, Shared[None]] = {}

@@ -33,7 +33,7 @@ _STEM_BYTES = 14
 
 
 def prefixed(prefix: str, name: str) -> str:
-    """Return the name of a helper whose word stands before the lock's name.
+    """Return the name of a helper key: its word, then the lock's name.
 
     >>> prefixed("redisson_lock_queue", "a"), prefixed("redisson_lock_queue", "a{b}")
     ('redisson_lock_queue:{a}', 'redisson_lock_queue:a{b}')
@@ -42,7 +42,7 @@ def prefixed(prefix: str, name: str) -> str:
 
 
 def suffixed(name: str, suffix: str) -> str:
-    """Return the name of a helper whose word stands after the lock's name.
+    """Return the name of a helper key: the lock's name, then the word of the helper.
 
     >>> suffixed("a", "timeout"), suffixed("a{b}", "timeout")
     ('{a}:timeout', 'a{b}:timeout')

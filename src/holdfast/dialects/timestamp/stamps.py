@@ -6,8 +6,8 @@ import math
 
 from ...core.model import Claim
 
-#: After we took over a stale key, the try of another client can replace our time, without success
-#: for that client. A difference of less than this number of seconds is taken for such a try.
+#: After we took over a stale key, another client's unsuccessful try can replace our time. A time
+#: that differs from ours by less than this number of seconds is taken for such a try.
 DRIFT_S = 1.0
 #: A timestamp is earlier by up to this part of the ttl. The amount differs by claim, so two claims
 #: rarely write the same time. With whole seconds, equal times are usual. So a time doesn't prove
