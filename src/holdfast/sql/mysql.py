@@ -87,8 +87,8 @@ class MySql:
     async def ensure(self, teller: Teller, row: Row) -> bool | None:
         """Create a missing row over a side connection; return True if this call created it.
 
-        None: another transaction blocks the row's place in the index. A SELECT comes first, because
-        an INSERT waits if the row exists and is locked.
+        Return None if another transaction blocks the row's place in the index. A SELECT comes
+        first, because an INSERT waits if the row exists and is locked.
         """
         barred = False
         for _ in range(_TRIES):
@@ -106,7 +106,7 @@ class MySql:
         return None
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row, and raise and return its fence; None: the row is locked, or missing."""
+        """Lock the row; raise and return its fence; return None if the row is locked or missing."""
         return await self._locked(teller, row, _TRY)
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:

@@ -80,7 +80,7 @@ class Postgres:
         return False
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row, and raise and return its fence; None: the row is locked, or missing."""
+        """Lock the row; raise and return its fence; return None if the row is locked or missing."""
         try:
             return (await teller.ask(_sql(_TAKE, row.table), row.values)).number
         except Exception as wrong:

@@ -86,7 +86,7 @@ class Watched(Bound):
 
 
 class _Watch:
-    """Starts the thread that watches, which checks the clock at intervals and needs no wake-up."""
+    """Starts the watching thread, which checks the clock at intervals, so no call has to wake it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
