@@ -81,7 +81,7 @@ class Crew:
         """Yield events as they arrive, until the caller leaves the loop.
 
         Raise ``StoryError`` if a worker fails or ends unexpectedly, or if no event arrives for
-        ``PATIENCE_S``.
+        ``PATIENCE_S`` seconds.
         """
         while True:
             while self._unheard:

@@ -66,7 +66,7 @@ def work(options: argparse.Namespace) -> int:
 
 
 class Run:
-    """The worker's record of one command."""
+    """The state of one command, as the worker knows it."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -112,7 +112,7 @@ class Commands:
             self.line.close()
 
     def start(self, job: Delivery, ttl: float) -> tuple[int, Run]:
-        """Start the command for this job; return its number and its record."""
+        """Start the command for this job; return its number and its `Run`."""
         run = Run()
         with self.book:
             self.numbers += 1
