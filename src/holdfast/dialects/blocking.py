@@ -97,7 +97,7 @@ class SeatedThreadPort(ThreadPort):
 
 
 class WatchingThreadPort(SeatedThreadPort):
-    """See :class:`holdfast.dialects.port.Port`."""
+    """The protocol of the methods is :class:`holdfast.dialects.port.Port`."""
 
     _link = WatchingLink
 

@@ -63,7 +63,7 @@ _FAMILY = "plain"
 
 
 class PlainStore:
-    """See :class:`holdfast.core.ports.Store`."""
+    """The contract of the methods is :class:`holdfast.core.ports.Store`."""
 
     capabilities = CAPABILITIES
     keep_batch = 100

@@ -59,7 +59,7 @@ class ChannelWire(Wire):
 
 
 class ChannelLoopPort(LoopPort):
-    """See :class:`holdfast.dialects.redisson.store.Port`."""
+    """The protocol of the methods is :class:`holdfast.dialects.redisson.store.Port`."""
 
     _made_into = ChannelWire
 

@@ -100,7 +100,7 @@ class Port(Protocol):
 
 
 class RedissonStore:
-    """See :class:`holdfast.core.ports.Store`."""
+    """The contract of the methods is :class:`holdfast.core.ports.Store`."""
 
     keep_batch = KEEP_MAX
     patience = PATIENCE_S

@@ -74,7 +74,7 @@ _FAMILY = "timestamp"
 
 
 class TimestampStore:
-    """See :class:`holdfast.core.ports.Store`."""
+    """The contract of the methods is :class:`holdfast.core.ports.Store`."""
 
     capabilities = CAPABILITIES
     keep_batch = 100
