@@ -86,7 +86,7 @@ class Watched(Bound):
 
 
 class _Watch:
-    """Starts the watching thread, which checks the clock at intervals, so no call has to wake it."""
+    """Starts the watching thread, which checks the clock at intervals, so no call wakes it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
