@@ -47,8 +47,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return codes.SIGNALLED + getattr(end, "number", 2)
     except Exception as failure:
         if isinstance(failure, OSError) and not isinstance(failure, HoldfastError):
-            # The rest of the output can't be written. Without this line the interpreter would try
-            # to write it at exit, and print an error.
+            # The rest of the output can't be written. At exit the interpreter tries again: it then
+            # writes to /dev/null, and prints no error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(failure, BrokenPipeError):
             return codes.SIGNALLED + 13  # SIGPIPE: the reader of our output has ended

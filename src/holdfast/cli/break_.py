@@ -83,7 +83,7 @@ def _agreed(name: str, claim: ClaimRecord) -> bool:
 
 
 def _done(client: Client, name: str, claim: ClaimRecord) -> str:
-    """Return a text about the broken claim, and the holder now."""
+    """Return a text about the broken claim and the present holder."""
     owner = visible(claim.who)
     text = f"broke {visible(name)!r}: fence {claim.fence} of {owner} is no longer valid"
     if claim.kept:

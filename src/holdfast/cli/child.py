@@ -1,8 +1,9 @@
 """The user's command as a child process: its process group, its start, its terminal.
 
 The command gets a separate process group, so that one signal reaches all its processes. It starts
-only after the call of ``go``. Before that, its process id is sent to the process that must be able
-to end it. If this process dies before ``go``, the command never starts.
+only after the call of ``go``. Before the call, the process id of the command is sent to the process
+that must be able to end the command. If the caller of ``go`` dies before the call, the command
+never starts.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ Prctl = Callable[[int, int, int, int, int], int]
 class Terminal:
     """The controlling terminal, if there is one, and the process group in its foreground.
 
-    The command is in the foreground while it runs, as if the shell had started it. In a pipeline it
-    is put there only when it was stopped because it used the terminal: other commands of the
-    pipeline, for example a pager, are in our process group and can need the terminal.
+    The command is in the foreground while it runs, as if the shell had started it. A pipeline is
+    different: its other commands, for example a pager, are in our process group and can need the
+    terminal. So the command gets the foreground only when it was stopped for using the terminal.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class Terminal:
             return 0  # the terminal was closed
 
     def give(self, group: int) -> bool:
-        """Put the command's group in the foreground if our group is there.
+        """If our group is in the foreground, put the command's group there instead.
 
         Return True if the command's group is in the foreground now."""
         holder = self.foreground()
@@ -106,7 +107,7 @@ class Plan(NamedTuple):
     #: The signals that were blocked when holdfast was started; the command starts with them.
     mask: set[int | signal.Signals]
     prctl: Prctl | None
-    #: The descriptor of the command's stdin; -1: it has holdfast's stdin.
+    #: The descriptor of the command's stdin; -1: that of holdfast.
     stdin: int = -1
 
 
@@ -145,7 +146,7 @@ class Child:
         os.close(self._go)
 
     def failure(self) -> int:
-        """Wait until the command was executed; return 0, or the errno if that failed."""
+        """Wait until the command was executed; return 0, or the errno of a failure."""
         text = os.read(self._failure, 16)
         os.close(self._failure)
         return int(text) if text else 0
@@ -200,7 +201,7 @@ def living(group: int) -> bool:
 
 
 def bury(*own: int) -> bool:
-    """Reap ended children, but stop at one in ``own``; return False if no child is left."""
+    """Reap ended children up to one in ``own``; return False if this process has no child."""
     with contextlib.suppress(ChildProcessError):
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if ended.si_pid in own:
@@ -224,7 +225,7 @@ def _states(group: int) -> Iterator[str]:
 
 
 def _become(plan: Plan, go: int) -> None:
-    """Wait in the child for ``go``, then execute the command; return never, raise if that fails.
+    """Wait in the child for ``go``, then execute the command; never return; raise on failure.
 
     Signals get their default actions again, except signals that were ignored when our parent
     started. SIGPIPE and SIGXFSZ always get the default action, because Python ignores them.

@@ -81,7 +81,7 @@ def complete(words: Sequence[str]) -> int:
     """Print the candidates for the last word: a kind on the first line, then one word on each line.
 
     A tab and the meaning can follow a word. The kinds are ``words``, ``files`` and ``command N``.
-    The last one means that word N begins the command to run, which the shell completes.
+    ``command N`` means that word N begins the command to run, which the shell completes.
     """
     *before, last = words or [""]
     of, at = parser(before[0] if before and before[0] in COMMANDS else ""), 0
@@ -120,8 +120,8 @@ def _due(
 ) -> tuple[argparse.Action | None, int, Sequence[str]]:
     """Return the argument that is expected after ``words``; the first ``at`` words are commands.
 
-    Also return the index at which the command to run begins, if that is the argument, and the
-    words of ``--url``.
+    Also return the words of ``--url``, and the index at which the command to run begins, if this
+    command is the expected argument.
     """
     takes, dashes, url = value_flags(of), False, words[:0]
     wanted = [action for action in of._actions if not action.option_strings]

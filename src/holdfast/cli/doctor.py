@@ -162,7 +162,7 @@ def _trial(source: str) -> Iterator[Finding]:
 
 
 def _hand_over(release: Callable[[], object], acquire: Callable[[], Hold]) -> tuple[float, Hold]:
-    """Release while another client waits; return the seconds until it holds, and its hold."""
+    """Release while another client waits; return its delay in seconds, and its hold."""
     got: list[tuple[float, Hold]] = []
 
     def wait() -> None:

@@ -1,8 +1,8 @@
 """The holder process of ``holdfast run``: acquires, renews, and ends the command in time.
 
-It has a separate process group, so that no signal of the terminal reaches it. So it renews the lock
-even while the command is stopped with Ctrl-Z. Other clients see its process id in the owner. It
-forwards signals that are sent to this id to the front (see ``run``).
+The process has a separate process group, so no signal of the terminal reaches it. It renews the
+lock even while the command is stopped with Ctrl-Z. Other clients see its process id in the owner.
+Signals that are sent to this id are forwarded to the front (see ``run``).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .text import say, span, visible
 from .waiting import Waiting
 
 #: If the lock can't be renewed, the command gets TERM this number of seconds before the lease
-#: expires, but at most a third of the ttl before that.
+#: expires, or a third of the ttl before, if that is less.
 EARLY_S = 10.0
-#: The command gets KILL when this part of the time from TERM to the end of the lease is left: the
-#: kernel needs some milliseconds to end the processes.
+#: The command gets KILL when this part of the time from TERM to the end of the lease is left,
+#: because the kernel needs some milliseconds to end the processes.
 LAST_PART = 0.1
 #: Maximum seconds between TERM and KILL when the lock is already lost.
 LOST_GRACE_S = 1.0
@@ -45,7 +45,7 @@ PASSED_ON = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 
 
 def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
-    """Acquire, notify the front, and hold until it reports the end of the command; return a status.
+    """Acquire, notify the front, hold until the front reports the command's end; return a status.
 
     0: the lock was held until the end, and released. 76: the lock was lost. Other statuses: the
     lock was never held.
@@ -90,7 +90,7 @@ def _tell(guard: Guard, client: Client) -> None:
     fds = [guard.tree] if session is None else [guard.tree, session()]
     deadline = min(boottime() + hold.remaining(), guard.end)
     fence = hold.fence if client.supports("fences") else ""
-    # Encoded, because a label can contain spaces and line ends
+    # Encode the owner: its label can contain spaces and line ends
     owner = hold.owner.encode("utf-8", "surrogateescape").hex()
     socket.send_fds(guard.line, [f"{fence},{owner},{deadline:.3f}\n".encode()], fds)
     os.close(guard.tree)
@@ -99,7 +99,7 @@ def _tell(guard: Guard, client: Client) -> None:
 class Guard:
     """Watches the lock while it is held, and ends the command in time. The client renews the lock.
 
-    It isn't a refresh guard."""
+    This class is no refresh guard."""
 
     def __init__(self, hold: Hold, line: socket.socket, options: argparse.Namespace) -> None:
         self.hold = hold
@@ -108,13 +108,13 @@ class Guard:
         self.end = boottime() + options.max_hold if options.max_hold else float("inf")
         #: The command's process group; 0 until the front has sent it.
         self.group = 0
-        #: The reason why the command must end; empty if it needn't.
+        #: The reason why the command must end; empty if the command may run.
         self.reason = ""
         self.kill_at = float("inf")
         self.warned = False
         self.early = min(EARLY_S, hold.ttl / 3)
         #: A pipe. The command and its children inherit the writing end, ``tree``; ``leaves``
-        #: reports a hang-up when the last of them has ended.
+        #: reports a hang-up when the last of these processes has ended.
         self.leaves, self.tree = os.pipe()
         #: The reading end of a pipe; a byte arrives when the lock is lost.
         self.bell, ring = os.pipe()
@@ -128,7 +128,7 @@ class Guard:
             threading.Thread(target=self._look, daemon=True).start()
 
     def pass_signals(self, front: int) -> None:
-        """Forward signals that this process gets to the front, once the command has started."""
+        """Forward each signal to the front, after the command has started."""
 
         def handler(number: int, frame: object) -> None:
             if self.group and os.getppid() == front:
@@ -204,7 +204,7 @@ class Guard:
 
     def _tell_front(self, early: float) -> None:
         with contextlib.suppress(OSError):  # the front has ended; `serve` notices that
-            # A stopped front doesn't read; it must not block this process
+            # A stopped front doesn't read; this process must not wait for it
             words = f"until {self.told:.3f} {early:.3f}\n"
             self.line.send(words.encode(), socket.MSG_DONTWAIT)
 
@@ -221,7 +221,7 @@ class Guard:
         return LOOK_S
 
     def _stop(self, reason: str, left: float) -> None:
-        """Send TERM now, and set the time of KILL: before another client can acquire the lock."""
+        """Send TERM now; set the time of KILL, before another client can acquire the lock."""
         self.reason = reason
         self._tell_front(self.early * LAST_PART)  # so that the front acts only if no KILL comes
         last = 0.0 if self.hold.lost is not None else self.early * LAST_PART
@@ -255,7 +255,7 @@ class Guard:
         return codes.LOST
 
     def _deserted(self) -> int:
-        """Kill the command after the front was killed; hold the lock until all of it has ended.
+        """The front was killed: kill the command; hold the lock until the command's processes end.
 
         Processes that have left the command's group aren't killed. The lock stays held until they
         have ended too, unless they have closed the descriptor of the pipe ``tree``.

@@ -1,6 +1,6 @@
 """``holdfast ls`` and ``show``: print the holders and waiters of names.
 
-Below these, one line counts the refresh guards and one the serial queues, if there are any."""
+Below the names, one line counts the refresh guards, one the serial queues, if any exist."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def record(line: LineRecord) -> dict[str, Any]:
 def _guards(client: Client, prefix: str) -> list[str]:
     """Return a line with the number of refresh guards with this prefix, and a command to list them.
 
-    The list is empty if there are none, or if they can't be read: a user can have the right to read
-    locks without the right to read guards.
+    The list is empty if there are no guards, or if reading them fails: a user can have the right to
+    read locks without the right to read guards.
     """
     found = []
     if client.supports("guards"):
@@ -103,7 +103,7 @@ def _guards(client: Client, prefix: str) -> list[str]:
 def _queues(client: Client, prefix: str) -> list[str]:
     """Return a line with the number of serial queues with this prefix, and of their jobs.
 
-    The list is empty if there are none, or if they can't be read; see `_guards`.
+    The list is empty if there are no queues, or if reading them fails; see `_guards`.
     """
     found = []
     if client.supports("queues"):
@@ -118,7 +118,7 @@ def _queues(client: Client, prefix: str) -> list[str]:
 def _queue(client: Client, name: str) -> list[str]:
     """Return a blank line, and a line with the number of jobs in each state of this queue.
 
-    The list is empty if there are no jobs, or if they can't be read; see `_guards`.
+    The list is empty if there are no jobs, or if reading the queue fails; see `_guards`.
     """
     if client.supports("queues"):
         from .queue.look import summary  # because few programs have queues
@@ -130,7 +130,7 @@ def _queue(client: Client, name: str) -> list[str]:
 
 
 def _guard(client: Client, name: str) -> list[str]:
-    """Return a blank line and the counts of this refresh guard; nothing if they can't be read."""
+    """Return a blank line and the counts of this refresh guard; nothing if reading fails."""
     if client.supports("guards"):
         from .guard.look import rows  # because few programs have guards
 
@@ -161,7 +161,7 @@ _EVERY = ("NAME", "KIND", "PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE")
 
 
 def _each(line: LineRecord) -> tuple[str, ...]:
-    """Return the row of a name for ``ls``: its first holder, and the numbers of others."""
+    """Return the row of a name for ``ls``: a holder, and the numbers of others and of waiters."""
     holders = line.holders
     if not holders:
         return line.name, _kind(line), "none yet", "", "", str(len(line.waiters))

@@ -110,7 +110,7 @@ def duration(least: float, most: float) -> Callable[[str], float]:
 
 
 def whole(text: str) -> int:
-    """Convert text to a whole number from 1."""
+    """Convert text to a whole number of 1 or more."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError(f"{text!r} is not a whole number from 1")
     return int(text)

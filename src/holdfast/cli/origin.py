@@ -10,7 +10,7 @@ from ..errors import ConfigError
 from ..url import BUILTIN, ENV, PASS, WITHHELD
 from .text import say
 
-#: Matches a user name with a password in a URL, but no user name alone.
+#: Matches a user name with a password in a URL; a user name alone doesn't match.
 _LOGIN = re.compile(r"://[^/?#:]*:\S+@")
 _OPTION = re.compile(r"(?:^|[?&;\s])\w*(?:pass(?:word|wd)?|pwd)\s*=", re.IGNORECASE)
 #: Commands of holdfast that start the user's command.
@@ -20,8 +20,8 @@ _STARTING = ("run", "work")
 def tell(options: argparse.Namespace, shown: str) -> None:
     """Warn if the store is a local file, or if other users can read a password.
 
-    Commands that acquire or change something call this. Commands that only read don't: they name
-    the local file only when they find nothing in it (see `beside`).
+    Commands that acquire or change something call this function. Commands that only read don't
+    call it: they name the local file if they find nothing in it (see `beside`).
     """
     if options.url and secret(options.url):
         say("--url has a password, which `ps` shows to every user of this machine: use $" + ENV)
@@ -44,7 +44,7 @@ def unnamed(options: argparse.Namespace) -> bool:
 
 
 def beside(options: argparse.Namespace, shown: str) -> str:
-    """Return words to append to "nothing found": they name the local file if that is the store."""
+    """Return the end of a message "nothing found": the name of the local file, if it is used."""
     return f" in this user's local file, {shown}" if unnamed(options) else ""
 
 

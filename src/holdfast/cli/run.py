@@ -2,11 +2,11 @@
 
 Two processes serve one command, and each watches the other::
 
-    shell ── front ─┬─ command            the shell started the front: it starts the command,
+    shell ── front ─┬─ command            The shell started the front. The front starts the command,
                     │                     forwards signals, gives the command the terminal, stops
-                    └─ holder process     with it at Ctrl-Z, and returns its status. The holder
-                                          process acquires and renews; neither the terminal nor
-                                          Ctrl-Z stops it.
+                    └─ holder process     with the command at Ctrl-Z, and returns the status. The
+                                          holder process acquires and renews the lock; neither the
+                                          terminal nor Ctrl-Z stops this process.
 
 * If the lock is lost or can't be renewed, the holder process ends the command before another client
   can get the lock.
@@ -15,7 +15,7 @@ Two processes serve one command, and each watches the other::
   end of a pipe; the holder process watches the other end.
 * If the holder process dies, the front notices that and ends the command. If the holder process is
   stopped (SIGSTOP) or hangs, the front ends the command before the lock's deadline.
-* If both die at the same time, the kernel kills the command (PR_SET_PDEATHSIG).
+* If both processes die at the same time, the kernel kills the command (PR_SET_PDEATHSIG).
 
 All three processes and the children of the command have the descriptor of the lock's session. With
 the embedded store, the lock is held until the last of these processes has ended. So in all these
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     while (spare := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
         pass
     os.close(spare)
-    # Signals must not be blocked, and SIGCHLD not be ignored; a parent can have set that.
+    # A parent can have blocked signals or ignored SIGCHLD. Undo this: the front needs all signals.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     line, far = socket.socketpair()
@@ -117,12 +117,12 @@ class Front:
         self.quit = 0
         #: The time of the KILL, if the front must end the command itself; else infinite.
         self.kill_at = float("inf")
-        #: The deadline of the lock; the seconds before it at which the holder process ends the
-        #: command; and the bytes of an incomplete line from the holder process.
+        #: The deadline of the lock; the seconds between the holder process's TERM and the deadline;
+        #: and the bytes of an incomplete line from the holder process.
         self.until, self.early, self.rest = float("inf"), 0.0, b""
         #: The descriptors that the command must inherit; see the head of this file.
         self.inherited: list[int] = []
-        #: The reading end of a pipe; the number of each signal arrives there.
+        #: The reading end of a pipe, from which the front reads the number of each signal.
         self.bell, ring = os.pipe()
         os.set_blocking(self.bell, False)
         os.set_blocking(ring, False)
@@ -132,7 +132,7 @@ class Front:
             # Signals that were ignored at our start (nohup, a shell's background) stay ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _noted)
-        #: The call is looked up now, because there is time while the holder process acquires.
+        #: Look up ``prctl`` now: this costs no time while the holder process acquires.
         self.prctl = find_prctl()
         #: True if the front becomes the parent of the command's orphans, to notice them.
         self.adopts = childless and self.prctl is not None
@@ -160,7 +160,7 @@ class Front:
     # -- waiting -----------------------------------------------------------------------------
 
     def _hear(self) -> bool:
-        """Read the grant and later deadlines from the holder process; return False at its end."""
+        """Read the grant and later deadlines from the holder process; return False if it ended."""
         try:
             data, fds, _, _ = socket.recv_fds(self.line, 65536, 2)
         except ConnectionError:  # the holder process was killed before it had read everything
@@ -256,7 +256,9 @@ class Front:
             child.signal(number)
 
     def _over(self, child: Child) -> bool:
-        """End the command if that is due, and stop with it; return True if it has ended."""
+        """Return True if the command has ended.
+
+        End the command if its end is due. If the command has stopped, stop this process too."""
         if boottime() >= self.kill_at:
             child.signal(signal.SIGKILL)
             self.kill_at = boottime() + ORPHAN_GRACE_S
@@ -289,7 +291,7 @@ class Front:
         signal.signal(signal.SIGTSTP, handler)
 
     def _resume(self, child: Child) -> None:
-        """Continue the command. Put it in the foreground first if our group is there."""
+        """If our group is in the foreground, put the command there. Then continue the command."""
         if self.terminal.alone:
             self.terminal.give(child.pid)
         child.signal(signal.SIGCONT)
@@ -326,7 +328,7 @@ class Front:
             os.kill(self.keeper, signal.SIGCONT)  # so that it can release the lock
 
     def _alone(self, child: Child) -> None:
-        """End the command while the lock is held: the holder process died, so nothing renews it."""
+        """End the command while the lock is held: the holder process died, so the lease ends."""
         say(f"the holder process of {self.options.name!r} was killed: stopping the command")
         child.signal(signal.SIGTERM)
         child.signal(signal.SIGCONT)

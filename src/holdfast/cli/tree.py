@@ -52,7 +52,7 @@ class Usage(Exception):
 class Formatter(argparse.RawDescriptionHelpFormatter):
     """argparse's usual layout of help, in the width of the terminal.
 
-    argparse makes a formatter for each argument. Without a width it would import ``shutil``.
+    argparse makes a formatter for each argument, which imports ``shutil`` if it has no width.
     """
 
     def __init__(self, prog: str, **options: Any) -> None:

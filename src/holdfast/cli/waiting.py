@@ -20,8 +20,8 @@ from .text import count, say, span, until, visible
 
 #: Seconds of waiting after which a message names the holder.
 SAY_AFTER_S = 1.0
-#: Maximum attempts. An attempt is repeated if the line has another kind, or the hold was lost. The
-#: kind of a line changes only while the line is empty, so this limit is rarely reached.
+#: Maximum attempts. An attempt is repeated if the line of claims has another kind, or the hold was
+#: lost. The kind can change only while the line is empty, so this limit is rarely reached.
 TRIES = 20
 
 
@@ -50,10 +50,10 @@ class Waiting:
     def acquire(self) -> list[Hold]:
         """Return a hold on each name; an empty list if a name stays busy until the time-out.
 
-        If others share a name with ``-s`` now, its line is that of a read-write lock. Then ``run``
-        without ``-s`` acquires the name as a writer. If the line is that of a plain lock, ``-s``
-        acquires the plain lock, and holds it alone. So these commands exclude each other in one
-        line, as with flock(1).
+        If other clients share a name with ``-s``, the name is a read-write lock. Then ``run``
+        without ``-s`` acquires this name as a writer. If the name is a plain lock, ``-s`` acquires
+        the plain lock, and holds it alone. So commands with and without ``-s`` exclude each other
+        in one line of claims, as with flock(1).
         """
         options = self.options
         ways = {name: self._ways(name) for name in self.names}
@@ -136,7 +136,7 @@ class Waiting:
     def _about(self, name: str) -> str:
         """Return a text about the holder of a name, and this client's position.
 
-        With several names, return "" for a name in whose line this client doesn't wait."""
+        With several names, return "" for a name on which this client has no waiting claim."""
         lines = self.client.inspect(name, exact=True)
         if not lines or not lines[0].holders:
             return ""
@@ -169,8 +169,8 @@ class Waiting:
 def _whole(hold: Hold) -> Hold:
     """Return the hold, renewed if less than half of its lease is left.
 
-    A hold that began with a hand-off has only the rest of the waiter TTL. Without this renewal, a
-    warning about failed renewals would be printed.
+    A hold that began with a hand-off has only the rest of the waiter TTL. Without this renewal,
+    `keep` would take the short lease for failed renewals, and print a warning.
     """
     if hold.remaining() < hold.ttl / 2:
         try:

@@ -1,7 +1,8 @@
 """Locks in the formats of other libraries, on the keys that services use already.
 
-A dialect is a store with the same verbs and fewer capabilities. Most dialects have no line: waiters
-are not served in order and can't be inspected. A dialect refuses requests that it can't carry out.
+A dialect is a store with the usual verbs and fewer capabilities. Most dialects have no line of
+claims: waiters are not served in order and can't be inspected. A dialect refuses requests that it
+can't carry out.
 
     plain/       a key with a token and a ttl: redis-py's Lock, redlock, and most others
     timestamp/   a key with the time at which it expires: services without scripts

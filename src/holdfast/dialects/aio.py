@@ -52,7 +52,7 @@ class WatchingWire(Wire):
 
 
 class WatchingLoopPort(LoopPort):
-    """See :class:`holdfast.dialects.port.Port`."""
+    """The protocol of the methods is :class:`holdfast.dialects.port.Port`."""
 
     _made_into = WatchingWire
 

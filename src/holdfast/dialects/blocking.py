@@ -57,7 +57,7 @@ class WatchingLink(Link):
 
 
 class Seat:
-    """The place of one waiter in the port, with its connection, if it has one now."""
+    """The port's entry for one waiter: the waiter's connection, or None."""
 
     __slots__ = ("link",)
 
@@ -68,7 +68,7 @@ class Seat:
 class SeatedThreadPort(ThreadPort):
     """A port with a separate connection for each waiter.
 
-    So it doesn't limit the number of connections. Renewals and releases have reserved ones."""
+    So the number of connections has no limit. Renewals and releases have reserved connections."""
 
     _few = _most = math.inf
 
@@ -97,7 +97,7 @@ class SeatedThreadPort(ThreadPort):
 
 
 class WatchingThreadPort(SeatedThreadPort):
-    """See :class:`holdfast.dialects.port.Port`."""
+    """The protocol of the methods is :class:`holdfast.dialects.port.Port`."""
 
     _link = WatchingLink
 

@@ -1,7 +1,7 @@
 """Numbers for claims without a fence, and digests of tokens for display.
 
 A token proves which claim holds the lock, so no output contains a token, only its digest. The
-number that names a claim, for example in a break, is also a digest of the token.
+number that names a claim, for example to break its hold, is also a digest of the token.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Port(Protocol):
     Each method ends within ``within`` seconds, or raises ``StoreUnavailable``. The server's answer
     is a ``Reply``; an error reply is returned as a ``ServerSaid``, not raised. If the server lacks
     a script, the port loads the script and calls it again. The reply to an interrupted request is
-    never taken for the reply to another request, and the undo of a request can't overtake it.
+    never taken for the reply to another request. No undo arrives before the request that it undoes.
     """
 
     #: The store's name in messages, never with a password.
@@ -39,13 +39,13 @@ class Port(Protocol):
     async def command(self, *words: bytes, within: float, heard: Heard | None = None) -> Reply:
         """Send one command without a script.
 
-        ``heard`` is called with the answer before any later request is answered. It is not called
-        if the time-out expires first.
+        ``heard`` is called with the answer before any later request is answered; if the time-out
+        expires first, ``heard`` is not called.
         """
         ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Complete ``work`` even if the task is cancelled; the cancellation takes effect after it.
+        """Complete ``work`` even if the task is cancelled. The cancellation waits for ``work``.
 
         The requests in ``work`` have time limits. In a thread, Ctrl-C interrupts the work.
         """
@@ -66,8 +66,8 @@ class Port(Protocol):
     def hopes(self, claim_id: str) -> bool:
         """Return True if the next ``watch`` will ask the server for notifications.
 
-        This is so while the connection has no answer, and again some time after a refusal: an
-        administrator can have granted the right since.
+        ``watch`` asks while the server has given the connection no answer. Some time after a
+        refusal, ``watch`` asks again, because an administrator can have granted the right.
         """
         ...
 
@@ -84,7 +84,7 @@ class Port(Protocol):
         ...
 
     def wall(self) -> float:
-        """Seconds since 1970, by the clock of this machine: for formats that contain it."""
+        """Seconds since 1970, by this machine's clock: for formats with the time of day."""
         ...
 
     def now(self) -> float:

@@ -23,9 +23,9 @@ class Wait:
     __slots__ = ("_chance", "_expires", "_turns", "armed", "heard", "left")
 
     def __init__(self, claim_id: str) -> None:
-        #: Seconds until its next try.
+        #: Seconds until the waiter's next try.
         self.left = 0.0
-        #: ``armed``: a notification of the next change is requested. ``heard``: it has arrived.
+        #: ``armed``: a notification of the next change is requested. ``heard``: it was received.
         self.armed = self.heard = False
         #: Seconds until the key expires, from the last read of the key.
         self._expires = 0.0
@@ -41,8 +41,8 @@ class Wait:
     def again(self, taken: float | None, armed: bool) -> float:
         """Note a try without success; return the seconds until the next try.
 
-        ``taken``: seconds until the key expires; None if this try didn't read them. ``armed``: a
-        notification of the next change is requested."""
+        ``taken``: seconds until the key expires; None if this try didn't read the expiry.
+        ``armed``: a notification of the next change is requested."""
         self.armed, self.heard = armed, False
         if armed:
             pause = SURE_S

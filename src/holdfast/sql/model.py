@@ -109,7 +109,7 @@ class Beside(Protocol):
         ...
 
     async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
-        """Do work over one connection; do it again over another if a kept connection fails.
+        """Do work over one connection; if a kept connection fails, do the work over another.
 
         ``limit``: maximum seconds; after that the connection is cut and `Late` is raised.
         """
@@ -136,13 +136,13 @@ class Dialect(Protocol):
     async def ensure(self, teller: Teller, row: Row) -> bool | None:
         """Create a missing row over a side connection; return True if this call created it.
 
-        None: another transaction blocks the row's place in the index. The fence of a new row is
-        negative until the first holder commits.
+        Return None if another transaction blocks the row's place in the index. The fence of a new
+        row is negative until the first holder commits.
         """
         ...
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row, and raise and return its fence; None: the row is locked, or missing."""
+        """Lock the row; raise and return its fence; return None if the row is locked or missing."""
         ...
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:
@@ -154,7 +154,7 @@ class Dialect(Protocol):
         ...
 
     async def wait(self, teller: Teller, row: Row, seconds: float | None) -> int | None:
-        """Do `take`, but wait for the holder; None: the row was removed. Can raise `Ended`."""
+        """Do `take`, but wait for the holder; None if the row was removed. Can raise `Ended`."""
         ...
 
     async def purge(self, teller: Teller, batch: Batch) -> tuple[int, tuple[str, str] | None]:

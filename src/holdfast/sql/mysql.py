@@ -19,13 +19,13 @@ _CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 _THERE = "SELECT 1 FROM {table} WHERE kind = <kind> AND name = <key>"
 _MAKE = """INSERT INTO {table} (kind, name, fence, used)
 VALUES (<kind>, <key>, -{clock}, UTC_TIMESTAMP())"""
-# This reads the fence twice: in the locked row, and in the transaction's snapshot, by a subquery
+# `_LOCK` reads the fence twice: in the locked row, and in the transaction's snapshot, by a subquery
 # without FOR UPDATE. The subquery uses the key of the locked row, so it runs after the lock.
 _LOCK = """SELECT r.fence AS held,
 (SELECT p.fence FROM {table} AS p WHERE p.kind = r.kind AND p.name = r.name) AS plain
 FROM {table} AS r WHERE r.kind = <kind> AND r.name = <key> FOR UPDATE"""
-# SKIP LOCKED isn't used: under REPEATABLE READ it continues with the next row, and locks the gap
-# before that row.
+# SKIP LOCKED isn't used: under REPEATABLE READ, MySQL continues with the next row, and locks the
+# gap before that row.
 _TRY = f"{_LOCK} NOWAIT"
 _RAISE = """UPDATE {table} SET fence = <fence>, used = UTC_TIMESTAMP()
 WHERE kind = <kind> AND name = <key>"""
@@ -87,8 +87,8 @@ class MySql:
     async def ensure(self, teller: Teller, row: Row) -> bool | None:
         """Create a missing row over a side connection; return True if this call created it.
 
-        None: another transaction blocks the row's place in the index. A SELECT comes first, because
-        an INSERT waits if the row exists and is locked.
+        Return None if another transaction blocks the row's place in the index. A SELECT comes
+        first, because an INSERT waits if the row exists and is locked.
         """
         barred = False
         for _ in range(_TRIES):
@@ -106,7 +106,7 @@ class MySql:
         return None
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row, and raise and return its fence; None: the row is locked, or missing."""
+        """Lock the row; raise and return its fence; return None if the row is locked or missing."""
         return await self._locked(teller, row, _TRY)
 
     async def there(self, teller: Teller, beside: Beside, row: Row, limit: float) -> bool:

@@ -15,8 +15,8 @@ from .model import Row
 TABLE = "holdfast_rows"
 KEY_CHARS = 255
 #: Minimum age (an hour) and maximum age (a hundred years) of purged rows in seconds; maximum number
-#: of rows in one batch. The minimum protects open transactions: if one is older than the age of a
-#: purged row, it can miss a change by the row's last holder.
+#: of rows in one batch. The minimum age protects open transactions: a transaction that began before
+#: the last use of a purged row can miss a change by the row's last holder.
 AGE_S_MIN, AGE_S_MAX, BATCH_MAX = 3600.0, 100 * 365 * 86_400.0, 10_000
 _PLAIN = re.compile(rf"[A-Za-z0-9._~:/@-]{{0,{KEY_CHARS}}}")
 _TABLE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]{0,47}\.)?[A-Za-z_][A-Za-z0-9_]{0,47}")

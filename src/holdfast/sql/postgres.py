@@ -18,8 +18,8 @@ _ENSURE = """INSERT INTO {table} (kind, name, fence, used)
 SELECT CAST(<kind> AS text), CAST(<key> AS text), -{clock}, clock_timestamp()
 WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE kind = <kind> AND name = <key>)
 ON CONFLICT DO NOTHING"""
-# This takes one round trip. It locks the newest version of the row. PostgreSQL reads that version
-# again before the change, so it never raises the fence of an older version.
+# `_TAKE` is one round trip. It locks the newest version of the row. PostgreSQL reads that version
+# again before the change, so the statement never raises the fence of an older version.
 _TAKE = """WITH mine AS (
 SELECT kind, name FROM {table} WHERE kind = <kind> AND name = <key> FOR UPDATE SKIP LOCKED)
 UPDATE {table} AS r SET fence = ABS(r.fence) + 1, used = clock_timestamp()
@@ -80,7 +80,7 @@ class Postgres:
         return False
 
     async def take(self, teller: Teller, row: Row) -> int | None:
-        """Lock the row, and raise and return its fence; None: the row is locked, or missing."""
+        """Lock the row; raise and return its fence; return None if the row is locked or missing."""
         try:
             return (await teller.ask(_sql(_TAKE, row.table), row.values)).number
         except Exception as wrong:

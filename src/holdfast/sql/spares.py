@@ -48,7 +48,7 @@ class Spares(Generic[S]):
 class Seen:
     """Rows that existed a short time ago, so that no side connection has to check them again.
 
-    This only saves a round trip. If a row has been removed since, `take` creates it again, or
+    These records save a round trip. If a row has been removed since, `take` creates it again, or
     raises an error after which the caller must start a new transaction.
     """
 

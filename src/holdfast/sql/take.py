@@ -10,11 +10,12 @@ from .model import Batch, Beside, Dialect, Ended, Late, Row, RowLock, Teller, co
 from .table import ensure
 from .words import REMOVED, busy, elsewhere, no_answer, no_right_to_purge, stale
 
-#: Maximum consecutive tries that find no row. More can't be due to a purge: then the caller's
-#: connection and the side connection use different tables.
+#: Maximum consecutive tries that find no row. A purge can't cause more such tries; if more occur,
+#: the caller's connection and the side connection use different tables.
 ROUNDS = 5
-#: Maximum seconds for the side connection: at least the first number, and the second number if the
-#: caller has no time limit. Behind a pooler the side connection can need the session of the caller.
+#: Maximum seconds for the side connection: the caller's time limit, but at least the first number;
+#: the second number if the caller has no limit. There is a limit because, behind a pooler, the side
+#: connection can need the session of the caller.
 BESIDE_S_MIN, BESIDE_S = 2.0, 10.0
 
 
@@ -49,8 +50,9 @@ async def _take(
 
     A side connection first creates a missing row and commits it. So no transaction waits for the
     end of the transaction that created the row, and MySQL locks no gap in the index. This step is
-    skipped if the row existed a short time ago. If the row is locked, this waits. If a purge has
-    removed the row, it is created again, unless the caller's query has locked its place.
+    skipped if the row existed a short time ago. If the row is locked, the function waits. If a
+    purge has removed the row, the side connection creates the row again; that fails if the caller's
+    own query has locked the row's place in the index.
     """
     begun = now()
     end = None if timeout is None else begun + max(timeout, 0.0)

@@ -1,4 +1,4 @@
-"""A hold across several commands: one command takes it, others renew, inspect and release it.
+"""A hold across several commands: one takes the hold; others renew, check and release it.
 
 The other commands need the token that the first one printed. No process of holdfast runs between
 the commands, so the hold ends with its ttl unless a command renews it.

@@ -6,7 +6,7 @@ import contextlib
 import signal
 from collections.abc import Generator
 
-#: Signals that end the command like Ctrl-C: it withdraws its claim first.
+#: Signals that end the command. As after Ctrl-C, the command withdraws its claim first.
 QUITTING = ("INT", "TERM", "HUP", "QUIT")
 
 
@@ -17,7 +17,7 @@ class Ended(KeyboardInterrupt):
 
 
 class Ending:
-    """Ends the command when a signal arrives: immediately in the wait, later between two steps.
+    """Ends the command when a signal arrives: at once in the wait; after the wait, between steps.
 
     A step that stops midway would leave a hold that no client can release. So once the command
     makes tokens, a signal is only noted, and ``look`` raises `Ended` between two steps. A command
@@ -54,7 +54,7 @@ class Ending:
     def at_once(self) -> Generator[None]:
         """Run a step that can block without a time limit, so that a signal interrupts it.
 
-        Only the first signal does so. Later signals don't interrupt the clean-up that follows.
+        Only the first signal interrupts the step. Later signals don't interrupt the clean-up.
         """
         self._noting = False
         try:

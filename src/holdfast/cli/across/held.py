@@ -1,4 +1,4 @@
-"""``holdfast renew``, ``check`` and ``release``: one operation on each hold, by its token."""
+"""``holdfast renew``, ``check`` and ``release``: one operation on the hold of each token."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``holdfast acquire`` and ``pick``: take a lock, leave it held, and print its token.
 
 Before the token is printed, no other process can release the lock. So the lock is acquired with a
-short ttl, and gets the requested ttl after the output. If `acquire` is killed before that, other
-clients wait for at most the short ttl.
+short ttl, and gets the requested ttl after the output. If `acquire` is killed before the output,
+other clients wait for at most the short ttl.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _wrong(options: argparse.Namespace) -> str:
 
 
 def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Hold]:
-    """Return the holds; print a message and return none if a name stays busy."""
+    """Return the holds. If a name stays busy, print a message and return an empty list."""
     terms: dict[str, Any] = {"ttl": ttl}
     if options.command == "pick":
         return _first_free(client, options, terms)
@@ -92,7 +92,7 @@ def _acquire(client: Client, options: argparse.Namespace, ttl: float) -> list[Ho
 def _first_free(client: Client, options: argparse.Namespace, terms: dict[str, Any]) -> list[Hold]:
     """Acquire the first of several names that is free.
 
-    This polls all names. It doesn't wait in their lines, because then several could be granted.
+    The function polls the names. A waiting claim on each name could yield several holds.
     """
     which = ", ".join(map(repr, options.several))
     words = f"waiting for one of {which}: all are busy"

@@ -1,7 +1,7 @@
 """Reads tokens from stdin, the environment or a file, and writes token files; one token per line.
 
-A token is enough to use its hold. So only the owner may read a new token file, and it is never
-created through a link. A token file that other users may read is refused.
+A process that has a token can use its hold. So only the owner may read a new token file, and
+the file is never created through a link. A token file that other users may read is refused.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..text import say
 ENV = "HOLDFAST_TOKEN"
 #: Maximum characters of the tokens of one command; more than `acquire` writes.
 LENGTH_MAX = 1 << 24
-#: Flags of open(), where they exist: refuse a link, and don't let children inherit the descriptor;
-#: below, don't wait for the writer of a named pipe.
+#: Flags of open(), on systems that have them. `_CAREFUL`: refuse a link, and don't let children
+#: inherit the descriptor. `_AT_ONCE`: don't wait for the writer of a named pipe.
 _CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 

@@ -47,7 +47,7 @@ class Crew:
         self.members: dict[str, Member] = {}
         self._unheard: deque[Event] = deque()
         fork = multiprocessing.get_context("fork")
-        # Blocked until `worker.main` has set the workers' own actions for these signals.
+        # These signals are blocked until `worker.main` has set the workers' actions.
         signal.pthread_sigmask(signal.SIG_BLOCK, worker.SIGNALS)
         for name in [f"w{seat}" for seat in range(1, size + 1)]:
             ours, theirs = fork.Pipe()
@@ -81,7 +81,7 @@ class Crew:
         """Yield events as they arrive, until the caller leaves the loop.
 
         Raise ``StoryError`` if a worker fails or ends unexpectedly, or if no event arrives for
-        ``PATIENCE_S``.
+        ``PATIENCE_S`` seconds.
         """
         while True:
             while self._unheard:
@@ -121,7 +121,7 @@ class Crew:
     def kill(self, name: str) -> Event:
         """Kill a worker with SIGKILL, and wait for its end; return the event.
 
-        The time of the event is that before the signal."""
+        The time of the event is read before the signal is sent."""
         event = self.note(What.KILLED, name)
         self.members[name].process.kill()
         self.members[name].process.join()

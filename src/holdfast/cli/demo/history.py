@@ -46,8 +46,8 @@ class Event(NamedTuple):
     entry: Entry | None = None
 
 
-#: An event that begins a span of time -> the worker's state in it. Each of these events, and each
-#: of `_ENDS`, ends the worker's last span.
+#: An event that begins a span of time -> the worker's state in that span. The worker's next event
+#: in this table or in `_ENDS` ends the span.
 STATES = {
     What.HELD: "holds",
     What.ASKED: "waits",
@@ -55,7 +55,7 @@ STATES = {
     What.EXPIRED: "frozen, its lease has expired",
 }
 _ENDS = (What.LEAVING, What.KILLED, What.CONTINUED)
-#: The events that get a mark in the timeline, with its meaning.
+#: The events that get a sign in the timeline -> the meaning of the sign.
 MARKS = {What.KILLED: "killed", What.REJECTED: "write refused"}
 
 
@@ -81,7 +81,7 @@ class Scene(NamedTuple):
     def holds(self) -> list[Span]:
         """Return one span for each hold, in order of time.
 
-        It includes the time in which the holder is frozen and its lease has not expired.
+        A span includes the time in which the holder is frozen but has an unexpired lease.
         """
         whole: dict[int, Span] = {}
         for span in self.spans:
@@ -90,7 +90,7 @@ class Scene(NamedTuple):
         return sorted(whole.values(), key=lambda s: s.start)
 
     def hand_offs(self) -> list[float]:
-        """Return the seconds between a hold and the next, for holders that waited at its end."""
+        """Return the seconds from each hold's end to the next hold, if the next holder waited."""
         asked = {s.fence: s.start for s in self.spans if s.state is What.ASKED}
         pairs = pairwise(self.holds())
         return [b.start - a.end for a, b in pairs if asked.get(b.fence, math.inf) < a.end]

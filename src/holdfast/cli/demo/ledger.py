@@ -1,4 +1,4 @@
-"""The ledger and its audit. It has one line per entry; a balance depends on the line before.
+"""The ledger and its audit. It has a line per entry; each balance follows from the line before.
 
     number amount balance worker fence memo
          1     40      40     w4 1763737731000013 deposit
@@ -51,7 +51,7 @@ def audit(data: bytes, promised: Iterable[Entry], pardoned: Iterable[int] = ()) 
     """Return a text for each error in the contents ``data`` of the ledger.
 
     ``promised``: the entries that workers report as written. The ledger must contain each of them
-    once, and no other. ``pardoned``: fences of killed writers; their entries can be there or not.
+    once, and no other entry. ``pardoned``: fences of killed writers, whose entries can be missing.
     """
     wrong = []
     found: list[Entry] = []

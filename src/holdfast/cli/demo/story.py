@@ -141,7 +141,7 @@ class Story:
     # -- the parts ---------------------------------------------------------------------------------
 
     def _line_up(self, title: str, first: Order) -> list[str]:
-        """Begin a scene: one worker takes the lock, the others wait; return the line in order."""
+        """Begin a scene: one worker takes the lock, the others wait. Return all names in order."""
         crew = self._crew
         names = crew.alive()
         random.shuffle(names)

@@ -39,7 +39,7 @@ class Voice:
         print(f"   {self.signs(sign)} " + "\n     ".join(lines), flush=True)
 
     def signs(self, text: str) -> str:
-        """Return these signs in Unicode and in colours, if the terminal can show these."""
+        """Return these signs, in Unicode and in colours if the terminal can show both."""
 
         def shown(run: re.Match[str]) -> str:
             text = run[0].translate(self._blocks)

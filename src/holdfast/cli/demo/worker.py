@@ -33,7 +33,7 @@ class Order(NamedTuple):
     ``rounds``: the number of entries to write, with a new hold for each. ``pause``: the time of the
     work on an entry. ``gate``: wait for a message between the grant and the write. ``blind``: don't
     check the hold immediately before the write. ``bytes``: the length of the memo, for a long
-    write; after it, the worker keeps the lock until a message arrives.
+    write, after which the worker keeps the lock until a message arrives.
     """
 
     rounds: int = 1
@@ -56,7 +56,7 @@ class Worker:
 
     def serve(self) -> None:
         """Carry out orders until None arrives."""
-        # Open the files before the story begins, so that the measured times don't include it.
+        # Open the files before the story begins, so that no measured time includes the opening.
         self._client.inspect(NAME, exact=True)
         self.tell(What.READY)
         while order := self._pipe.recv():

@@ -47,7 +47,7 @@ def ls(options: argparse.Namespace) -> int:
 
 
 def rows(client: Client, name: str) -> list[str]:
-    """Return a table for ``holdfast show``: a head, and the row of the guard of this name.
+    """Return the lines of a table for ``holdfast show``: a head, and the row of this guard.
 
     The list is empty if the guard doesn't exist or has no counts.
     """

@@ -59,7 +59,7 @@ class Agent:
         self.lasts, self.longest = min(lasts, longest), longest
         self.prefixes = prefixes
         self.taken: dict[str, Taken] = {}
-        #: A name -> the reason why the last hold of it has ended.
+        #: A name -> the reason why the last hold of this name has ended.
         self.over: dict[str, str] = {}
         #: Releases that run in the background.
         self._ending: set[asyncio.Future[None]] = set()
@@ -257,7 +257,7 @@ async def _released(hold: AsyncHold) -> None:
 
 
 def _held(holders: tuple[ClaimRecord, ...]) -> str:
-    """Return a text: the first holder, its time, fence and end, and the number of others."""
+    """Return a text: the first holder, its time, fence and end, and the number of other holders."""
     first = holders[0]
     text = f"{visible(first.owner)} for {span(max(0.0, first.age))} (fence {first.fence}; ends "
     text += f"{lapses(first.expires_in)})"

@@ -95,7 +95,7 @@ def build(agent: Agent, *, allow_break: bool = False) -> MCPServer[Any]:
 
 
 def _told(tool: Tool) -> Tool:
-    """Return the tool, so wrapped that the model gets the text of an error."""
+    """Wrap the tool, so that the model gets the text of an error."""
 
     @functools.wraps(tool)
     async def call(*args: Any, **named: Any) -> str:

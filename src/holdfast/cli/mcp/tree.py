@@ -8,7 +8,7 @@ from ...core import checks
 from ...core.model import TTL_S_MAX
 from ..options import checked, duration, owner, required, url
 
-#: Seconds for which a hold lasts if the agent requests none; default maximum of a request.
+#: Seconds for which a hold lasts if the agent gives no time; the default maximum of that time.
 LASTS_S, LONGEST_S = 600.0, 3600.0
 
 

@@ -1,7 +1,7 @@
 """The supervisor of ``holdfast queue work``: starts the commands, and ends them in time.
 
-It is a separate process with one thread, so it doesn't stop or die with the worker. While the
-worker renews the lease of a delivery, it sends the supervisor new deadlines. If none comes, the
+The supervisor is a separate process, so it doesn't stop or die with the worker. While the worker
+renews the lease of a delivery, it sends the supervisor new deadlines. If no deadline comes, the
 supervisor ends the command: TERM when a third of the lease is left (at most 10 s), KILL before
 another worker can get the job. When the worker dies, the supervisor kills all commands.
 
@@ -32,10 +32,10 @@ from ..origin import environment
 from ..text import say
 
 #: If the lease isn't renewed, the command gets TERM this number of seconds before the lease
-#: expires, but at most a third of the ttl before that.
+#: expires, or a third of the ttl before, if that is less.
 EARLY_S = 10.0
-#: The command gets KILL when this part of the time from TERM to the end of the lease is left: the
-#: kernel needs some milliseconds to end the processes.
+#: The command gets KILL when this part of the time from TERM to the end of the lease is left,
+#: because the kernel needs some milliseconds to end the processes.
 LAST_PART = 0.1
 #: Seconds after which a KILL is repeated.
 AGAIN_S = 1.0

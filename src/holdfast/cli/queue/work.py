@@ -66,7 +66,7 @@ def work(options: argparse.Namespace) -> int:
 
 
 class Run:
-    """The worker's record of one command."""
+    """The state of one command, as the worker knows it."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -112,7 +112,7 @@ class Commands:
             self.line.close()
 
     def start(self, job: Delivery, ttl: float) -> tuple[int, Run]:
-        """Start the command for this job; return its number and its record."""
+        """Start the command for this job; return its number and its `Run`."""
         run = Run()
         with self.book:
             self.numbers += 1
@@ -287,7 +287,7 @@ class Working:
         self.worker.stop()
 
     def _insist(self, job: Delivery, how: str, *args: Any) -> bool:
-        """Try to settle the job until that succeeds or the delivery is lost; True if settled."""
+        """Settle the job; repeat until that succeeds or the delivery is lost; True if settled."""
         kept: bool | None = None
         while kept is None:
             try:
@@ -300,7 +300,7 @@ class Working:
 
 
 def _tell_silence(failure: StoreUnavailable | None) -> None:
-    """Print that the store doesn't answer, or answers again (None), even with ``--quiet``.
+    """Print the failure, or for None that the store answers again; also with ``--quiet``.
 
     Until the store answers, the worker does nothing."""
     say("the store answers again" if failure is None else f"{failure}; waiting")

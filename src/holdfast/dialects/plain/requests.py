@@ -18,7 +18,7 @@ _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
 _NAMES = ("join", "probe", "keep", "leave", "look")
 SCRIPTS = tuple(script_of(name, assembled(name, _FOLDER)) for name in _NAMES)
 _JOIN, _PROBE, _KEEP, _LEAVE, _LOOK = SCRIPTS
-#: The text in the key of a tombstone; the mark of the claim follows it.
+#: The text in the key of a tombstone, before the mark of the claim (see ``tokens``).
 GONE = b":holdfast-gone:"
 _SIGNALS = "lock-signal:"
 _NO = b"0"
@@ -53,7 +53,7 @@ class Requests:
     def probe(self, claim: Claim, now: float) -> Call:
         """Return a cheaper `join`, which doesn't read the ttl of a taken key.
 
-        It is for a waiter that is notified of changes and has read the ttl already."""
+        The probe is for a waiter that is notified of changes and has read the ttl already."""
         key, mark = self.layout.key(claim.spec.name), self.mark(claim.id)
         args = self.shape.token(mark, now), self._set, self._life(claim.spec.ttl)
         return call_of(_PROBE, (key, _tomb_of(key, mark)), *args)
@@ -64,7 +64,7 @@ class Requests:
         return call_of(_KEEP, (key,), self.mark(claim.id), self._expire, self._life(ttl))
 
     def leave(self, leave: Leave, suspect: bool) -> Call:
-        """Return the call that frees the key; ``suspect``: a copy of its join can still arrive."""
+        """Return the call that frees the key; ``suspect``: the claim's join can still come."""
         return self._leave(leave.name, self.mark(leave.id), leave.ttl if suspect else None)
 
     def take_away(self, name: str, token: bytes) -> Call:

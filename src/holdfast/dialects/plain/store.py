@@ -1,8 +1,8 @@
 """The verbs on plain keys: the request of each verb, and the meaning of its answer.
 
 There is no line, so a waiter has ticket 0 and writes nothing to the server. It tries again after a
-notification that the key has changed, and at intervals. Only a holder has a ticket above 0, and
-only a claim with such a ticket renews. So a renewal never takes a lost lock again.
+notification that the key has changed, and at intervals. A holder has a ticket above 0. A claim
+with such a ticket renews, and never tries to take the key. So no renewal takes a lost lock again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CAPABILITIES = Capabilities(
     wakeup_grants=False,
     durable_fences=False,
 )
-#: Maximum seconds for a new waiter to set its watch. If they expire, it sets one at its next try.
+#: Maximum seconds for a new waiter to set its watch; else the waiter does that at its next try.
 ARM_S = 0.2
 #: Maximum number of keys that `inspect` reads in one round trip.
 _LOOK_MAX = 100
@@ -63,7 +63,7 @@ _FAMILY = "plain"
 
 
 class PlainStore:
-    """See :class:`holdfast.core.ports.Store`."""
+    """The contract of the methods is :class:`holdfast.core.ports.Store`."""
 
     capabilities = CAPABILITIES
     keep_batch = 100
@@ -77,7 +77,7 @@ class PlainStore:
         self._start()
 
     def _start(self) -> None:
-        #: The id of a waiting claim -> the time of its next try.
+        #: The id of a waiting claim -> the state that gives the time of its next try.
         self._waits: dict[str, Wait] = {}
         #: The ids of claims with a request that got no reply and can still arrive at the server.
         self._suspect: set[str] = set()
@@ -167,7 +167,7 @@ class PlainStore:
         return self._wrong(reply)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        """Sleep until the key has changed; see the contract. It never grants anything."""
+        """Sleep until the key has changed, and grant nothing; see the contract."""
         wait = self._waits.get(claim.id)
         heard = await self._port.await_change(claim.id, seconds)
         if wait is not None:

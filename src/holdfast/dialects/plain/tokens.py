@@ -2,7 +2,8 @@
 
 These libraries compare whole tokens and don't interpret them, so any unique token works. In one
 format the time follows at the end. The *mark* is the token without that time; it is computed from
-the id. So the id is enough to recognise a claim, and a request can be sent twice.
+the id. So the id is enough to recognise the token of a claim. If a request is sent again at a later
+time, the server finds that the key belongs to this claim already.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Redisson's RLock, ``rwlock()`` its RReadWriteLock, ``semaphore()`` its RPermitEx
 
     client=current   the version of the Redisson clients: ``current``, or ``3.8.1``
     fair=true        ``lock()`` is FairLock: waiters are served in order
-    fair_wait=5      seconds for which a dead holdfast waiter in FairLock delays those behind it
+    fair_wait=5      seconds for which a dead waiter of holdfast delays the waiters behind it
     fenced=true      ``lock()`` is FencedLock: ``hold.fence`` is its token
     permits=counted  ``semaphore()`` is RSemaphore, whose permits have no owners and no leases
     prefix=          the beginning of every name at the server

@@ -59,7 +59,7 @@ class ChannelWire(Wire):
 
 
 class ChannelLoopPort(LoopPort):
-    """See :class:`holdfast.dialects.redisson.store.Port`."""
+    """The protocol of the methods is :class:`holdfast.dialects.redisson.store.Port`."""
 
     _made_into = ChannelWire
 
@@ -71,7 +71,7 @@ class ChannelLoopPort(LoopPort):
         super()._start()
         #: The waiters, in order of arrival.
         self._sleepers: dict[str, Sleeper] = {}
-        #: The subscribed channels; channel -> number of waiters; the subscriptions in progress.
+        #: The subscribed channels; the number of waiters by channel; the subscriptions under way.
         self._heard_of: set[bytes] = set()
         self._wanted: dict[bytes, int] = {}
         self._subscribing: dict[bytes, Shared[None]] = {}
@@ -95,7 +95,7 @@ class ChannelLoopPort(LoopPort):
             self._wanted[channel] = self._wanted.get(channel, 0) + 1
         if channel not in self._heard_of and not self._deaf and boottime() >= self._mute_until:
             try:
-                # Half of the time at most, because the claim must send its request in any case.
+                # At most half of the time: the rest is for the claim's request, which must be sent.
                 left = (within - (boottime() - begun)) / 2
                 await self._subscription(channel).wait(left, f"could not subscribe at {self.label}")
             except StoreUnavailable:

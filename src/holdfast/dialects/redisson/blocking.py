@@ -49,7 +49,7 @@ class ChannelLink(Link):
 
 
 class ChannelThreadPort(SeatedThreadPort):
-    """See :class:`holdfast.dialects.redisson.store.Port`."""
+    """The protocol of the methods is :class:`holdfast.dialects.redisson.store.Port`."""
 
     _link = ChannelLink
 

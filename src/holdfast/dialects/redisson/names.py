@@ -13,13 +13,13 @@ already, no braces are added.
     redisson_unlock_latch:{N}:<request>         the answer to a release, in case it is repeated
     {N}:<owner>:rwlock_timeout:1                the lease of one reader
     {N}:timeout                                 the leases of permits
-    holdfast_tombstone:{N}:<digest>             only ours: the tombstone of an ended claim
-    holdfast_permits:{N}                        only ours: the leases of permits that are counted
-    holdfast_former:{N}                         only ours: the former number of permits
+    holdfast_tombstone:{N}:<digest>             holdfast's: the tombstone of an ended claim
+    holdfast_permits:{N}                        holdfast's: the leases of permits that are counted
+    holdfast_former:{N}                         holdfast's: the former number of permits
 
 Owners are ``<uuid>:<number>``; the owner of a claim is its field in the hash of the lock. The uuid
-is the client's. The number is a digest of the claim's secret id. So a claim always has the same
-field, and the field doesn't reveal the id.
+belongs to the client. The number is a digest of the claim's secret id. So a claim always has the
+same field, and the field doesn't reveal the id.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STEM_BYTES = 14
 
 
 def prefixed(prefix: str, name: str) -> str:
-    """Return the name of a helper whose word stands before the lock's name.
+    """Return the name of a helper key: its word, then the lock's name.
 
     >>> prefixed("redisson_lock_queue", "a"), prefixed("redisson_lock_queue", "a{b}")
     ('redisson_lock_queue:{a}', 'redisson_lock_queue:a{b}')
@@ -42,7 +42,7 @@ def prefixed(prefix: str, name: str) -> str:
 
 
 def suffixed(name: str, suffix: str) -> str:
-    """Return the name of a helper whose word stands after the lock's name.
+    """Return the name of a helper key: the lock's name, then the word of the helper.
 
     >>> suffixed("a", "timeout"), suffixed("a{b}", "timeout")
     ('{a}:timeout', 'a{b}:timeout')

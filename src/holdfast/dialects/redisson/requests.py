@@ -66,7 +66,7 @@ class Requests:
         return names_of(self.options.prefix + name)
 
     def _leases(self, names: Names) -> str:
-        """Return the key with the leases of permits; counted permits of the peers have none."""
+        """Return the key with the leases of permits; the peers' counted permits have no lease."""
         return names.counted if self.options.counted else names.permits
 
     def owner(self, claim_id: str) -> str:
@@ -135,7 +135,7 @@ class Requests:
         return _call(library.KEEP, keys, *args)
 
     def downgrade(self, keep: Keep) -> Call:
-        """Return the call that makes a writer a reader. The answer is 1 if it is a reader now."""
+        """Return the call that turns a writer into a reader. The answer is 1 on success."""
         names, owner = self.names(keep.claim.spec.name), self.owner(keep.claim.id)
         keys = [names.lock, names.lease(owner)]
         said = (names.rw_channel, self._wakes_all)

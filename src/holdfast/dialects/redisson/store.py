@@ -100,7 +100,7 @@ class Port(Protocol):
 
 
 class RedissonStore:
-    """See :class:`holdfast.core.ports.Store`."""
+    """The contract of the methods is :class:`holdfast.core.ports.Store`."""
 
     keep_batch = KEEP_MAX
     patience = PATIENCE_S
@@ -113,8 +113,9 @@ class RedissonStore:
         self._port = port
         self._options = options
         self._new_uuid = new_uuid
-        # Only FairLock has an order, and only FencedLock has tokens. So with one of these options
-        # the store has no other primitives. The total number of counted permits is unknown.
+        # An order needs FairLock, and tokens need FencedLock. A capability is valid for the whole
+        # store, so with one of these options the store has no other primitives. The total number of
+        # counted permits is unknown.
         alone = options.fair or options.fenced
         self.capabilities = can._replace(
             fair=options.fair,
@@ -189,7 +190,7 @@ class RedissonStore:
 
     @staticmethod
     def _turns(keep: Keep) -> bool:
-        """Return True if this renewal makes a writer a reader."""
+        """Return True if this renewal turns a writer into a reader."""
         return keep.claim.spec.kind is Kind.RWLOCK and 0 < keep.weight < keep.claim.spec.weight
 
     def _kept(

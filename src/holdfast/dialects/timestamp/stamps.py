@@ -6,12 +6,12 @@ import math
 
 from ...core.model import Claim
 
-#: After we took over a stale key, the key can contain another time than ours. If the difference is
-#: less than this number of seconds, another client tried the same just after us and didn't succeed.
+#: After we took over a stale key, another client's unsuccessful try can replace our time. A time
+#: that differs from ours by less than this number of seconds is taken for such a try.
 DRIFT_S = 1.0
-#: A timestamp is earlier by up to this part of the ttl, by another amount for each claim. So two
-#: claims rarely write the same time. Equal times stay possible, and are usual with whole seconds;
-#: so an equal time doesn't prove which claim wrote it.
+#: A timestamp is earlier by up to this part of the ttl. The amount differs by claim, so two claims
+#: rarely write the same time. With whole seconds, equal times are usual. So a time doesn't prove
+#: which claim wrote it.
 _SPREAD = 0.005
 _DIGITS_MAX = 14
 
@@ -25,7 +25,7 @@ class Stamps:
     def new(self, claim: Claim, ttl: float, now: float) -> bytes:
         """Return a timestamp ``ttl`` seconds after ``now``.
 
-        In whole seconds it is rounded up. In milliseconds it is earlier by up to `_SPREAD`."""
+        Whole seconds are rounded up. Milliseconds are earlier, by up to `_SPREAD` of the ttl."""
         if self._per_second == 1:
             return b"%d" % math.ceil(now + ttl)
         chance = int(claim.id[:6], 16) / 0xFFFFFF
@@ -53,9 +53,9 @@ class Mine:
         self.stamp = b""
         #: The value that the last renewal sent, until its answer arrives.
         self.sent = b""
-        #: True while a SETNX is under way. It can have taken the key; only its answer shows that.
+        #: True while a SETNX has no answer: the SETNX can have taken the key already.
         self.trying = False
-        #: True if the claim took over a stale key: another client can have tried that just after.
+        #: True if the claim took over a stale key: see `DRIFT_S`.
         self.over = False
 
     def took(self, stamp: bytes, over: bool = False) -> None:

@@ -1,13 +1,13 @@
 """The verbs on timestamps, made only of plain commands: SETNX, GET, GETSET, DEL.
 
 The value of a key is the time at which the key becomes stale. A client that finds a stale key
-replaces the value with GETSET. It holds the key only if the replaced value was stale too. So if two
-clients find the same stale key, only one gets it. A release deletes a key only if it certainly
-contains the claim's own timestamp.
+replaces the value with GETSET. The client holds the key if the replaced value was stale too. So if
+two clients find the same stale key, only one of them gets the key. A release deletes a key only if
+the key certainly contains the claim's own timestamp.
 
-A timestamp doesn't show its owner, because two claims can write the same one. So a claim holds the
-key only if the answer to its own request shows that. If the answer never comes, the key stays until
-its time has passed.
+A timestamp doesn't show its owner, because two claims can write the same value. So a claim holds
+the key only if the answer to its own request shows that. If the answer never comes, the key stays
+until the time in the key has passed.
 
 A verb consists of several requests, and times come from the clocks of the clients.
 ``docs/stores/dialects.md`` describes the errors that this allows.
@@ -74,7 +74,7 @@ _FAMILY = "timestamp"
 
 
 class TimestampStore:
-    """See :class:`holdfast.core.ports.Store`."""
+    """The contract of the methods is :class:`holdfast.core.ports.Store`."""
 
     capabilities = CAPABILITIES
     keep_batch = 100
@@ -101,7 +101,7 @@ class TimestampStore:
         return reply
 
     async def _read(self, name: str, until: float) -> bytes | None:
-        """Read the key of a name; None if it is free."""
+        """Read the key of a name; return None if the key is free."""
         key = self._key(name)
         stamp = await self._do(until, b"GET", key)
         if isinstance(stamp, ServerSaid):
@@ -165,8 +165,8 @@ class TimestampStore:
     async def _take_over(self, claim: Claim, mine: Mine, until: float) -> float:
         """Replace a stale timestamp; if another client was first, return its remaining seconds.
 
-        The first request can replace the timestamp of a holder; the second one then restores it.
-        So a cancellation must not come between the two.
+        The first request can replace the timestamp of a holder; the second request then restores
+        this timestamp. So a cancellation must not come between the two requests.
         """
         name, key = claim.spec.name, self._key(claim.spec.name)
         fresh = self._new(claim, claim.spec.ttl)

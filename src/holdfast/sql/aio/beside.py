@@ -35,7 +35,7 @@ class AsyncSpare:
         self._end: AsyncGenerator[None] | None = None
 
     async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
-        """Do work over one connection; do it again over another if a kept connection fails.
+        """Do work over one connection; if a kept connection fails, do the work over another.
 
         ``limit``: maximum seconds; after that the connection is cut and `Late` is raised.
         """
@@ -44,7 +44,7 @@ class AsyncSpare:
         while True:
             kept = self._free.pop() if self._free else None
             connection = await self._opened() if kept is None else kept
-            # A time-out of asyncio isn't used: after it psycopg waits for the cancelled statement.
+            # A time-out of asyncio doesn't help: psycopg then waits for the cancelled statement.
             try:
                 bound = Bound(connection)
             except StoreUnavailable:

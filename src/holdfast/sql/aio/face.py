@@ -23,8 +23,8 @@ from .teller import automatic, of_driver
 #: Opens a separate connection to the same database.
 AsyncOpener = Callable[[], Awaitable[Any]]
 
-#: The caller's connection -> its side connections. Finding them by key takes longer than a lock,
-#: because libpq must return all parameters of the connection.
+#: The caller's connection -> its side connections. A look-up by `Twin.key` takes longer than a
+#: lock, because for that key libpq must return all parameters of the connection.
 _of_connections: WeakKeyDictionary[Any, AsyncSpare] = WeakKeyDictionary()
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Spares[AsyncSpare]] = WeakKeyDictionary()
 

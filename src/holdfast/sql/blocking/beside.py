@@ -35,7 +35,7 @@ class Spare:
         fork.register(self)
 
     async def do(self, work: Callable[[Teller], Awaitable[T]], limit: float | None = None) -> T:
-        """Do work over one connection; do it again over another if a kept connection fails.
+        """Do work over one connection; if a kept connection fails, do the work over another.
 
         ``limit``: maximum seconds; after that the connection is cut and `Late` is raised.
         """

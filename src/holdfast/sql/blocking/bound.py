@@ -34,8 +34,8 @@ class Bound:
     def __init__(self, connection: Any) -> None:
         self.over = False
         found = drivers.descriptor(connection)
-        # This is a duplicate, because the driver can close its own descriptor at any moment. Then
-        # the number of that descriptor can belong to another file.
+        # Use a duplicate: the driver can close its own descriptor at any moment, and the number of
+        # the closed descriptor can then belong to another file.
         try:
             self._descriptor = None if found is None else socket.dup(found)
         except OSError as wrong:
@@ -86,7 +86,7 @@ class Watched(Bound):
 
 
 class _Watch:
-    """Starts the thread that watches, which checks the clock at intervals and needs no wake-up."""
+    """Starts the watching thread, which checks the clock at intervals, so no call wakes it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

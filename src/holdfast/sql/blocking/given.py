@@ -22,8 +22,8 @@ Opener = Callable[[], Any]
 _spares: Spares[Spare] = Spares(Spare.close)
 atexit.register(_spares.clear)
 _of_engines: WeakKeyDictionary[Any, Spare] = WeakKeyDictionary()
-#: The caller's connection -> its side connections. Finding them by key takes longer than a lock,
-#: because libpq must return all parameters of the connection.
+#: The caller's connection -> its side connections. A look-up by `Twin.key` takes longer than a
+#: lock, because for that key libpq must return all parameters of the connection.
 _of_connections: WeakKeyDictionary[Any, Spare] = WeakKeyDictionary()
 #: The settings of Django that distinguish two databases.
 _WHERE = ("NAME", "HOST", "PORT", "USER")
