@@ -1,9 +1,10 @@
 """A clock that a test moves, and clients that use it: half an hour passes in some milliseconds.
 
-The clients are real clients of both faces, over a separate memory store. Their time is the
-machine's time plus the time that the test has added. ``advance`` lets time pass normally: renewers
-renew when a renewal is due, waiters keep their places, and a lease without a renewal expires.
-``jump`` acts as if the process had been stopped: the time has passed, and no renewer or waiter ran.
+The clients are real clients for threads and for asyncio, over a separate memory store. Their time
+is the machine's time plus the time that the test has added. ``advance`` lets time pass normally:
+renewers renew when a renewal is due, waiters keep their places in the line of claims, and a lease
+without a renewal expires. ``jump`` acts as if the process had been stopped: the time has passed,
+and no renewer or waiter ran.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class TestClock:
         ]
 
     def close(self) -> None:
-        """Forget the clients and the store. The tasks of the clients' loops end with the loops."""
+        """Forget the clients and the store. The tasks of an event loop end with that loop."""
         for client in self._clients:
             client._ctx.closed = True
             client._ctx.keeper.stop()

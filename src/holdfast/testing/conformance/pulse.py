@@ -89,7 +89,7 @@ def felt(url: str) -> Generator[None]:
 
 
 def since(begun: float) -> float:
-    """Return the sum of the delays since ``begun``, in seconds, of the slowest server."""
+    """Return the sum of the delays of the slowest server since ``begun``, in seconds."""
     return max((sum(map(_positive, one)) for one in _lates(begun)), default=0.0)
 
 

@@ -32,8 +32,8 @@ GUARD_S = 0.005
 SLOW_S = 0.1
 #: The time-out of each verb, in seconds.
 WITHIN_S = 5.0
-#: Maximum difference in seconds between a duration of the store and one of the model, in addition
-#: to `Pair._blur`.
+#: Maximum difference in seconds between a duration of the store and that duration of the model, in
+#: addition to `Pair._blur`.
 FINE_S = 0.002
 
 
@@ -74,7 +74,7 @@ class Pair:
     # -- the verbs -------------------------------------------------------------------------
 
     async def join(self, known: Known, wait: bool) -> bool:
-        """Enter the line; return True if the claim is in the line now."""
+        """Enter the line of claims; return True if the claim is in the line now."""
 
         async def ask() -> Any:
             return await self.store.join(known.claim, wait, WITHIN_S)
@@ -90,7 +90,7 @@ class Pair:
     async def keep(self, pairs: list[tuple[Known, Keep]]) -> list[Any]:
         """Send a keep for a batch; return the answers of the model.
 
-        The store gets its own tickets in place of those of the keeps.
+        The tickets in the keeps are the model's; the store gets its own tickets instead.
         """
         keeps = [keep._replace(ticket=known.theirs) for known, keep in pairs]
 
@@ -120,7 +120,8 @@ class Pair:
         """Leave by the id ``cid``."""
         spec = known.claim.spec
         if spec.name in self._sooner and self._has_dead(spec.name):
-            # The store can have granted this claim before the model; `after` is for held claims.
+            # The store can have granted this claim, and the model not yet. Only a held claim may
+            # have an `after`, so none is sent.
             options["after"] = 0.0
         leave = Leave(spec.name, cid, known.theirs, ttl=spec.ttl, **options)
 
@@ -205,7 +206,7 @@ class Pair:
             self._differ(theirs, ours)
 
     async def wait(self, known: Known) -> None:
-        """Wait for a wake-up for a short time. It may be lost or late, but must not be wrong."""
+        """Wait for a wake-up for a short time. A wake-up may be lost or late, but not wrong."""
         if known.waiting is None:
             return
         self._note(f"wait({known.claim!r})")
@@ -334,8 +335,8 @@ class Pair:
     def _either(self, known: Known, theirs: Any, ours: Any) -> bool:
         """Return True if both reasons are right.
 
-        Both are right if the claim had expired before it was broken or released. The reason then
-        depends on the time at which the store removes expired claims.
+        Two different reasons are right if the claim had expired before it was broken or released.
+        The reason then depends on the time at which the store removes expired claims.
         """
         reasons = {one.reason for one in (theirs, ours) if isinstance(one, Gone)}
         return (

@@ -116,7 +116,8 @@ async def of_many_who_miss_one_computes_and_all_get_its_value(at: Arena) -> None
     answers = [await actor.result() for actor in actors]
     assert [found for found, _ in answers] == [1] * MANY
     assert source.calls == 1
-    # The new value wakes all callers at the same time; they don't read it one after the other.
+    # The new value wakes all callers at the same time; the callers don't read the value one after
+    # the other.
     assert max(when for _, when in answers) - begun < 0.3 + at.served(begun)
 
 

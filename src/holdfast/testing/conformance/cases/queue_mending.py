@@ -102,7 +102,7 @@ async def a_purge_of_one_state_removes_no_more_than_stood_so(at: Arena) -> None:
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (5, 5, 10)
     assert await other.purge("dead") == 10
-    # Then the jobs that were added during the purge are left, and the jobs in delivery
+    # Then the jobs that were added during the purge and the jobs in delivery are left
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (10, 5, 5)
     assert await queue.ack_many(loans) == [True] * 5

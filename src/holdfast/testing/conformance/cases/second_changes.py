@@ -112,7 +112,8 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
             return client.semaphore(name, count, ttl=TTL_S)
 
         async with permits(at.others, 1):
-            # Given two failures, when a line of one permit is resized to two, then to three
+            # Given two failures, when a semaphore is resized from one permit to two, and then to
+            # three
             resized = 0
             for count in (2, 3):
                 hold = None
@@ -125,7 +126,7 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
                 for _ in range(2):
                     with contextlib.suppress(*EXPECTED):
                         await (hold.extend() if hold else at.sleep(0))
-                # Then the line grants no more permits than its capacity
+                # Then the semaphore grants no more permits than its capacity
                 others = permits(at.others, line.capacity)
                 tries = [await others.acquire(blocking=False) for _ in range(line.capacity)]
                 more = [one for one in tries if one is not None]

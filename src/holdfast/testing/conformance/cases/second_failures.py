@@ -17,7 +17,7 @@ TTL_S = 60.0
 #: A lease that is short enough to be renewed during a play, seconds.
 SHORT_S = 0.9
 #: Time-out for a value, seconds. A late copy of a request can take the refresh lease and keep it
-#: until it expires.
+#: until the lease expires.
 WAIT_S = 10.0
 
 
