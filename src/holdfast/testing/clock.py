@@ -133,7 +133,7 @@ class TestClock:
             await self._wait_for_tasks()
 
     def jump(self, seconds: float) -> None:
-        """Skip this time, as for a process that was stopped; then wait until threads notice."""
+        """Skip this time, as for a process that was stopped; then wait until threads act."""
         self._refuse_tasks()
         self._move(seconds)
         self._wait_for_threads()
@@ -178,7 +178,7 @@ class TestClock:
         return all(expires >= kept for expires in self._waiters())
 
     def _waiters(self) -> list[float]:
-        """Return the expiry of each waiter of these clients; it must ask again before that time."""
+        """Return the time at which each waiter expires; the waiter must ask again before."""
 
         def expiries(lines: Lines, now: float) -> list[float]:
             del now

@@ -3,7 +3,8 @@
 A test is a coroutine that uses the interface of ``holdfast.aio``. On the face for asyncio the test
 gets the real objects. On the face for threads each object is a :class:`Twin` around the real
 blocking object. A call that asyncio would await blocks there, and the ``await`` gets its result. So
-such a test never suspends, and runs to its end in one thread, as the library's own code does.
+a test on the face for threads never suspends, and runs to its end in one thread, as the library's
+own code does.
 """
 
 from __future__ import annotations

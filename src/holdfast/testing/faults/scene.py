@@ -144,7 +144,7 @@ class Scene:
         self.job = await self.other.queue(f"{self.token}-queue", ttl=TTL_S).take(timeout=0)
 
     async def settle(self) -> None:
-        """Ack the job, take the next one and return it for a retry."""
+        """Ack the job, take the next job, and return that job for a retry."""
         if self.job is not None:
             with suppress(LockLost):
                 await self.job.ack()

@@ -29,7 +29,7 @@ __all__ = ["TOO_LATE", "CutLines", "LaterActor", "cuts", "later"]
 #: Seconds after its time-out at which a late request arrives. The longest delay is longer than each
 #: undo, except the undos that continue in the background.
 TOO_LATE = (*TOO_LATE_S, 11.0)
-#: A seed has the actions of this module if its remainder by ``OF`` is in ``THESE``.
+#: A seed has the actions of this module if the rest of its division by ``OF`` is in ``THESE``.
 OF, THESE = 7, (0, 3)
 #: In every third of these histories a renewal cuts the lease to the ttl that it requests.
 CUTS = 3
@@ -60,7 +60,7 @@ class CutLines(Lines):
 
 
 class LaterActor(Actor):
-    """A claimant with the actions of this module in addition."""
+    """A claimant that also draws from the actions of this module."""
 
     def choices(self) -> Sequence[Callable[[], Awaitable[None]]]:
         """The actions to choose from."""
@@ -99,7 +99,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def again(self) -> None:
-        """Lose the first reply to a join, so that it is repeated; hold for longer than a lease."""
+        """Lose the first reply to a join, which is then repeated; hold for longer than a lease."""
         self._fated(Aim("join", Fate.LOST))
         lock = self._lock(self.rng.choice(LOCKS), ttl=6.0)
         grant = await self._take(lock)

@@ -43,8 +43,8 @@ class SimRuntime:
     """Virtual time, seeded identity, tasks of one process.
 
     A process with ``threads`` behaves like threads: the thread of an interrupted call runs its undo
-    itself. Another process behaves like asyncio: the undo is a shielded task, which continues even
-    if the task that began it is cancelled.
+    itself. Any other process behaves like asyncio: the undo is a shielded task, which continues
+    even if the task that began the undo is cancelled.
     """
 
     awaits = False

@@ -92,7 +92,7 @@ class QueueRun(Run):
         )
 
     def over(self, now: float, end: float) -> bool:
-        """Return True if all jobs are put and done, or if the limit has passed (a trouble)."""
+        """Return True if all jobs are put and done, or if the limit has passed (an error)."""
         if now >= end:
             self.troubles.append(f"not done after {self.options.limit:g} s: {self._stands}")
             return True

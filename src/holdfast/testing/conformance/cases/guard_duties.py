@@ -1,4 +1,4 @@
-"""The refresh lease of a guard: one caller holds it, it expires, only its holder stores a value."""
+"""The refresh lease of a guard: one caller holds the lease, and only this caller stores a value."""
 
 from __future__ import annotations
 

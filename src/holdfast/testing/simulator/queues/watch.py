@@ -31,7 +31,7 @@ class Loan:
         lease = self.lease
         #: Queue, and group or ungrouped job. Only one delivery at a time may exist for it.
         self.track = (lease.take.queue, job.group or f"single {lease.job.seq}")
-        #: The time at which its worker stopped work on it; None before that.
+        #: The time at which the worker stopped work on the job; None before that.
         self.ended: float | None = None
         self.lost_seen = False
 
