@@ -212,7 +212,7 @@ class TestClock:
     # -- parts of the clients --------------------------------------------------------------
 
     def call(self, act: Callable[[Lines, float], T]) -> T:
-        """Run ``act`` with the lines of the store and the time of this clock."""
+        """Run ``act`` with the store's lines of claims and the time of this clock."""
         return self._space.call(act)
 
     def latch(self, face: type[L]) -> L:

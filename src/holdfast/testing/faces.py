@@ -112,7 +112,7 @@ def _given(args: tuple[Any, ...]) -> list[Any]:
 
 
 async def _later(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call the method when awaited."""
+    """Call the method when the result is awaited."""
     return _dressed(method(*_given(args), **kwargs))
 
 

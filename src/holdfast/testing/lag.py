@@ -1,8 +1,8 @@
 """Measures the delay of the machine itself, which a test adds to its bounds on time.
 
 A bound such as "within 250 ms" is about the code, not about a machine that also runs something
-else. A thread sleeps in short steps and records how late each step ends. This delay is time stolen
-from the thread by the machine, and thus from the code under test as well.
+else. A thread sleeps in short steps and records how late each step ends. The machine steals this
+time from the thread, and so from the code under test as well.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ _ALL = [
     Primitive("queue", "queue", Kind.LOCK, lambda c, n, **o: c.queue(n, **o), "queues"),
     Primitive("guard", "guard", Kind.LOCK, lambda c, n, **o: c.guard(n, **o), "guards"),
 ]
-#: Every primitive, by name. ``weighted`` is a semaphore that only one claim fits into.
+#: Every primitive, by name. ``weighted`` is a semaphore with room for only one claim.
 PRIMITIVES = {one.name: one for one in _ALL}
 #: Primitives with one holder at a time and with all methods of a lock.
 EXCLUSIVE = ("lock", "reentrant", "semaphore", "weighted", "write", "election")

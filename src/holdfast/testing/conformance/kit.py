@@ -138,7 +138,7 @@ def in_turn(everything: Iterable[Run]) -> list[Run]:
     def rank(run: Run) -> tuple[bool, int, int]:
         return bool(run.lacks), of[run.case.name, run.primitive], on[run.store, run.primitive]
 
-    # Cases with few supported primitives come first: the later cases can balance their choices.
+    # Cases with few supported primitives choose first: the later cases can balance these choices.
     for among in sorted(choices.values(), key=lambda runs: sum(not run.lacks for run in runs)):
         run = min(among, key=rank)
         chosen.add(run)

@@ -78,7 +78,7 @@ class _Called:
         self._call = call
 
     def method(self, job: Any) -> Any:
-        """Make the call."""
+        """Call the wrapped handler."""
         return self._call(job)
 
 

@@ -57,11 +57,11 @@ DROP_REQUEST = Fault("drop", "request")
 DROP_REPLY = Fault("drop", "reply")
 #: A push of the server is lost; the connection stays open.
 DROP_PUSH = Fault("drop", "push")
-#: The request is held until ``let_go``, even if the client disconnects before that.
+#: The request is held until ``let_go``, even if the client disconnects earlier.
 HOLD_REQUEST = Fault("hold", "request")
 #: The server carries the request out, and its reply is held until ``let_go``.
 HOLD_REPLY = Fault("hold", "reply")
-#: The client ends the connection, and the server doesn't notice that until ``let_go``.
+#: The client ends the connection, and the server doesn't notice the end until ``let_go``.
 HOLD_END = Fault("hold", "end")
 #: The connection is reset before the server gets the request.
 RESET_REQUEST = Fault("reset", "request")

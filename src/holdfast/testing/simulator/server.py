@@ -105,7 +105,7 @@ class Server:
         self.generation += 1
 
     def fate(self, process: Process, verb: str) -> Fate | None:
-        """Return the fate of the request that this process sends now; None if it has none."""
+        """Return the fate of the request that this process sends now; None if there is no fate."""
         sent = self.sent.setdefault(process.pid, [])
         sent.append(verb)
         aims = self.fated.get(process.pid)

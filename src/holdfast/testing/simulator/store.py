@@ -121,7 +121,7 @@ class SimStore:
         return fence
 
     async def changed(self, within: float) -> bool:
-        """Return False: only a restart loses data, and the server itself handles that."""
+        """Return False: only a restart loses data, and the server itself handles such a restart."""
         return False
 
     def unlisten(self, claim: Claim) -> None:

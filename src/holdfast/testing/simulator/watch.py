@@ -93,8 +93,8 @@ class Watch(Trouble):
         self.seen_fences: dict[str, set[int]] = {name: set() for name in capacity}
         #: Tickets for which an operator has sent a break, or is about to send it.
         self.broken: set[int] = set()
-        #: Acquire (its ``meta``) -> the time at which it ended with an exception; its claim must be
-        #: withdrawn soon after that.
+        #: Acquire (its ``meta``) -> the time at which the acquire ended with an exception; its
+        #: claim must be withdrawn soon after that time.
         self.abandoned: dict[str, float] = {}
         #: Acquires (their ``meta``) whose holds were released.
         self.ended: set[str] = set()

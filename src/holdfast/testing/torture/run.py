@@ -224,7 +224,7 @@ class Run:
             return False
 
     def _miss(self) -> None:
-        """Find workers that ended by themselves; a later kill would hide that."""
+        """Find workers that ended by themselves, because a later kill would hide such an end."""
         for who in [who for who, one in self.workers.items() if one.ended is not None]:
             self._gone(who)
 

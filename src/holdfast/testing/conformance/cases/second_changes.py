@@ -72,7 +72,7 @@ async def two_failures_in_a_row_break_the_one_hold_that_was_named(at: Arena) -> 
         for _ in range(2):
             held = await rival.acquire(timeout=3)
             assert held is not None, "it is still held"
-            # Given two failures, when a hold is broken, and the name acquired
+            # Given two failures, when a hold is broken, and its name is acquired again
             broken = mine = None
             with contextlib.suppress(*EXPECTED):
                 broken = await client.break_(name, held.fence)
@@ -172,7 +172,7 @@ async def two_failures_in_a_row_revive_and_remove_what_they_are_told(at: Arena) 
                 gone = await queue.purge("dead", ids=[removed])
             assert revived in (None, 1)
             assert gone in (None, 1)
-            # Then the revived job is delivered once, and the removed one never
+            # Then the revived job is delivered once, and the removed job never
             while job := await rival.take(timeout=0):
                 assert await job.ack() is True
                 done.append(job.id)

@@ -80,7 +80,8 @@ class QueueWatch(Trouble):
         self.attempts: dict[str, int] = {}
         #: Jobs that a worker has made dead letters.
         self.given_up: set[str] = set()
-        #: Id of an interrupted take -> the time and the process; its deliveries must end soon.
+        #: Id of an interrupted take -> the time and the process; the deliveries of the take must
+        #: end soon.
         self.abandoned: dict[str, tuple[float, Process]] = {}
         server.after_verb = self.server_side
 
