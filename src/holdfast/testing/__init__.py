@@ -1,4 +1,4 @@
-"""Tools to test with holdfast, and to test holdfast itself; they are part of the public API.
+"""Tools to test with holdfast, and to test holdfast itself; these are part of the public API.
 
 For users' own tests: the pytest plugin (``plugin``: fixtures ``locks``, ``async_locks``,
 ``lock_clock``, ``lose``, ``contend``) and the clock that a test moves (``clock``).

@@ -21,7 +21,7 @@ Handler = Callable[[Any], Any]
 
 
 class Unshowable(Exception):
-    """An exception that can't be shown, because ``str`` of it fails."""
+    """An exception that can't be shown, because its ``__str__`` fails."""
 
     def __str__(self) -> str:
         """Raise ``ValueError``."""

@@ -1,4 +1,4 @@
-"""Random misuse of ``with`` on one lock object, and a model of the holds that it must have.
+"""Random misuse of ``with`` on one lock object, and a model of the holds that the lock must have.
 
 A body is code that enters the lock and leaves it later: an async generator, a context manager made
 from such a generator, an ``AsyncExitStack``, a separate task or thread, or two calls by hand. A

@@ -69,7 +69,7 @@ class _Pulse:
 
 @contextlib.contextmanager
 def felt(url: str) -> Generator[None]:
-    """Measure the delay of this store during the body; do nothing if it has no server."""
+    """Measure the delay of this store during the body; do nothing if the store has no server."""
     if not urllib.parse.urlsplit(url).netloc or url.startswith("memory:"):
         yield
         return

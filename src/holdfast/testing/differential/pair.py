@@ -26,7 +26,7 @@ from ...stores.memory.line import Lines, Poke, Row
 from .known import Difference, Known
 
 #: Minimum seconds between a verb and the expiry of a claim, in addition to `Pair._blur`. If an
-#: expiry is nearer, it is unclear whether the store handled the verb before or after it.
+#: expiry is nearer, it is unclear whether the store handled the verb before or after the expiry.
 GUARD_S = 0.005
 #: Maximum seconds of a verb; after a slower verb, all following answers are unclear.
 SLOW_S = 0.1
@@ -107,9 +107,9 @@ class Pair:
             lambda now: [self._granting(self.lines.keep(keep, now)) for _, keep in pairs],
         )
         for (known, keep), one, other in zip(pairs, theirs, ours, strict=True):
-            # In the model, a request of another client can grant this waiter. A store may grant it
-            # only at the waiter's own next request. An adoption is a request of another client, so
-            # the store may answer `Gone`.
+            # In the model, a request of another client can grant this waiter. A store may grant the
+            # waiter only at the waiter's own next request. An adoption is a request of another
+            # client, so the store may answer `Gone`.
             adopts_waiter = keep.new_id and known.waiting is not None
             if adopts_waiter and isinstance(one, Gone) and isinstance(other, Held):
                 self.unclear = True
@@ -324,9 +324,9 @@ class Pair:
         """Report that the store's lease ends ``apart`` seconds earlier than the model's.
 
         A difference can be right after a keep, if the store granted the claim earlier than the
-        model. The model grants the claim in this keep, after it has renewed the waiter TTL, and a
-        keep never shortens a lease. The store doesn't renew the waiter TTL of a holder. So the
-        store's lease can end earlier, by up to the waiter TTL.
+        model. The model grants the claim in this keep, after the model has renewed the waiter TTL,
+        and a keep never shortens a lease. The store doesn't renew the waiter TTL of a holder. So
+        the store's lease can end earlier, by up to the waiter TTL.
         """
         if name in self._sooner and 0.0 < apart <= self.store.patience:
             self.unclear = True

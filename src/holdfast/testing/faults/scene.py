@@ -41,7 +41,7 @@ class Scene:
         self._computed = face.flag()
 
     def start(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Actor:
-        """Run ``work`` at the same time as the acts; it may raise only a `HoldfastError`."""
+        """Run ``work`` at the same time as the acts; ``work`` may raise only `HoldfastError`."""
 
         async def judged() -> None:
             try:

@@ -126,7 +126,7 @@ class Subject:
         self.stopped()
 
     def stopped(self, within: float = SOON_S) -> None:
-        """Wait until any process has stopped the subject; ``SubjectGone`` if it ended instead."""
+        """Wait until any process has stopped the subject; ``SubjectGone`` if the subject ended."""
         end = boottime() + within
         while not _stopped(self.pid):
             if self.ended is not None:

@@ -104,7 +104,7 @@ def judge_files(
 
 @contextlib.contextmanager
 def _no_collector() -> Generator[None]:
-    """Turn the garbage collector off: it would double the time for a million claims."""
+    """Turn the garbage collector off: collections would double the time for a million claims."""
     was = gc.isenabled()
     gc.disable()
     try:

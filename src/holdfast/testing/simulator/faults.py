@@ -1,4 +1,4 @@
-"""The faults of a history. The seed plans each of them, so a shrinker can leave out any one."""
+"""The faults of a history. The seed plans each of them, so a shrinker can leave out any fault."""
 
 from __future__ import annotations
 

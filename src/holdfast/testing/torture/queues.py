@@ -122,7 +122,7 @@ class QueueRun(Run):
         return found[0] if found else None
 
     def afterwards(self) -> Iterator[str]:
-        """Record the jobs that are still in the queue: they are not done, but not lost either."""
+        """Record the jobs that are still in the queue: these are not done, but not lost either."""
         asked = self._queues.jobs(self._queue, None, None, MOST, SOON_S)
         try:
             found = run_sync(asked)

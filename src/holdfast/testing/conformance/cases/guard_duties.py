@@ -201,7 +201,8 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(again, Duty)
     assert again.fence == duty.fence
     assert await guards.invalidate([entry], WITHIN_S) == [False]
-    # The copy arrives after the invalidation; it gets a refresh lease that no caller will use.
+    # The copy arrives after the invalidation; the copy gets a refresh lease that no caller will
+    # use.
     copy = await guards.begin(wish, WITHIN_S)
     assert isinstance(copy, Duty)
     assert copy.fence > duty.fence

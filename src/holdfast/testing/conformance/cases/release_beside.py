@@ -1,4 +1,4 @@
-"""Several threads release one hold at the same time, and all of them return its true end."""
+"""Several threads release one hold at the same time, and each call returns its true end."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
     async def play(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -> None:
         fence = 0
         for often in range(4):
-            # (If this acquire has to wait, the planned failures can hit it instead.)
+            # (If this acquire has to wait, the planned failures can hit this acquire instead.)
             hold = await answered(partial(client.lock(name, ttl=TTL_S).acquire, timeout=3))
             assert hold is not None, "it is still held"
             assert hold.fence > fence

@@ -83,7 +83,7 @@ def make_plan(seed: int, calm: bool = False) -> Plan:
 
 
 class GuardFaults(Faults):
-    """The faults of locks; two of them are different for guards."""
+    """The faults of locks; ``cut`` and ``interrupt`` are different for guards."""
 
     def cut(self, fault: Fault) -> None:
         """Lose all messages from a process, to a process, or in both directions."""
