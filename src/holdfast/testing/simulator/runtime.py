@@ -27,7 +27,7 @@ class SimLatch:
             self._fut.set(None)
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until ``set`` is called, or for ``seconds``; return True if it was called."""
+        """Sleep until ``set`` is called, or for ``seconds``; return True if ``set`` was called."""
         if not self._flag:
             fut: Fut[None] = Fut(self._process.world)
             self._fut = fut

@@ -57,7 +57,7 @@ class Server:
         self.ttl_max = ttl_max
         self.stores: dict[int, SimStore] = {}
         #: Process id -> a verb, and an action during the next request of that verb. The verb `join`
-        #: also stands for `join_free`, and `leave` for `leave_all`.
+        #: also means `join_free`, and `leave` also means `leave_all`.
         self.aims: dict[int, tuple[str, Callable[[], None]]] = {}
         self.before_verb: Callable[[str, tuple[Any, ...]], None] = lambda *_: None
         self.after_verb: Callable[[], None] = lambda: None

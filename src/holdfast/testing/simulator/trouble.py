@@ -52,8 +52,8 @@ class Trouble:
         self.data_lost = -1.0
         #: The time at which the clock of the server was last set forward.
         self.forward = -math.inf
-        #: The time at which the clock of the server was last set back. Expired claims can be valid
-        #: again after that, for one lease.
+        #: The time at which the clock of the server was last set back. After this time, expired
+        #: claims can be valid again for the length of one lease.
         self.back = -math.inf
 
     def at_the_end(self) -> None:

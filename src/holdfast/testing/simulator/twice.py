@@ -22,7 +22,8 @@ from .running import Running, Verdict, quiet, unhurried
 STRUCK = 1
 #: Maximum distance from the first failure to the second, in requests.
 REACH = 5
-#: Number of requests that can fail beyond those of the clean history: retries send more requests.
+#: Number of requests that can fail beyond the requests of the history without failures, because
+#: retries send more requests.
 MORE = 3
 
 

@@ -332,7 +332,7 @@ class Actor:
 
 
 class SimOwner:
-    """The owner of a simulated process; the watch reads the pid in it."""
+    """The owner of a simulated process; the history reads the pid in the owner text."""
 
     def __init__(self, process: Process) -> None:
         self.label = "sim"

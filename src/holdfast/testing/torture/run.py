@@ -21,7 +21,8 @@ from ...sync import Client
 from ..faults import Subject, SubjectGone
 from ..histories import Recorder, Verdict, judge_files, tell
 
-#: Maximum seconds until a new process is ready; on a busy machine it waits for a processor.
+#: Maximum seconds until a new process is ready; on a busy machine the process waits for a
+#: processor.
 START_S = 180.0
 
 

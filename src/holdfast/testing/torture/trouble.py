@@ -33,9 +33,9 @@ class Scene(NamedTuple):
     names: Sequence[str]
     #: The processes of the workers that run.
     pids: Sequence[int]
-    #: Call this twice: with a name and None before the state of the name is damaged, and with the
-    #: name and the time before the damage after the damage. The judge ignores claims of the name
-    #: that existed in this span of time.
+    #: Call this twice: before the damage with a name and None, and after the damage with the name
+    #: and a time before the damage. The judge ignores claims of the name that existed in this span
+    #: of time.
     damaged: Callable[[str, float | None], None]
     #: Call this with a name whose last fence can be damaged: its later fences may be lower.
     forgotten: Callable[[str], None]
