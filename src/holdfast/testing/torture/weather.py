@@ -30,8 +30,8 @@ from ..faults import (
     delay_request,
 )
 
-#: Mean seconds between two faults. Faults are rare, because one fault can delay a sender for a long
-#: time.
+#: Mean seconds between two faults. The mean is long, because one fault can delay a sender for a
+#: long time.
 EVERY_S = 0.4
 #: Maximum seconds by which a held message and a late message are delayed. The client of such a
 #: message can have given up before the message arrives.
