@@ -1,9 +1,10 @@
 """A clock that a test moves, and clients that use it: half an hour passes in some milliseconds.
 
-The clients are real clients of both faces, over a separate memory store. Their time is the
-machine's time plus the time that the test has added. ``advance`` lets time pass normally: renewers
-renew when a renewal is due, waiters keep their places, and a lease without a renewal expires.
-``jump`` acts as if the process had been stopped: the time has passed, and no renewer or waiter ran.
+The clients are real clients for threads and for asyncio, over a separate memory store. Their time
+is the machine's time plus the time that the test has added. ``advance`` lets time pass normally:
+renewers renew when a renewal is due, waiters keep their places in the line of claims, and a lease
+without a renewal expires. ``jump`` acts as if the process had been stopped: the time has passed,
+and no renewer or waiter ran.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class TestClock:
         ]
 
     def close(self) -> None:
-        """Forget the clients and the store. The tasks of the clients' loops end with the loops."""
+        """Forget the clients and the store. The tasks of an event loop end with that loop."""
         for client in self._clients:
             client._ctx.closed = True
             client._ctx.keeper.stop()
@@ -132,7 +133,7 @@ class TestClock:
             await self._wait_for_tasks()
 
     def jump(self, seconds: float) -> None:
-        """Skip this time, as for a process that was stopped; then wait until threads notice."""
+        """Skip this time, as for a process that was stopped; then wait until threads act."""
         self._refuse_tasks()
         self._move(seconds)
         self._wait_for_threads()
@@ -177,7 +178,7 @@ class TestClock:
         return all(expires >= kept for expires in self._waiters())
 
     def _waiters(self) -> list[float]:
-        """Return the expiry of each waiter of these clients; it must ask again before that time."""
+        """Return the time at which each waiter expires; the waiter must ask again before."""
 
         def expiries(lines: Lines, now: float) -> list[float]:
             del now
@@ -211,7 +212,7 @@ class TestClock:
     # -- parts of the clients --------------------------------------------------------------
 
     def call(self, act: Callable[[Lines, float], T]) -> T:
-        """Run ``act`` with the lines of the store and the time of this clock."""
+        """Run ``act`` with the store's lines of claims and the time of this clock."""
         return self._space.call(act)
 
     def latch(self, face: type[L]) -> L:

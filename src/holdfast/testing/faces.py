@@ -1,9 +1,10 @@
-"""Both faces with one interface, so that a test is written once and runs on each.
+"""Both faces (threads, asyncio) with one interface: a test is written once, and runs on each.
 
-A test is a coroutine that uses the interface of ``holdfast.aio``. On the face for asyncio its
-objects are the real ones. On the face for threads each object is a :class:`Twin` around the real
-blocking object. A call that asyncio would await blocks there, and the ``await`` gets its result.
-So such a test never suspends, and runs to its end in one thread, as the library's own code does.
+A test is a coroutine that uses the interface of ``holdfast.aio``. On the face for asyncio the test
+gets the real objects. On the face for threads each object is a :class:`Twin` around the real
+blocking object. A call that asyncio would await blocks there, and the ``await`` gets its result. So
+a test on the face for threads never suspends, and runs to its end in one thread, as the library's
+own code does.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def _given(args: tuple[Any, ...]) -> list[Any]:
 
 
 async def _later(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call the method when awaited."""
+    """Call the method when the result is awaited."""
     return _dressed(method(*_given(args), **kwargs))
 
 
@@ -190,7 +191,7 @@ class Face(Protocol):
         ...
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:
-        """Run a test to its end; a test that hangs fails, with the stack of that place."""
+        """Run a test to its end; if the test hangs, it fails, and the failure shows the stack."""
         ...
 
 
@@ -265,8 +266,8 @@ class Threads:
 class _Task:
     def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         self._task = asyncio.create_task(work())
-        # Fetch the exception, or a later garbage collection logs it. That can happen while a file
-        # is parsed, and CPython before 3.11.8 can't format a traceback at that time.
+        # Fetch the exception: otherwise a later garbage collection logs it. A collection can run
+        # while a file is parsed, and CPython before 3.11.8 can't format a traceback during that.
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self.cancel = self._task.cancel
 

@@ -1,8 +1,8 @@
 """Measures the delay of the machine itself, which a test adds to its bounds on time.
 
 A bound such as "within 250 ms" is about the code, not about a machine that also runs something
-else. A thread sleeps in short steps and records how late each step ends. This delay is time stolen
-from the thread by the machine, and thus from the code under test as well.
+else. A thread sleeps in short steps and records how late each step ends. The machine steals this
+time from the thread, and so from the code under test as well.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ STEP_S = 0.005
 AT_REST_S = 0.001
 #: Delays longer than this are listed one by one, seconds.
 LONG_S = 0.02
-#: Time is also stolen from servers, and this process can't measure it. For the servers a bound adds
-#: ``OTHERS`` times the seconds stolen here, but at most ``OTHERS_S_MAX``.
+#: Time is also stolen from servers, and this process can't measure that time. For the servers a
+#: bound adds ``OTHERS`` times the seconds stolen here, but at most ``OTHERS_S_MAX``.
 OTHERS, OTHERS_S_MAX = 2, 1.0
 #: Maximum number of late steps that are remembered; at least the last minute.
 STEPS = 12_000
@@ -82,7 +82,7 @@ def long(begun: float) -> list[tuple[float, float]]:
 def _noted(begun: float) -> list[tuple[float, float]]:
     """Return the end and the delay of each late step since ``begun``, and of the current step."""
     now = boottime()
-    # In the child of a fork this thread no longer runs.
+    # In the child of a fork the thread that records delays no longer runs.
     steps = any(one.is_alive() for one in _running)
     late = min(now - _due[0], now - begun) if steps and _due else 0.0
     open_end = [(now, late)] if late > AT_REST_S else []

@@ -2,7 +2,7 @@
 
 ===============  ==========================================================================
 ``locks``        a ``Client`` on a fresh memory store; a hold left unreleased fails the test
-``async_locks``  an ``AsyncClient`` on the same store, likewise
+``async_locks``  an ``AsyncClient`` on the same store; an unreleased hold fails the test
 ``lock_clock``   the clock of both clients: ``advance(seconds)``, ``jump(seconds)``
 ``lose``         ``lose(hold, reason="broken")`` ends a hold of the code under test
 ``contend``      ``contend("name")`` makes another client hold that name, or wait for it
@@ -69,7 +69,7 @@ def lose() -> Callable[..., None]:
 
 @pytest.fixture
 def contend(lock_clock: TestClock) -> Iterator[Callable[..., Rival]]:
-    """``contend("name")`` or ``contend(lock)``: another client holds it, or waits for it."""
+    """``contend("name")`` or ``contend(lock)``: another client holds the name, or waits."""
     from .rivals import contend as stand_in_line
 
     rivals: list[Rival] = []

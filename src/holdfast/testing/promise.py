@@ -3,7 +3,7 @@
 A bound on time depends on the code and on the machine; a machine that stops for seconds breaks it,
 and a second run may pass. Two holders at once, a lost job or a fence that falls are wrong on any
 machine. A test that finds one of these raises :class:`PromiseBroken`, so that a test runner can
-distinguish the two.
+distinguish a broken promise from a broken bound.
 """
 
 from __future__ import annotations

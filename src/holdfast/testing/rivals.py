@@ -27,7 +27,7 @@ class Rival:
     """Another client that holds a name or waits in its line until ``leave()``."""
 
     name: str
-    #: The ticket of its claim, which is its fence as soon as it holds the name.
+    #: The ticket of the rival's claim; it is the fence as soon as the rival holds the name.
     fence: int
     _id: str
     _clock: TestClock
@@ -44,7 +44,7 @@ class Rival:
         return self._clock.call(look)
 
     def leave(self) -> None:
-        """Release the name, or leave its line; the next waiter is granted."""
+        """Release the name, or leave its line of claims; the next waiter is granted."""
         leave = Leave(self.name, self._id, self.fence)
         _, pokes = self._clock.call(lambda lines, now: lines.leave(leave, now))
         for address, _, fence in pokes:
@@ -52,7 +52,7 @@ class Rival:
 
 
 def contend(clock: TestClock, wanted: str | LockBase, seconds: float = TTL_S_MAX) -> Rival:
-    """Make another client acquire this name or lock. It holds the lock now, or waits for it.
+    """Make another client acquire this name or lock. On return the client holds it, or waits.
 
     ``seconds``: a holder vanishes after this time, as if it was killed; a waiter stays.
     Raises ``ConfigError`` if the name is in use with another kind or capacity.
@@ -84,8 +84,8 @@ def lose(hold: Any, reason: Loss | str = Loss.BROKEN) -> None:
 
     Everything happens as in a real loss. ``hold.lost`` is set immediately. Callbacks run on the
     renewer's thread before this function returns, or on its task as soon as that task runs. A task
-    with ``cancel_on_lost`` is cancelled. The hold must be one of the memory store or a fixture.
-    Raises ``NotHeld`` if the hold has ended already.
+    with ``cancel_on_lost`` is cancelled. The hold must come from a client of the memory store, or
+    from a fixture. Raises ``NotHeld`` if the hold has ended already.
     """
     if isinstance(hold, MultiHoldBase):
         hold = hold._holds[0]

@@ -1,8 +1,8 @@
 """Another process with a separate client, which carries out the commands of a test.
 
-``Worker`` is the handle; ``python -m holdfast.testing.worker URL FACE`` is the process. It reads
-commands from its standard input, one JSON list a line, and answers each with one JSON list. It
-ends when its standard input ends, so it never outlives the process that started it.
+``Worker`` is the handle; ``python -m holdfast.testing.worker URL FACE`` is the process. The process
+reads commands from its standard input, one JSON list a line, and answers each with one JSON list.
+The process ends when its standard input ends, so it never outlives the process that started it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The conformance kit: the cases that every store must pass, on every primitive and both faces.
 
-The author of a store runs all of it::
+The author of a store runs all its cases::
 
     import pytest
     from holdfast.testing import conformance
@@ -11,9 +11,9 @@ The author of a store runs all of it::
 
 Each case is a sentence that must be true, written once and run for threads, for asyncio, and
 between processes if the store can be shared by processes. Runs use names that no other run uses,
-clean up afterwards, and need no order. They sleep most of the time, so several may run at the same
-time in separate threads, except runs whose ``run.case.alone`` is set. Cases use ``assert``: don't
-run them with ``python -O``.
+clean up afterwards, and can be run in any order. Runs sleep most of the time, so several runs may
+take place at the same time in separate threads, except runs whose ``run.case.alone`` is set. Cases
+use ``assert``: don't run them with ``python -O``.
 """
 
 from __future__ import annotations

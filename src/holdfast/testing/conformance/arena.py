@@ -36,10 +36,11 @@ UNSEEN_S = 0.15
 ASKS_AGAIN_S = 1.25
 #: Maximum seconds of a wait if the case gives no other bound.
 SOON_S = 10.0
-#: The lease of a hold that a case must not lose, seconds. It is renewed after each third, so it
-#: survives a second in which the machine stands still. Leases without renewal get this length, too.
+#: The length in seconds of a lease that a case must not lose. The lease is renewed after each third
+#: of that time, so the lease survives a second in which the machine stands still. Leases without
+#: renewal get this length, too.
 KEPT_S = 2.4
-#: Processes per processor; with more, a server answers late.
+#: With more processes per processor than this number, a server answers late.
 OVERLOADED = 2
 #: Return the load average: about the number of processes that run or wait for a processor.
 _load: Callable[[], tuple[float, ...]] = getattr(os, "getloadavg", lambda: (0.0,))
@@ -84,7 +85,7 @@ _ALL = [
     Primitive("queue", "queue", Kind.LOCK, lambda c, n, **o: c.queue(n, **o), "queues"),
     Primitive("guard", "guard", Kind.LOCK, lambda c, n, **o: c.guard(n, **o), "guards"),
 ]
-#: Every primitive, by name. ``weighted`` is a semaphore that only one claim fits into.
+#: Every primitive, by name. ``weighted`` is a semaphore with room for only one claim.
 PRIMITIVES = {one.name: one for one in _ALL}
 #: Primitives with one holder at a time and with all methods of a lock.
 EXCLUSIVE = ("lock", "reentrant", "semaphore", "weighted", "write", "election")
@@ -256,7 +257,7 @@ class Arena:
         await self.until(lambda: hold._lease.deadline > before)
 
     async def look(self, name: str = "") -> LineRecord | None:
-        """Return the line of the name, None if it is empty."""
+        """Return the line of claims of the name; None if the line is empty."""
         lines = await self.others.inspect(name or self.name, exact=True)
         return lines[0] if lines else None
 
@@ -285,7 +286,7 @@ class Arena:
             await self.sleep(0.002)
 
     async def free(self, within: float = SOON_S, name: str = "") -> float:
-        """Wait until no client holds the name; return how long that took. Fails like ``until``."""
+        """Wait until no client holds the name; return the seconds. Raise as ``until`` does."""
         begun = now()
         while await self.holders(name):
             took = now() - begun

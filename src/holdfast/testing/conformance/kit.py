@@ -124,10 +124,10 @@ def runs(*stores: str) -> list[Run]:
 def in_turn(everything: Iterable[Run]) -> list[Run]:
     """Return each case once on each store and face; its primitives take turns.
 
-    Use it if all runs take too long: it returns a third of them, and always the same ones.
-    Together they play each case on each of its primitives (if there are enough stores) and each
-    primitive on each store, all about equally often. A primitive that the store refuses is chosen
-    only if the case has no other.
+    Use it if all runs take too long: it returns a third of the runs, and always the same runs.
+    Together these runs play each case on each of its primitives (if there are enough stores) and
+    each primitive on each store, all about equally often. A primitive that the store refuses is
+    chosen only if the case has no other.
     """
     choices: dict[tuple[str, str, str], list[Run]] = {}
     for run in everything:
@@ -138,7 +138,7 @@ def in_turn(everything: Iterable[Run]) -> list[Run]:
     def rank(run: Run) -> tuple[bool, int, int]:
         return bool(run.lacks), of[run.case.name, run.primitive], on[run.store, run.primitive]
 
-    # Cases with few supported primitives come first: the later cases can balance their choices.
+    # Cases with few supported primitives choose first: the later cases can balance these choices.
     for among in sorted(choices.values(), key=lambda runs: sum(not run.lacks for run in runs)):
         run = min(among, key=rank)
         chosen.add(run)

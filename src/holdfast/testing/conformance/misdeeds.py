@@ -21,7 +21,7 @@ Handler = Callable[[Any], Any]
 
 
 class Unshowable(Exception):
-    """An exception that can't be shown, because ``str`` of it fails."""
+    """An exception that can't be shown, because its ``__str__`` fails."""
 
     def __str__(self) -> str:
         """Raise ``ValueError``."""
@@ -78,7 +78,7 @@ class _Called:
         self._call = call
 
     def method(self, job: Any) -> Any:
-        """Make the call."""
+        """Call the wrapped handler."""
         return self._call(job)
 
 
@@ -150,7 +150,7 @@ def _later(handler: Handler) -> Handler:
 def misdeeds(asyncio_too: bool) -> dict[str, Handler]:
     """Return handlers that never do their work, each with a description of its fault.
 
-    ``asyncio_too``: for the face for asyncio; otherwise for threads.
+    With ``asyncio_too`` the handlers are for asyncio, otherwise for threads.
     """
     deeds = {f"raises {type(one).__name__}": _raising(one) for one in exceptions()}
     deeds["exits the interpreter"] = lambda job: sys.exit(3)
@@ -159,7 +159,7 @@ def misdeeds(asyncio_too: bool) -> dict[str, Handler]:
         wrong["an awaitable object"] = lambda job: _AwaitsSelf()
         return {**deeds, **{f"returns {name}": one for name, one in wrong.items()}}
     awaited = {f"{name}, later": _later(one) for name, one in deeds.items()}
-    # On asyncio the worker runs a coroutine: these two raise AssertionError instead
+    # On asyncio the worker runs the coroutine of these two handlers, and AssertionError is raised
     del wrong["a coroutine"], wrong["a coroutine, through a method"]
     return {
         **deeds,

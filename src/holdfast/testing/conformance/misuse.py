@@ -1,4 +1,4 @@
-"""Random misuse of ``with`` on one lock object, and a model of the holds that it must have.
+"""Random misuse of ``with`` on one lock object, and a model of the holds that the lock must have.
 
 A body is code that enters the lock and leaves it later: an async generator, a context manager made
 from such a generator, an ``AsyncExitStack``, a separate task or thread, or two calls by hand. A
@@ -218,7 +218,7 @@ class Walk:
         )
         self.names = [at.name, at.name + "/2"] if kind == "all" else [at.name]
         self.hands: list[Hand | Far] = [Hand(at) for _ in range(HANDS)]
-        #: The hands for bodies that need a task that stays; ``Far`` does each act in a new task.
+        #: The hands for bodies that begin and end in one task; ``Far`` does each act in a new task.
         self.near = [*self.hands]
         if self.aio:
             self.hands.append(Far())
@@ -299,7 +299,7 @@ class Walk:
 
     async def _end(self) -> None:
         one = self.inside.pop(self.chance.randrange(len(self.inside)))
-        # A body by hand ends in the hand that began it: in another, its end isn't recognised.
+        # A body of two calls ends in the hand that began it: another hand's end isn't recognised.
         hands = self.near if one.kind == "task" else self.hands
         hand = one.hand if one.kind in BY_HAND else self.chance.choice(hands)
         thing, one.thing = one.thing, None

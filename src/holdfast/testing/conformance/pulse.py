@@ -69,7 +69,7 @@ class _Pulse:
 
 @contextlib.contextmanager
 def felt(url: str) -> Generator[None]:
-    """Measure the delay of this store during the body; do nothing if it has no server."""
+    """Measure the delay of this store during the body; do nothing if the store has no server."""
     if not urllib.parse.urlsplit(url).netloc or url.startswith("memory:"):
         yield
         return
@@ -89,7 +89,7 @@ def felt(url: str) -> Generator[None]:
 
 
 def since(begun: float) -> float:
-    """Return the sum of the delays since ``begun``, in seconds, of the slowest server."""
+    """Return the sum of the delays of the slowest server since ``begun``, in seconds."""
     return max((sum(map(_positive, one)) for one in _lates(begun)), default=0.0)
 
 

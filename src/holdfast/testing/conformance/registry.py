@@ -34,7 +34,7 @@ class Case(NamedTuple):
     primitives: tuple[str, ...]
     faces: tuple[str, ...]
     needs: tuple[str, ...]
-    #: True if the case changes state of the whole process, such as its warnings, or forks.
+    #: True if the case forks, or changes state of the whole process, such as its warnings.
     alone: bool = False
     #: True if the sentence is true at any speed of the machine: a failure is a ``PromiseBroken``.
     promise: bool = False
@@ -60,9 +60,10 @@ def case(
     """Make a coroutine function a case of these primitives.
 
     ``needs`` names capabilities. ``only`` names a face if the case makes sense on that face alone,
-    and ``because`` gives the reason. ``alone``: the case changes state of the whole process, such
-    as its warnings, or forks, so no other case can run at the same time. ``promise``: the sentence
-    is true on any machine, however slow; such a case waits only with the arena's bounded waits.
+    and ``because`` gives the reason. ``alone``: the case forks, or changes state of the whole
+    process, such as its warnings, so no other case can run at the same time. ``promise``: the
+    sentence is true on any machine, however slow; such a case waits only with the arena's bounded
+    waits.
     """
     unknown = set(primitives) - PRIMITIVES.keys()
     assert primitives, "a case is about at least one primitive"

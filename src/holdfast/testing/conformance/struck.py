@@ -11,7 +11,7 @@ from ...errors import StoreUnavailable
 
 #: A number of requests that no case reaches: the fault lasts until the case ends it.
 FOREVER = 10**9
-#: Verbs that do the work of two others, and fail by the faults of either.
+#: Verbs that do the work of two other verbs; a fault of either verb makes them fail, too.
 PARTS = {"settle_and_take": ("settle", "take")}
 
 
@@ -20,7 +20,7 @@ class Struck:
 
     Each attribute has a value for each verb. ``lost``: the number of next requests that arrive but
     get no reply. ``down``: the number of next requests that never arrive. ``odd``: the exception
-    that each request raises, an exception that isn't holdfast's. ``calls`` counts the requests.
+    that each request raises; its class isn't from holdfast. ``calls`` counts the requests.
     """
 
     def __init__(self, verbs: Any) -> None:

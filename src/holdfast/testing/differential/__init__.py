@@ -1,8 +1,9 @@
 """Compare a store with a model: both get the same random verbs, and must give the same answers.
 
 The model is ``stores/memory/line.py``, which defines the meaning of the verbs. If a lease expires
-soon, the next verb is sent after that, because a verb at that moment could have two right answers.
-Tickets are compared by their order. Durations may differ by the time that a verb took::
+soon, the next verb is sent after the expiry, because a verb at the moment of the expiry could have
+two right answers. Tickets are compared by their order. Durations may differ by the time that a verb
+took::
 
     from holdfast.testing import differential
 

@@ -26,14 +26,14 @@ from ...stores.memory.line import Lines, Poke, Row
 from .known import Difference, Known
 
 #: Minimum seconds between a verb and the expiry of a claim, in addition to `Pair._blur`. If an
-#: expiry is nearer, it is unclear whether the store handled the verb before or after it.
+#: expiry is nearer, it is unclear whether the store handled the verb before or after the expiry.
 GUARD_S = 0.005
 #: Maximum seconds of a verb; after a slower verb, all following answers are unclear.
 SLOW_S = 0.1
 #: The time-out of each verb, in seconds.
 WITHIN_S = 5.0
-#: Maximum difference in seconds between a duration of the store and one of the model, in addition
-#: to `Pair._blur`.
+#: Maximum difference in seconds between a duration of the store and that duration of the model, in
+#: addition to `Pair._blur`.
 FINE_S = 0.002
 
 
@@ -74,7 +74,7 @@ class Pair:
     # -- the verbs -------------------------------------------------------------------------
 
     async def join(self, known: Known, wait: bool) -> bool:
-        """Enter the line; return True if the claim is in the line now."""
+        """Enter the line of claims; return True if the claim is in the line now."""
 
         async def ask() -> Any:
             return await self.store.join(known.claim, wait, WITHIN_S)
@@ -90,7 +90,7 @@ class Pair:
     async def keep(self, pairs: list[tuple[Known, Keep]]) -> list[Any]:
         """Send a keep for a batch; return the answers of the model.
 
-        The store gets its own tickets in place of those of the keeps.
+        The tickets in the keeps are the model's; the store gets its own tickets instead.
         """
         keeps = [keep._replace(ticket=known.theirs) for known, keep in pairs]
 
@@ -107,9 +107,9 @@ class Pair:
             lambda now: [self._granting(self.lines.keep(keep, now)) for _, keep in pairs],
         )
         for (known, keep), one, other in zip(pairs, theirs, ours, strict=True):
-            # In the model, a request of another client can grant this waiter. A store may grant it
-            # only at the waiter's own next request. An adoption is a request of another client, so
-            # the store may answer `Gone`.
+            # In the model, a request of another client can grant this waiter. A store may grant the
+            # waiter only at the waiter's own next request. An adoption is a request of another
+            # client, so the store may answer `Gone`.
             adopts_waiter = keep.new_id and known.waiting is not None
             if adopts_waiter and isinstance(one, Gone) and isinstance(other, Held):
                 self.unclear = True
@@ -120,7 +120,8 @@ class Pair:
         """Leave by the id ``cid``."""
         spec = known.claim.spec
         if spec.name in self._sooner and self._has_dead(spec.name):
-            # The store can have granted this claim before the model; `after` is for held claims.
+            # The store can have granted this claim, and the model not yet. Only a held claim may
+            # have an `after`, so none is sent.
             options["after"] = 0.0
         leave = Leave(spec.name, cid, known.theirs, ttl=spec.ttl, **options)
 
@@ -205,7 +206,7 @@ class Pair:
             self._differ(theirs, ours)
 
     async def wait(self, known: Known) -> None:
-        """Wait for a wake-up for a short time. It may be lost or late, but must not be wrong."""
+        """Wait for a wake-up for a short time. A wake-up may be lost or late, but not wrong."""
         if known.waiting is None:
             return
         self._note(f"wait({known.claim!r})")
@@ -323,9 +324,9 @@ class Pair:
         """Report that the store's lease ends ``apart`` seconds earlier than the model's.
 
         A difference can be right after a keep, if the store granted the claim earlier than the
-        model. The model grants the claim in this keep, after it has renewed the waiter TTL, and a
-        keep never shortens a lease. The store doesn't renew the waiter TTL of a holder. So the
-        store's lease can end earlier, by up to the waiter TTL.
+        model. The model grants the claim in this keep, after the model has renewed the waiter TTL,
+        and a keep never shortens a lease. The store doesn't renew the waiter TTL of a holder. So
+        the store's lease can end earlier, by up to the waiter TTL.
         """
         if name in self._sooner and 0.0 < apart <= self.store.patience:
             self.unclear = True
@@ -334,8 +335,8 @@ class Pair:
     def _either(self, known: Known, theirs: Any, ours: Any) -> bool:
         """Return True if both reasons are right.
 
-        Both are right if the claim had expired before it was broken or released. The reason then
-        depends on the time at which the store removes expired claims.
+        Two different reasons are right if the claim had expired before it was broken or released.
+        The reason then depends on the time at which the store removes expired claims.
         """
         reasons = {one.reason for one in (theirs, ours) if isinstance(one, Gone)}
         return (

@@ -30,7 +30,8 @@ from ...core.queue.ports import Queues, onward_of
 from ..promise import promised
 
 WITHIN_S = 10.0
-#: The length of leases and delays, seconds: longer than a walk, so that they never end in it.
+#: The length of leases and delays, seconds: longer than a walk, so that none of them ends during
+#: the walk.
 LONG_S = 3600.0
 GROUPS = ("", "", "a", "b", "c")
 ATTEMPTS = 3
@@ -263,7 +264,7 @@ class QueueWalk:
         self._ended(some, settles)
 
     async def _go_on(self) -> None:
-        """Settle and take by one request, sometimes twice."""
+        """Settle and take by one request, which is sometimes sent twice."""
         onward = onward_of(self._queues)
         some, settles = self._judged()
         if onward is None or not settles:

@@ -16,7 +16,7 @@ class Summary(NamedTuple):
     """The numbers of a comparison.
 
     ``restarts``: the number of times that the machine was too slow, so that it was unknown which
-    answer was right; after each the walk continued with new names.
+    answer was right. After each restart the walk continues with new names.
     """
 
     seed: int
@@ -114,7 +114,7 @@ class Walk:
             await self._pair.join(known, self._random.random() < 0.7)
 
     async def _join_free(self) -> None:
-        """Enter several lines together; sometimes again, like a late copy: that grants nothing."""
+        """Enter several lines together; sometimes send a late copy, which grants nothing."""
         rng = self._random
         uses = rng.choice([self._uses, self._quiet])
         group = [Known(self._claim(use)) for use in rng.sample(uses, rng.randint(1, 4))]
@@ -209,7 +209,7 @@ class Walk:
             self._pair.store.unlisten(known.claim)
 
     async def _at_once(self) -> None:
-        """Acquire several names together, names that no other step uses; release them together."""
+        """Acquire several names together, and release them together; no other step uses them."""
         start = self._pair.start_of_names
         uses = [Use(f"{start}at once {end}", Kind.LOCK, 1, (1,)) for end in "abc"]
         group = [Known(self._claim(use)) for use in uses]

@@ -150,7 +150,7 @@ class _Part:
 
 
 class _Watched(Generic[T]):
-    """Wraps a coroutine, and calls ``sent`` when it first suspends: its request is sent then."""
+    """Wraps a coroutine. Calls ``sent`` when the coroutine first suspends: its request is sent."""
 
     def __init__(self, work: Coroutine[Any, Any, T], sent: Callable[[], object]) -> None:
         self._work = work

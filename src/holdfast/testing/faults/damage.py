@@ -46,7 +46,7 @@ class Ground(Protocol):
     overlap_s: float
 
     def items(self, token: str) -> Sequence[Any]:
-        """Return the items of names that contain ``token``; their ``repr`` goes into reports."""
+        """Return the items of names that contain ``token``; reports show the ``repr`` of items."""
         ...
 
     def damage(self, item: Any, kind: str, chance: random.Random) -> bool:
@@ -86,7 +86,7 @@ def cases(seed: int, items: int = 8) -> Iterator[Case]:
 
 
 class Round:
-    """One run of the scenario, with names that contain its token."""
+    """One run of the scenario; its names contain the token of the round."""
 
     def __init__(self, ground: Ground, case: Case, face: Face = FACES["sync"]) -> None:
         self._ground = ground

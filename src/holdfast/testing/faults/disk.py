@@ -17,7 +17,7 @@ _PIECES = (1 << 16, 1 << 12, 1)
 
 
 class NoSmallDisk(Exception):
-    """A small disk needs the right to mount one (root on Linux): skip the test."""
+    """A small disk needs the right to mount a file system (root on Linux): skip the test."""
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ class SmallDisk:
 def delete(*paths: str | os.PathLike[str]) -> list[str]:
     """Delete files and folders that other processes use; return the paths that were deleted.
 
-    If another process adds files to a folder at the same time, they are deleted, too.
+    If another process adds files to a folder at the same time, these files are deleted, too.
     """
     found = []
     for path in paths:

@@ -43,7 +43,7 @@ class Fault(NamedTuple):
     """The fate of a message.
 
     The proxy drops it, delays it by ``seconds``, holds it until ``Armed.let_go``, or resets the
-    connection in its place.
+    connection in place of the message.
     """
 
     what: Literal["drop", "delay", "hold", "reset"]
@@ -51,17 +51,17 @@ class Fault(NamedTuple):
     seconds: float = 0.0
 
 
-#: The server never gets the request; the connection stays.
+#: The server never gets the request; the connection stays open.
 DROP_REQUEST = Fault("drop", "request")
-#: The server carries the request out, and its reply is lost; the connection stays.
+#: The server carries the request out, and its reply is lost; the connection stays open.
 DROP_REPLY = Fault("drop", "reply")
-#: A push of the server is lost; the connection stays.
+#: A push of the server is lost; the connection stays open.
 DROP_PUSH = Fault("drop", "push")
-#: The request is held until ``let_go``, even if the client disconnects before that.
+#: The request is held until ``let_go``, even if the client disconnects earlier.
 HOLD_REQUEST = Fault("hold", "request")
 #: The server carries the request out, and its reply is held until ``let_go``.
 HOLD_REPLY = Fault("hold", "reply")
-#: The client ends the connection, and the server doesn't notice that until ``let_go``.
+#: The client ends the connection, and the server doesn't notice the end until ``let_go``.
 HOLD_END = Fault("hold", "end")
 #: The connection is reset before the server gets the request.
 RESET_REQUEST = Fault("reset", "request")
@@ -149,8 +149,8 @@ class Proxy:
         self._mutex = threading.Lock()
         self._armed: list[Armed] = []
         self._pairs: set[_Pair] = set()
-        #: An event for each direction, set while bytes may pass. If it isn't set, the bytes are
-        #: dropped if `swallowing` is True, and held otherwise.
+        #: An event for each direction, set while bytes may pass. While an event isn't set, the
+        #: bytes are dropped if `swallowing` is True, and held otherwise.
         self.open = {"request": threading.Event(), "reply": threading.Event()}
         self.swallowing = False
         self._refusing = False
@@ -321,7 +321,7 @@ class _Pair:
             self._end()
 
     def _lets_request(self, message: bytes) -> bool:
-        """Return True if the request passes, and expect its reply then."""
+        """Return True if the request passes; if so, expect its reply."""
         armed = self._proxy.chosen(message, "request", "reply")
         later = None
         if armed is not None and armed.fault.of == "reply":

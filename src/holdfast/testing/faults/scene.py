@@ -41,7 +41,7 @@ class Scene:
         self._computed = face.flag()
 
     def start(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Actor:
-        """Run ``work`` at the same time as the acts; it may raise only a `HoldfastError`."""
+        """Run ``work`` at the same time as the acts; ``work`` may raise only `HoldfastError`."""
 
         async def judged() -> None:
             try:
@@ -144,7 +144,7 @@ class Scene:
         self.job = await self.other.queue(f"{self.token}-queue", ttl=TTL_S).take(timeout=0)
 
     async def settle(self) -> None:
-        """Ack the job, take the next one and return it for a retry."""
+        """Ack the job, take the next job, and return that job for a retry."""
         if self.job is not None:
             with suppress(LockLost):
                 await self.job.ack()

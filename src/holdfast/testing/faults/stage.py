@@ -3,7 +3,7 @@
 The process runs one function. The first argument of the function is a :class:`Stage`, which
 exchanges messages with the process that started the subject; the function's own arguments follow.
 Messages are lines of JSON, one value each, on standard input and output. Whatever the function
-prints goes to standard error, so that it isn't read as a message.
+prints goes to standard error, so that no output is read as a message.
 """
 
 from __future__ import annotations

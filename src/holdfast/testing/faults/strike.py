@@ -113,7 +113,7 @@ class Strike:
         return self._step
 
     def _pass(self, frame: FrameType, done: int) -> None:
-        """Count the point after the instruction ``done``; run the action if its number is due."""
+        """Count the point after the instruction ``done``; run the action at the wanted point."""
         if self.where:
             return
         self.points += 1

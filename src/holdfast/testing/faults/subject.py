@@ -87,7 +87,7 @@ class Subject:
     def hear(self, within: float = SOON_S) -> Any:
         """Return the next value that the subject sends within ``within`` seconds.
 
-        ``TimeoutError`` if it sends nothing, ``SubjectGone`` if it has ended.
+        ``TimeoutError`` if the subject sends nothing, ``SubjectGone`` if it has ended.
         """
         assert self.process.stdout is not None
         pipe = self.process.stdout.fileno()
@@ -126,7 +126,7 @@ class Subject:
         self.stopped()
 
     def stopped(self, within: float = SOON_S) -> None:
-        """Wait until any process has stopped the subject; ``SubjectGone`` if it ended instead."""
+        """Wait until any process has stopped the subject; ``SubjectGone`` if the subject ended."""
         end = boottime() + within
         while not _stopped(self.pid):
             if self.ended is not None:
@@ -154,7 +154,7 @@ class Subject:
     def end(self, within: float = SOON_S) -> int:
         """Close the subject's standard input, wait for its end, and return its exit status.
 
-        ``TimeoutError`` if it doesn't end.
+        ``TimeoutError`` if the subject doesn't end.
         """
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -194,8 +194,8 @@ class Fork:
     def result(self, within: float = SOON_S) -> Any:
         """Return the result of ``work``, which must fit into JSON.
 
-        ``RuntimeError`` with the traceback if it raised, ``SubjectGone`` if the child was killed,
-        ``TimeoutError`` after ``within`` seconds.
+        ``RuntimeError`` with the traceback if ``work`` raised, ``SubjectGone`` if the child was
+        killed, ``TimeoutError`` after ``within`` seconds.
         """
         said = b""
         end = boottime() + within

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-#: A function that returns the length of the first message, or 0 if that is still incomplete.
+#: A function that returns the length of the first message, or 0 if this message is still
+#: incomplete.
 Splitter = Callable[[bytes], int]
 
 

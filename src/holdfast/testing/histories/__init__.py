@@ -16,7 +16,7 @@ reports broken promises. Use this in tests with real processes, on any store::
     verdict = judge_files(*folder.glob("*.jsonl"))
     verdict.demand()
 
-``python -m holdfast.testing judge FILE...`` does the same for files.
+``python -m holdfast.testing judge FILE...`` judges the histories in files.
 """
 
 from __future__ import annotations

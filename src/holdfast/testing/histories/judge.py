@@ -1,8 +1,8 @@
 """Judges a history by the rules of each product, and lists the promises that it breaks.
 
 Every grant has a fence, so the order of the grants is known, and no search is needed. A million
-events are judged in some seconds. Only certain facts count as a violation: the actions of a killed
-worker after its death are unknown.
+events are judged in some seconds. Only what is certain counts as a violation: the actions of a
+killed worker after its death are unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RULES = (lock_rules, queue_rules, refresh)
 #: Promises that a slow machine can break. (A stop before a record is written seems to shorten an
 #: interval.)
 BOUNDS = ("acquire answered", "bounded waiting", "interval")
-#: Maximum number of listed violations of one kind and name; more are only counted.
+#: Maximum number of listed violations of one kind and name; further violations are only counted.
 TOLD = 5
 
 
@@ -33,8 +33,8 @@ class Verdict(NamedTuple):
     """The result of a judgement.
 
     ``first``: the time of the first event. ``counts``: the number of violations of each broken
-    promise. ``violations``: the first of them, in the order of time. ``figures``: the numbers for
-    the report. ``seconds``: the duration of the judgement.
+    promise. ``violations``: the first violations, in the order of time. ``figures``: the numbers
+    for the report. ``seconds``: the duration of the judgement.
     """
 
     events: int
@@ -68,8 +68,9 @@ def judge(
     """Judge the histories of these workers; each argument is the lines of one file.
 
     ``grace``: seconds by which an acquire may exceed its time-out; the share ``late_part`` of the
-    acquires may exceed it by more. ``interval``, ``interval_from``: a queue's ``min_interval``, and
-    the event from which it counts. Raises ``BadHistory`` if a line isn't an event.
+    acquires may exceed the time-out by more. ``interval``, ``interval_from``: a queue's
+    ``min_interval``, and the event from which it counts. Raises ``BadHistory`` if a line isn't an
+    event.
     """
     begun = boottime()
     reader, terms = Reader(), Terms(grace, late_part, interval, interval_from)
@@ -103,7 +104,7 @@ def judge_files(
 
 @contextlib.contextmanager
 def _no_collector() -> Generator[None]:
-    """Turn the garbage collector off: it would double the time for a million claims."""
+    """Turn the garbage collector off: collections would double the time for a million claims."""
     was = gc.isenabled()
     gc.disable()
     try:

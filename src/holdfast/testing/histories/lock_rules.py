@@ -1,4 +1,4 @@
-"""The rules of locks: they find the promises that a history breaks, and the claims that did so.
+"""The rules of locks: they find the promises that a history breaks, and the claims that broke them.
 
 Every grant has a fence, so the order of the grants is known, and no search is needed: claims are
 sorted by fence or by time, and read once. A million events are judged in some seconds.
@@ -6,13 +6,13 @@ sorted by fence or by time, and read once. A million events are judged in some s
     exclusion            the weights of the claims that certainly hold are at most the capacity
     fence order          an acquire that begins after another claim is held gets a greater fence
     duplicate fence      no two claims on a name have the same fence
-    FIFO                 of two claims with known places in the line, the first is granted first
+    FIFO                 of two claims with known places in line, the front claim is granted first
     guarded writes       a thing accepts no fence smaller than a fence that it has accepted before
     acquire answered     every acquire of a living worker ends
     bounded waiting      acquire(timeout=T) ends within T and 0.25 s (all but one in a thousand)
     no resurrection      no check of a hold passes after its loss is known
 
-Only certain facts count as a violation. A hold counts from the return of acquire until the first
+Only what is certain counts as a violation. A hold counts from the return of acquire until the first
 of these: release is called, the loss is known, the worker is killed, or the deadline of its last
 check has passed. The actions of a killed worker after its death are unknown. A claim doesn't count
 after the state of its name was damaged, because a store can't see which data it has lost; later
@@ -57,7 +57,7 @@ def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
 
 
 def _spans(held: list[Claim], forgotten: list[float]) -> Iterator[list[Claim]]:
-    """Split the claims at each damage of the last fence, because after it fences may be lower.
+    """Split the claims at each damage of the last fence, because later fences may be lower.
 
     A claim that waited during a damage is in no part.
     """
@@ -155,7 +155,7 @@ def _unanswered(reader: Reader, name: str, claims: list[Claim]) -> Iterator[Viol
 
 
 def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
-    """Check the fences of accepted writes by their times, and by the order of the thing."""
+    """Check the fences of accepted writes by their times, and by the order that was recorded."""
     greatest = 0
     done = sorted(accepted, key=lambda write: write.done)
     at = 0
@@ -195,7 +195,7 @@ def _late(reader: Reader, grace: float) -> tuple[list[Violation], list[float]]:
 
 
 def figures(reader: Reader, terms: Terms) -> dict[str, float]:
-    """Return the numbers for the report; none without locks."""
+    """Return the numbers for the report; empty if the history has no locks."""
     claims = [claim for some in reader.locks.names.values() for claim in some]
     writes = [write for some in reader.locks.things.values() for write in some]
     if not (claims or writes):

@@ -46,7 +46,8 @@ class Claim:
         self.capacity: int = event["capacity"]
         self.timeout: float | None = event.get("timeout")
         self.place: int | None = event.get("place")
-        #: The result: "held", "busy", "failed", or empty if there was none; and its time.
+        #: The result: "held", "busy", "failed", or empty if the acquire has none; and the time of
+        #: the result.
         self.how = ""
         self.answered = math.inf
         self.why = ""

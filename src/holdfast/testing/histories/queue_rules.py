@@ -7,15 +7,15 @@ each group is read once.
                        is still in the queue at the end
     one at a time      no two executions of a group (or of an ungrouped job) overlap
     order              the jobs of a group are delivered in the order of their puts, each after the
-                       job before was done
+                       previous job was done
     fence              the later take has the greater fence, and no two fences are equal
     interval           an execution begins at least the interval after the end (or the take) of the
-                       execution before
+                       previous execution
     once               an acked job is never delivered again, and has left the queue
     believed           a delivery can be settled until its deadline
     accepted           only jobs that were put are executed; a job that was put once is no duplicate
 
-Only certain facts count as a violation. An execution counts from the return of take until the
+Only what is certain counts as a violation. An execution counts from the return of take until the
 first of these: the job is about to be settled, the loss is known, the worker is killed, or the
 deadline of the last check has passed.
 """
@@ -34,7 +34,7 @@ from .terms import Terms, Violation
 if TYPE_CHECKING:
     from .reader import Reader
 
-#: Maximum seconds by which the store's clock and a worker's clock measure an interval differently.
+#: Maximum seconds between the lengths of an interval by the store's clock and by a worker's clock.
 CLOCKS_S = 0.002
 
 
@@ -94,7 +94,7 @@ def _one_at_a_time(group: str, executions: list[Execution]) -> Iterator[Violatio
 def _fences(group: str, executions: list[Execution]) -> Iterator[Violation]:
     """Read the executions from the greatest fence down.
 
-    No take may begin after a delivery with a greater fence than its own.
+    Check that no take began after a delivery that has a greater fence.
     """
     earliest, who = math.inf, None
     for number in range(len(executions) - 1, -1, -1):
@@ -159,7 +159,7 @@ def _believed(group: str, executions: list[Execution]) -> Iterator[Violation]:
 
 
 def figures(reader: Reader, terms: Terms) -> dict[str, float]:
-    """Return the numbers for the report; none without jobs."""
+    """Return the numbers for the report; empty if the history has no jobs."""
     jobs = reader.jobs
     executions = [one for some in jobs.groups.values() for one in some]
     if not (jobs.put or executions):

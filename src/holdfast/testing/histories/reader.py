@@ -1,8 +1,8 @@
 """Reads the lines of a history, even of an incomplete one, in one pass and any order of files.
 
 The events of one claim or execution were written by one process, in order. An event that is missing
-stays unknown: a claim without an answer can have been held or not, so it proves nothing and excuses
-nothing.
+stays unknown: a claim without an answer can have been held or not, so such a claim proves nothing
+and excuses nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Reader:
     def __init__(self) -> None:
         self.events = 0
         self.first, self.last = math.inf, -math.inf
-        #: Processes that ended in order; processes that were killed -> the time of that.
+        #: Processes that recorded their end; processes that were killed -> the time of the kill.
         self.ended: set[str] = set()
         self.dead: dict[str, float] = {}
         #: Process -> (from, to) of each time in which it was stopped.
@@ -91,7 +91,7 @@ class Reader:
         """Return the seconds of this span for which the worker was stopped."""
         over = 0.0
         for since, until in sorted(self.stops.get(worker, ())):
-            # A stop can be recorded twice: by the process that caused it, and by the worker.
+            # A stop can be recorded twice: by the process that caused the stop, and by the worker.
             start = max(start, since)
             over += max(0.0, min(end, until) - start)
             start = max(start, until)

@@ -250,7 +250,7 @@ class Recorder:
         self._write(what, who=who, **({} if since is None else {"since": since}))
 
     def halted(self, since: float) -> None:
-        """Record the long delays of this process by the machine since ``since``, as stops.
+        """Record, as stops, the long delays that the machine caused this process since ``since``.
 
         See ``holdfast.testing.lag``.
         """

@@ -68,7 +68,7 @@ def judge(reader: Reader, terms: Terms) -> Iterator[Violation]:
 
 
 def figures(reader: Reader, terms: Terms) -> dict[str, float]:
-    """Return the numbers for the report; none without guards."""
+    """Return the numbers for the report; empty if the history has no guards."""
     values = reader.values
     if not values.counts:
         return {}

@@ -8,7 +8,7 @@ from .locks import Claim
 
 #: Maximum seconds by which an acquire may exceed its time-out.
 GRACE_S = 0.25
-#: The share of the acquires that may exceed it by more, because the machine was busy.
+#: The share of the acquires that may be later than `GRACE_S`, because the machine was busy.
 LATE_PART = 0.001
 
 

@@ -92,7 +92,7 @@ def many(first: int, count: int, jobs: int, kind: str = "locks") -> int:
 
 
 def replay(seed: int, kind: Kind) -> int:
-    """Print the history of a seed step by step; if it fails, also its smallest form."""
+    """Print the history of a seed step by step; if it fails, also a smaller history that fails."""
     quiet()
     verdict = kind.check(seed, telling=True)
     tell(f"history of seed {seed}", verdict)

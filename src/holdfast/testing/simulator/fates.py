@@ -20,7 +20,8 @@ class Fate(enum.StrEnum):
     LOST = "lost"
     #: The request is carried out only after the time-out of its caller.
     LATE = "late"
-    #: The request is carried out, its reply is lost, and a copy of it arrives a while later.
+    #: The request is carried out, its reply is lost, and a copy of the request arrives a while
+    #: later.
     DOUBLED = "doubled"
     #: The caller that waits for the reply is cancelled, or interrupted by Ctrl-C.
     CANCELLED = "cancelled"
@@ -46,7 +47,7 @@ class Aim(NamedTuple):
     """A fate and the request that it affects.
 
     With ``number`` it affects the request with this number, counted from 0 in its process;
-    otherwise the next request of ``verb``, or of any verb if that is empty."""
+    otherwise the next request of ``verb``, or of any verb if ``verb`` is empty."""
 
     verb: str
     fate: Fate

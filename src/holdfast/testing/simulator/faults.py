@@ -1,4 +1,4 @@
-"""The faults of a history. The seed plans each of them, so a shrinker can leave out any one."""
+"""The faults of a history. The seed plans each of them, so a shrinker can leave out any fault."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ class Faults:
         history.server.fated.setdefault(process.pid, []).extend(aims)
 
     def step(self, fault: Fault) -> None:
-        """Set the clock of the server, in one step or in parts: by a second, an hour, ten years."""
+        """Set the server's clock by a second, an hour or ten years, in one step or in parts."""
         for when, delta in steps(fault.victim, fault.length):
             self.history.world.after(when, partial(self._set, delta))
 

@@ -61,7 +61,7 @@ class History(Running):
             self.actors.append(kind(self, process, number, seeds[number]))
 
     def _spared(self, row: Row) -> bool:
-        """Return True if this row may be left: its process is dead, or its hold was detached."""
+        """Return True if this claim may be left: its process is dead, or its hold was detached."""
         if row.meta in self.detached:
             return True
         pid = int(row.owner.split(":")[1])

@@ -1,8 +1,8 @@
 """Actions that need more time than one lease: shorter leases, repeated joins, cancelled renewers,
 closed clients, several names whose leases end at different times, and copies that arrive very late.
 
-In two histories of seven the claimants draw from these actions, too. The other seeds don't have
-them, so that their histories stay unchanged.
+In two histories of seven the claimants draw from these actions, too. The histories of the other
+seeds don't have these actions, and so stay unchanged.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["TOO_LATE", "CutLines", "LaterActor", "cuts", "later"]
 #: Seconds after its time-out at which a late request arrives. The longest delay is longer than each
 #: undo, except the undos that continue in the background.
 TOO_LATE = (*TOO_LATE_S, 11.0)
-#: A seed has the actions of this module if its remainder by ``OF`` is in ``THESE``.
+#: A seed has the actions of this module if the rest of its division by ``OF`` is in ``THESE``.
 OF, THESE = 7, (0, 3)
-#: In every third of these histories a renewal cuts the lease to the ttl that it requests.
+#: In every third of these histories a renewal cuts the lease to the ttl of its request.
 CUTS = 3
 
 
@@ -60,7 +60,7 @@ class CutLines(Lines):
 
 
 class LaterActor(Actor):
-    """A claimant with the actions of this module in addition."""
+    """A claimant that also draws from the actions of this module."""
 
     def choices(self) -> Sequence[Callable[[], Awaitable[None]]]:
         """The actions to choose from."""
@@ -71,7 +71,7 @@ class LaterActor(Actor):
         ]
 
     async def shorten(self) -> None:
-        """Extend a hold to a shorter lease, and hold it for longer than the old lease."""
+        """Extend a hold to a shorter lease, and hold the name for longer than the old lease."""
         grant = await self._take(self._lock(self.rng.choice(LOCKS)))
         if grant is None:
             return
@@ -99,7 +99,7 @@ class LaterActor(Actor):
         await self._release(grant)
 
     async def again(self) -> None:
-        """Lose the first reply to a join, so that it is repeated; hold for longer than a lease."""
+        """Lose the first reply to a join, which is then repeated; hold for longer than a lease."""
         self._fated(Aim("join", Fate.LOST))
         lock = self._lock(self.rng.choice(LOCKS), ttl=6.0)
         grant = await self._take(lock)

@@ -27,7 +27,7 @@ class SimLatch:
             self._fut.set(None)
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until ``set`` is called, or for ``seconds``; return True if it was called."""
+        """Sleep until ``set`` is called, or for ``seconds``; return True if ``set`` was called."""
         if not self._flag:
             fut: Fut[None] = Fut(self._process.world)
             self._fut = fut
@@ -43,8 +43,8 @@ class SimRuntime:
     """Virtual time, seeded identity, tasks of one process.
 
     A process with ``threads`` behaves like threads: the thread of an interrupted call runs its undo
-    itself. Another process behaves like asyncio: the undo is a shielded task, which continues even
-    if the task that began it is cancelled.
+    itself. Any other process behaves like asyncio: the undo is a shielded task, which continues
+    even if the task that began the undo is cancelled.
     """
 
     awaits = False

@@ -56,8 +56,8 @@ class Server:
         self.grace_until = 0.0
         self.ttl_max = ttl_max
         self.stores: dict[int, SimStore] = {}
-        #: Process id -> a verb, and an action during the next request of that verb. A verb for
-        #: several names counts as well.
+        #: Process id -> a verb, and an action during the next request of that verb. The verb `join`
+        #: also means `join_free`, and `leave` also means `leave_all`.
         self.aims: dict[int, tuple[str, Callable[[], None]]] = {}
         self.before_verb: Callable[[str, tuple[Any, ...]], None] = lambda *_: None
         self.after_verb: Callable[[], None] = lambda: None
@@ -105,7 +105,7 @@ class Server:
         self.generation += 1
 
     def fate(self, process: Process, verb: str) -> Fate | None:
-        """Return the fate of the request that this process sends now; None if it has none."""
+        """Return the fate of the request that this process sends now; None if there is no fate."""
         sent = self.sent.setdefault(process.pid, [])
         sent.append(verb)
         aims = self.fated.get(process.pid)

@@ -109,7 +109,7 @@ class SimStore:
     async def listen(self, id_: str, seconds: float) -> int | None:
         """Return the fence of the wake-up for this id; None if no wake-up comes in time.
 
-        The id is that of a claim, a take, or a request for a refresh lease.
+        The id belongs to a claim, a take, or a request for a refresh lease.
         """
         box = self.boxes.setdefault(id_, Box())
         if box.fence is None:
@@ -121,7 +121,7 @@ class SimStore:
         return fence
 
     async def changed(self, within: float) -> bool:
-        """Return False: only a restart loses data, and the server itself handles that."""
+        """Return False: only a restart loses data, and the server itself handles such a restart."""
         return False
 
     def unlisten(self, claim: Claim) -> None:
@@ -144,7 +144,7 @@ class SimStore:
                 box.bell.set(None)
 
     async def _call(self, verb: str, args: tuple[Any, ...], within: float) -> Any:
-        """Send a request and return its reply; raise ``StoreUnavailable`` after ``within``."""
+        """Send a request and return its reply; raise ``StoreUnavailable`` after ``within`` s."""
         world, server, net = self.world, self.server, self.server.net
         who = world.current if self.process.threads else None
         conn = self._connections.get(who)

@@ -14,8 +14,9 @@ from .world import Process, World
 FATE_S = 4.0
 #: Maximum seconds from a renewal of an expired lease until the holder notices, without faults.
 TOLD_S = 1.5
-#: Part of a lease. A shorter outage must not lose the lease: the latest first renewal, that of a
-#: hold granted by a wake-up, comes after half of the lease.
+#: Part of a lease. An outage that is shorter must not lose the lease, because the first renewal
+#: comes after half of the lease at the latest. The first renewal is that late if
+#: a wake-up granted the hold.
 OUTAGE_PART = 0.45
 
 
@@ -51,8 +52,8 @@ class Trouble:
         self.data_lost = -1.0
         #: The time at which the clock of the server was last set forward.
         self.forward = -math.inf
-        #: The time at which the clock of the server was last set back. Expired claims can be valid
-        #: again after that, for one lease.
+        #: The time at which the clock of the server was last set back. After this time, expired
+        #: claims can be valid again for the length of one lease.
         self.back = -math.inf
 
     def at_the_end(self) -> None:
@@ -101,7 +102,7 @@ class Trouble:
     def unexplained(self, process: Process, lease: Lease, ttl: float) -> float | None:
         """Return the seconds of faults before the end of a lease of ``ttl`` seconds.
 
-        Return None if they explain its loss.
+        Return None if these faults explain the loss of the lease.
         """
         # the end of the lease, which can be long before the loss is noticed
         when = min(self.world.time, (lease.deadline - process.offset) / process.rate)

@@ -22,7 +22,8 @@ from .running import Running, Verdict, quiet, unhurried
 STRUCK = 1
 #: Maximum distance from the first failure to the second, in requests.
 REACH = 5
-#: Number of requests after the end of the clean history that can fail: retries make it longer.
+#: Number of requests that can fail beyond the requests of the history without failures, because
+#: retries send more requests.
 MORE = 3
 
 
@@ -54,7 +55,7 @@ def _play(kind: str, seed: int, *aims: Aim) -> tuple[Running, Verdict]:
 
 
 def every(kind: str, seed: int, reach: int = REACH, part: int = 0, parts: int = 1) -> Found:
-    """Run the history of a seed with each pair of failures; of ``parts`` parts, only ``part``."""
+    """Run the history of a seed with each pair of failures in part ``part`` of ``parts``."""
     quiet()
     clean, verdict = _play(kind, seed)
     sent = clean.server.sent.get(STRUCK, [])

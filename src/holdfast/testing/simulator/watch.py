@@ -83,7 +83,7 @@ class Watch(Trouble):
     def __init__(self, world: World, server: Server, capacity: dict[str, int], spared: Any) -> None:
         super().__init__(world)
         self.server = server
-        #: Called with a row that is left at the end; returns True if it may be left.
+        #: Called with a claim that is left at the end; returns True if this claim may be left.
         self._spared = spared
         #: The greatest capacity that a name ever had.
         self.capacity = capacity
@@ -93,8 +93,8 @@ class Watch(Trouble):
         self.seen_fences: dict[str, set[int]] = {name: set() for name in capacity}
         #: Tickets for which an operator has sent a break, or is about to send it.
         self.broken: set[int] = set()
-        #: Acquire (its ``meta``) -> the time at which it ended with an exception; its claim must be
-        #: withdrawn soon after that.
+        #: Acquire (its ``meta``) -> the time at which the acquire ended with an exception; its
+        #: claim must be withdrawn soon after that time.
         self.abandoned: dict[str, float] = {}
         #: Acquires (their ``meta``) whose holds were released.
         self.ended: set[str] = set()
@@ -113,7 +113,7 @@ class Watch(Trouble):
     def _forget_fences(self) -> None:
         """Forget older fences if the data were lost and the clock was set back.
 
-        Only then may fences fall, once.
+        Fences may fall only in this case, and only once.
         """
         if not (self.rewound and self.data_lost >= 0):
             return
@@ -323,7 +323,7 @@ class Watch(Trouble):
             raise Violation("bounded waiting", f"timeout {timeout:.3f} s took {took:.3f} s")
 
     def at_the_end(self) -> None:
-        """Check the end of a history: only claims of dead processes, or detached, may be left."""
+        """Check the end of a history: only detached claims and those of dead processes are left."""
         now = self.server.now()
         for name, line in self.server.lines.lines.items():
             for row in line.rows():

@@ -45,7 +45,7 @@ class Actor:
         self.holding: list[Grant] = []
 
     async def main(self) -> None:
-        """Execute a number of actions, one after the other; release all holds after each."""
+        """Execute a number of actions, one after the other; release all holds after each action."""
         choices = self.choices()
         done = 0
         while done < self.history.plan.actions or self.history.world.steps < STEPS_MIN:
@@ -205,7 +205,8 @@ class Actor:
     async def adopt(self) -> None:
         """Adopt a detached hold.
 
-        In half of the cases the token stays in the list; a second adoption with it must fail."""
+        In half of the cases the token stays in the list of tokens. A second adoption with this
+        token must fail."""
         if not self.history.tokens:
             return
         twice = self.rng.random() < 0.5
@@ -331,7 +332,7 @@ class Actor:
 
 
 class SimOwner:
-    """The owner of a simulated process; the watch reads the pid in it."""
+    """The owner of a simulated process; the history reads the pid in the owner text."""
 
     def __init__(self, process: Process) -> None:
         self.label = "sim"

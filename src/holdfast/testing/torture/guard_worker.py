@@ -43,7 +43,7 @@ def work(stage: Stage, number: int, face: str, options: list[Any]) -> None:
 
 
 class Source:
-    """The source of the guards' values: a version for each key, in a file of all processes."""
+    """The source of the guards' values: a version for each key, in a file for all processes."""
 
     def __init__(self, place: Path) -> None:
         self._fd = os.open(place / "versions", os.O_RDWR)

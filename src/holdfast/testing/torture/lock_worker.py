@@ -31,7 +31,8 @@ PERMITS = 3
 KINDS = ("lock", "rwlock", "semaphore")
 TIMEOUTS_S = (0.0, 0.05, 0.3, 1.0, None)
 BODY_S = 0.05
-#: Part of the rounds of a body that check the hold; in the others only the fence protects writes.
+#: Part of the rounds of a body that check the hold; in the other rounds only the fence protects
+#: writes.
 LOOK_PART = 0.7
 #: Part of the acquires that are cancelled; only under asyncio.
 CANCEL_PART = 0.2
@@ -168,7 +169,7 @@ class Worker(Process):
             self._recorder.wrote(number, True)
 
     async def _fork(self, hold: Any) -> None:
-        """Fork a child. There the hold must be lost; the child acquires another lock."""
+        """Fork a child. In the child the hold must be lost; the child acquires another lock."""
         self._forks += 1
         name = f"{self._name}-fork-{self._forks}"
 

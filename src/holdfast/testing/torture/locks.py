@@ -69,7 +69,7 @@ def run(
     """Torture a store and judge it. Without ``folder`` the histories are deleted at the end.
 
     ``troubles`` are injected in turn, one about every ``options.trouble`` seconds. ``dies``, called
-    once in the middle, kills its server and starts it again.
+    once in the middle, kills the store's server and starts it again.
     """
     with place(options.folder) as folder:
         return LockRun(options, folder, dies, troubles).go(options.seconds)
@@ -220,7 +220,7 @@ class LockRun(Run):
         return []
 
     def _lines(self) -> list[LineRecord]:
-        """Return all lines, except damaged lines, which the store refuses to show."""
+        """Return all lines of claims, except damaged lines, which the store refuses to show."""
         try:
             return self.client.inspect(self._prefix)
         except ConfigError:
@@ -233,7 +233,7 @@ class LockRun(Run):
         return found
 
     def _ask_for(self, line: LineRecord) -> None:
-        """Acquire a name: the request repairs damage, and leases that another clock granted."""
+        """Acquire a name: the request repairs damage, and cuts leases from a wrong clock."""
         client, name = self.client, line.name
         lock: Lock = client.lock(name)
         if line.kind == Kind.RWLOCK:

@@ -1,4 +1,4 @@
-"""A process under torture: it executes turns until it gets the message to end."""
+"""A process under torture: it does one turn of work after the other, until the message to end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Process:
         self._dice = random.Random(f"{options.seed} {name}")
         self._folder = Path(options.folder)
         self._client = self._face.client(options.store, label=name, **terms)
-        # Last, because the file of the recorder shows the run that this process is ready.
+        # The last statement, because the file of the recorder shows the run that this process is
+        # ready.
         self._recorder = Recorder(self._folder / f"{name}.jsonl", name)
 
     def live(self) -> None:

@@ -92,7 +92,7 @@ class QueueRun(Run):
         )
 
     def over(self, now: float, end: float) -> bool:
-        """Return True if all jobs are put and done, or if the limit has passed (a trouble)."""
+        """Return True if all jobs are put and done, or if the limit has passed (an error)."""
         if now >= end:
             self.troubles.append(f"not done after {self.options.limit:g} s: {self._stands}")
             return True
@@ -122,7 +122,7 @@ class QueueRun(Run):
         return found[0] if found else None
 
     def afterwards(self) -> Iterator[str]:
-        """Record the jobs that are still in the queue: they are not done, but not lost either."""
+        """Record the jobs that are still in the queue: these are not done, but not lost either."""
         asked = self._queues.jobs(self._queue, None, None, MOST, SOON_S)
         try:
             found = run_sync(asked)

@@ -21,7 +21,8 @@ from ...sync import Client
 from ..faults import Subject, SubjectGone
 from ..histories import Recorder, Verdict, judge_files, tell
 
-#: Maximum seconds until a new process is ready; on a busy machine it waits for a processor.
+#: Maximum seconds until a new process is ready; on a busy machine the process waits for a
+#: processor.
 START_S = 180.0
 
 
@@ -224,7 +225,7 @@ class Run:
             return False
 
     def _miss(self) -> None:
-        """Find workers that ended by themselves; a later kill would hide that."""
+        """Find workers that ended by themselves, because a later kill would hide such an end."""
         for who in [who for who, one in self.workers.items() if one.ended is not None]:
             self._gone(who)
 

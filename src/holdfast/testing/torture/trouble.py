@@ -33,8 +33,9 @@ class Scene(NamedTuple):
     names: Sequence[str]
     #: The processes of the workers that run.
     pids: Sequence[int]
-    #: Call this with a name (and None) before its state is damaged, and again after the damage with
-    #: the time before it. The judge ignores claims of the name that existed in this span of time.
+    #: Call this twice: before the damage with a name and None, and after the damage with the name
+    #: and a time before the damage. The judge ignores claims of the name that existed in this span
+    #: of time.
     damaged: Callable[[str, float | None], None]
     #: Call this with a name whose last fence can be damaged: its later fences may be lower.
     forgotten: Callable[[str], None]
@@ -50,7 +51,7 @@ class Trouble(Protocol):
     def calm(self, now: float) -> None:
         """End the trouble if its time ends by ``now``, a time of ``boottime``.
 
-        ``inf``: the run has ended.
+        ``now`` is ``inf`` if the run has ended.
         """
         ...
 

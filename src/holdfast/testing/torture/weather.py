@@ -30,10 +30,11 @@ from ..faults import (
     delay_request,
 )
 
-#: Mean seconds between two faults; long, because one fault can delay a sender for a long time.
+#: Mean seconds between two faults. The mean is long, because one fault can delay a sender for a
+#: long time.
 EVERY_S = 0.4
-#: Maximum seconds by which a held message and a late message are delayed. Its client can have given
-#: up before that.
+#: Maximum seconds by which a held message and a late message are delayed. The client of such a
+#: message can have given up before the message arrives.
 HELD_S_MAX = 6.0
 LATE_S_MAX = 1.0
 
@@ -52,7 +53,7 @@ class Speech(NamedTuple):
 
 
 _REDIS = Speech(RESP, b"EVALSHA", b"message", 6379)
-#: This protocol has no pushes, so no message contains this mark.
+#: This protocol has no pushes, so no message contains these bytes.
 _MYSQL = Speech(MYSQL, b"CALL ", b"no push", 3306)
 _SPEECHES = {"redis": _REDIS, "valkey": _REDIS, "mysql": _MYSQL, "mariadb": _MYSQL}
 

@@ -27,7 +27,7 @@ READ_S = 0.5
 ROUNDS = (0, 1, 2, 3, 4, 6, 9, 14, 30)
 #: Number of points of an acquire that one run interrupts.
 POINTS = 16
-#: Options of an acquire that ends without being interrupted while the name is held.
+#: Options with which an acquire of a held name ends by itself, without an interrupt.
 TRIES: tuple[dict[str, Any], ...] = (
     {"blocking": False},
     {"timeout": 0},
@@ -48,7 +48,7 @@ class Held:
         self._seen: ClaimRecord | None = None
 
     async def unchanged(self, what: object) -> None:
-        """Check that fence, expiry and deadline are unchanged, and no other holder is there."""
+        """Check that fence, expiry and deadline are unchanged, and the name has no other holder."""
         (seen,) = await self._at.holders(self._name)
         first = self._seen = self._seen or seen
         with promised("a hold is its holder's"):
@@ -66,7 +66,8 @@ class Held:
 async def held(at: Arena) -> AsyncGenerator[Held]:
     """Let another client hold the name.
 
-    For readers the holder is a writer; for several names it holds the last one.
+    If the case is about readers, the client is a writer. If the case is about several names, the
+    client holds the last name.
     """
     name = at.name
     options: dict[str, Any] = {"ttl": TTL_S, "auto_renew": False}

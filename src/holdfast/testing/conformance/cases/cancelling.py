@@ -82,7 +82,7 @@ async def a_task_cancelled_anywhere_on_its_way_leaves_nothing(at: Arena) -> None
         task.cancel()
         await asyncio.wait([task])
         begun = now()
-        # On a busy server the renewer continues the undo
+        # The undo can end later: on a busy server the renewer continues the undo
         while (line := await at.look()) is not None and now() - begun < 5.0:
             await at.sleep(0.02)
         assert line is None, f"cancelled after {steps} steps: {line}"

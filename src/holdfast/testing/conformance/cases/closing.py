@@ -1,4 +1,4 @@
-"""The end of a client: its holds are released, even if two threads close it at once."""
+"""The end of a client: its holds are released, even if two threads close the client at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lock as a decorator: each call holds it, and fields of the name come from the arguments."""
+"""A lock as a decorator: each call holds the lock, and the call's arguments fill in the name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The election: one client leads, the next takes over, observers see it."""
+"""The election: one client leads, the next takes over, and observers see the leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The refresh lease of a guard: one caller holds it, it expires, only its holder stores a value."""
+"""The refresh lease of a guard: one caller holds the lease, and only this caller stores a value."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ async def what_was_computed_from_before_an_invalidation_is_not_stored(at: Arena)
     merged = at.start(waits)
     await at.sleep(0.1)
     assert await theirs.invalidate() == 0
-    # A call after the invalidation doesn't get the value whose computation began before it.
+    # A call after the invalidation doesn't get a value whose computation began before the
+    # invalidation.
     assert await theirs.get(new) == "new"
     go.set()
     assert await actor.result() == "old"
@@ -200,7 +201,8 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(again, Duty)
     assert again.fence == duty.fence
     assert await guards.invalidate([entry], WITHIN_S) == [False]
-    # The copy arrives after the invalidation; it gets a refresh lease that no caller will use.
+    # The copy arrives after the invalidation; the copy gets a refresh lease that no caller will
+    # use.
     copy = await guards.begin(wish, WITHIN_S)
     assert isinstance(copy, Duty)
     assert copy.fence > duty.fence
@@ -210,7 +212,7 @@ async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
     assert isinstance(gone, Gone)
     assert await guards.read([entry], WITHIN_S) == [None]
     assert isinstance(await guards.begin(wish._replace(id="2e" * 16), WITHIN_S), Busy)
-    # A finish with the copy's fence succeeds; the same finish once more changes nothing.
+    # A finish with the copy's fence succeeds; a repetition of this finish changes nothing.
     theirs = finish._replace(fence=copy.fence)
     assert await guards.finish(theirs, WITHIN_S) is True
     assert await guards.finish(theirs, WITHIN_S) is True
@@ -237,7 +239,7 @@ async def an_outage_that_begins_behind_the_read_is_waited_for_once(at: Arena) ->
 
     # When several values are missing
     assert await guard.get_many([*"abcd"], compute) == {key: key.upper() for key in "abcd"}
-    # Then only the first of them sends requests; the others use its result, the outage
+    # Then only the first value costs requests; the other values use the result, the outage
     assert len(asked) == 4
     assert asked[0] > 0
     assert asked == [asked[0]] * 4

@@ -116,7 +116,8 @@ async def of_many_who_miss_one_computes_and_all_get_its_value(at: Arena) -> None
     answers = [await actor.result() for actor in actors]
     assert [found for found, _ in answers] == [1] * MANY
     assert source.calls == 1
-    # The new value wakes all callers at the same time; they don't read it one after the other.
+    # The new value wakes all callers at the same time; the callers don't read the value one after
+    # the other.
     assert max(when for _, when in answers) - begun < 0.3 + at.served(begun)
 
 
@@ -147,7 +148,7 @@ async def in_the_background_nobody_waits_for_the_refresh(at: Arena) -> None:
     source = Source(at)
     assert await at.guard(ttl=0.3, stale=60).get(source.compute()) == 1
     await at.sleep(0.32)
-    # The new value must stay fresh, or a call that reads it late would compute it once more.
+    # The new value must stay fresh: a call that reads a stale value would compute it once more.
     guard = at.guard(ttl=60, stale=60, refresh="background")
     assert await guard.get(source.compute()) == 1
     await at.until(lambda: source.calls == 2 and not source.inside)

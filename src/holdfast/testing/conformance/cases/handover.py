@@ -73,7 +73,7 @@ async def an_adoption_that_comes_after_its_undo_takes_nothing(at: Arena) -> None
 
 
 def with_fence(text: str, fence: int) -> str:
-    """Return the same token with another fence."""
+    """Return a copy of this handover token with another fence."""
     return token_of.write(token_of.read(text)._replace(fence=fence))
 
 
@@ -142,7 +142,7 @@ async def a_token_whose_hold_is_over_is_told_what_ended_it(at: Arena) -> None:
     expired = await (await at.lock(ttl=KEPT_S).acquire()).detach()
     await at.free(within=2.0 + KEPT_S)
     await is_over(expired, "has ended: it has expired")
-    # The store still has the earlier reasons
+    # The store still knows why the earlier holds ended
     await is_over(released, "has ended: released")
     await is_over(broken, "has ended: broken")
 

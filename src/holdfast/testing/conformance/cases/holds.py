@@ -189,7 +189,7 @@ async def a_listing_tells_a_released_name_that_stays_occupied_from_a_held_one(at
     assert (seen.kept, seen.held, seen.owner) == (True, True, hold.owner)
     assert 0.0 < seen.expires_in <= 20.0
     assert seen.expires_in + now() - begun > 20.0 - 1.0
-    # With a waiter in line, the store may keep the claim in another place.
+    # When a client waits, the store may move the holder's claim to another part of its data.
     waiter = at.start(at.rival().acquire)
     await at.line(waiters=1)
     line = await at.look()
@@ -237,7 +237,7 @@ async def a_hold_is_a_context_manager_of_its_own(at: Arena) -> None:
 
 @case(*TUNABLE)
 async def a_hold_extended_to_less_is_believed_no_longer_by_an_older_renewal(at: Arena) -> None:
-    # Given a renewal that the store has handled, while its reply is on its way
+    # Given a renewal that the store has handled, and whose reply hasn't arrived yet
     client: Any = at.client()
     hold = await at.primitive.make(client, at.name, ttl=KEPT_S).acquire()
     handled, extended = at.flag(), at.flag()
@@ -254,11 +254,11 @@ async def a_hold_extended_to_less_is_believed_no_longer_by_an_older_renewal(at: 
 
     client._ctx.store = Overlaid(client._ctx.store, keep=late)
     await handled.wait()
-    # When the hold is extended to less, and the reply comes after that
+    # When the hold is extended to a shorter lease, and the reply to the renewal comes later
     with contextlib.suppress(LockLost):  # the hold is lost if the machine stands still
         assert await hold.extend(KEPT_S / 4) <= KEPT_S / 4
     extended.set()
-    # Then its deadline never moves later, though it is renewed again
+    # Then the deadline of the hold never moves later, though the hold is renewed again
     most = 0.0
     while asked < 4 and hold.lost is None:
         most = max(most, hold.remaining())

@@ -20,7 +20,8 @@ async def a_broken_hold_is_free_at_once_and_its_owner_told_soon(at: Arena) -> No
     assert not await at.holders()
     begun = now()
     assert await hold.wait_lost(10) is Loss.BROKEN
-    # The next renewal finds the loss; or the one after that, if a busy server did not answer.
+    # The next renewal finds the loss. If a busy server did not answer that renewal, the renewal
+    # after it does.
     assert now() - begun < KEPT_S + at_once(begun)
     assert (hold.lost, hold.state) == (Loss.BROKEN, State.LOST)
     assert await hold.release() is False

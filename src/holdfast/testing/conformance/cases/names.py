@@ -1,4 +1,4 @@
-"""Names are never interpreted, wrong input is refused with a message, lines can be inspected."""
+"""Names are never interpreted, wrong input is refused, and lines of claims can be inspected."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ async def what_other_primitives_can_not_be_given_is_refused_in_words(at: Arena) 
 
 
 def _refused(wrong: list[tuple[Callable[[], Any], str]]) -> None:
-    """Check that each of these is refused, with these words in the message."""
+    """Check that each of these calls is refused, with these words in the message."""
     for make, words in wrong:
         with raises(ConfigError) as caught:
             make()

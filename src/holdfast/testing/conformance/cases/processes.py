@@ -45,7 +45,7 @@ async def in_child(at: Arena, text: Callable[[], Coroutine[Any, Any, Any]]) -> A
 
 
 async def warm(at: Arena, worker: Worker) -> None:
-    """Make the worker connect: on a busy machine a non-blocking acquire has no time for that."""
+    """Make the worker connect: on a busy machine a non-blocking acquire has no time to connect."""
     name = at.fresh("warm")
     assert await worker.acquire(name, timeout=20) is not None
     await worker.call("release", name)

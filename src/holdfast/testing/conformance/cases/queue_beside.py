@@ -17,7 +17,7 @@ def _meeting(at: Arena, struck: Struck, job: Any, first: bool) -> Callable[[], i
     """Make the next two settles of this job overlap; return a function that counts the settles.
 
     The store handles both settles before either gets its reply. With ``first``, the settle that
-    succeeded gets its reply first; otherwise the settle that found nothing does.
+    succeeded gets its reply first; otherwise the settle that found nothing gets its reply first.
     """
     inner = struck.verbs
     arrived: list[bool] = []

@@ -1,4 +1,4 @@
-"""A waiting take that is given up takes no wake-up away from other waiters."""
+"""A take that stops waiting takes no wake-up away from other waiters."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def a_purge_of_one_state_removes_no_more_than_stood_so(at: Arena) -> None:
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (5, 5, 10)
     assert await other.purge("dead") == 10
-    # Then the jobs that were added during the purge are left, and the jobs in delivery
+    # Then the jobs that were added during the purge and the jobs in delivery are left
     record = await queue.stats()
     assert (record.waiting, record.taken, record.dead) == (10, 5, 5)
     assert await queue.ack_many(loans) == [True] * 5
@@ -125,7 +125,8 @@ async def a_group_that_a_dead_letter_holds_back_is_seen_to_wait(at: Arena) -> No
 
 @case("queue")
 async def a_purge_leaves_what_is_put_before_its_first_request(at: Arena) -> None:
-    # Given grouped and ungrouped jobs, and a client that puts more after the purge has counted them
+    # Given grouped and ungrouped jobs, and a client that puts more jobs after the purge has counted
+    # the jobs
     queue, client = at.queue(), at.client()
     other, struck = client.queue(at.name), queues_of(client)
     survey = struck.verbs.survey

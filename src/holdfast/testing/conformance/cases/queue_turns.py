@@ -93,7 +93,8 @@ async def a_busy_group_does_not_starve_the_others(at: Arena) -> None:
     await queue.put_many(["hot"] * 20, group="hot")
     await queue.put("quiet", group="quiet")
     seen = []
-    # The group that has waited longest is first, except on a cluster: takes ask its shards in turn
+    # The group that has waited longest is first, except on a cluster, where takes ask one shard
+    # after another
     for _ in range(3):
         job = await queue.take(timeout=5)
         assert job is not None

@@ -11,7 +11,7 @@ from ..misdeeds import misdeeds, wrong_kinds
 from ..registry import case
 from ..struck import queues_of
 
-#: Seconds without a change of its numbers after which a queue counts as idle.
+#: A queue counts as idle after this number of seconds without a change of its numbers.
 STILL_S = 4.0
 
 

@@ -1,4 +1,4 @@
-"""The reentrant lock: its thread or task can enter it again, and no other thread or task can."""
+"""The reentrant lock: only the thread or task that holds the lock can enter it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several threads release one hold at the same time, and all of them return its true end."""
+"""Several threads release one hold at the same time, and each call returns its true end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _meeting(at: Arena, several: bool = False) -> tuple[Any, list[bool]]:
         arrived.append(answer)
         await at.until(lambda: len(arrived) >= 2)
         if answer:
-            # On a name with several permits, each of the two releases can find one of them.
+            # On a name with several permits, each of the two releases can find a permit.
             await at.until(lambda: out or arrived.count(True) > 1)
             await at.sleep(0.02)
         out.append(answer)

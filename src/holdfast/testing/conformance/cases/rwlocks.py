@@ -59,7 +59,7 @@ async def readers_without_end_do_not_starve_a_writer(at: Arena) -> None:
     async def write() -> None:
         begun = now()
         async with at.locks.rwlock(at.name).write:
-            # On a store without a line, the writer has to find a moment without a reader.
+            # On a store without a line of claims, the writer has to find a moment without a reader.
             assert now() - begun < (2 if at.can.fair else 8) + at_once(begun)
 
     readers = [at.start(read) for _ in range(3)]

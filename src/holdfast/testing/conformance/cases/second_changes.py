@@ -20,7 +20,7 @@ async def two_failures_in_a_row_hand_a_hold_over_once_or_not_at_all(at: Arena) -
     async def play(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -> None:
         fence = 0
         for often in range(4):
-            # (If this acquire has to wait, the planned failures can hit it instead.)
+            # (If this acquire has to wait, the planned failures can hit this acquire instead.)
             hold = await answered(partial(client.lock(name, ttl=TTL_S).acquire, timeout=3))
             assert hold is not None, "it is still held"
             assert hold.fence > fence
@@ -72,7 +72,7 @@ async def two_failures_in_a_row_break_the_one_hold_that_was_named(at: Arena) -> 
         for _ in range(2):
             held = await rival.acquire(timeout=3)
             assert held is not None, "it is still held"
-            # Given two failures, when a hold is broken, and the name acquired
+            # Given two failures, when a hold is broken, and its name is acquired again
             broken = mine = None
             with contextlib.suppress(*EXPECTED):
                 broken = await client.break_(name, held.fence)
@@ -112,7 +112,8 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
             return client.semaphore(name, count, ttl=TTL_S)
 
         async with permits(at.others, 1):
-            # Given two failures, when a line of one permit is resized to two, then to three
+            # Given two failures, when a semaphore is resized from one permit to two, and then to
+            # three
             resized = 0
             for count in (2, 3):
                 hold = None
@@ -125,7 +126,7 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
                 for _ in range(2):
                     with contextlib.suppress(*EXPECTED):
                         await (hold.extend() if hold else at.sleep(0))
-                # Then the line grants no more permits than its capacity
+                # Then the semaphore grants no more permits than its capacity
                 others = permits(at.others, line.capacity)
                 tries = [await others.acquire(blocking=False) for _ in range(line.capacity)]
                 more = [one for one in tries if one is not None]
@@ -171,7 +172,7 @@ async def two_failures_in_a_row_revive_and_remove_what_they_are_told(at: Arena) 
                 gone = await queue.purge("dead", ids=[removed])
             assert revived in (None, 1)
             assert gone in (None, 1)
-            # Then the revived job is delivered once, and the removed one never
+            # Then the revived job is delivered once, and the removed job never
             while job := await rival.take(timeout=0):
                 assert await job.ack() is True
                 done.append(job.id)

@@ -17,7 +17,7 @@ TTL_S = 60.0
 #: A lease that is short enough to be renewed during a play, seconds.
 SHORT_S = 0.9
 #: Time-out for a value, seconds. A late copy of a request can take the refresh lease and keep it
-#: until it expires.
+#: until the lease expires.
 WAIT_S = 10.0
 
 
@@ -55,7 +55,7 @@ async def two_failures_in_a_row_leave_one_holder_of_several_names(at: Arena) -> 
         several = client.all(*[client.lock(one, ttl=TTL_S) for one in names])
 
         async def acquire() -> Any:
-            # First with the last name busy, so that the client joins the lines one by one
+            # First with the last name busy, so that the client joins the lines of claims one by one
             async with at.others.lock(names[-1], ttl=TTL_S, timeout=10):
                 with contextlib.suppress(*EXPECTED):
                     assert await several.acquire(timeout=0.02) is None
@@ -140,7 +140,7 @@ async def _jobs(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -
             acked.append(job.payload)
         else:  # its lease expired or no reply came, so it is unknown whether the job was acked
             unknown.add(job.payload)
-    # And each accepted job is done once, and no late request takes it
+    # And each accepted job is done once, and no late request takes the job
     await rival.put("three", group="g", id="three")
     put.add("three")
     await struck.settle_down()

@@ -1,4 +1,4 @@
-"""The semaphore: permits, weights, one line for all, and a change of the number of permits."""
+"""The semaphore: permits, weights, one line for all claims, and a change of the capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several names as one: all of them or none, in one order, without dead-lock."""
+"""Several names as one: all names or none, acquired in one order, without dead-lock."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ async def one_time_covers_all_of_the_waiting(at: Arena) -> None:
     await at.until(lambda: len(ready) == 4)
     begun = now()
     assert await at.locks.all(*names).acquire(timeout=0.25) is None
-    # A time-out for each name would make it 0.85 s: 0.2 s for each of three, then the full 0.25 s
+    # With a time-out for each name, the acquire would take 0.85 s: 0.2 s for each of three names,
+    # and the full 0.25 s for the last name
     assert now() - begun < 0.25 + at_once(begun)
     over.set()
     for actor in actors:

@@ -31,7 +31,8 @@ FAULTS = {
     "pair": 240,
     "step": 60,
 }
-#: Virtual seconds in which all calls must end after the faults; each planned action adds time.
+#: After the faults, all calls must end within this number of virtual seconds, plus some seconds for
+#: each planned action.
 REST_S = 90.0
 
 
@@ -82,7 +83,7 @@ def make_plan(seed: int, calm: bool = False) -> Plan:
 
 
 class GuardFaults(Faults):
-    """The faults; two of them differ for guards."""
+    """The faults of locks; ``cut`` and ``interrupt`` are different for guards."""
 
     def cut(self, fault: Fault) -> None:
         """Lose all messages from a process, to a process, or in both directions."""

@@ -1,10 +1,10 @@
 """Actions of the callers: read through a guard, change its source, and invalidate.
 
-The source has one version number per key. A computation returns the number that it reads there, so
-the value of an entry is a version number. A caller that changes the source invalidates the key
-afterwards. When the invalidation has returned, the caller records the version. The rule: a ``get``
-that begins after that must return this version or a later one. Exception: a local cache of another
-process may return an earlier version for `local_ttl` seconds.
+The source has one version number per key. A computation returns the number that it reads from the
+source, so the value of an entry is a version number. A caller that changes the source invalidates
+the key afterwards. When the invalidation has returned, the caller records the version. The rule: a
+``get`` that begins after this record must return the recorded version or a later one. Exception: a
+local cache of another process may return an earlier version for `local_ttl` seconds.
 """
 
 from __future__ import annotations

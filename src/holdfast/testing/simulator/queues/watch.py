@@ -31,7 +31,7 @@ class Loan:
         lease = self.lease
         #: Queue, and group or ungrouped job. Only one delivery at a time may exist for it.
         self.track = (lease.take.queue, job.group or f"single {lease.job.seq}")
-        #: The time at which its worker stopped work on it; None before that.
+        #: The time at which the worker stopped work on the job; None before that.
         self.ended: float | None = None
         self.lost_seen = False
 
@@ -80,7 +80,8 @@ class QueueWatch(Trouble):
         self.attempts: dict[str, int] = {}
         #: Jobs that a worker has made dead letters.
         self.given_up: set[str] = set()
-        #: Id of an interrupted take -> the time and the process; its deliveries must end soon.
+        #: Id of an interrupted take -> the time and the process; the deliveries of the take must
+        #: end soon.
         self.abandoned: dict[str, tuple[float, Process]] = {}
         server.after_verb = self.server_side
 
