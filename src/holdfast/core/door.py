@@ -34,7 +34,7 @@ class Entry(Place):
     #: The thread or task that entered.
     flow: Hashable
     hold: Any
-    #: The entry count of the hold at that time.
+    #: The entry count of the hold when this statement entered.
     level: int
     #: Cancels the body if the hold is lost.
     guard: Guard | None
@@ -92,7 +92,7 @@ class Door(list[Entry]):
                 self.forget(one)
 
     async def leave(self, what: Named, failure: BaseException | None, frame: FrameType) -> None:
-        """Release the hold of this frame's statement; raise ``LockLost`` if it was lost before.
+        """Release the hold of this frame's statement; raise ``LockLost`` if it was lost.
 
         An exception of the body is never hidden: the loss is added to it as a note. Only the
         cancellation that holdfast caused, because of the loss, becomes ``LockLost``.
@@ -164,7 +164,8 @@ class Door(list[Entry]):
             return None
         here = Place(frame)
         ours = [one for one in entries if one.flow == flow]
-        # An entry of a generator, or of a caller of this frame, is left from its own frame.
+        # An entry of a generator, or of a caller of this frame, isn't likely: it is left from its
+        # own frame.
         likely = [one for one in ours if not one.exact() and not one.around(frame)]
         exact = [one for one in entries if one.movable() and one.same(here)]
         if exact:
@@ -212,9 +213,9 @@ def _refuse(what: Named, failure: BaseException | None, others: bool) -> None:
 async def give_back(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
     """Release a hold whose body has ended; see ``Door.leave``.
 
-    A hold that was valid when the body ended has protected all of it. So a release that fails after
-    that is only logged, and a hold that ends during the release is no error. The renewer withdraws
-    the claim, or the claim expires.
+    A hold that was valid when the body ended has protected the whole body. So a release that fails
+    after that is only logged, and a hold that ends during the release is no error. The renewer
+    withdraws the claim, or the claim expires.
     """
     try:
         kept = await hold._release()

@@ -69,7 +69,7 @@ class Keeper:
         self._idle_since = 0.0
         #: Until this time the renewer sleeps at most `BRISK_S` at a time.
         self._brisk_until = -math.inf
-        #: True while the renewer works: then the lease that it handles can be in no list.
+        #: True while the renewer works: then possibly no list contains the lease that it handles.
         self._awake = False
         #: The batch that is being renewed.
         self._asked: list[Lease] = []
@@ -91,7 +91,7 @@ class Keeper:
     def add_pushed(self, lease: Lease, due: float) -> None:
         """Like `add_early`, for a hold that was granted by a push. Usually more such holds follow,
         each due before the renewer's next planned wake-up. So the renewer wakes more often for a
-        while; then the callers that get these holds don't need to wake it."""
+        while; then the callers that get these holds don't need to wake the renewer."""
         self._brisk_until = due + LINGER_S
         self.add_early(lease, due)
 
@@ -140,7 +140,7 @@ class Keeper:
         self.tell(lease)
 
     def tell(self, lease: Lease) -> None:
-        """Run the callbacks for the loss. Each runs once, in the first thread that takes it."""
+        """Run each callback for the loss once, in the first thread that takes it."""
         hold = lease.hold_ref() if lease.hold_ref is not None else None
         while hold is not None and lease.reason is not None and lease.callbacks:
             try:
@@ -233,7 +233,7 @@ class Keeper:
 
     def _over(self, turn: Iterator[bool]) -> None:
         """Handle the end of the thread or task: it had no work, or was cancelled. The next hold
-        starts another one; if work was added during the end, another one starts now."""
+        starts another thread or task; one starts now if work was added meanwhile."""
         if self._turns.get(0) is not turn:
             return
         for lease in self._asked:
@@ -298,7 +298,8 @@ class Keeper:
         brisk = now + BRISK_S if now < self._brisk_until else math.inf
         self._wake_at = min(self._soonest(now), brisk)
         target = min(self._wake_at, self._soonest(now))
-        # Wake for the check of the store even without a lease: one can be added until then.
+        # Wake for the check of the store even without a lease: a lease can be added before that
+        # check.
         if self._forgotten:
             target = min(target, now + LINGER_S) if target < math.inf else target
         return None if target == math.inf else max(0.0, min(target, self._look_at) - now)

@@ -243,7 +243,7 @@ class LockBase:
         await self._door.undo(entry)
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Return True if this statement entered the lock in another loop, which releases it."""
+        """Return True if this statement entered the lock in another loop: that loop releases it."""
         home = self._ctx.home
         return home is not None and home.left(self, failure, frame)
 

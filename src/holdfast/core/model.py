@@ -94,8 +94,8 @@ class Leave(NamedTuple):
 
     ``after``: the name stays occupied for these seconds (min_hold). ``suspect``: a join of this
     claim was repeated or its outcome is unknown, so a late copy of the join can still arrive. The
-    store then keeps a tombstone, for ``ttl`` and `TOMB_S` more seconds. With it the store refuses
-    the copy, and answers a keep of the claim with ``Loss.RELEASED``.
+    store then keeps a tombstone, for ``ttl`` and `TOMB_S` more seconds. With the tombstone, the
+    store refuses the copy, and answers a keep of the claim with ``Loss.RELEASED``.
     """
 
     name: str
@@ -158,7 +158,7 @@ class Full(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """A push: a release made this claim a holder. It doesn't extend a lease."""
+    """A push: a release made this claim a holder. The push doesn't extend a lease."""
 
     fence: int
 
@@ -246,8 +246,9 @@ class Capabilities(NamedTuple):
     """The abilities of a store, as data that callers can read before they use it.
 
     ``semaphore``, ``rwlock``, ``election``, ``resize``, ``detach``, ``min_hold``, ``fences``,
-    ``queues`` and ``guards`` name operations: if one is False, it raises :class:`NotSupported`. The
-    other fields describe how well the store works, for users and for the conformance tests.
+    ``queues`` and ``guards`` name operations: if a field is False, its operation raises
+    :class:`NotSupported`. The other fields describe how well the store works, for users and for the
+    conformance tests.
     """
 
     store: str
@@ -262,7 +263,7 @@ class Capabilities(NamedTuple):
     fences: bool = True
     #: Does the store have serial queues, ``client.queue()``?
     queues: bool = False
-    #: Does it keep the values of refresh guards, ``client.guard()``?
+    #: Does the store keep the values of refresh guards, ``client.guard()``?
     guards: bool = False
     #: Is the line visible in `inspect`?
     visible_line: bool = True
@@ -273,11 +274,12 @@ class Capabilities(NamedTuple):
     #: Does the store forget the number of a semaphore's permits when no client holds one?
     permits_reset_when_idle: bool = True
     wakes_waiters: bool = True
-    #: Does a push make the waiter a holder? If not, it only makes the waiter ask again.
+    #: Does a push make the waiter a holder? If not, a push only makes the waiter ask again.
     wakeup_grants: bool = True
     across_processes: bool = True
     durable_fences: bool = True
-    #: Does the claim of a dead process end with its ttl? If not, it ends with its session.
+    #: Does the claim of a dead process end with its ttl? If not, the claim ends with the session of
+    #: the process.
     own_expiry: bool = True
     crash_noticed: str = "ttl"
     clock: str = "store"

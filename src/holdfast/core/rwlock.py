@@ -2,8 +2,8 @@
 
 Readers and writers share one line, so neither starves: a writer waits for the readers ahead of it
 and holds back later readers. So a nested read of the same thread or task must not enter the line:
-it would wait for a writer that waits for the outer read. The client counts the nested read instead,
-also inside a write. A write inside a read would wait for itself, so it is refused.
+the nested read would wait for a writer that waits for the outer read. The client counts the nested
+read instead, also inside a write. A write inside a read would wait for itself, so it is refused.
 """
 
 from __future__ import annotations
