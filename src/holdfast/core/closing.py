@@ -106,7 +106,7 @@ class Closing:
         ctx = self._ctx
         ctx.closed = True
         ctx.keeper.stop()
-        # `under_way` is read before and after the renewer: at the same time, another thread can
+        # `under_way` is read before and after the renewer, because another thread can meanwhile
         # move a new hold from `under_way` to the renewer, or move a hold back to release it.
         under_way = dict(ctx.under_way)
         self.left.extend(ctx.keeper.give_up(Loss.CLOSED))

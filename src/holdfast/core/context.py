@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class _Nowhere:
-    """The place of a context that was not used yet, or whose face has no places; see `Context`."""
+    """The place of a context that was not used yet, or that is for threads; see `Context`."""
 
     _thread_id: int | None = None
 
@@ -67,12 +67,12 @@ class Flows:
         return self._inside.get((spec.name, spec.kind, self._runtime.flow()))
 
     def enter(self, hold: HoldBase, strict: bool) -> None:
-        """Enter a hold by the current thread or task; ``strict``: no other one may leave it."""
+        """Let the current thread or task enter a hold; ``strict``: no other may leave the hold."""
         hold._flow, hold._strict = self._runtime.flow(), strict
         self._inside[_flow(hold)] = hold
 
     def let_go(self, hold: HoldBase) -> bool:
-        """Count one level down; return True if it was the outermost one."""
+        """Count one level down; return True if this level was the outermost one."""
         if self._inside.get(_flow(hold)) is not hold:
             return True
         if hold._strict and hold._flow != self._runtime.flow():
@@ -128,7 +128,7 @@ class Context:
         self.closed = False
         #: True if the client is closed completely, with its connections.
         self.ended = False
-        #: The place of this context, such as an event loop, if the face has one context per place.
+        #: The event loop (or other place) of this context, if the client has one context per place.
         self.place: object = NOWHERE
         #: An object whose `_thread_id` is that of the thread in which the place runs now.
         self.runs: Any = NOWHERE
@@ -222,7 +222,7 @@ class Context:
         """Ask the store until it answers or the time expires. Return the answer, and True if the
         request was repeated.
 
-        To repeat it is safe, because every verb is idempotent by the claim's id.
+        To repeat a request is safe, because every verb is idempotent by the claim's id.
         """
         while True:
             within = min(REQUEST_S, max(until - self.now(), 0.05))
@@ -273,7 +273,7 @@ class Context:
         """Withdraw an abandoned claim while an exception is on its way.
 
         If the withdrawal fails, the exception stays. If a cancellation or Ctrl-C comes, it replaces
-        an exception of another kind, because the error of a store must not hide it.
+        an exception of another kind, because the error of a store must not hide an interruption.
         """
         ends = not isinstance(sys.exception(), Exception)
         try:

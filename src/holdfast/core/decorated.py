@@ -55,7 +55,7 @@ def require_awaitable(made: object, function: object) -> None:
 
 
 def _nothing() -> Any:
-    """A function to decorate: this gives the code of the wrapper that a decorator makes."""
+    """This function is decorated to get the code of the wrapper that a decorator makes."""
 
 
 def shown(function: object) -> str:

@@ -298,8 +298,7 @@ class Keeper:
         brisk = now + BRISK_S if now < self._brisk_until else math.inf
         self._wake_at = min(self._soonest(now), brisk)
         target = min(self._wake_at, self._soonest(now))
-        # Wake for the check of the store even without a lease: a lease can be added before that
-        # check.
+        # Wake for the check of the store even without a lease: one can be added before it.
         if self._forgotten:
             target = min(target, now + LINGER_S) if target < math.inf else target
         return None if target == math.inf else max(0.0, min(target, self._look_at) - now)

@@ -38,8 +38,9 @@ class Terms(NamedTuple):
 
 
 class Shorter:
-    """A request for a shorter lease, sent at ``at`` for ``length`` seconds. Until ``until``, a late
-    copy of it can reach the store, and cut the lease again, even after a renewal."""
+    """A request for a shorter lease, sent at ``at`` for ``length`` seconds. Until the time
+    ``until``, a late copy of the request can reach the store, and cut the lease again, even after a
+    renewal."""
 
     __slots__ = ("at", "length", "until")
 
@@ -47,7 +48,7 @@ class Shorter:
         self.at, self.length, self.until = at, length, at + TOMB_S
 
     def answered(self, now: float) -> None:
-        """Note that the request was answered at ``now``: no copy of it is under way."""
+        """Note that the request was answered at ``now``: no copy of the request is under way."""
         self.until = now
 
 
@@ -155,10 +156,10 @@ class Lease:
         return self.reason is None
 
     def shorten(self, sent: float, length: float) -> Shorter:
-        """Record a request for a shorter lease, sent at ``sent``. It limits the deadline even if it
-        fails: the store may have carried it out. Some stores then cut the lease to the requested
-        length, others only if their clock was set back. Call this before the request is sent,
-        because its reply can be lost."""
+        """Record a request for a shorter lease, sent at ``sent``. The request limits the deadline
+        even if it fails: the store may have carried it out. Some stores then cut the lease to the
+        requested length, others only if their clock was set back. Call this before the request is
+        sent, because its reply can be lost."""
         one = Shorter(sent, length)
         # A reply is late by a few seconds at most. So an older request no longer limits any reply.
         self.shorter = [old for old in self.shorter if sent < old.until + TOMB_S] + [one]

@@ -39,7 +39,7 @@ def failed(ctx: Context, lease: Lease, failure: BaseException) -> None:
 def missing(lease: Lease, now: float) -> Loss | None:
     """Return the loss after a release found no claim, or None if it means no loss.
 
-    It means no loss, before the deadline, if another release got no answer: that one has released
+    Before the deadline it means no loss if another release got no answer: that release has ended
     the claim.
     """
     if now >= lease.deadline:

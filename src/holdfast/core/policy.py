@@ -14,8 +14,9 @@ from __future__ import annotations
 PATIENCE_S = 3.0
 #: Maximum seconds after which a waiter asks again, even without a wake-up.
 ASK_AGAIN_S_MAX = PATIENCE_S / 3
-#: The same maximum if the store requests a longer pause. With it a waiter asks twice within its
-#: waiter TTL, and a wake-up that comes between two requests is still in time to be used.
+#: The maximum in place of `ASK_AGAIN_S_MAX` if the store requests a longer pause. With it a waiter
+#: asks twice within its waiter TTL, and a wake-up that comes between two requests is still in time
+#: to be used.
 NAP_S_MAX = PATIENCE_S * 0.4
 #: A tombstone lasts for the claim's ttl and this time: no request is under way for longer.
 TOMB_S = 30.0

@@ -103,11 +103,11 @@ class Store(Protocol):
         """Renew a batch, at most ``keep_batch``; one answer per claim, in order.
 
         A held claim then lasts at least ``ttl`` seconds from now, a waiting claim ``patience``
-        seconds. An expired claim is ``Gone``, and never comes back. A keep makes a waiter that is
-        next a holder. It can also shrink the weight, exchange the id, or detach. If a suspect
-        ``leave`` has withdrawn the new id, the answer is ``Gone``, and nothing changes. An error
-        about one claim is the answer in its position, and doesn't affect the others. A ``Renewal``
-        is sent repeatedly as the same object: the store may attach prepared data to it.
+        seconds. An expired claim is ``Gone``, and never comes back. If a waiting claim is next, its
+        keep makes it a holder. A keep can also shrink the weight, exchange the id, or detach. If a
+        suspect ``leave`` has withdrawn the new id, the answer is ``Gone``, and nothing changes. An
+        error about one claim is the answer in its position, and doesn't affect the others. A
+        ``Renewal`` is sent repeatedly as the same object: the store may attach prepared data to it.
         """
         ...
 
@@ -146,9 +146,9 @@ class Store(Protocol):
         """Send several leaves together; one answer for each, in order.
 
         Each leave has the effect that it would have alone. There are at most ``keep_batch`` leaves,
-        of different names. They take one round trip, and another one if waiters must be granted.
-        An error about one leave is the answer in its position, and doesn't affect the others. If
-        the call raises an error, the result of every leave is unknown.
+        of different names. The leaves take one round trip, and a second one if waiters must be
+        granted. An error about one leave is the answer in its position, and doesn't affect the
+        others. If the call raises an error, the result of every leave is unknown.
         """
         ...
 
@@ -156,8 +156,8 @@ class Store(Protocol):
         """Sleep until woken or until ``seconds`` have passed; waking without a reason is allowed.
 
         ``Granted``: a release made this claim a holder. The length of the lease is not part of it.
-        It counts only if its fence is the ticket of ``waiting``; otherwise it is a late wake-up for
-        an earlier ticket of the same id. A lost wake-up costs at most ``seconds``.
+        The grant counts only if its fence is the ticket of ``waiting``; otherwise the grant is a
+        late wake-up for an earlier ticket of the same id. A lost wake-up costs at most ``seconds``.
         """
         ...
 
@@ -204,13 +204,13 @@ class Latch(Protocol):
         ...
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set (True, and it is unset again) or until the time has expired (False)."""
+        """Sleep until set (True; the latch is then unset) or until the time has expired (False)."""
         ...
 
 
 class Guard(Protocol):
-    """Cancels one task when its hold is lost; distinguishes this cancellation from others. It has
-    nothing to do with the refresh guard."""
+    """Cancels one task when its hold is lost; distinguishes this cancellation from others. This
+    class has nothing to do with refresh guards."""
 
     def lost(self, hold: object, reason: object) -> None:
         """Cancel the task, because its hold is lost."""
@@ -256,7 +256,7 @@ class Runtime(Protocol):
     def interrupts(self, failure: BaseException) -> bool:
         """Return True if this exception comes from outside: a cancellation of the task, or Ctrl-C.
 
-        Otherwise the code that runs in the task has raised it.
+        Return False if the code that runs in the task has raised it.
         """
         ...
 

@@ -265,9 +265,9 @@ async def _give_back(
 
 
 def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> bool:
-    """Note the answer to a leave. Return False if another release is under way, which decides. If a
-    repeated leave finds no claim before our deadline, the first one released it, and its reply was
-    lost."""
+    """Note the answer to a leave. Return False if another release is under way: its answer decides.
+    If a repeated leave finds no claim before our deadline, the first one released it, and its reply
+    was lost."""
     lease = hold._lease
     lease.leaving -= 1
     there = there or (again and ctx.now() < lease.deadline)

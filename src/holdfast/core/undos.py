@@ -31,7 +31,8 @@ _Entry = tuple[float, int, Undo, float, int]
 
 def replaces(late: BaseException | None, ends: bool) -> bool:
     """Return True if ``late``, an error of an undo, replaces the exception on its way. Only a
-    cancellation or Ctrl-C does, unless the exception on its way is one itself (``ends``)."""
+    cancellation or Ctrl-C replaces it, unless the exception on its way is itself a cancellation or
+    Ctrl-C (``ends``)."""
     if isinstance(late, GeneratorExit):  # the coroutine is being closed
         return True
     return not (late is None or ends or isinstance(late, Exception))

@@ -23,7 +23,7 @@ SOON_S = 1.0
 LONG_S = 10.0
 #: The time-out of the request that finds the holder for the log line, in seconds.
 WHO_S = 0.1
-#: Minimum seconds between two such requests of one client, for all its waiters together.
+#: Minimum seconds between two requests for a holder, counted over all waiters of one client.
 LOOK_EVERY_S = 1.0
 
 

@@ -1,7 +1,8 @@
 """State that all guards of one name share in a client: requests under way, and counts.
 
 A program may make a guard object for each request. All guard objects of one name share this state,
-which exists while one of them does. The counts are kept here until a call of a guard reports them.
+which exists as long as one of these objects. The counts are kept here until a call of a guard
+reports them.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Commons:
         self.busy[key] = until
 
     def over(self, key: str, flight: Flight[Value], goes_on: bool) -> None:
-        """Forget a flight that its leader left; keep it if another caller leads (``goes_on``)."""
+        """Forget a flight (see ``flight.py``) that its leader left; keep it if another caller leads
+        (``goes_on``)."""
         if not goes_on:
             self.drop(key, flight)
 
@@ -77,8 +79,8 @@ def commons(ctx: Context, name: str, cache: Any) -> Commons:
 async def tell(ctx: Context, most: int = TELL_MOST) -> None:
     """Add the counts to the numbers in the store; counts that can't be sent are kept.
 
-    The time of the report is noted first. So other callers (all waiters for one value return at the
-    same time) don't report as well.
+    The time of the report is noted first. So other callers don't report as well: all waiters for
+    one value return at the same time.
     """
     untold, ctx.told = ctx.untold, ctx.now()
     some = list(untold)

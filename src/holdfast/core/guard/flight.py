@@ -67,7 +67,7 @@ class Flight(Generic[T]):
 
     def __init__(self) -> None:
         self._seats: list[Seat[T]] = []
-        #: The number of callers here when the last request was sent.
+        #: The number of callers in the flight when the last request was sent.
         self._counts = 0
         self.over = False
         #: ``reads``: True while the leader has sent a read, and nothing else. ``beside``: the
@@ -82,11 +82,12 @@ class Flight(Generic[T]):
         return not (self.over and seat.draw())
 
     def mark(self) -> None:
-        """Note that a request is being sent, whose answer is for all callers that are here now."""
+        """Note that a request is being sent, whose answer is for all callers that are in the flight
+        now."""
         self._counts = len(self._seats)
 
     def land(self, outcome: T | Failure) -> bool:
-        """Give the outcome to all callers that were here when the request was sent.
+        """Give the outcome to all callers that were in the flight when the request was sent.
 
         A later caller then leads. Return False if there is none, and the flight has ended.
         """

@@ -101,7 +101,8 @@ class GuardBase:
         return None if self._glance is None else self._glanced(self._glance, key)
 
     def _glanced(self, glance: Callable[[Entry], Value | None], key: Any) -> bytes | None:
-        """Return a value that the store's `glance` has without a request, as new as from a read.
+        """Return a value that the store's `glance` has without a request: it is as recent as one
+        from a read.
 
         The value is fresh; or it is stale, and another caller computes the next one.
         """
@@ -199,7 +200,7 @@ class GuardBase:
     ) -> dict[str, Any]:
         """Return the values of several keys: one round trip for all fresh ones.
 
-        If the store is down, this waits for it once, not once per key.
+        If the store is down, this method waits for the store once, not once per key.
         """
         given = checks.several("keys", keys)
         wanted = list(dict.fromkeys(checks.text("key", key, KEY_BYTES_MAX, 0) for key in given))

@@ -104,7 +104,7 @@ class Failing(NamedTuple):
     reason: str
 
 
-#: The answers to a `Wish`: a `Value` is fresh, and not the version that is known.
+#: The answers to a `Wish`. A `Value` is fresh, and its version isn't the known version.
 Begun = Duty | Busy | Failing | Value
 
 
@@ -132,9 +132,9 @@ class Abandon(NamedTuple):
     """A request to end a refresh lease without a value.
 
     ``pause``: seconds in which no caller gets the refresh lease; each gets ``reason`` as the answer
-    (a cached failure). 0: another caller gets the lease at once. ``memory``: seconds for which the
-    store counts the failure as one of several in a row. ``suspect``: True if a copy of the request
-    for the refresh lease can still arrive.
+    (a cached failure). 0: there is no pause, and another caller can get the lease at once.
+    ``memory``: seconds for which the store counts the failure as one of several in a row.
+    ``suspect``: True if a copy of the request for the refresh lease can still arrive.
     """
 
     entry: Entry

@@ -163,8 +163,8 @@ class DeliveryBase:
 
     async def _settle(self, settle: Settle, again: bool = False) -> bool:
         """Settle the delivery; return True if this settle counted. A later call with the same
-        verdict then returns True as well, a call with another verdict False. ``again``: True if a
-        settle was sent before and got no answer."""
+        verdict then returns True as well; a later call with another verdict returns False.
+        ``again``: True if a settle was sent before and got no answer."""
         await Settling(self._ctx, ((self, settle),)).run(again)
         return self._counted(settle)
 
@@ -241,7 +241,8 @@ class DeliveryBase:
             await self._finish()
         elif isinstance(failure, GeneratorExit):
             # The generator around the body is being closed: nothing may be awaited. A garbage
-            # collection can close it, and interrupts a thread that may be inside the store.
+            # collection can close the generator, in the middle of a call of the store by this
+            # thread.
             if self._still_open():
                 self._entrust(self._verdict_on(failure))
         else:

@@ -207,8 +207,8 @@ class QueueBase:
                 f"{len(jobs)} job(s) were accepted by {self._name!r}. Put them again; with your "
                 f"own ids no job is accepted twice. The last failure was: {failure}"
             ) from failure
-        # Only here, after a reply: a copy of a failed request can still be under way, so its
-        # producer isn't used again.
+        # The producer is free only here, after a reply. A copy of a failed request can still be
+        # under way, so the producer of that request isn't used again.
         self._lanes.append(lane)
         return answers
 

@@ -137,8 +137,8 @@ class Settling:
             lease.reason = lease.reason or Loss(str(answer.reason))
             one._over(False)
             return
-        # If an earlier or another request is unanswered, it can have settled the delivery, and this
-        # request then finds nothing. Before our deadline, this is the only possible cause.
+        # An earlier or another request without an answer can have settled the delivery. This
+        # request then finds nothing. Before our deadline, nothing else can be the cause.
         repeated = again or lease.asked or lease.settling > 0
         lease.unsure = repeated and not answer
         # None: the unanswered settle counted, so its verdict stays.
