@@ -3,7 +3,7 @@
 A connection, a renewer and a future belong to one event loop. So a client that is made at import
 time opens them in each loop that uses it, and closes them with that loop. Objects that were made in
 another loop (a lock of a decorator, a queue) have a twin in each loop: `here` finds it. In the loop
-of the object, `here` is only one comparison.
+of the object, `here` costs only one comparison.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Loops:
         if left:
             fresh = self._make()
             fresh.runtime.bind()
-            # Some stores identify a hold by more than its id: the new store inherits that.
+            # Some stores identify a hold by more than its id: the new store inherits these data.
             inherit: Any = getattr(fresh.store, "inherit", None)
             if inherit is not None:
                 inherit(ctx.store)
@@ -147,7 +147,7 @@ class Loops:
 
 
 class _Foreign:
-    """The thread of a loop that doesn't show it, such as uvloop's: found at each use."""
+    """The thread of a loop that doesn't show its thread (uvloop's), found at each use."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -230,7 +230,8 @@ async def leave_held(ctx: Context, hold: Any, failure: BaseException | None) -> 
 
 
 async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> None:
-    """End a ``with`` over a delivery. In another loop than the delivery's, its loop settles it."""
+    """End a ``with`` over a delivery. In another loop than the delivery's, the delivery's loop
+    settles it."""
     if not away(ctx):
         await job._leave(failure)
     elif job.lost is not None and failure is None:
@@ -241,7 +242,8 @@ async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> 
 
 
 async def leave(one: Any, failure: BaseException | None, frame: FrameType) -> None:
-    """End a ``with`` over a lock, possibly in another loop than it began in."""
+    """End a ``with`` over a lock, possibly in another loop than that in which the ``with``
+    began."""
     if not one._elsewhere(failure, frame):
         mine = here(one)
         await mine._door.leave(mine, failure, frame)

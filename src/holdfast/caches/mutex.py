@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Mutex:
     """A mutex for dogpile.cache: shared by the threads of a process that want one key.
 
-    Another thread may call ``release``, as a background creator does. It ends the hold of the
-    calling thread or, if that has none, the oldest hold. So a thread whose hold was lost doesn't
-    release a hold that another thread has acquired since.
+    Another thread may call ``release``, as a background creator does. The call ends the hold of the
+    calling thread or, if that thread has none, the oldest hold. So a thread whose hold was lost
+    doesn't release a hold that another thread has acquired since.
     """
 
     def __init__(self, lock: Lock) -> None:

@@ -117,7 +117,7 @@ class Errand(Generic[T]):
 class Pending(Coroutine[Any, Any, T_co]):
     """A reply that must be awaited: its truth value can't be used.
 
-    So ``if lock.acquire():`` without ``await`` raises and doesn't enter the body. It is a
+    So ``if lock.acquire():`` without ``await`` raises and doesn't enter the body. The reply is a
     coroutine, so that ``asyncio.create_task`` and similar functions accept it.
     """
 

@@ -106,7 +106,7 @@ def encoder(
     """
     roots = [source.partition(".")[0] for source, _ in fields]
     names = list(dict.fromkeys(root for root in roots if root[0] != "$"))
-    # Values are packed in this order: fields of the first argument, the others, constants.
+    # Values are packed in this order: fields of the first argument, the other arguments, constants.
     first = [at for at, root in enumerate(roots) if root in names[:1]]
     others = [roots.index(name) for name in names[1:]]
     places = [*first, *others, *(at for at, root in enumerate(roots) if root[0] == "$")]

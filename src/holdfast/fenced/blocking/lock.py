@@ -58,7 +58,8 @@ def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.Fil
                 yield file
                 return
             finally:
-                # A close isn't enough while a child that is just being forked has a copy.
+                # A close isn't enough while a child that is just being forked has a copy of the
+                # descriptor.
                 if not file.closed:
                     fcntl.flock(file, fcntl.LOCK_UN)
 

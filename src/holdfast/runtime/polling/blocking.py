@@ -51,8 +51,8 @@ class _Selecting:
 def _unpatched() -> Any:
     """Return a poll object of the kind that eventlet has replaced; None if there is none.
 
-    It is for a check that doesn't wait, because eventlet lets only one greenlet at a time wait for
-    a descriptor.
+    Use it for a check that doesn't wait. (With eventlet, only one greenlet at a time can wait for a
+    descriptor.)
     """
     patcher = sys.modules.get("eventlet.patcher")
     make = getattr(patcher.original("select"), "poll", None) if patcher is not None else None
