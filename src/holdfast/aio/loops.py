@@ -1,4 +1,4 @@
-"""The state of one AsyncClient, separate for each event loop that uses it.
+"""The state of one AsyncClient, separate for each event loop that uses the client.
 
 A connection, a renewer and a future belong to one event loop. So a client that is made at import
 time opens them in each loop that uses it, and closes them with that loop. Objects that were made in
@@ -165,7 +165,8 @@ def _runs(loop: asyncio.AbstractEventLoop) -> Any:
     return loop if tells else _Foreign(loop)
 
 
-#: The parent's objects in a forked child: kept, because their end would run in the child.
+#: The parent's objects in a forked child: kept, because otherwise their finalizers would run in the
+#: child.
 _of_the_parent: list[object] = []
 
 
@@ -286,7 +287,7 @@ async def _until_the_end(weak: ReferenceType[Context]) -> AsyncGenerator[None]:
             await ctx.close()
 
 
-#: Closes that are under way in other loops, and their contexts.
+#: Closes that are under way in other loops, each with the context that it closes.
 Asked = dict[asyncio.Future[None], Context]
 
 

@@ -39,7 +39,8 @@ class Closing:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        #: The call that does the work, under key 0: `setdefault` is atomic, so only one is set.
+        #: The call that does the work, under key 0: `setdefault` is atomic, so only one call is
+        #: set.
         self._by: dict[int, _Closer] = {}
         self._latches: list[Latch] = []
         #: The undos that are still to be carried out.

@@ -158,7 +158,7 @@ class Context:
         #: The holds that the renewer doesn't renew, for the close to find.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
         #: Unanswered requests that can have acquired something, each with its undos. A close sends
-        #: the undos, because it ends the connections on which the answers would arrive.
+        #: the undos: it ends the connections on which the answers to the requests would arrive.
         self.under_way: dict[object, Callable[[], Iterable[Undo]]] = {}
         #: Unanswered requests that settle deliveries: a close waits for them.
         self.settling: set[object] = set()

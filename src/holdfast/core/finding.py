@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, TypeVar
 V = TypeVar("V")
 #: The number of timed requests; the limits for the median and for the slowest request.
 ROUNDS, SLOW_S, WORST_S = 20, 0.05, 0.25
-#: Two clocks that follow network time differ by milliseconds. If they differ by more than these
-#: seconds, one of them doesn't follow it.
+#: Two clocks that follow network time differ by milliseconds. If two clocks differ by more than
+#: these seconds, one of the clocks doesn't follow network time.
 APART_S = 1.0
 #: Above this part of its limit, the use of connections or memory is a finding.
 FULL = 0.9

@@ -96,7 +96,7 @@ class Keeper:
         self.add_early(lease, due)
 
     def pace(self, lease: Lease, sent: float) -> None:
-        """Schedule a lease again, because a request sent at ``sent`` changes its length."""
+        """Schedule a lease again: a request sent at ``sent`` changes the lease's length."""
         self.drop(lease)
         if lease.renewing:
             lease.every = renew_every(lease.longest(sent))

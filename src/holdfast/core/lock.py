@@ -35,7 +35,7 @@ MANY = 16
 
 
 class LockBase:
-    """The logic of a lock, without the sync or async face."""
+    """The logic of a lock, without its methods for threads or asyncio."""
 
     __slots__ = (
         "__weakref__",
@@ -165,7 +165,8 @@ class LockBase:
         return hold
 
     def _shed(self) -> None:
-        """Drop holds that are lost and were never released; done rarely, as it checks all."""
+        """Drop holds that are lost and were never released; done rarely, because it checks all
+        holds."""
         for hold in list(self._given):
             if hold.lost is not None:
                 self._given.pop(hold, None)

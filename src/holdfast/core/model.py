@@ -18,7 +18,7 @@ META_BYTES_MAX = 4096
 TTL_S_MIN = 0.010
 TTL_S_MAX = 86_400.0
 WAITERS_MAX = 10_000
-#: Capacity of a read-write lock: a reader weighs 1, a writer the whole capacity.
+#: Capacity of a read-write lock: a reader weighs 1, a writer weighs the whole capacity.
 RWLOCK_CAPACITY = 1 << 20
 #: The suffix of the owner of a detached hold. Listings and errors show it.
 DETACHED = " (detached: no process renews it)"
@@ -118,7 +118,7 @@ class Held(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """The claim is in the line behind at most ``position`` others; ask again in ``retry_in`` s.
+    """The claim is in the line, behind at most ``position`` claims; ask again in ``retry_in`` s.
 
     ``watch`` is data of the store for its own ``wait``, such as the sessions whose end it must
     notice.
@@ -152,7 +152,7 @@ class Mismatch(NamedTuple):
 
 
 class Full(NamedTuple):
-    """The line has its maximum length."""
+    """The line of claims has its maximum length."""
 
     waiters: int
 
@@ -265,7 +265,7 @@ class Capabilities(NamedTuple):
     queues: bool = False
     #: Does the store keep the values of refresh guards, ``client.guard()``?
     guards: bool = False
-    #: Is the line visible in `inspect`?
+    #: Is the line of claims visible in `inspect`?
     visible_line: bool = True
     #: Are the owner of a claim and its ``meta`` visible in `inspect`?
     owners: bool = True

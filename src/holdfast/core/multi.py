@@ -72,7 +72,7 @@ class MultiHoldBase:
         return True
 
     async def _exit(self, failure: BaseException | None) -> None:
-        """Release them after the body of a ``with`` over these holds."""
+        """Release the holds after the body of a ``with`` over them."""
         try:
             await give_back(self, self._what, failure)
         except Exception:
@@ -99,7 +99,7 @@ class MultiHoldBase:
         self._abandon()
 
     def _abandon(self) -> None:
-        """Release them without awaiting anything: the renewer sends the releases."""
+        """Release the holds without awaiting anything: the renewer sends the releases."""
         for hold, level in zip(self._holds, self._levels, strict=True):
             hold._cut(level)
 
@@ -112,11 +112,11 @@ class MultiHoldBase:
 
 
 class MultiLockBase:
-    """The logic of a multi-lock, without the sync or async face."""
+    """The logic of a multi-lock, without its methods for threads or asyncio."""
 
     __slots__ = ("__weakref__", "_ctx", "_door", "_locks", "_timeout")
 
-    #: The class of the result of acquire; set by the face.
+    #: The class of the result of acquire; set by the subclass.
     _hold_class: type[MultiHoldBase] = MultiHoldBase
 
     def __init__(self, ctx: Context, locks: Sequence[Any], timeout: Any = None) -> None:

@@ -1,10 +1,10 @@
 """The contract. Read this file first: everything else is policy above it or a store below it.
 
-A **store** keeps lines of claims. It has six verbs: join, keep, leave, break, wait and inspect.
-Join and leave also exist for several names at once. A **runtime** gives time, identity and a way
-to wait. The core uses only stores and runtimes. It is written once, as ``async def``: a blocking
-store or runtime never suspends, so the sync face runs each coroutine to its end with one
-``send(None)``.
+A **store** keeps, for each name, a line of claims: the holders and the waiters. A store has six
+verbs: join, keep, leave, break, wait and inspect. Join and leave also exist for several names at
+once. A **runtime** gives time, identity and a way to wait. The core uses only stores and runtimes.
+The core is written once, as ``async def``: a blocking store or runtime never suspends, so the API
+for threads runs each coroutine to its end with one ``send(None)``.
 
 Every verb is idempotent by the claim's id: if it is sent twice, because the reply was lost, the
 second request changes nothing and gets the answer of the first. Every verb returns, or raises
@@ -45,7 +45,7 @@ class NotYet(StoreUnavailable):
 class DiskFailed(StoreUnavailable):
     """The store's disk accepts no writes: it is full, broken or read-only.
 
-    A repeated request would fail as well. So this error is raised even if there is time left.
+    A repeated request would fail as well. So this error is raised before the time-out.
     """
 
 
@@ -73,7 +73,7 @@ class Undo(Protocol):
 
 
 class Store(Protocol):
-    """The place that keeps the lines."""
+    """The system that keeps the lines of claims."""
 
     capabilities: Capabilities
     #: The waiter TTL in seconds: a dead waiter can delay others for this time.
@@ -88,7 +88,7 @@ class Store(Protocol):
     lease_max: float
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
-        """Enter the line, atomically.
+        """Enter the line of claims, atomically.
 
         With ``wait`` False, the claim enters only if it is granted at once; otherwise the answer is
         ``Refused``. The ticket is greater than all earlier tickets of this name. If the line

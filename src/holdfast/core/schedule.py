@@ -28,7 +28,7 @@ RETRY_SOON_S = 0.5
 
 #: If the heap can have this number of entries of dropped leases, these entries are removed.
 DEAD_MAX = 64
-#: If there are more queues than this, the empty ones are removed.
+#: If there are more queues than this, the empty queues are removed.
 LENGTHS_MAX = 64
 
 _Queue = OrderedDict[Lease, None]
@@ -49,7 +49,7 @@ class Schedule:
         #: Called when `crowded` becomes True; it wakes the renewer.
         self._crowd = crowd
         self._queues: dict[float, _Queue] = {}
-        #: The heap: (when, tie-break, lease) for retries and watched deadlines. Only the renewer
+        #: The heap of (when, tie-break, lease), for retries and watched deadlines. Only the renewer
         #: changes it; it moves entries here from `_new`, to which any thread adds. An entry is
         #: valid only if its lease is still due at exactly this time.
         self._own: list[_Entry] = []
@@ -65,7 +65,7 @@ class Schedule:
         return queued + len(self._own) + len(self._new)
 
     def __iter__(self) -> Iterator[Lease]:
-        """Yield all leases; RuntimeError if another thread adds or drops one at the same time."""
+        """Yield all leases; RuntimeError if another thread adds or drops a lease meanwhile."""
         for queue in list(self._queues.values()):
             yield from queue
         for entry in [*self._own, *self._new]:

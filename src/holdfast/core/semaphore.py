@@ -26,12 +26,12 @@ from .lock import LockBase
 from .model import Kind, Mismatch, Spec
 from .policy import REQUEST_S, REQUEST_S_MIN
 
-#: The effect of a claim with another number of permits than its line has.
+#: The effect of a claim with another number of permits than its line of claims has.
 OnConflict = Literal["error", "resize"]
 
 
 class SemaphoreBase(LockBase):
-    """A semaphore without its sync or async face."""
+    """A semaphore, without its methods for threads or asyncio."""
 
     __slots__ = ("_on_conflict",)
 

@@ -2,12 +2,12 @@
 
 The store grants all or none in one step, so no client holds one name while it waits for another,
 and no dead-lock can arise from this. If any name is not free, the result is None, and the names are
-acquired one after the other (``multi.py``). Claims enter lines only there, so this overtakes no
-waiter.
+acquired one after the other (``multi.py``). Only in that case do claims enter a line that has other
+claims, so no waiter is overtaken.
 
-A request without a reply can have granted all names, or can still do so. It is not repeated: a
-repeated request can't distinguish its own claims from other holders. So all claims are withdrawn
-with tombstones; the store then refuses a late copy of the request. Only after that are the names
+A request without a reply can have granted all names, or can still do so. It is not repeated: for a
+repeated request, its own claims would look like other holders. So all claims are withdrawn with
+tombstones; the store then refuses a late copy of the request. Only after that are the names
 acquired one by one, with new ids.
 """
 
@@ -142,7 +142,7 @@ async def _clear(
 ) -> None:
     """Withdraw all claims; return when the store has confirmed each. ``failure``: the last failure.
 
-    The caller makes no new claim before that: it would wait for one of these.
+    The caller makes no new claim before that, because it would wait for one of these claims.
     """
     ctx, leaves = attempt.ctx, _leaves(wanted)
     while True:

@@ -1,4 +1,5 @@
-"""Single-flight: of the callers in a process that want one value, one asks and the rest wait.
+"""Single-flight: of the callers in a process that want one value, one sends a request and the
+others wait.
 
 The caller that asks is the *leader*. The answer to its request is given only to callers that were
 waiting when the request was *sent*: a later caller can know of an invalidation that the answer

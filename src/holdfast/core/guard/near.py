@@ -23,11 +23,12 @@ class Near:
         #: The value, the time its request was sent, and the time until which it is fresh.
         self._held: dict[str, tuple[bytes, float, float]] = {}
         #: Counts the invalidations by this client (an `AsyncClient`: in the same event loop): a
-        #: value that was requested before one is not added.
+        #: value that was requested before an invalidation is not added.
         self.era = 0
 
     def get(self, key: str, now: float, span: float) -> bytes | None:
-        """Return the value, if it is here, fresh, and was requested within ``span`` seconds."""
+        """Return the value, if it is in this cache, is fresh, and was requested within ``span``
+        seconds."""
         found = self._held.get(key)
         if found is None or now >= found[2] or now >= found[1] + span:
             return None

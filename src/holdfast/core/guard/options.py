@@ -19,7 +19,7 @@ LOCAL_S_MAX = 3600.0
 
 
 class GuardOptions(TypedDict, total=False):
-    """The options of ``Client.guard()``, for ``cached()``; they are described there."""
+    """The options of ``Client.guard()``, for ``cached()``; ``guard()`` describes them."""
 
     ttl: Required[float]
     stale: float

@@ -85,7 +85,7 @@ class _Lane:
 class QueueBase:
     """A serial queue of one client."""
 
-    #: The class of deliveries that a face uses.
+    #: The class of the deliveries: one for threads, another one for asyncio.
     _delivery: type[DeliveryBase] = DeliveryBase
 
     def __init__(self, ctx: Context, name: str, options: Options) -> None:

@@ -88,7 +88,7 @@ def _is_at(file: io.FileIO, path: Path) -> bool:
 
 
 def _who(file: io.FileIO) -> str:
-    """Return the process that has the lock, if the kernel shows it."""
+    """Return the process that has the lock, if the kernel shows that process."""
     mine = os.fstat(file.fileno())
     inode = f"{os.major(mine.st_dev):02x}:{os.minor(mine.st_dev):02x}:{mine.st_ino}"
     with suppress(OSError):

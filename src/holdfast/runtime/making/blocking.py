@@ -34,9 +34,9 @@ class _Making:
 
     def __init__(self) -> None:
         self.begun = boottime()
-        #: True if a verb waits for it.
+        #: True if a verb waits for the connection.
         self.wanted = True
-        #: True if it was made, or has failed.
+        #: True if the connection was made, or has failed.
         self.over = False
         self.failure: Exception | None = None
 
