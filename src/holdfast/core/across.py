@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .hold import HoldBase
     from .ports import Store
 
-#: Maximum seconds between an inspect and the request after it; see `find`.
+#: Maximum seconds between an inspect and the next request; see `find`.
 LESS_S = 2.0
 
 

@@ -92,7 +92,7 @@ class Door(list[Entry]):
                 self.forget(one)
 
     async def leave(self, what: Named, failure: BaseException | None, frame: FrameType) -> None:
-        """Release the hold of this frame's statement; raise ``LockLost`` if it was lost.
+        """Release the hold of this frame's statement; raise ``LockLost`` if that was lost.
 
         An exception of the body is never hidden: the loss is added to it as a note. Only the
         cancellation that holdfast caused, because of the loss, becomes ``LockLost``.
@@ -269,7 +269,7 @@ def handed_over(hold: Any, what: Callable[[], str], failure: BaseException | Non
     failure.add_note(story)
 
 
-#: The losses that can come during a release, if it takes longer than the lease.
+#: The losses that can come during a release, if the release takes longer than the lease.
 LATE = frozenset({Loss.EXPIRED, Loss.UNREACHABLE, Loss.MAX_HOLD, Loss.CLOSED})
 
 

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast")
 
 #: The renewer ends after this idle time, in seconds. So a loop that acquires and releases a lock
-#: doesn't start it each time.
+#: doesn't start the renewer each time.
 LINGER_S = 5.0
 #: Maximum sleep in seconds for a while after a grant by push; see `Keeper.add_pushed`.
 BRISK_S = 0.4
 #: The time-out of the first request for a lease, in seconds. It is short, because other leases wait
 #: while a request is lost. Each repetition gets twice the time: the store may only be slow.
 FIRST_ASK_S = 1.0
-#: A request may take at most this part of the time until the nearest deadline. So it can be
-#: repeated before that deadline, if the store is silent.
+#: A request may take at most this part of the time until the nearest deadline. So the request can
+#: be repeated before that deadline, if the store is silent.
 ASK_PART = 1 / 3
 #: Maximum seconds until an unanswered check for lost data is repeated.
 AGAIN_S = 0.25

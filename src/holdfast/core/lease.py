@@ -64,9 +64,9 @@ class Lease:
     own = False
     #: The number of releases of this lease that are under way.
     leaving = 0
-    #: True if one of its releases got no answer.
+    #: True if a release of this lease got no answer.
     unheard = False
-    #: The request of its latest release.
+    #: The request of the latest release of this lease.
     sent: Undo
     #: True if a renewal was shorter than the ttl, because of ``max_hold``.
     cut = False

@@ -84,7 +84,7 @@ class LockBase:
         raise checks.unpicklable(self)
 
     def _renamed(self, name: str) -> Self:
-        """Return the same lock with another name, for a decorator's template."""
+        """Return a lock with another name and the same options, for a decorator's template."""
         twin = object.__new__(type(self))
         for cls in type(self).__mro__:
             for slot in getattr(cls, "__slots__", ()):
@@ -196,7 +196,8 @@ class LockBase:
         )
 
     async def _blocker(self, holder: str) -> tuple[str, str]:
-        """Ask the store for the holder; return it with a text about it (empty if unknown)."""
+        """Ask the store for the holder; return the holder and a text about the holder (empty if
+        unknown)."""
         store = self._ctx.store
         who = f"held by {visible(holder)}" if holder else ""
         try:

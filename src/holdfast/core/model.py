@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from typing import Any, NamedTuple
 
-# Limits, with the unit in the name. A store accepts everything within them.
+# Limits, with the unit in the name. A store accepts everything within these limits.
 NAME_BYTES_MAX = 512
 OWNER_BYTES_MAX = 256
 META_BYTES_MAX = 4096
@@ -59,7 +59,7 @@ class Claim(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """A request to renew one claim, or to change it at the same time.
+    """A request to renew one claim, and perhaps to change the claim in the same step.
 
     ``ttl``: the requested lease in seconds, for a claim that is held or becomes held now.
     ``weight``: the smaller weight for a downgrade; 0 changes nothing. ``new_id``: the secret that

@@ -63,12 +63,12 @@ class Undo(Protocol):
 
     @property
     def ttl(self) -> float:
-        """Length of the lease that it releases, in seconds."""
+        """Length of the lease that this request releases, in seconds."""
         ...
 
     @property
     def suspect(self) -> bool:
-        """True if a copy of the undone request can still arrive at the store."""
+        """True if a copy of the request that is undone can still arrive at the store."""
         ...
 
 
@@ -188,7 +188,8 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the connection and this process's session; claims still held end with it."""
+        """End the connection and this process's session; claims that are still held end with this
+        session."""
         ...
 
     def forked(self) -> None:

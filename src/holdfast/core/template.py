@@ -98,8 +98,8 @@ def keys(
 
 
 def _mark(template: str, seam: str) -> str:
-    """Return the character that marks the end of the first of two fields. It is escaped inside the
-    fields, so it must not occur in an escape."""
+    """Return the character that marks the end of the first of two fields. This character is escaped
+    inside the fields, so it must not occur in an escape."""
     able = [one for one in seam if one not in _ESCAPES]
     if not able:
         raise ConfigError(

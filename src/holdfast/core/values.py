@@ -52,7 +52,7 @@ def as_json(value: Any, what: str) -> bytes:
         _refuse(what, changed)
     except (TypeError, ValueError, RuntimeError) as wrong:
         # The value has a number or a text that JSON doesn't have. The first pass noted no place, to
-        # save time, so a second one searches for it.
+        # save time, so a second pass searches for the place.
         try:
             _require(value, _CERTAIN, frozenset(), 0)
         except _Changed as changed:

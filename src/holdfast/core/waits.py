@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: After this many seconds of waiting a claim checks whether it waits for itself.
+#: After this many seconds of waiting, a check starts: does the thread or task wait for itself?
 SOON_S = 1.0
 #: A wait of this many seconds is logged.
 LONG_S = 10.0

@@ -81,7 +81,8 @@ class Note(NamedTuple):
 
 
 def read(image: bytes) -> tuple[Note, bool]:
-    """Return the latest note of a sidecar, and if its write is settled; ValueError if damaged."""
+    """Return the latest note of a sidecar, and True if the note's write is settled. ``ValueError``
+    if the sidecar is damaged."""
     if unborn(image):
         return Note(), True
     if len(image) != IMAGE_BYTES:

@@ -235,8 +235,8 @@ class _Statements:
         return row is not None and bool(row[0])
 
     def accept(self) -> bool:
-        """Advance the row; return False if it is missing or has a greater fence. A row that exists
-        stays locked in both cases."""
+        """Advance the row; return False if the row is missing or has a greater fence. A row that
+        exists stays locked in both cases."""
         if self.mysql:
             self._run(_ENSURE)
         return self._run(_UPDATE) > 0

@@ -329,7 +329,7 @@ class AioRuntime:
 
     def follow(self, made: object, what: str) -> None:
         """Await the result in a separate task of our loop, from any thread; the loop's end cancels
-        the task. If our loop doesn't run, the caller's loop awaits the result."""
+        the task. If our loop doesn't run, the loop of the caller awaits the result."""
         if not inspect.isawaitable(made):
             return
         running, loop = _get_running_loop(), self._loop
@@ -367,9 +367,9 @@ class AioRuntime:
 
     @staticmethod
     def _ended(task: asyncio.Task[None], over: Callable[[], None]) -> None:
-        """Call ``over`` after the end of a task. If the task was cancelled, the loop can be about
-        to end, and would destroy a task that ``over`` starts. So ``over`` is then called later, if
-        the loop still runs."""
+        """Call ``over`` after the end of a task. If the task was cancelled, the loop is perhaps
+        about to end: it would destroy a task that ``over`` starts. So ``over`` is then called
+        later, if the loop still runs."""
         if task.cancelled():
             later(task.get_loop(), RUNS_ON_S, over)
         else:

@@ -22,7 +22,7 @@ from .ports import guards_of
 if TYPE_CHECKING:
     from ..context import Context
 
-#: Minimum seconds between two reports of the counts to the store. A close reports them, too.
+#: Minimum seconds between two reports of the counts to the store. A close reports the counts, too.
 TELL_S = 5.0
 #: Maximum number of guards whose counts one caller reports.
 TELL_MOST = 10

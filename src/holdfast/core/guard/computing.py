@@ -1,8 +1,8 @@
 """Compute under a refresh lease: store the value, or report the failure.
 
 The renewer renews the refresh lease during the computation. The store accepts the value only while
-the refresh lease is held. So a computation overwrites nothing after its lease has expired or the
-entry was invalidated.
+the refresh lease is held. So a computation overwrites no value after its lease has expired or after
+an invalidation of the entry.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class DutyLease(Lease):
     kind = "duty"
     remedy = "ask for it again"
     grave = False
-    #: The thread or task that computes.
+    #: The thread or task that computes the value.
     flow: Hashable = None
 
     def __init__(self, wish: Wish, fence: int, until: float, suspect: bool) -> None:

@@ -30,7 +30,7 @@ log = logging.getLogger("holdfast")
 
 #: Seconds after a reply `Busy` in which callers get the old value without another ``begin``.
 BUSY_S = 0.1
-#: Seconds to wait for a store that doesn't answer, if a caller may compute without it.
+#: Seconds to wait for a store that doesn't answer, if a caller may compute without the store.
 DOWN_S = 1.0
 
 Compute = Callable[[], Awaitable[Any]]
@@ -124,7 +124,8 @@ class Refresh:
     # -- the waiters with us --------------------------------------------------------------
 
     def _sends(self) -> None:
-        """Note the time of a request that is being sent; the age of its answer counts from it."""
+        """Note the time of a request that is being sent; the age of its answer counts from that
+        time."""
         self._sent = self._ctx.now()
         self._era = self._guard._near.era
 

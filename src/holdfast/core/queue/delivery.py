@@ -212,8 +212,9 @@ class DeliveryBase:
         self._over(True, settle.verdict)
 
     def _give_up(self, settle: Settle) -> None:
-        """Stop renewing the delivery, because the caller's last try to settle it failed. Until the
-        lease ends, the renewer repeats the settle; after that, the job is delivered again."""
+        """Stop renewing the delivery, because the caller's last try to settle the delivery failed.
+        Until the lease ends, the renewer repeats the settle; after that, the job is delivered
+        again."""
         if self._lease.end is None and not self._lease.settling:
             self._lease.closing = True
             self._ctx.keeper.later(settle, self._lease.deadline)

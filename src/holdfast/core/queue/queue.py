@@ -72,7 +72,7 @@ class Receipt(NamedTuple):
 
 
 class _Lane:
-    """A producer, as `Put` needs it: it sends one put at a time, each with the next number."""
+    """A producer (see `Put`): it sends one put at a time, each with the next number."""
 
     __slots__ = ("epoch", "id", "number")
 

@@ -160,7 +160,7 @@ class WorkerBase:
 
     async def _work_on(self, tally: _Tally) -> None:
         failures = 0
-        #: The job that was worked on last, if it is not settled yet.
+        #: The last job that was worked on, if the job is not settled yet.
         last: Done | None = None
         while not self._stopping:
             try:

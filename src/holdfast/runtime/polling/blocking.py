@@ -42,8 +42,8 @@ class _Selecting:
             readable, writable, failed = select.select(reading, writing, failing, seconds)
             ready = {*readable, *writable, *failed}
             found = [(fd, self._events[fd]) for fd in self._events if fd in ready]
-            # With eventlet, a wait can get the result of an earlier wait if both were ready at
-            # once. That result is of no use here, so wait again.
+            # With eventlet, a wait can get the result of an earlier wait if both waits were ready
+            # at once. That result is of no use here, so wait again.
             if found or not ready:
                 return found
 
