@@ -259,7 +259,7 @@ def _dialect(engine: Any) -> str:
 
 
 def portable(found: Any) -> str:
-    """Return the source if another process can use it, too; raise for a driver's client."""
+    """Return the source if another process can use the source, too; raise for a driver's client."""
     if isinstance(found, str):
         return found
     raise TypeError(

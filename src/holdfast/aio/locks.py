@@ -233,7 +233,7 @@ class AsyncLock(LockBase):
 
 
 class _Acquiring(Pending[HoldBase | None]):
-    """An acquire that was called in the loop of its lock, and can be awaited in another one."""
+    """An acquire that was called in the loop of its lock, and can be awaited in another loop."""
 
     __slots__ = ("_at", "_blocking", "_lock", "_timeout")
 

@@ -39,7 +39,8 @@ ELSEWHERE_S = CLOSE_S + 2.0
 class Loops:
     """The states of one client, by event loop. The first loop gets the state of the constructor."""
 
-    #: True if a state is closed with its loop. Tests that look for forgotten holds set it to False.
+    #: True if a state is closed with its loop. Tests that look for forgotten holds set this to
+    #: False.
     ends = True
 
     def __init__(self, first: Context, make: Callable[[], Context]) -> None:
@@ -51,7 +52,7 @@ class Loops:
         first.home = self
 
     def find(self, loop: asyncio.AbstractEventLoop) -> Context:
-        """Return the client state of a loop, made and bound to it at the first use there."""
+        """Return the client state of a loop; it is made and bound to that loop at the first use."""
         ended = []
         with self._lock:
             found = self._of.get(loop)
@@ -80,7 +81,7 @@ class Loops:
         """Close the client in all loops; then raise the first error.
 
         A loop that runs in another thread closes its own state. Holds of a loop that doesn't run
-        are released from here.
+        are released in the running loop.
         """
         running = require_loop()
         with self._lock:
@@ -261,7 +262,7 @@ async def close_here(ctx: Context) -> None:
 
 
 def _begin(ctx: Context, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None] | None:
-    """Arrange that the state is closed when the loop closes its async generators.
+    """Arrange that the state of a client is closed when the loop closes its async generators.
 
     ``asyncio.run`` does that at its end.
     """
@@ -347,7 +348,8 @@ async def _gather(failures: list[BaseException], work: Awaitable[None]) -> None:
 
 
 def _raise_first(failures: list[BaseException]) -> None:
-    """Raise the first cancellation or Ctrl-C, else the first error; the others are its notes."""
+    """Raise the first cancellation or Ctrl-C, else the first error; the other errors are its
+    notes."""
     if failures:
         ends = [one for one in failures if not isinstance(one, Exception)]
         first = (ends or failures)[0]

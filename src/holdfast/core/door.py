@@ -92,7 +92,7 @@ class Door(list[Entry]):
                 self.forget(one)
 
     async def leave(self, what: Named, failure: BaseException | None, frame: FrameType) -> None:
-        """Release the hold of this frame's statement; raise ``LockLost`` if that was lost.
+        """Release the hold of this frame's statement; raise ``LockLost`` if that hold was lost.
 
         An exception of the body is never hidden: the loss is added to it as a note. Only the
         cancellation that holdfast caused, because of the loss, becomes ``LockLost``.

@@ -143,7 +143,7 @@ def _seen(hold: HoldBase) -> tuple[Spot, tuple[object, ...]] | None:
 
 
 def _endless(own: Own) -> bool:
-    """Return True if the hold lasts until its ``with`` releases it."""
+    """Return True if the hold lasts until the ``with`` of the hold releases it."""
     lease = own.hold._lease
     return lease.renewing and lease.stop_at == math.inf and not _handed_on(own)
 

@@ -53,9 +53,10 @@ class Shorter:
 
 
 class Lease:
-    """The state of one hold. The renewer and the caller write it without a lock: each write is
-    final or monotonic. One write is not: a request for a shorter lease moves the deadline back. So
-    the request is recorded first (``shorter``), and limits the deadline that other replies give."""
+    """The state of one hold. The renewer and the caller write to this object without a lock: each
+    write is final or monotonic, with one exception. A request for a shorter lease moves the
+    deadline back. So such a request is recorded first (``shorter``), and limits the deadline that
+    other replies give."""
 
     #: Class defaults of fields that most leases never change, to keep the instances small.
     due = min_until = 0.0
@@ -79,7 +80,7 @@ class Lease:
     #: The requests for a shorter lease that limit the deadline; most leases have none.
     shorter: Sequence[Shorter] = ()
     _renewal: Renewal | None = None
-    #: The kind of lease; each kind has its own verb to renew it.
+    #: The kind of lease; each kind has its own verb to renew leases.
     kind = "hold"
     #: True if a loss is logged as an error.
     grave = True
@@ -175,7 +176,7 @@ class Lease:
         return until
 
     def longest(self, now: float) -> float:
-        """Return the longest lease that is safe to rely on, if it is requested now."""
+        """Return the longest lease that is safe to rely on, if the lease is requested now."""
         return min([self.ttl, *(one.length for one in self.shorter if now < one.until)])
 
     def capped(self) -> bool:

@@ -20,7 +20,7 @@ from weakref import ref
 _MOVABLE = 0x20 | 0x80 | 0x100 | 0x200
 #: Flags of functions whose frames are suspended while their task or thread does something else.
 _SUSPENDED = 0x20 | 0x100 | 0x200
-#: Functions that enter or leave for their caller: the entry belongs to the caller.
+#: Functions that enter or leave a lock for their caller: the entry belongs to the caller.
 _PASSING = frozenset(
     {
         "__enter__",

@@ -29,7 +29,7 @@ class Left(NamedTuple):
     renews: bool = True
 
 
-#: The rest of the terms of a hold that has none.
+#: The rest of the terms, for a hold without such terms.
 WHOLE = Left()
 
 

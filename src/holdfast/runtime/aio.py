@@ -184,7 +184,8 @@ class TaskGuard:
 
 
 def sever(transport: Any) -> None:
-    """Close a transport whose event loop has ended: the loop's callbacks can't do that."""
+    """Close a transport whose event loop has ended, so that no callback of the loop can close
+    it."""
     tls = getattr(transport, "_ssl_protocol", None)
     with contextlib.suppress(Exception):
         transport.abort()
@@ -227,7 +228,7 @@ def require_readers(loop: asyncio.AbstractEventLoop, label: str) -> None:
 
 
 def another_loop() -> ConfigError:
-    """Return the error for a hold or a delivery of one event loop that is used in another one."""
+    """Return the error for a hold or a delivery of one event loop that is used in another loop."""
     return ConfigError(
         "this hold or delivery belongs to the event loop in which it was taken, and this is "
         "another one: release it there; detach() and adopt() hand a hold over"
@@ -291,7 +292,8 @@ class AioRuntime:
 
     @staticmethod
     def flow() -> Hashable:
-        """Return the task object, which belongs to one thread; outside of tasks, the thread."""
+        """Return the task object, which belongs to one thread; outside of tasks, return the
+        thread."""
         return asyncio.current_task() or threading.current_thread()
 
     @staticmethod

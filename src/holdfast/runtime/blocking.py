@@ -62,7 +62,7 @@ def inside(function: F) -> F:
 def run_sync(coro: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine over blocking ports to its end: one step, because no port suspends.
 
-    If it suspends, it is closed and reported: the store then uses an asyncio port.
+    If the coroutine suspends, it is closed and reported: then the store uses an asyncio port.
     """
     try:
         coro.send(None)

@@ -35,8 +35,8 @@ class Commons:
 
     def __init__(self, name: str, cache: Any) -> None:
         self.name = name
-        #: The external cache of the values, or None. Kept here, so that no other object gets its
-        #: `id`, which is part of the key of this state.
+        #: The external cache of the values, or None. The cache is kept here, so that no other
+        #: object gets the `id` of the cache: this `id` is part of the key of this state.
         self.cache = cache
         #: The function that computes the values, if a decorator made the guard.
         self.function: Callable[..., object] | None = None
@@ -45,7 +45,7 @@ class Commons:
         #: Per key: the time until which the refresh lease of another client isn't requested.
         self.busy: dict[str, float] = {}
         self.counts = dict.fromkeys(GuardCounts._fields, 0)
-        #: Number of values computed without the store, while it was down.
+        #: Number of values computed without the store, while the store was down.
         self.without = 0
         #: Number of computations in the background.
         self.refreshing = 0

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: After its pause, a failure is still counted as one of several in a row for this multiple of the
-#: pause.
+#: After its pause, a failure still counts for this multiple of the pause: a failure in that time is
+#: the next one in a row.
 ROW = 4.0
 
 

@@ -37,7 +37,7 @@ class Order(enum.Enum):
 
 
 class Seat(Generic[T]):
-    """One caller that waits for the result of another."""
+    """One caller that waits for the result of another caller."""
 
     __slots__ = ("_draw", "latch", "outcome")
 
@@ -48,12 +48,13 @@ class Seat(Generic[T]):
         self._draw = iter((True,))
 
     def draw(self) -> bool:
-        """Decide this seat; return False if it was decided before. A caller that gets False finds
-        the leader's ``outcome``."""
+        """Decide the outcome of this seat; return False if it was decided before. A caller that
+        gets False finds the leader's ``outcome``."""
         return next(self._draw, False)
 
     def serve(self, outcome: T | Failure | Order) -> bool:
-        """Give the outcome to the caller; return False if it has left. Only the leader serves."""
+        """Give the outcome to the caller; return False if that caller has left. Only the leader
+        serves."""
         self.outcome = outcome
         if not self.draw():
             return False
@@ -62,7 +63,8 @@ class Seat(Generic[T]):
 
 
 class Flight(Generic[T]):
-    """The callers that want one value now. The first one leads; each other one takes a seat."""
+    """The callers that want one value now. The first caller leads; each other caller takes a
+    seat."""
 
     __slots__ = ("_counts", "_seats", "beside", "computing", "over", "reads")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Maximum number of callers that read at the same time as the leader, while it only reads.
+#: Maximum number of callers that read at the same time as the leader, while the leader only reads.
 BESIDE_MAX = 2
 #: The value of a ``timeout`` that was not given; the guard's time-out is used.
 DEFAULT: Any = object()
@@ -198,7 +198,7 @@ class GuardBase:
     async def _get_many(
         self, keys: Iterable[str], compute: Callable[[str], Compute], timeout: Any = DEFAULT
     ) -> dict[str, Any]:
-        """Return the values of several keys: one round trip for all fresh ones.
+        """Return the values of several keys: one round trip for all fresh values.
 
         If the store is down, this method waits for the store once, not once per key.
         """

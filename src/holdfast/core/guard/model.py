@@ -20,7 +20,7 @@ VALUE_BYTES_MAX = 1024 * 1024
 REASON_BYTES_MAX = 1024
 ENTRIES_MAX = 1000
 VALUE_S_MAX = 366 * 86_400.0
-#: The numbers of a guard are forgotten if nothing was added to them for this time.
+#: The counts of a guard are forgotten if nothing was added to them for this time, in seconds.
 TALLY_KEPT_S = 7 * 86_400.0
 
 
@@ -92,7 +92,8 @@ class Duty(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """The answer "another caller computes the value"; its lease expires in ``retry_in`` seconds."""
+    """The answer "another caller computes the value"; that caller's lease expires in ``retry_in``
+    seconds."""
 
     retry_in: float
 
@@ -109,7 +110,7 @@ Begun = Duty | Busy | Failing | Value
 
 
 class Finish(NamedTuple):
-    """A request to store a value, and to end its refresh lease.
+    """A request to store a value, and to end the refresh lease of the entry.
 
     The value is fresh for ``ttl`` seconds, may be served for ``stale`` more, and is kept for
     ``keep`` beyond that.

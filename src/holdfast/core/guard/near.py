@@ -20,7 +20,8 @@ class Near:
     __slots__ = ("_held", "era")
 
     def __init__(self) -> None:
-        #: The value, the time its request was sent, and the time until which it is fresh.
+        #: The value, the time when the request for it was sent, and the time until which the value
+        #: is fresh.
         self._held: dict[str, tuple[bytes, float, float]] = {}
         #: Counts the invalidations by this client (an `AsyncClient`: in the same event loop): a
         #: value that was requested before an invalidation is not added.

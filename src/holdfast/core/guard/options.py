@@ -40,7 +40,8 @@ class GuardOptions(TypedDict, total=False):
 
 
 class Failures(NamedTuple):
-    """Seconds for which a failure is remembered: after the first failure, and at most."""
+    """Seconds for which a failure is remembered: after the first failure, and at most after more
+    failures."""
 
     first: float
     longest: float

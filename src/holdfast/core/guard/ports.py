@@ -37,7 +37,7 @@ class Guards(Protocol):
     limits: GuardLimits
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """Return the values of up to 1,000 entries, in order, in one round trip; None for no value.
+        """Return the values of up to 1,000 entries, in order, in one round trip; None if no value.
 
         It takes no lock and changes nothing.
         """
@@ -63,7 +63,7 @@ class Guards(Protocol):
         ...
 
     async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """End the refresh lease without a value; return True if it was held. All waiters are
+        """End the refresh lease without a value; return True if the lease was held. All waiters are
         woken."""
         ...
 

@@ -279,7 +279,7 @@ class Refresh:
         return value
 
     async def _without(self, begun: Busy | Failing) -> Value:
-        """Handle the case that there is no value to serve, and none was computed in time."""
+        """Handle the case that there is no value to serve, and no value was computed in time."""
         how, old = self._options.on_timeout, self._old
         if how == "stale" and old is not None:
             return self._serve(old)

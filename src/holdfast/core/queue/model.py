@@ -160,7 +160,7 @@ class Verdict(enum.StrEnum):
     ACK = "ack"
     RETRY = "retry"
     DEAD = "dead"
-    #: Release the delivery: the job is as if it had not been taken, and the attempt doesn't count.
+    #: Release the delivery: the job is as before the take, and the attempt doesn't count.
     RETURN = "return"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..blocking import boottime
 
-#: Maximum seconds for which an ended session counts: its server may never close it.
+#: Maximum seconds for which an ended session counts: the server may never close the session.
 ENDS_S = 2.0
 _PIECE = 1 << 16
 

@@ -18,7 +18,7 @@ class _Bounded(threading.Event):
 
 
 class DaemonThread(threading.Thread):
-    """A daemon thread. ``start`` raises ``RuntimeError`` if it doesn't begin in time.
+    """A daemon thread. ``start`` raises ``RuntimeError`` if the thread doesn't begin in time.
 
     A new thread that finds no memory ends before it reports its start. CPython (up to 3.14) waits
     for this report without a time limit, so a verb or a whole event loop would hang.
