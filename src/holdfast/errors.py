@@ -138,7 +138,7 @@ class ConfigError(HoldfastError, ValueError):
 class CapacityMismatch(ConfigError):
     """The name is in use as another kind or with another capacity; both are in the message.
 
-    ``kind`` and ``capacity`` describe ``name`` as it is in the store.
+    ``kind`` and ``capacity`` describe ``name`` in the store.
     """
 
     def __init__(

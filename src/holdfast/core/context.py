@@ -132,7 +132,7 @@ class Context:
         self.place: object = NOWHERE
         #: An object with the `_thread_id` of the thread in which the event loop runs now.
         self.runs: Any = NOWHERE
-        #: All contexts of the client, by place.
+        #: All contexts of the client, by event loop.
         self.home: Any = None
         #: Ends this context when its event loop ends.
         self.ending: Any = None

@@ -50,9 +50,8 @@ class Named(Protocol):
         ...
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Return True if this statement entered the lock in another place, such as an event loop.
-
-        That place then releases the lock.
+        """Return True if this statement entered the lock in another event loop. That loop then
+        releases the lock.
         """
         ...
 
@@ -133,14 +132,16 @@ class Door(list[Entry]):
             self.forget(one)
 
     def entered(self, here: Place) -> Entry | None:
-        """Return the entry of this very statement, if it may be left from another place."""
+        """Return the entry of this very statement, if the entry may be left in another event
+        loop."""
         for one in self[:]:
             if not one.leaving and one.movable() and one.same(here):
                 return one
         return None
 
     def cut(self, one: Entry) -> None:
-        """Leave an entry whose body ended in another place: the renewer releases its hold."""
+        """Leave an entry whose body ended in another event loop: the renewer releases the entry's
+        hold."""
         if one.guard is not None:
             one.guard.caused(None)  # the loss cancels no task after this
         one.hold._cut(one.level)
@@ -256,9 +257,9 @@ def _tell(
 
 
 def handed_over(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
-    """Raise ``LockLost`` for a body that ended in another place, if its hold was lost before.
+    """Raise ``LockLost`` for a body that ended in another event loop, if its hold was lost before.
 
-    The other place releases the hold.
+    The loop of the hold releases it.
     """
     reason = hold.lost
     if reason is None:

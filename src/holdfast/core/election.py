@@ -38,7 +38,7 @@ class ElectionBase(LockBase):
         return Leader(first.owner, first.fence)
 
     async def _changed(self, seen: Leader | None, every: float) -> Leader | None:
-        """Wait until the leader isn't ``seen`` any more; return the new leader or None."""
+        """Wait until ``seen`` is no longer the leader; return the new leader or None."""
         pause = checks.seconds("every", every, OBSERVE_S_MIN, OBSERVE_S_MAX)
         while True:
             leader = await self._leader()

@@ -1,4 +1,4 @@
-"""The record of a refresh lease for the renewer, which renews it like a hold."""
+"""The data of a refresh lease for the renewer, which renews such a lease like a hold."""
 
 from __future__ import annotations
 

@@ -221,8 +221,8 @@ class Refresh:
         return Wish(self._entry, ctx.runtime.new_id(), ctx.owner, self._options.lease, known, wait)
 
     async def _ask(self, wish: Wish) -> tuple[Begun, bool]:
-        """Request the refresh lease; if there is no value to serve, wait while another caller has
-        it.
+        """Request the refresh lease; if there is no value to serve, wait until no other caller has
+        the lease.
 
         Return the answer, and True if a copy of the request can be under way.
         """

@@ -135,8 +135,8 @@ class Take(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """One delivery. ``seq``: the job's place in the order of acceptance. ``attempt``: from 1.
-    ``age``: seconds since acceptance."""
+    """One delivery. ``seq``: the position of the job in the order of acceptance. ``attempt`` counts
+    from 1. ``age``: seconds since acceptance."""
 
     seq: int
     id: str

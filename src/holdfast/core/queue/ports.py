@@ -95,8 +95,8 @@ class Queues(Protocol):
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Retry the dead letters with these ids (None: up to 1,000 of all); return their number. A
-        dead letter that blocks its group keeps its place. The others go to the end of their groups,
-        in the order in which they died. Their attempts count from the start."""
+        dead letter that blocks its group keeps its position there. The other letters go to the end
+        of their groups, in the order in which they died. Their attempts count from the start."""
         ...
 
     async def purge(

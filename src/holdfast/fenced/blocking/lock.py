@@ -37,7 +37,8 @@ os.register_at_fork(after_in_child=_forked)
 
 @contextmanager
 def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.FileIO]:
-    """Open and lock the sidecar. If it is missing, a writer creates it; a reader raises."""
+    """Open and lock the sidecar. If the sidecar is missing, a writer creates it; a reader
+    raises."""
     begun = boottime()
     end = None if timeout is None else begun + timeout
     how = fcntl.LOCK_EX if write else fcntl.LOCK_SH

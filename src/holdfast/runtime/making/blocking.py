@@ -3,7 +3,8 @@
 If a verb dropped its half-made connection at its time-out, the next verb would start again. If
 connecting takes longer than a verb may take, no verb would ever succeed. So for a verb with little
 time, a thread makes the connection. The thread continues without the verb for the usual time of
-connecting. In this time the connection takes a place of the pool; after that, all verbs can use it.
+connecting. In this time the connection counts for the limit of the pool; after that, all verbs can
+use it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _YOUNG_S = 1.0
 
 
 class _Making:
-    """A connection that is being made. It takes a place of the pool."""
+    """A connection that is being made. The connection counts for the limit of the pool."""
 
     __slots__ = ("begun", "failure", "over", "wanted")
 
