@@ -7,8 +7,7 @@ passes, or if the store reports that the claim is gone, the hold is lost. Then t
 recorded, waits are woken, and callbacks run.
 
 The renewer never renews a waiting claim. It starts when a hold needs it, and ends some seconds
-after the last one. Finalizers take no lock: they only mark a lease as an orphan (its hold was
-forgotten).
+after the last one. Finalizers take no lock: they only mark the lease of a forgotten hold.
 """
 
 from __future__ import annotations
