@@ -25,8 +25,8 @@ class Mutex:
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
-        #: The holds that aren't released, each with its thread. Threads share the list, so each
-        #: operation on it is atomic.
+        #: The holds that aren't released, each with the thread that acquired it. Threads share the
+        #: list, so each operation on it is atomic.
         self._holds: list[tuple[object, Hold]] = []
 
     def acquire(self, wait: bool = True) -> bool:

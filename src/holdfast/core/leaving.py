@@ -28,7 +28,7 @@ async def others(ctx: Context, lease: Lease, until: float) -> None:
 
 
 def failed(ctx: Context, lease: Lease, failure: BaseException) -> None:
-    """Note that a release ended without an answer; the store may have carried it out."""
+    """Note that a release ended without an answer; the store may have carried out the release."""
     ctx.under_way.pop(lease, None)
     lease.leaving -= 1
     lease.unheard |= isinstance(failure, StoreUnavailable) or not isinstance(failure, Exception)

@@ -107,7 +107,8 @@ def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
 
 
 async def _join(attempt: Attempt, wanted: Sequence[Claim], sent: float) -> list[Held] | None:
-    """Send the request once. If it gets no reply, withdraw its claims before the return."""
+    """Send the request once. If no reply comes, withdraw the claims of the request before the
+    return."""
     within = min(REQUEST_S, max(attempt.limit - sent, REQUEST_S_MIN))
     try:
         return await attempt.ctx.store.join_free(wanted, within)

@@ -242,7 +242,7 @@ class _Statements:
         return self._run(_UPDATE) > 0
 
     def seen(self) -> int | None:
-        """Return the fence in the row; None if there is no row."""
+        """Return the fence in the row of the name; None if no such row exists."""
         self._run(_SELECT)
         row = self._cursor.fetchone()
         return None if row is None else int(row[0])

@@ -190,7 +190,7 @@ class DeliveryBase:
         return lease.end is None
 
     def _keep_on(self, asked: bool, verdict: Verdict | None = None) -> None:
-        """Continue to renew the delivery after a failed settle, so that it can be settled again.
+        """Continue to renew the delivery after a failed settle, so that another settle is possible.
         ``asked``: True if the outcome of the settle is unknown."""
         lease = self._lease
         if self.settled:

@@ -27,8 +27,8 @@ Open: TypeAlias = "tuple[DeliveryBase, Settle, bool | LockLost, bool]"
 
 
 async def settle_all(ctx: Context, some: Sequence[Done]) -> list[bool]:
-    """Settle deliveries of one client, up to 1,000 in a round trip; return True for each settle
-    that counted."""
+    """Settle deliveries of one client, up to 1,000 in a round trip. Return, for each delivery, True
+    if its settle counted."""
     once = list({id(one): (one, settle) for one, settle in some}.values())
     for start in range(0, len(once), BATCH_MAX):
         await Settling(ctx, once[start : start + BATCH_MAX]).run()
