@@ -154,7 +154,7 @@ class Context:
         #: The shared states with counts that were not sent yet, and the time of the last sending.
         self.untold: dict[Commons, None] = {}
         self.told = self.now()
-        #: The time of the last request that asked for the holder of a name, to log it for a waiter.
+        #: The time of the last request for the holder of a name. A waiter logs this holder.
         self.looked = -math.inf
         #: The holds that the renewer doesn't renew: the close releases them, too.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
