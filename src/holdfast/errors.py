@@ -34,8 +34,8 @@ class HoldfastError(Exception):
     """The base of all errors that holdfast raises on purpose."""
 
     def __reduce__(self) -> Any:
-        # This calls no `__init__`, as its parameters differ. An error that can't be unpickled would
-        # end a pool of processes.
+        # Unpickling must not call `__init__`, because its parameters differ from `args`. An error
+        # that can't be unpickled would end a pool of processes.
         return _again, (type(self), self.args, dict(vars(self)))
 
 
@@ -50,8 +50,8 @@ def _again(cls: type[HoldfastError], args: tuple[Any, ...], state: dict[str, Any
 class NotAcquired(HoldfastError, TimeoutError):
     """A ``with`` statement or a bare ``acquire()`` did not get its lock within its time-out.
 
-    ``name`` is the requested name; of several names, the busy one. ``holder`` is the owner of the
-    claim that holds it (empty if unknown), ``waited`` the seconds spent waiting.
+    ``name`` is the requested name, or the busy one of several names. ``holder`` is the owner of the
+    claim that holds this name (empty if unknown). ``waited``: the seconds spent waiting.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class LockLost(HoldfastError):
 class FenceRejected(LockLost):
     """A fenced resource refused a write, because it has accepted one with a later fence.
 
-    ``fence`` is the refused one, ``greatest`` the greatest that the resource has accepted; each is
-    None if unknown.
+    ``fence`` is the refused fence, ``greatest`` the greatest fence that the resource has accepted.
+    Each of them is None if unknown.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class ConfigError(HoldfastError, ValueError):
 class CapacityMismatch(ConfigError):
     """The name is in use as another kind or with another capacity; both are in the message.
 
-    ``kind`` and ``capacity`` are the ones that ``name`` has in the store.
+    ``kind`` and ``capacity`` describe ``name`` in the store.
     """
 
     def __init__(

@@ -74,7 +74,7 @@ NATIVE: dict[str, str] = {
 #: The dialects of SQLAlchemy whose engines are accepted; each is the scheme of a store.
 ENGINES = ("postgresql", "mysql", "mariadb")
 ENV = "HOLDFAST_URL"
-#: If this variable is set, a command that holdfast starts gets the URL even with a password in it.
+#: If this variable is set, a command that holdfast starts gets even a URL with a password.
 PASS = "HOLDFAST_PASS_URL"  # noqa: S105 - the name of a variable
 #: holdfast sets this variable for a command that doesn't get the URL.
 WITHHELD = "HOLDFAST_URL_WITHHELD"
@@ -118,8 +118,8 @@ class NativeEnsemble(Protocol):
 
 
 class NativePool(Protocol):
-    """A pool of connections, such as a ``psycopg_pool.ConnectionPool``; holdfast neither closes nor
-    uses it, but makes separate connections like the pool's."""
+    """A pool of connections, such as a ``psycopg_pool.ConnectionPool``; holdfast doesn't close or
+    use the pool, but makes separate connections with its parameters."""
 
     @property
     def conninfo(self) -> Any:
@@ -128,7 +128,8 @@ class NativePool(Protocol):
 
 
 class NativeEngine(Protocol):
-    """An engine of SQLAlchemy, for threads or asyncio; used like a pool."""
+    """An engine of SQLAlchemy, for threads or asyncio. holdfast makes separate connections with the
+    engine's parameters."""
 
     @property
     def dialect(self) -> Any:
@@ -189,7 +190,8 @@ class StoreModule(Protocol):
 def default_url() -> str:
     """Return ``$HOLDFAST_URL``; if it is unset, the URL of the embedded store in the user's private
     folder."""
-    # A withheld URL is an error: the default would be another store than the outer command's.
+    # A withheld URL is an error, because the default URL can name another store than the URL that
+    # was withheld.
     if ENV not in os.environ and os.environ.get(WITHHELD):
         raise ConfigError(
             f"no store is named, and ${ENV} was withheld from this command because it has a "
@@ -257,7 +259,7 @@ def _dialect(engine: Any) -> str:
 
 
 def portable(found: Any) -> str:
-    """Return the source if another process can use it, too; raise for a driver's client."""
+    """Return the source if another process can use the source, too; raise for a driver's client."""
     if isinstance(found, str):
         return found
     raise TypeError(

@@ -40,8 +40,8 @@ def _task() -> ref[object] | None:
 class AsyncHold(HoldBase):
     """A hold on a name: the result of ``acquire``, and of ``with ... as``.
 
-    It belongs to no thread or task. ``release()`` it, or use ``with``. A forgotten hold warns when
-    it is collected, and expires after its ttl.
+    A hold belongs to no thread or task. ``release()`` the hold, or use ``with``. A forgotten hold
+    warns when it is collected, and expires after its ttl.
 
     >>> async with AsyncClient("memory://").lock("x") as hold:
     ...     hold.check()
@@ -52,8 +52,8 @@ class AsyncHold(HoldBase):
     async def release(self) -> bool:
         """Release it; return True if it was held until now, False if it had been lost before.
 
-        A second call returns the same. ``StoreUnavailable``: the result is unknown. Call it again,
-        or let the hold expire: it isn't renewed, and is withdrawn when the store answers.
+        A second call returns the same result. ``StoreUnavailable``: the result is unknown. Release
+        again or let the hold expire: it isn't renewed, and is withdrawn when the store answers.
         """
         ctx = self._ctx
         if ctx.runs._thread_id != get_ident():
@@ -63,8 +63,8 @@ class AsyncHold(HoldBase):
     async def extend(self, ttl: float | None = None) -> float:
         """Renew it now, for ``ttl`` seconds from now; return the seconds for which it is valid.
 
-        Raises ``LockLost`` if it is lost. You need this only with ``auto_renew=False``. A shorter
-        lease counts from the call, even if the store's reply is lost.
+        Raises ``LockLost`` if the hold is lost. You need this call only with ``auto_renew=False``.
+        A shorter lease counts from the call, even if the store's reply is lost.
         """
         require_home(self._ctx)
         return await self._extend(ttl)
@@ -77,9 +77,9 @@ class AsyncHold(HoldBase):
     async def detach(self, ttl: float | None = None) -> str:
         """Detach it from this process; return a token for ``client.adopt`` in another one.
 
-        Until it is adopted, nothing renews it: it lasts for its ttl, or for ``ttl`` seconds from
-        now if that ends later. Its owner shows that it is detached. ``holdfast renew``, ``check``
-        and ``release`` accept the token, too. The token is a secret and can be adopted once.
+        Until adopted, it isn't renewed: it lasts ``ttl`` seconds from now (None: its own ttl), or
+        until its lease ends if later. Its owner shows that it is detached. ``holdfast renew``,
+        ``check`` and ``release`` accept the token. The token is a secret and can be adopted once.
         """
         require_home(self._ctx)
         return await self._detach(ttl)
@@ -233,7 +233,7 @@ class AsyncLock(LockBase):
 
 
 class _Acquiring(Pending[HoldBase | None]):
-    """An acquire that was called in the loop of its lock, and can be awaited in another one."""
+    """An acquire that was called in the loop of its lock, and can be awaited in another loop."""
 
     __slots__ = ("_at", "_blocking", "_lock", "_timeout")
 

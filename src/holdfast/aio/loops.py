@@ -1,9 +1,9 @@
-"""The state of one AsyncClient, separate for each event loop that uses it.
+"""The state of one AsyncClient, separate for each event loop that uses the client.
 
 A connection, a renewer and a future belong to one event loop. So a client that is made at import
 time opens them in each loop that uses it, and closes them with that loop. Objects that were made in
 another loop (a lock of a decorator, a queue) have a twin in each loop: `here` finds it. In the loop
-of the object, `here` is only one comparison.
+of the object, `here` costs only one comparison.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ ELSEWHERE_S = CLOSE_S + 2.0
 class Loops:
     """The states of one client, by event loop. The first loop gets the state of the constructor."""
 
-    #: True if a state is closed with its loop. Tests that look for forgotten holds set it to False.
+    #: True if a state is closed with its loop. Tests that look for forgotten holds set this to
+    #: False.
     ends = True
 
     def __init__(self, first: Context, make: Callable[[], Context]) -> None:
@@ -51,7 +52,7 @@ class Loops:
         first.home = self
 
     def find(self, loop: asyncio.AbstractEventLoop) -> Context:
-        """Return the client state of a loop, made and bound to it at the first use there."""
+        """Return the client state of a loop; it is made and bound to that loop at the first use."""
         ended = []
         with self._lock:
             found = self._of.get(loop)
@@ -80,7 +81,7 @@ class Loops:
         """Close the client in all loops; then raise the first error.
 
         A loop that runs in another thread closes its own state. Holds of a loop that doesn't run
-        are released from here.
+        are released in the running loop.
         """
         running = require_loop()
         with self._lock:
@@ -105,7 +106,7 @@ class Loops:
         if left:
             fresh = self._make()
             fresh.runtime.bind()
-            # Some stores identify a hold by more than its id: the new store inherits that.
+            # Some stores identify a hold by more than its id: the new store inherits these data.
             inherit: Any = getattr(fresh.store, "inherit", None)
             if inherit is not None:
                 inherit(ctx.store)
@@ -147,7 +148,7 @@ class Loops:
 
 
 class _Foreign:
-    """The thread of a loop that doesn't show it, such as uvloop's: found at each use."""
+    """The thread of a loop that doesn't show its thread (uvloop's), found at each use."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -165,7 +166,8 @@ def _runs(loop: asyncio.AbstractEventLoop) -> Any:
     return loop if tells else _Foreign(loop)
 
 
-#: The parent's objects in a forked child: kept, because their end would run in the child.
+#: The parent's objects in a forked child: kept, because otherwise their finalizers would run in the
+#: child.
 _of_the_parent: list[object] = []
 
 
@@ -230,7 +232,8 @@ async def leave_held(ctx: Context, hold: Any, failure: BaseException | None) -> 
 
 
 async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> None:
-    """End a ``with`` over a delivery. In another loop than the delivery's, its loop settles it."""
+    """End a ``with`` over a delivery. In another loop than the delivery's, the delivery's loop
+    settles it."""
     if not away(ctx):
         await job._leave(failure)
     elif job.lost is not None and failure is None:
@@ -241,7 +244,8 @@ async def leave_taken(ctx: Context, job: Any, failure: BaseException | None) -> 
 
 
 async def leave(one: Any, failure: BaseException | None, frame: FrameType) -> None:
-    """End a ``with`` over a lock, possibly in another loop than it began in."""
+    """End a ``with`` over a lock, possibly in another loop than that in which the ``with``
+    began."""
     if not one._elsewhere(failure, frame):
         mine = here(one)
         await mine._door.leave(mine, failure, frame)
@@ -258,7 +262,7 @@ async def close_here(ctx: Context) -> None:
 
 
 def _begin(ctx: Context, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None] | None:
-    """Arrange that the state is closed when the loop closes its async generators.
+    """Arrange that the state of a client is closed when the loop closes its async generators.
 
     ``asyncio.run`` does that at its end.
     """
@@ -284,7 +288,7 @@ async def _until_the_end(weak: ReferenceType[Context]) -> AsyncGenerator[None]:
             await ctx.close()
 
 
-#: Closes that are under way in other loops, and their contexts.
+#: Closes that are under way in other loops, each with the context that it closes.
 Asked = dict[asyncio.Future[None], Context]
 
 
@@ -344,7 +348,8 @@ async def _gather(failures: list[BaseException], work: Awaitable[None]) -> None:
 
 
 def _raise_first(failures: list[BaseException]) -> None:
-    """Raise the first cancellation or Ctrl-C, else the first error; the others are its notes."""
+    """Raise the first cancellation or Ctrl-C, else the first error; the other errors are its
+    notes."""
     if failures:
         ends = [one for one in failures if not isinstance(one, Exception)]
         first = (ends or failures)[0]

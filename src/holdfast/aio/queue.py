@@ -93,8 +93,8 @@ class AsyncWorker(WorkerBase):
 
     async def join(self, timeout: float | None = None) -> bool:
         """After ``stop()``: wait until the running jobs are finished; return False after the
-        time-out. If you then close the client, it releases these jobs, and another worker gets
-        them."""
+        time-out. If you close the client after False, it releases these jobs, and another worker
+        gets them."""
         return await self._join(timeout)
 
     async def __aenter__(self) -> Self:

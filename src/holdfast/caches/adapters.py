@@ -137,8 +137,8 @@ def cashews(cache: Any) -> Cache:
 def mapping(values: MutableMapping[str, Any]) -> Cache:
     """A mapping in this process, such as ``cachetools.TTLCache``: locked while it is used.
 
-    Other processes don't see the mapping. So each process computes its own values, though one
-    process after the other, and an invalidation reaches only its own process. Use a bounded
+    Other processes don't see the mapping. So each process computes its own values (one process
+    after the other), and an invalidation reaches only the process that makes it. Use a bounded
     mapping: a plain ``dict`` drops a value only if the value is requested after its expiry.
     """
     from .shelf.blocking import Shelf

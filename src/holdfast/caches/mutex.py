@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 class Mutex:
     """A mutex for dogpile.cache: shared by the threads of a process that want one key.
 
-    Another thread may call ``release``, as a background creator does. It ends the hold of the
-    calling thread or, if that has none, the oldest hold. So a thread whose hold was lost doesn't
-    release a hold that another thread has acquired since.
+    Another thread may call ``release``, as a background creator does. The call ends the hold of the
+    calling thread or, if that thread has none, the oldest hold. So a thread whose hold was lost
+    doesn't release a hold that another thread has acquired since.
     """
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
-        #: The holds that aren't released, each with its thread. Threads share the list, so each
-        #: operation on it is atomic.
+        #: The holds that aren't released, each with the thread that acquired it. Threads share the
+        #: list, so each operation on it is atomic.
         self._holds: list[tuple[object, Hold]] = []
 
     def acquire(self, wait: bool = True) -> bool:

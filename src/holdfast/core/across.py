@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .hold import HoldBase
     from .ports import Store
 
-#: Maximum seconds between an inspect and the request after it; see `find`.
+#: Maximum seconds between an inspect and the next request; see `find`.
 LESS_S = 2.0
 
 
@@ -141,7 +141,7 @@ async def find(ctx: Context, passed: token.Passed) -> ClaimRecord:
 async def release(ctx: Context, passed: token.Passed) -> None:
     """Release a detached hold; ``NotHeld`` if it has ended."""
     spec, left, until = passed.claim.spec, passed.left, ctx.now() + REQUEST_S
-    # This raises if the hold has ended. Otherwise the leave's tombstone would record a release.
+    # If the hold has ended, this raises before the leave, whose tombstone would record a release.
     await renew(ctx, passed, TTL_S_MIN, until)
     leave = Leave(spec.name, passed.claim.id, passed.fence, left.least, True, spec.ttl)
     there, again = await ctx.insist(lambda within: ctx.store.leave(leave, within), until)

@@ -68,7 +68,8 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
 
 
 def _hold(ctx: Context, lease: Lease, sent: float, terms: Terms) -> HoldBase:
-    """Return the hold of an adopted lease, with its renewal or expiry scheduled."""
+    """Return the hold of an adopted lease; the renewal or the expiry of the lease is then
+    scheduled."""
     hold = ctx.hold_class(ctx, lease)
     if terms.on_lost is not None:
         lease.callbacks.append(terms.on_lost)

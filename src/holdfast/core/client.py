@@ -1,4 +1,4 @@
-"""The part of a client that both faces share: the checks of options, and the requests."""
+"""The common part of `Client` and `AsyncClient`: the checks of options, and the requests."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class ClientBase:
         cancel_on_lost: bool = False,
         meta: str = "",
     ) -> tuple[Context, Spec, Terms, float | None]:
-        """Check the options of a lock object, and return the parts from which it is made."""
+        """Check the options of a lock object, and return the parts from which the object is
+        made."""
         ctx = self._here()
         lease = self._ttl if ttl is None else checks.ttl(ttl)
         terms = make_terms(

@@ -39,7 +39,8 @@ class Closing:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        #: The call that does the work, under key 0: `setdefault` is atomic, so only one is set.
+        #: The call that does the work, under key 0: `setdefault` is atomic, so only one call is
+        #: set.
         self._by: dict[int, _Closer] = {}
         self._latches: list[Latch] = []
         #: The undos that are still to be carried out.
@@ -106,7 +107,7 @@ class Closing:
         ctx = self._ctx
         ctx.closed = True
         ctx.keeper.stop()
-        # `under_way` is read before and after the renewer: at the same time, another thread can
+        # `under_way` is read before and after the renewer, because another thread can meanwhile
         # move a new hold from `under_way` to the renewer, or move a hold back to release it.
         under_way = dict(ctx.under_way)
         self.left.extend(ctx.keeper.give_up(Loss.CLOSED))

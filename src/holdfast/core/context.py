@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class _Nowhere:
-    """The place of a context that was not used yet, or whose face has no places; see `Context`."""
+    """The place of a context that was not used yet, or that is for threads; see `Context`."""
 
     _thread_id: int | None = None
 
@@ -46,12 +46,12 @@ NOWHERE: Any = _Nowhere()
 #: All contexts of this process.
 _all: WeakSet[Context] = WeakSet()
 
-#: The key of an entered hold: its name, its kind, and the thread or task that entered it.
+#: The key of an entered hold: the name, the kind, and the thread or task that entered.
 Flow = tuple[str, str, Hashable]
 
 
 class Flows:
-    """The names that each thread or task is inside: for reentrant locks and nested reads.
+    """The holds that each thread or task has entered: for reentrant locks and nested reads.
 
     The entries are counted here, so a reentry costs no round trip. The key contains the thread or
     task object itself, so a child thread, task or fork never inherits an entry.
@@ -63,16 +63,16 @@ class Flows:
         self._inside: WeakValueDictionary[Flow, HoldBase] = WeakValueDictionary()
 
     def find(self, spec: Spec) -> HoldBase | None:
-        """Return the hold on this name and kind that the current thread or task is inside."""
+        """Return the hold on this name and kind that the current thread or task has entered."""
         return self._inside.get((spec.name, spec.kind, self._runtime.flow()))
 
     def enter(self, hold: HoldBase, strict: bool) -> None:
-        """Enter a hold by the current thread or task; ``strict``: no other one may leave it."""
+        """Let the current thread or task enter a hold; ``strict``: no other may leave the hold."""
         hold._flow, hold._strict = self._runtime.flow(), strict
         self._inside[_flow(hold)] = hold
 
     def let_go(self, hold: HoldBase) -> bool:
-        """Count one level down; return True if it was the outermost one."""
+        """Count one level down; return True if this level was the outermost one."""
         if self._inside.get(_flow(hold)) is not hold:
             return True
         if hold._strict and hold._flow != self._runtime.flow():
@@ -87,7 +87,7 @@ class Flows:
         return True
 
     def forget(self, hold: HoldBase) -> None:
-        """Forget that a thread or task is inside this hold."""
+        """Forget that a thread or task has entered this hold."""
         if self._inside.get(_flow(hold)) is hold:
             del self._inside[_flow(hold)]
 
@@ -128,15 +128,16 @@ class Context:
         self.closed = False
         #: True if the client is closed completely, with its connections.
         self.ended = False
-        #: The place of this context, such as an event loop, if the face has one context per place.
+        #: The event loop (or other place) of this context, if the client has one context per place.
         self.place: object = NOWHERE
-        #: An object whose `_thread_id` is that of the thread in which the place runs now.
+        #: An object with the `_thread_id` of the thread in which the event loop runs now.
         self.runs: Any = NOWHERE
-        #: All contexts of the client, by place.
+        #: All contexts of the client, by event loop.
         self.home: Any = None
-        #: Ends this context together with its place.
+        #: Ends this context when its event loop ends.
         self.ending: Any = None
-        #: Locks and other objects that were made in another place, with their twins for this one.
+        #: Locks and other objects that were made in another event loop, each with its twin: the
+        #: same object for this loop.
         self.twins: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.begin()
         _all.add(self)
@@ -153,19 +154,19 @@ class Context:
         #: The shared states with counts that were not sent yet, and the time of the last sending.
         self.untold: dict[Commons, None] = {}
         self.told = self.now()
-        #: The time of the last request for the holder of a name, for the log line of a waiter.
+        #: The time of the last request for the holder of a name. A waiter logs this holder.
         self.looked = -math.inf
-        #: The holds that the renewer doesn't renew, for the close to find.
+        #: The holds that the renewer doesn't renew: the close releases them, too.
         self.unrenewed: WeakSet[HoldBase] = WeakSet()
         #: Unanswered requests that can have acquired something, each with its undos. A close sends
-        #: the undos, because it ends the connections on which the answers would arrive.
+        #: the undos: it ends the connections on which the answers to the requests would arrive.
         self.under_way: dict[object, Callable[[], Iterable[Undo]]] = {}
         #: Unanswered requests that settle deliveries: a close waits for them.
         self.settling: set[object] = set()
         self.orphans.clear()
 
     def others(self) -> list[Context]:
-        """Return the contexts of this process with the same store, this one included."""
+        """Return the contexts of this process with the same store, including this context."""
         while True:
             try:
                 return [one for one in _all if one.source == self.source]
@@ -205,7 +206,7 @@ class Context:
                 _warn_orphan(lease, self.fence_of(lease, " (fence {})"))
 
     def all_unrenewed(self) -> list[HoldBase]:
-        """Return the holds that are not renewed, even while other threads make some."""
+        """Return the holds that are not renewed; other threads may make holds at the same time."""
         while True:
             try:
                 return list(self.unrenewed)
@@ -222,7 +223,7 @@ class Context:
         """Ask the store until it answers or the time expires. Return the answer, and True if the
         request was repeated.
 
-        To repeat it is safe, because every verb is idempotent by the claim's id.
+        To repeat a request is safe, because every verb is idempotent by the claim's id.
         """
         while True:
             within = min(REQUEST_S, max(until - self.now(), 0.05))
@@ -273,7 +274,7 @@ class Context:
         """Withdraw an abandoned claim while an exception is on its way.
 
         If the withdrawal fails, the exception stays. If a cancellation or Ctrl-C comes, it replaces
-        an exception of another kind, because the error of a store must not hide it.
+        an exception of another kind, because the error of a store must not hide an interruption.
         """
         ends = not isinstance(sys.exception(), Exception)
         try:

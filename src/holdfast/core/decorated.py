@@ -55,7 +55,7 @@ def require_awaitable(made: object, function: object) -> None:
 
 
 def _nothing() -> Any:
-    """A function to decorate: this gives the code of the wrapper that a decorator makes."""
+    """This function is decorated to get the code of the wrapper that a decorator makes."""
 
 
 def shown(function: object) -> str:
@@ -64,7 +64,7 @@ def shown(function: object) -> str:
 
 
 def require_done(made: object, function: object) -> None:
-    """Refuse the result of a decorated function if it is work that is not done yet."""
+    """Refuse a result of a decorated function that is work not done yet."""
     what = undone(made)
     if what is not None:
         raise ConfigError(

@@ -34,7 +34,7 @@ class Entry(Place):
     #: The thread or task that entered.
     flow: Hashable
     hold: Any
-    #: The entry count of the hold at that time.
+    #: The entry count of the hold when this statement entered.
     level: int
     #: Cancels the body if the hold is lost.
     guard: Guard | None
@@ -50,9 +50,8 @@ class Named(Protocol):
         ...
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Return True if this statement entered the lock in another place, such as an event loop.
-
-        That place then releases the lock.
+        """Return True if this statement entered the lock in another event loop. That loop then
+        releases the lock.
         """
         ...
 
@@ -92,7 +91,7 @@ class Door(list[Entry]):
                 self.forget(one)
 
     async def leave(self, what: Named, failure: BaseException | None, frame: FrameType) -> None:
-        """Release the hold of this frame's statement; raise ``LockLost`` if it was lost before.
+        """Release the hold of this frame's statement; raise ``LockLost`` if that hold was lost.
 
         An exception of the body is never hidden: the loss is added to it as a note. Only the
         cancellation that holdfast caused, because of the loss, becomes ``LockLost``.
@@ -133,14 +132,16 @@ class Door(list[Entry]):
             self.forget(one)
 
     def entered(self, here: Place) -> Entry | None:
-        """Return the entry of this very statement, if it may be left from another place."""
+        """Return the entry of this very statement, if the entry may be left in another event
+        loop."""
         for one in self[:]:
             if not one.leaving and one.movable() and one.same(here):
                 return one
         return None
 
     def cut(self, one: Entry) -> None:
-        """Leave an entry whose body ended in another place: the renewer releases its hold."""
+        """Leave an entry whose body ended in another event loop: the renewer releases the entry's
+        hold."""
         if one.guard is not None:
             one.guard.caused(None)  # the loss cancels no task after this
         one.hold._cut(one.level)
@@ -164,7 +165,8 @@ class Door(list[Entry]):
             return None
         here = Place(frame)
         ours = [one for one in entries if one.flow == flow]
-        # An entry of a generator, or of a caller of this frame, is left from its own frame.
+        # An entry of a generator, or of a caller of this frame, isn't likely: it is left from its
+        # own frame.
         likely = [one for one in ours if not one.exact() and not one.around(frame)]
         exact = [one for one in entries if one.movable() and one.same(here)]
         if exact:
@@ -212,9 +214,9 @@ def _refuse(what: Named, failure: BaseException | None, others: bool) -> None:
 async def give_back(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
     """Release a hold whose body has ended; see ``Door.leave``.
 
-    A hold that was valid when the body ended has protected all of it. So a release that fails after
-    that is only logged, and a hold that ends during the release is no error. The renewer withdraws
-    the claim, or the claim expires.
+    A hold that was valid when the body ended has protected the whole body. So a release that fails
+    after that is only logged, and a hold that ends during the release is no error. The renewer
+    withdraws the claim, or the claim expires.
     """
     try:
         kept = await hold._release()
@@ -255,9 +257,9 @@ def _tell(
 
 
 def handed_over(hold: Any, what: Callable[[], str], failure: BaseException | None) -> None:
-    """Raise ``LockLost`` for a body that ended in another place, if its hold was lost before.
+    """Raise ``LockLost`` for a body that ended in another event loop, if its hold was lost before.
 
-    The other place releases the hold.
+    The loop of the hold releases it.
     """
     reason = hold.lost
     if reason is None:
@@ -268,7 +270,7 @@ def handed_over(hold: Any, what: Callable[[], str], failure: BaseException | Non
     failure.add_note(story)
 
 
-#: The losses that can come during a release, if it takes longer than the lease.
+#: The losses that can come during a release, if the release takes longer than the lease.
 LATE = frozenset({Loss.EXPIRED, Loss.UNREACHABLE, Loss.MAX_HOLD, Loss.CLOSED})
 
 

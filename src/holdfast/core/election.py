@@ -24,7 +24,7 @@ class Leader(NamedTuple):
 
 
 class ElectionBase(LockBase):
-    """The logic of an election, without the sync or async face."""
+    """The logic of an election, without its methods for threads or asyncio."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class ElectionBase(LockBase):
         return Leader(first.owner, first.fence)
 
     async def _changed(self, seen: Leader | None, every: float) -> Leader | None:
-        """Wait until the leader is another than ``seen``; return it, or None if there is none."""
+        """Wait until ``seen`` is no longer the leader; return the new leader or None."""
         pause = checks.seconds("every", every, OBSERVE_S_MIN, OBSERVE_S_MAX)
         while True:
             leader = await self._leader()

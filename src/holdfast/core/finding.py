@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeVar
 
 V = TypeVar("V")
-#: The number of timed requests; the limits for the median and for the slowest one.
+#: The number of timed requests; the limits for the median and for the slowest request.
 ROUNDS, SLOW_S, WORST_S = 20, 0.05, 0.25
-#: Two clocks that follow network time differ by milliseconds. If they differ by more than these
-#: seconds, one of them doesn't follow it.
+#: Two clocks that follow network time differ by milliseconds. If two clocks differ by more than
+#: these seconds, one of the clocks doesn't follow network time.
 APART_S = 1.0
 #: Above this part of its limit, the use of connections or memory is a finding.
 FULL = 0.9
@@ -60,7 +60,7 @@ def fail(text: str, remedy: str = "", subject: str = "") -> Finding:
 
 
 def run(visit: V, *stages: Table[V]) -> Iterator[Finding]:
-    """Run the checks. No stage follows a failed one, because it would only repeat the failure."""
+    """Run the tables in order; none after a failed check, which would only fail again."""
     for stage in stages:
         sound = True
         for subject, check in stage.items():

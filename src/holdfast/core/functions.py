@@ -22,7 +22,8 @@ def bare(function: Any) -> Any:
 
 
 def calls(function: Any) -> list[Any]:
-    """Return the function, then each function inside it: of partials, methods, ``__call__``."""
+    """Return the function, then each function inside it: that of a partial, a method or
+    ``__call__``."""
     found = [function]
     while True:
         inner = found[-1]

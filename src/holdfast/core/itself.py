@@ -46,7 +46,7 @@ class Own(NamedTuple):
     """A hold of the thread or task that waits."""
 
     hold: HoldBase
-    #: The object for several names to which the hold belongs, or None.
+    #: The holds on several names (`MultiHoldBase`) that include this hold, or None.
     several: Any
     #: The position of the acquire.
     spot: Spot
@@ -79,7 +79,7 @@ async def refuse(ctx: Context, spec: Spec) -> None:
 
 
 def words(ctx: Context, spec: Spec) -> str:
-    """Return a text if the current thread or task already holds this name; else an empty one."""
+    """Return a text if the current thread or task already holds this name; else an empty text."""
     return told(find(ctx, spec))
 
 
@@ -143,14 +143,14 @@ def _seen(hold: HoldBase) -> tuple[Spot, tuple[object, ...]] | None:
 
 
 def _endless(own: Own) -> bool:
-    """Return True if the hold lasts until its ``with`` releases it."""
+    """Return True if the hold lasts until the ``with`` of the hold releases it."""
     lease = own.hold._lease
     return lease.renewing and lease.stop_at == math.inf and not _handed_on(own)
 
 
 def _handed_on(own: Own) -> bool:
-    """Return True if other code may release the hold: it has more references than those of holdfast
-    and one variable of its ``with``."""
+    """Return True if other code may release the hold: the hold then has more references than those
+    of holdfast and of one variable of its ``with``."""
     lock = own.hold._lock() if own.hold._lock is not None else None
     given = int(lock is not None and own.hold in lock._given)
     # Not counted: the references of `own`, of the lock (`given`), and of one object that the
@@ -192,7 +192,7 @@ def _frame(spot: Spot) -> FrameType | None:
 
 
 def _by_statement(spot: Spot) -> bool:
-    """Return True if a statement entered, which always leaves; False for a call of ``__enter__()``.
+    """Return True for an entry by ``with``, which always leaves; False for ``__enter__()``.
 
     After such a call the frame can have ended, and another frame can have its number.
     """

@@ -7,7 +7,7 @@ passes, or if the store reports that the claim is gone, the hold is lost. Then t
 recorded, waits are woken, and callbacks run.
 
 The renewer never renews a waiting claim. It starts when a hold needs it, and ends some seconds
-after the last one. Finalizers take no lock: they only mark a lease as an orphan for the renewer.
+after the last one. Finalizers take no lock: they only mark the lease of a forgotten hold.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast")
 
 #: The renewer ends after this idle time, in seconds. So a loop that acquires and releases a lock
-#: doesn't start it each time.
+#: doesn't start the renewer each time.
 LINGER_S = 5.0
 #: Maximum sleep in seconds for a while after a grant by push; see `Keeper.add_pushed`.
 BRISK_S = 0.4
 #: The time-out of the first request for a lease, in seconds. It is short, because other leases wait
 #: while a request is lost. Each repetition gets twice the time: the store may only be slow.
 FIRST_ASK_S = 1.0
-#: A request may take at most this part of the time until the nearest deadline. So it can be
-#: repeated before that deadline, if the store is silent.
+#: A request may take at most this part of the time until the nearest deadline. So the request can
+#: be repeated before that deadline, if the store is silent.
 ASK_PART = 1 / 3
 #: Maximum seconds until an unanswered check for lost data is repeated.
 AGAIN_S = 0.25
@@ -69,7 +69,7 @@ class Keeper:
         self._idle_since = 0.0
         #: Until this time the renewer sleeps at most `BRISK_S` at a time.
         self._brisk_until = -math.inf
-        #: True while the renewer works: then the lease that it handles can be in no list.
+        #: True while the renewer works: then possibly no list contains the lease that it handles.
         self._awake = False
         #: The batch that is being renewed.
         self._asked: list[Lease] = []
@@ -91,12 +91,12 @@ class Keeper:
     def add_pushed(self, lease: Lease, due: float) -> None:
         """Like `add_early`, for a hold that was granted by a push. Usually more such holds follow,
         each due before the renewer's next planned wake-up. So the renewer wakes more often for a
-        while; then the callers that get these holds don't need to wake it."""
+        while; then the callers that get these holds don't need to wake the renewer."""
         self._brisk_until = due + LINGER_S
         self.add_early(lease, due)
 
     def pace(self, lease: Lease, sent: float) -> None:
-        """Schedule a lease again, because a request sent at ``sent`` changes its length."""
+        """Schedule a lease again: a request sent at ``sent`` changes the lease's length."""
         self.drop(lease)
         if lease.renewing:
             lease.every = renew_every(lease.longest(sent))
@@ -140,7 +140,7 @@ class Keeper:
         self.tell(lease)
 
     def tell(self, lease: Lease) -> None:
-        """Run the callbacks for the loss. Each runs once, in the first thread that takes it."""
+        """Run each callback for the loss once, in the first thread that takes it."""
         hold = lease.hold_ref() if lease.hold_ref is not None else None
         while hold is not None and lease.reason is not None and lease.callbacks:
             try:
@@ -233,7 +233,7 @@ class Keeper:
 
     def _over(self, turn: Iterator[bool]) -> None:
         """Handle the end of the thread or task: it had no work, or was cancelled. The next hold
-        starts another one; if work was added during the end, another one starts now."""
+        starts another thread or task; one starts now if work was added meanwhile."""
         if self._turns.get(0) is not turn:
             return
         for lease in self._asked:
@@ -298,7 +298,7 @@ class Keeper:
         brisk = now + BRISK_S if now < self._brisk_until else math.inf
         self._wake_at = min(self._soonest(now), brisk)
         target = min(self._wake_at, self._soonest(now))
-        # Wake for the check of the store even without a lease: one can be added until then.
+        # Wake for the check of the store even without a lease: one can be added before it.
         if self._forgotten:
             target = min(target, now + LINGER_S) if target < math.inf else target
         return None if target == math.inf else max(0.0, min(target, self._look_at) - now)

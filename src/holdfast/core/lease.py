@@ -38,8 +38,9 @@ class Terms(NamedTuple):
 
 
 class Shorter:
-    """A request for a shorter lease, sent at ``at`` for ``length`` seconds. Until ``until``, a late
-    copy of it can reach the store, and cut the lease again, even after a renewal."""
+    """A request for a shorter lease, sent at ``at`` for ``length`` seconds. Until the time
+    ``until``, a late copy of the request can reach the store, and cut the lease again, even after a
+    renewal."""
 
     __slots__ = ("at", "length", "until")
 
@@ -47,14 +48,15 @@ class Shorter:
         self.at, self.length, self.until = at, length, at + TOMB_S
 
     def answered(self, now: float) -> None:
-        """Note that the request was answered at ``now``: no copy of it is under way."""
+        """Note that the request was answered at ``now``: no copy of the request is under way."""
         self.until = now
 
 
 class Lease:
-    """The state of one hold. The renewer and the caller write it without a lock: each write is
-    final or monotonic. One write is not: a request for a shorter lease moves the deadline back. So
-    the request is recorded first (``shorter``), and limits the deadline that other replies give."""
+    """The state of one hold. The renewer and the caller write to this object without a lock: each
+    write is final or monotonic, with one exception. A request for a shorter lease moves the
+    deadline back. So such a request is recorded first (``shorter``), and limits the deadline that
+    other replies give."""
 
     #: Class defaults of fields that most leases never change, to keep the instances small.
     due = min_until = 0.0
@@ -63,9 +65,9 @@ class Lease:
     own = False
     #: The number of releases of this lease that are under way.
     leaving = 0
-    #: True if one of its releases got no answer.
+    #: True if a release of this lease got no answer.
     unheard = False
-    #: The request of its latest release.
+    #: The request of the latest release of this lease.
     sent: Undo
     #: True if a renewal was shorter than the ttl, because of ``max_hold``.
     cut = False
@@ -78,7 +80,7 @@ class Lease:
     #: The requests for a shorter lease that limit the deadline; most leases have none.
     shorter: Sequence[Shorter] = ()
     _renewal: Renewal | None = None
-    #: The kind of lease; each kind has its own verb to renew it.
+    #: The kind of lease; each kind has its own verb to renew leases.
     kind = "hold"
     #: True if a loss is logged as an error.
     grave = True
@@ -155,10 +157,10 @@ class Lease:
         return self.reason is None
 
     def shorten(self, sent: float, length: float) -> Shorter:
-        """Record a request for a shorter lease, sent at ``sent``. It limits the deadline even if it
-        fails: the store may have carried it out. Some stores then cut the lease to the requested
-        length, others only if their clock was set back. Call this before the request is sent,
-        because its reply can be lost."""
+        """Record a request for a shorter lease, sent at ``sent``. The request limits the deadline
+        even if it fails: the store may have carried it out. Some stores then cut the lease to the
+        requested length, others only if their clock was set back. Call this before the request is
+        sent, because its reply can be lost."""
         one = Shorter(sent, length)
         # A reply is late by a few seconds at most. So an older request no longer limits any reply.
         self.shorter = [old for old in self.shorter if sent < old.until + TOMB_S] + [one]
@@ -174,7 +176,7 @@ class Lease:
         return until
 
     def longest(self, now: float) -> float:
-        """Return the longest lease that is safe to rely on, if it is requested now."""
+        """Return the longest lease that is safe to rely on, if the lease is requested now."""
         return min([self.ttl, *(one.length for one in self.shorter if now < one.until)])
 
     def capped(self) -> bool:

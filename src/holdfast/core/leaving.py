@@ -28,7 +28,7 @@ async def others(ctx: Context, lease: Lease, until: float) -> None:
 
 
 def failed(ctx: Context, lease: Lease, failure: BaseException) -> None:
-    """Note that a release ended without an answer; the store may have carried it out."""
+    """Note that a release ended without an answer; the store may have carried out the release."""
     ctx.under_way.pop(lease, None)
     lease.leaving -= 1
     lease.unheard |= isinstance(failure, StoreUnavailable) or not isinstance(failure, Exception)
@@ -39,7 +39,7 @@ def failed(ctx: Context, lease: Lease, failure: BaseException) -> None:
 def missing(lease: Lease, now: float) -> Loss | None:
     """Return the loss after a release found no claim, or None if it means no loss.
 
-    It means no loss, before the deadline, if another release got no answer: that one has released
+    Before the deadline it means no loss if another release got no answer: that release has ended
     the claim.
     """
     if now >= lease.deadline:

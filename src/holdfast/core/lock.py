@@ -35,7 +35,7 @@ MANY = 16
 
 
 class LockBase:
-    """The logic of a lock, without the sync or async face."""
+    """The logic of a lock, without its methods for threads or asyncio."""
 
     __slots__ = (
         "__weakref__",
@@ -84,7 +84,7 @@ class LockBase:
         raise checks.unpicklable(self)
 
     def _renamed(self, name: str) -> Self:
-        """Return the same lock with another name, for a decorator's template."""
+        """Return a lock with another name and the same options, for a decorator's template."""
         twin = object.__new__(type(self))
         for cls in type(self).__mro__:
             for slot in getattr(cls, "__slots__", ()):
@@ -165,7 +165,8 @@ class LockBase:
         return hold
 
     def _shed(self) -> None:
-        """Drop holds that are lost and were never released; done rarely, as it checks all."""
+        """Drop holds that are lost and were never released; done rarely, because it checks all
+        holds."""
         for hold in list(self._given):
             if hold.lost is not None:
                 self._given.pop(hold, None)
@@ -195,7 +196,8 @@ class LockBase:
         )
 
     async def _blocker(self, holder: str) -> tuple[str, str]:
-        """Ask the store for the holder; return it with a text about it (empty if unknown)."""
+        """Ask the store for the holder; return the holder and a text about the holder (empty if
+        unknown)."""
         store = self._ctx.store
         who = f"held by {visible(holder)}" if holder else ""
         try:
@@ -243,7 +245,7 @@ class LockBase:
         await self._door.undo(entry)
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Return True if this statement entered the lock in another loop, which releases it."""
+        """Return True if this statement entered the lock in another loop: that loop releases it."""
         home = self._ctx.home
         return home is not None and home.left(self, failure, frame)
 

@@ -9,7 +9,7 @@ from typing import Any
 def did_you_mean(word: str, known: Iterable[str], usual: Iterable[str] = ()) -> str:
     """Return a hint for a misspelt word; if no word is similar, the list of ``usual`` words.
 
-    If ``usual`` is empty, it is the list of all ``known`` words.
+    If ``usual`` is empty, the hint lists all ``known`` words.
 
     >>> did_you_mean("memmory", ["memory", "sqlite"])
     'did you mean "memory"?'
@@ -42,7 +42,8 @@ def no_url(text: str, as_path: str) -> str:
 
 
 def usual(schemes: Iterable[str], builtin: Collection[str]) -> list[str]:
-    """Return the schemes for a short list: holdfast's without a ``+``, and all of other packages.
+    """Return the schemes for a short list: holdfast's schemes without a ``+``, and all schemes of
+    other packages.
 
     >>> usual(["redis", "redis+plain", "their+own"], ["redis", "redis+plain"])
     ['redis', 'their+own']

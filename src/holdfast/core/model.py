@@ -11,14 +11,14 @@ from __future__ import annotations
 import enum
 from typing import Any, NamedTuple
 
-# Limits, with the unit in the name. A store accepts everything within them.
+# Limits, with the unit in the name. A store accepts everything within these limits.
 NAME_BYTES_MAX = 512
 OWNER_BYTES_MAX = 256
 META_BYTES_MAX = 4096
 TTL_S_MIN = 0.010
 TTL_S_MAX = 86_400.0
 WAITERS_MAX = 10_000
-#: Capacity of a read-write lock: a reader weighs 1, a writer the whole capacity.
+#: Capacity of a read-write lock: a reader weighs 1, a writer weighs the whole capacity.
 RWLOCK_CAPACITY = 1 << 20
 #: The suffix of the owner of a detached hold. Listings and errors show it.
 DETACHED = " (detached: no process renews it)"
@@ -59,7 +59,7 @@ class Claim(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """A request to renew one claim, or to change it at the same time.
+    """A request to renew one claim, and perhaps to change the claim in the same step.
 
     ``ttl``: the requested lease in seconds, for a claim that is held or becomes held now.
     ``weight``: the smaller weight for a downgrade; 0 changes nothing. ``new_id``: the secret that
@@ -94,8 +94,8 @@ class Leave(NamedTuple):
 
     ``after``: the name stays occupied for these seconds (min_hold). ``suspect``: a join of this
     claim was repeated or its outcome is unknown, so a late copy of the join can still arrive. The
-    store then keeps a tombstone, for ``ttl`` and `TOMB_S` more seconds. With it the store refuses
-    the copy, and answers a keep of the claim with ``Loss.RELEASED``.
+    store then keeps a tombstone, for ``ttl`` and `TOMB_S` more seconds. With the tombstone, the
+    store refuses the copy, and answers a keep of the claim with ``Loss.RELEASED``.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Held(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """The claim is in the line behind at most ``position`` others; ask again in ``retry_in`` s.
+    """The claim is in the line, behind at most ``position`` claims; ask again in ``retry_in`` s.
 
     ``watch`` is data of the store for its own ``wait``, such as the sessions whose end it must
     notice.
@@ -152,13 +152,13 @@ class Mismatch(NamedTuple):
 
 
 class Full(NamedTuple):
-    """The line has its maximum length."""
+    """The line of claims has its maximum length."""
 
     waiters: int
 
 
 class Granted(NamedTuple):
-    """A push: a release made this claim a holder. It doesn't extend a lease."""
+    """A push: a release made this claim a holder. The push doesn't extend a lease."""
 
     fence: int
 
@@ -246,8 +246,9 @@ class Capabilities(NamedTuple):
     """The abilities of a store, as data that callers can read before they use it.
 
     ``semaphore``, ``rwlock``, ``election``, ``resize``, ``detach``, ``min_hold``, ``fences``,
-    ``queues`` and ``guards`` name operations: if one is False, it raises :class:`NotSupported`. The
-    other fields describe how well the store works, for users and for the conformance tests.
+    ``queues`` and ``guards`` name operations: if a field is False, its operation raises
+    :class:`NotSupported`. The other fields describe how well the store works, for users and for the
+    conformance tests.
     """
 
     store: str
@@ -262,9 +263,9 @@ class Capabilities(NamedTuple):
     fences: bool = True
     #: Does the store have serial queues, ``client.queue()``?
     queues: bool = False
-    #: Does it keep the values of refresh guards, ``client.guard()``?
+    #: Does the store keep the values of refresh guards, ``client.guard()``?
     guards: bool = False
-    #: Is the line visible in `inspect`?
+    #: Is the line of claims visible in `inspect`?
     visible_line: bool = True
     #: Are the owner of a claim and its ``meta`` visible in `inspect`?
     owners: bool = True
@@ -273,11 +274,12 @@ class Capabilities(NamedTuple):
     #: Does the store forget the number of a semaphore's permits when no client holds one?
     permits_reset_when_idle: bool = True
     wakes_waiters: bool = True
-    #: Does a push make the waiter a holder? If not, it only makes the waiter ask again.
+    #: Does a push make the waiter a holder? If not, a push only makes the waiter ask again.
     wakeup_grants: bool = True
     across_processes: bool = True
     durable_fences: bool = True
-    #: Does the claim of a dead process end with its ttl? If not, it ends with its session.
+    #: Does the claim of a dead process end with its ttl? If not, the claim ends with the session of
+    #: the process.
     own_expiry: bool = True
     crash_noticed: str = "ttl"
     clock: str = "store"

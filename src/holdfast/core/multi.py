@@ -1,10 +1,11 @@
 """Several names as one: all of them held, or none.
 
-If all the lines are empty, the store grants all names in one step (``together.py``). Otherwise they
-are acquired strictly one after the other, in the order of their encoded bytes; each is held before
-the next is joined. So two callers with overlapping names can't deadlock, in whatever order each
-caller lists them. (With a batch of separate joins, each caller could wait in one line for a name
-that the other holds.) If one name can't be acquired in time, the names before it are released.
+If no claim is in the line of any name, the store grants all names in one step (``together.py``).
+Otherwise they are acquired strictly one after the other, in the order of their encoded bytes; each
+is held before the next is joined. So two callers with overlapping names can't deadlock, in whatever
+order each caller lists its names. (With a batch of separate joins, two callers could each hold a
+name for which the other caller waits.) If one name can't be acquired in time, the names before it
+are released.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ class MultiHoldBase:
     """Holds on several names, in the order in which they were acquired."""
 
     __slots__ = ("__weakref__", "_before", "_holds", "_levels")
-    #: The level of reentry; an object for several names is entered only once.
+    #: The level of reentry: holds on several names are entered only once.
     _count = 1
 
     def __init__(self, holds: list[Any]) -> None:
         self._holds = holds
-        #: The entry count of each hold, with this entry: a reentrant hold can have more entries.
+        #: The entry count of each hold at this entry; a reentrant hold can be entered again later.
         self._levels = [hold._count for hold in holds]
         #: The reason of a loss that came before the release began.
         self._before: Loss | None = None
@@ -71,7 +72,7 @@ class MultiHoldBase:
         return True
 
     async def _exit(self, failure: BaseException | None) -> None:
-        """Release them after the body of a ``with`` over these holds."""
+        """Release the holds after the body of a ``with`` over them."""
         try:
             await give_back(self, self._what, failure)
         except Exception:
@@ -81,7 +82,8 @@ class MultiHoldBase:
             raise
 
     def _taken(self, at: tuple[Any, ...]) -> None:
-        """Note the position of the acquire, or the ``with`` that releases; see ``place.Spot``."""
+        """Note the position of the acquire, or the ``with`` that releases the holds; see
+        ``place.Spot``."""
         here = Spot(*at)._replace(several=ref(self))
         for hold in self._holds:
             hold._at = here
@@ -91,12 +93,13 @@ class MultiHoldBase:
         return f"all of {', '.join(map(repr, self.names))}"
 
     def _cut(self, level: int) -> None:
-        """Finish leaving after an interrupt at any point. There is only one level."""
+        """Finish the release after an interrupt at any point. There is only one level of
+        reentry."""
         del level
         self._abandon()
 
     def _abandon(self) -> None:
-        """Release them without awaiting anything: the renewer sends the releases."""
+        """Release the holds without awaiting anything: the renewer sends the releases."""
         for hold, level in zip(self._holds, self._levels, strict=True):
             hold._cut(level)
 
@@ -109,11 +112,11 @@ class MultiHoldBase:
 
 
 class MultiLockBase:
-    """The logic of a multi-lock, without the sync or async face."""
+    """The logic of a multi-lock, without its methods for threads or asyncio."""
 
     __slots__ = ("__weakref__", "_ctx", "_door", "_locks", "_timeout")
 
-    #: The class of the result of acquire; set by the face.
+    #: The class of the result of acquire; set by the subclass.
     _hold_class: type[MultiHoldBase] = MultiHoldBase
 
     def __init__(self, ctx: Context, locks: Sequence[Any], timeout: Any = None) -> None:
@@ -161,7 +164,8 @@ class MultiLockBase:
         return found
 
     async def _try(self, wait: float | None) -> tuple[MultiHoldBase | None, LockBase, str]:
-        """Return the holds; or None, the busy lock, and its holder, if the store named it."""
+        """Return the holds. If a lock is busy: None, that lock, and its holder if the store named
+        it."""
         begun = self._ctx.now()
         holds: list[HoldBase] = []
         try:
@@ -227,7 +231,7 @@ class MultiLockBase:
         await self._door.undo(entry)
 
     def _elsewhere(self, failure: BaseException | None, frame: FrameType) -> bool:
-        """Return True if this statement entered the lock in another loop, which releases it."""
+        """Return True if this statement entered the lock in another loop: that loop releases it."""
         home = self._ctx.home
         return home is not None and home.left(self, failure, frame)
 

@@ -20,7 +20,7 @@ from weakref import ref
 _MOVABLE = 0x20 | 0x80 | 0x100 | 0x200
 #: Flags of functions whose frames are suspended while their task or thread does something else.
 _SUSPENDED = 0x20 | 0x100 | 0x200
-#: Functions that enter or leave for their caller: the entry belongs to the caller.
+#: Functions that enter or leave a lock for their caller: the entry belongs to the caller.
 _PASSING = frozenset(
     {
         "__enter__",
@@ -41,11 +41,11 @@ class Spot(NamedTuple):
 
     code: CodeType
     at: int
-    #: The thread or task that acquired it.
+    #: The thread or task that acquired the hold.
     whose: ref[object] | None
     #: The number of the frame whose ``with`` releases the hold; 0: no ``with`` does.
     number: int = 0
-    #: The object for several names to which the hold belongs, if there is one.
+    #: The holds on several names (`MultiHoldBase`) that include this hold, if there are any.
     several: ref[object] | None = None
 
 
@@ -79,20 +79,20 @@ class Place:
         return Spot(code, at, whose, 0 if self.stack else self.number)
 
     def same(self, other: Place) -> bool:
-        """Return True if both belong to one statement, as far as this can be known."""
+        """Return True if both places belong to one statement, as far as this can be known."""
         if self.stack is not None or other.stack is not None:
             return self.stack is not None and self.stack == other.stack
         return self.number == other.number and self.code is other.code
 
     def movable(self) -> bool:
-        """Return True if it can be left on another thread, and its place alone identifies it."""
+        """Return True if its entry can be left on another thread; the place then identifies it."""
         return self.stack is not None or bool(self.code.co_flags & _MOVABLE)
 
     def exact(self) -> bool:
-        """Return True if it is left only from its own place.
+        """Return True if its entry is left only from this place.
 
         A generator and a stack exist at least until their entry is left. A coroutine or a function
-        that called ``__enter__`` or ``__aenter__`` by hand can have ended before that.
+        that called ``__enter__`` or ``__aenter__`` by hand can have ended before its entry is left.
         """
         return self.stack is not None or bool(self.code.co_flags & _SUSPENDED)
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 PATIENCE_S = 3.0
 #: Maximum seconds after which a waiter asks again, even without a wake-up.
 ASK_AGAIN_S_MAX = PATIENCE_S / 3
-#: The same maximum if the store requests a longer pause. With it a waiter asks twice within its
-#: waiter TTL, and a wake-up that comes between two requests is still in time to be used.
+#: The maximum in place of `ASK_AGAIN_S_MAX` if the store requests a longer pause. With it a waiter
+#: asks twice within its waiter TTL, and a wake-up that comes between two requests is still in time
+#: to be used.
 NAP_S_MAX = PATIENCE_S * 0.4
 #: A tombstone lasts for the claim's ttl and this time: no request is under way for longer.
 TOMB_S = 30.0
@@ -23,9 +24,10 @@ TOMB_S = 30.0
 ASK_AGAIN_S_MIN = 0.002
 #: Two clocks may differ in rate by this part of a lease.
 RATE_ERROR = 0.01
-#: Seconds by which the store may count a request as earlier than it was sent.
+#: Seconds by which the store may date a request earlier than the client sent it.
 MARGIN_S = 0.002
-#: A lease is renewed after its length divided by this number. So two renewals may fail.
+#: The interval of renewals is the length of the lease divided by this number. So two renewals may
+#: fail.
 RENEWALS = 3
 #: A request without an answer is given up after this time (earlier if a deadline is near).
 REQUEST_S = 5.0
@@ -33,7 +35,7 @@ REQUEST_S = 5.0
 REQUEST_S_MIN = 0.02
 #: A client that waits without a time-out gives up on a silent store after this time.
 SILENCE_S = 10.0
-#: The undo of an abandoned claim is awaited for this time; then the renewer continues with it.
+#: The undo of an abandoned claim is awaited for this time; then the renewer repeats the undo.
 UNDO_S = 0.1
 #: A request of an `acquire` may exceed its time-out by at most this time. The withdrawal may take
 #: this time as well. So the acquire ends within a quarter of a second after its time-out.

@@ -1,10 +1,10 @@
 """The contract. Read this file first: everything else is policy above it or a store below it.
 
-A **store** keeps lines of claims. It has six verbs: join, keep, leave, break, wait and inspect.
-Join and leave also exist for several names at once. A **runtime** gives time, identity and a way
-to wait. The core uses only stores and runtimes. It is written once, as ``async def``: a blocking
-store or runtime never suspends, so the sync face runs each coroutine to its end with one
-``send(None)``.
+A **store** keeps, for each name, a line of claims: the holders and the waiters. A store has six
+verbs: join, keep, leave, break, wait and inspect. Join and leave also exist for several names at
+once. A **runtime** gives time, identity and a way to wait. The core uses only stores and runtimes.
+The core is written once, as ``async def``: a blocking store or runtime never suspends, so the API
+for threads runs each coroutine to its end with one ``send(None)``.
 
 Every verb is idempotent by the claim's id: if it is sent twice, because the reply was lost, the
 second request changes nothing and gets the answer of the first. Every verb returns, or raises
@@ -45,7 +45,7 @@ class NotYet(StoreUnavailable):
 class DiskFailed(StoreUnavailable):
     """The store's disk accepts no writes: it is full, broken or read-only.
 
-    A repeated request would fail as well. So this error is raised even if there is time left.
+    A repeated request would fail as well. So this error is raised before the time-out.
     """
 
 
@@ -63,17 +63,17 @@ class Undo(Protocol):
 
     @property
     def ttl(self) -> float:
-        """Length of the lease that it releases, in seconds."""
+        """Length of the lease that this request releases, in seconds."""
         ...
 
     @property
     def suspect(self) -> bool:
-        """True if a copy of the undone request can still arrive at the store."""
+        """True if a copy of the request that is undone can still arrive at the store."""
         ...
 
 
 class Store(Protocol):
-    """The place that keeps the lines."""
+    """The system that keeps the lines of claims."""
 
     capabilities: Capabilities
     #: The waiter TTL in seconds: a dead waiter can delay others for this time.
@@ -88,7 +88,7 @@ class Store(Protocol):
     lease_max: float
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
-        """Enter the line, atomically.
+        """Enter the line of claims, atomically.
 
         With ``wait`` False, the claim enters only if it is granted at once; otherwise the answer is
         ``Refused``. The ticket is greater than all earlier tickets of this name. If the line
@@ -103,11 +103,11 @@ class Store(Protocol):
         """Renew a batch, at most ``keep_batch``; one answer per claim, in order.
 
         A held claim then lasts at least ``ttl`` seconds from now, a waiting claim ``patience``
-        seconds. An expired claim is ``Gone``, and never comes back. A keep makes a waiter that is
-        next a holder. It can also shrink the weight, exchange the id, or detach. If a suspect
-        ``leave`` has withdrawn the new id, the answer is ``Gone``, and nothing changes. An error
-        about one claim is the answer in its position, and doesn't affect the others. A ``Renewal``
-        is sent repeatedly as the same object: the store may attach prepared data to it.
+        seconds. An expired claim is ``Gone``, and never comes back. If a waiting claim is next, its
+        keep makes it a holder. A keep can also shrink the weight, exchange the id, or detach. If a
+        suspect ``leave`` has withdrawn the new id, the answer is ``Gone``, and nothing changes. An
+        error about one claim is the answer in its position, and doesn't affect the others. A
+        ``Renewal`` is sent repeatedly as the same object: the store may attach prepared data to it.
         """
         ...
 
@@ -146,9 +146,9 @@ class Store(Protocol):
         """Send several leaves together; one answer for each, in order.
 
         Each leave has the effect that it would have alone. There are at most ``keep_batch`` leaves,
-        of different names. They take one round trip, and another one if waiters must be granted.
-        An error about one leave is the answer in its position, and doesn't affect the others. If
-        the call raises an error, the result of every leave is unknown.
+        of different names. The leaves take one round trip, and a second one if waiters must be
+        granted. An error about one leave is the answer in its position, and doesn't affect the
+        others. If the call raises an error, the result of every leave is unknown.
         """
         ...
 
@@ -156,8 +156,8 @@ class Store(Protocol):
         """Sleep until woken or until ``seconds`` have passed; waking without a reason is allowed.
 
         ``Granted``: a release made this claim a holder. The length of the lease is not part of it.
-        It counts only if its fence is the ticket of ``waiting``; otherwise it is a late wake-up for
-        an earlier ticket of the same id. A lost wake-up costs at most ``seconds``.
+        The grant counts only if its fence is the ticket of ``waiting``; otherwise the grant is a
+        late wake-up for an earlier ticket of the same id. A lost wake-up costs at most ``seconds``.
         """
         ...
 
@@ -188,7 +188,8 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the connection and this process's session; claims still held end with it."""
+        """End the connection and this process's session; claims that are still held end with this
+        session."""
         ...
 
     def forked(self) -> None:
@@ -204,13 +205,13 @@ class Latch(Protocol):
         ...
 
     async def wait(self, seconds: float | None) -> bool:
-        """Sleep until set (True, and it is unset again) or until the time has expired (False)."""
+        """Sleep until set (True; the latch is then unset) or until the time has expired (False)."""
         ...
 
 
 class Guard(Protocol):
-    """Cancels one task when its hold is lost; distinguishes this cancellation from others. It has
-    nothing to do with the refresh guard."""
+    """Cancels one task when its hold is lost; distinguishes this cancellation from others. This
+    class has nothing to do with refresh guards."""
 
     def lost(self, hold: object, reason: object) -> None:
         """Cancel the task, because its hold is lost."""
@@ -256,7 +257,7 @@ class Runtime(Protocol):
     def interrupts(self, failure: BaseException) -> bool:
         """Return True if this exception comes from outside: a cancellation of the task, or Ctrl-C.
 
-        Otherwise the code that runs in the task has raised it.
+        Return False if the code that runs in the task has raised it.
         """
         ...
 

@@ -1,9 +1,10 @@
 """The read-write lock: a reader weighs 1, a writer the whole of a large capacity.
 
-Readers and writers share one line, so neither starves: a writer waits for the readers ahead of it
-and holds back later readers. So a nested read of the same thread or task must not enter the line:
-it would wait for a writer that waits for the outer read. The client counts the nested read instead,
-also inside a write. A write inside a read would wait for itself, so it is refused.
+Readers and writers share one line of claims, so neither starves: a writer waits for the readers
+ahead of it and holds back later readers. So a nested read of the same thread or task must not enter
+the line: the nested read would wait for a writer that waits for the outer read. The client counts
+the nested read instead, also inside a write. A write inside a read would wait for itself, so it is
+refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .model import RWLOCK_CAPACITY
 
 
 class RWSideBase(LockBase):
-    """One side of a read-write lock; both sides share one line."""
+    """One side of a read-write lock; both sides share one line of claims."""
 
     __slots__ = ()
 

@@ -18,11 +18,11 @@ def named(function: object) -> str:
 
 
 def same(one: object, other: object, seen: _Seen = frozenset()) -> bool:
-    """Return True if both are the same function, even from two imports of its module.
+    """Return True if both are the same function, even if its module was imported twice.
 
     Functions of a module or a class are the same if their names are. Functions that a function
-    made, and lambdas, must also have equal code, defaults and closure variables: two functions of
-    one factory can differ only in these.
+    made, and lambdas, must also have equal code, defaults and closure variables: the functions that
+    one function made have the same name.
     """
     pair = id(one), id(other)
     if one is other or pair in seen:

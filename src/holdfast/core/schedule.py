@@ -3,8 +3,8 @@
 Leases of one length are renewed in the order in which they were added. So there is one queue per
 length, and the next lease that is due is at the head of a queue. To add, drop or find a lease costs
 the same for any number of leases. A queue is an OrderedDict. A plain dict gets slow when entries
-are removed at its front: to find the first entry, it scans the places of the removed ones. A lease
-that is due at a separate time, for a retry or because its deadline is watched, is in a heap.
+are removed at its front: to find the first entry, it scans the slots of all removed entries. A
+lease that is due at a separate time, for a retry or because its deadline is watched, is in a heap.
 
 Only the renewer takes leases that are due; any thread can add and drop leases at the same time.
 """
@@ -20,15 +20,15 @@ from operator import attrgetter
 
 from .lease import Lease
 
-#: A lease may be renewed early, by this part of its renewal interval: if a batch is sent anyway, or
-#: if early leases fill a batch. So batches are full, and the renewer rarely wakes.
+#: A lease may be renewed early, by this part of its renewal interval, if a batch is sent anyway, or
+#: if such leases fill a batch. So batches are full, and the renewer rarely wakes.
 EARLY_PART = 0.05
 #: A retry that is due within this time, in seconds, joins any batch that is sent.
 RETRY_SOON_S = 0.5
 
 #: If the heap can have this number of entries of dropped leases, these entries are removed.
 DEAD_MAX = 64
-#: If there are more queues than this, the empty ones are removed.
+#: If there are more queues than this, the empty queues are removed.
 LENGTHS_MAX = 64
 
 _Queue = OrderedDict[Lease, None]
@@ -49,7 +49,7 @@ class Schedule:
         #: Called when `crowded` becomes True; it wakes the renewer.
         self._crowd = crowd
         self._queues: dict[float, _Queue] = {}
-        #: The heap: (when, tie-break, lease) for retries and watched deadlines. Only the renewer
+        #: The heap of (when, tie-break, lease), for retries and watched deadlines. Only the renewer
         #: changes it; it moves entries here from `_new`, to which any thread adds. An entry is
         #: valid only if its lease is still due at exactly this time.
         self._own: list[_Entry] = []
@@ -65,7 +65,7 @@ class Schedule:
         return queued + len(self._own) + len(self._new)
 
     def __iter__(self) -> Iterator[Lease]:
-        """Yield all leases; RuntimeError if another thread adds or drops one at the same time."""
+        """Yield all leases; RuntimeError if another thread adds or drops a lease meanwhile."""
         for queue in list(self._queues.values()):
             yield from queue
         for entry in [*self._own, *self._new]:
@@ -121,8 +121,8 @@ class Schedule:
     def add_own(self, lease: Lease, due: float) -> None:
         """Add a lease with a separate time, and remove it from the queue of its length.
 
-        If the lease stayed in that queue, it would keep its place there after a renewal. Then due
-        leases behind it would not be found.
+        If the lease stayed in that queue, it would keep its position there after a renewal. Then
+        due leases behind it would not be found.
         """
         queue = self._queues.get(lease.every)
         if queue is not None:
@@ -172,8 +172,8 @@ class Schedule:
     def take(self, now: float, most: int, batch: list[Lease]) -> None:
         """Move the leases that are due into this batch, nearest deadline first.
 
-        Leases that are due soon join if the batch is sent anyway, or if they fill it. The batch is
-        filled up to ``most``; only leases from the heap can exceed this.
+        Leases that are due soon join the batch if it is sent anyway, or if they fill it. The batch
+        is filled up to ``most``; only leases from the heap can exceed this.
         """
         self._take_own(now, batch)
         queues = list(self._queues.items())

@@ -1,4 +1,4 @@
-"""The semaphore: a line whose capacity is the number of permits, and whose claims weigh 1 to n.
+"""The semaphore: a line of claims. Its capacity is the number of permits; a claim weighs 1 to n.
 
 Strictly first come, first served: a claim of weight 3 that doesn't fit holds back a later claim of
 weight 1, so that large claims don't starve.
@@ -6,9 +6,10 @@ weight 1, so that large claims don't starve.
 The store keeps the number of permits while there is a holder or a waiter. It refuses a claim with
 another number; the error names both numbers. For a roll-out from 4 to 8 permits, start the new
 nodes with ``permits=8, on_conflict="resize"``. The first new claim that meets a line of 4 changes
-it to 8 immediately. Claims of old nodes, which still declare 4, are then granted by the 8. The way
-back (8 to 4) is the same: no holder loses a permit, and new claims wait until they fit into the 4.
-The store forgets an empty line, so the next claim declares the number.
+it to 8 immediately. Claims of old nodes, which still declare 4, are then granted from the 8
+permits. The way back from 8 to 4 works in the same way: no holder loses a permit, and new claims
+wait until they fit into the 4 permits. The store forgets an empty line, so the next claim declares
+the number.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from .lock import LockBase
 from .model import Kind, Mismatch, Spec
 from .policy import REQUEST_S, REQUEST_S_MIN
 
-#: The effect of a claim with another number of permits than its line has.
+#: The effect of a claim with another number of permits than its line of claims has.
 OnConflict = Literal["error", "resize"]
 
 
 class SemaphoreBase(LockBase):
-    """A semaphore without its sync or async face."""
+    """A semaphore, without its methods for threads or asyncio."""
 
     __slots__ = ("_on_conflict",)
 

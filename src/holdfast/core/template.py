@@ -13,7 +13,7 @@ from .decorated import require_body, shown
 #: The characters of an escape: ``%3A``.
 _ESCAPES = frozenset("%0123456789ABCDEF")
 
-#: The default text of an object contains this: ``<Tenant object at 0x7f32...>``.
+#: The default text of an object contains this, as in ``<Tenant object at 0x7f32...>``.
 _ADDRESS = " at 0x"
 
 
@@ -98,8 +98,8 @@ def keys(
 
 
 def _mark(template: str, seam: str) -> str:
-    """Return the character that marks the end of the first of two fields. It is escaped inside the
-    fields, so it must not occur in an escape."""
+    """Return the character that marks the end of the first of two fields. This character is escaped
+    inside the fields, so it must not occur in an escape."""
     able = [one for one in seam if one not in _ESCAPES]
     if not able:
         raise ConfigError(
@@ -149,7 +149,8 @@ def _require(
 
 
 def _telling(name: str) -> str:
-    """Return the field to write in a template for this parameter; for `self`, an attribute."""
+    """Return the field to write in a template for this parameter; for `self`, the field of an
+    attribute."""
     return f"{name}.id" if name == "self" else name
 
 

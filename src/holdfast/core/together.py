@@ -2,12 +2,12 @@
 
 The store grants all or none in one step, so no client holds one name while it waits for another,
 and no dead-lock can arise from this. If any name is not free, the result is None, and the names are
-acquired one after the other (``multi.py``). Claims enter lines only there, so this overtakes no
-waiter.
+acquired one after the other (``multi.py``). Only in that case do claims enter a line that has other
+claims, so no waiter is overtaken.
 
-A request without a reply can have granted all names, or can still do so. It is not repeated: a
-repeated request can't distinguish its own claims from other holders. So all claims are withdrawn
-with tombstones; the store then refuses a late copy of the request. Only after that are the names
+A request without a reply can have granted all names, or can still do so. It is not repeated: for a
+repeated request, its own claims would look like other holders. So all claims are withdrawn with
+tombstones; the store then refuses a late copy of the request. Only after that are the names
 acquired one by one, with new ids.
 """
 
@@ -107,7 +107,8 @@ def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
 
 
 async def _join(attempt: Attempt, wanted: Sequence[Claim], sent: float) -> list[Held] | None:
-    """Send the request once. If it gets no reply, withdraw its claims before the return."""
+    """Send the request once. If no reply comes, withdraw the claims of the request before the
+    return."""
     within = min(REQUEST_S, max(attempt.limit - sent, REQUEST_S_MIN))
     try:
         return await attempt.ctx.store.join_free(wanted, within)
@@ -142,7 +143,7 @@ async def _clear(
 ) -> None:
     """Withdraw all claims; return when the store has confirmed each. ``failure``: the last failure.
 
-    The caller makes no new claim before that: it would wait for one of these.
+    The caller makes no new claim before that, because it would wait for one of these claims.
     """
     ctx, leaves = attempt.ctx, _leaves(wanted)
     while True:
@@ -265,9 +266,9 @@ async def _give_back(
 
 
 def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> bool:
-    """Note the answer to a leave. Return False if another release is under way, which decides. If a
-    repeated leave finds no claim before our deadline, the first one released it, and its reply was
-    lost."""
+    """Note the answer to a leave. Return False if another release is under way: its answer decides.
+    If a repeated leave finds no claim before our deadline, the first one released it, and its reply
+    was lost."""
     lease = hold._lease
     lease.leaving -= 1
     there = there or (again and ctx.now() < lease.deadline)

@@ -1,8 +1,8 @@
 """The token: text with which another process continues a detached hold.
 
-It contains the claim's secret, so it is as valuable as the hold: keep it out of logs. Adopting
-replaces the secret, so a token can be adopted only once. A checksum shows if a token was cut or
-altered in transit; otherwise it would look like the token of a hold that has ended.
+It contains the claim's secret, so the token is as valuable as the hold: keep it out of logs.
+Adopting replaces the secret, so a token can be adopted only once. A checksum shows if a token was
+cut or altered in transit; otherwise it would look like the token of a hold that has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Left(NamedTuple):
     renews: bool = True
 
 
-#: The rest of the terms of a hold that has none.
+#: The rest of the terms, for a hold without such terms.
 WHOLE = Left()
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Maximum seconds of one try of the renewer, so that it renews new holds in time.
+#: Maximum seconds for one try to carry out an undo, so that the renewer renews new holds in time.
 LONGEST_S = 1.6
 #: (when, tie-break, undo, until, number of failures)
 _Entry = tuple[float, int, Undo, float, int]
@@ -31,7 +31,8 @@ _Entry = tuple[float, int, Undo, float, int]
 
 def replaces(late: BaseException | None, ends: bool) -> bool:
     """Return True if ``late``, an error of an undo, replaces the exception on its way. Only a
-    cancellation or Ctrl-C does, unless the exception on its way is one itself (``ends``)."""
+    cancellation or Ctrl-C replaces it, unless the exception on its way is itself a cancellation or
+    Ctrl-C (``ends``)."""
     if isinstance(late, GeneratorExit):  # the coroutine is being closed
         return True
     return not (late is None or ends or isinstance(late, Exception))
@@ -63,8 +64,9 @@ class Undos:
         return min(soonest, *(entry[0] for entry in self._new.copy()), math.inf)
 
     def next(self, now: float) -> tuple[Undo, float, int] | None:
-        """Return the next due undo, with the time at which to give it up and its failures; or None.
-        The undo is removed only when it is done, because a close looks for it here."""
+        """Return the next due undo, the time at which to give it up, and the number of its
+        failures; or None. The undo is removed only when it is done, because a close looks for undos
+        here."""
         while self._new:
             heapq.heappush(self._due, self._new.popleft())
         if not self._due or self._due[0][0] > now:

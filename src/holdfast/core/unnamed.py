@@ -10,7 +10,7 @@ _told = False
 
 
 def tell(label: str) -> None:
-    """Warn, once in a process, that a local file is used."""
+    """Warn, once in a process, that the client uses a local file as its store."""
     global _told
     if not _told:
         _told = True

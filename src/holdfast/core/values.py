@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 from ..errors import ConfigError
 from .checks import shown
 
-#: Maximum levels of containers, because a reader can have little stack left. A cycle ends here,
-#: too.
+#: Maximum levels of containers, because a reader can have little stack left. The limit also refuses
+#: a container that contains itself.
 DEPTH_MAX = 100
 #: Maximum digits of an integer: Python's default limit for reading one.
 DIGITS_MAX = 4300
-#: Maximum steps that an error shows of the place of a part, such as ``["a"][0]``.
+#: Maximum number of steps, as in ``["a"][0]``, by which an error names the place of a part.
 _STEPS_SHOWN = 8
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})
@@ -52,7 +52,7 @@ def as_json(value: Any, what: str) -> bytes:
         _refuse(what, changed)
     except (TypeError, ValueError, RuntimeError) as wrong:
         # The value has a number or a text that JSON doesn't have. The first pass noted no place, to
-        # save time, so a second one searches for it.
+        # save time, so a second pass searches for the place.
         try:
             _require(value, _CERTAIN, frozenset(), 0)
         except _Changed as changed:
@@ -82,7 +82,7 @@ def as_bytes(value: bytearray | memoryview, what: str) -> bytes:
 
 def _require(value: Any, sure: frozenset[object], keys: frozenset[object], depth: int) -> None:
     """Raise `_Changed` if a part would come back changed. Values of the types ``sure`` and keys of
-    the types ``keys`` aren't checked. The first pass checks no leaf, as the encoder does that."""
+    the types ``keys`` aren't checked. The first pass checks no leaf, because the encoder does."""
     kind = type(value)
     if kind is not dict and kind is not list:
         return _require_leaf(value)
@@ -106,7 +106,7 @@ def _require(value: Any, sure: frozenset[object], keys: frozenset[object], depth
             if type(item) not in sure:
                 _require(item, sure, keys, depth + 1)
     except _Changed as changed:
-        # The first index of this object: the loop met it there.
+        # The loop stopped at the first index of this object.
         changed.steps.append(next((at for at, one in enumerate(value) if one is item), 0))
         raise
     return None
@@ -140,7 +140,7 @@ def _require_leaf(value: Any) -> None:
 _INF = float("inf")
 _BEYOND = 10**DIGITS_MAX
 _HALF = "has half a surrogate pair: write other text, or bytes as the whole"
-#: The type as which each type would come back.
+#: Type of a part -> the type that would come back.
 _BACK = {tuple: "list", dict: "dict", list: "list", str: "str", int: "int", float: "float"}
 
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: After this many seconds of waiting a claim checks whether it waits for itself.
+#: After this many seconds of waiting, a check starts: does the thread or task wait for itself?
 SOON_S = 1.0
 #: A wait of this many seconds is logged.
 LONG_S = 10.0
 #: The time-out of the request that finds the holder for the log line, in seconds.
 WHO_S = 0.1
-#: Minimum seconds between two such requests of one client, for all its waiters together.
+#: Minimum seconds between two requests for a holder, counted over all waiters of one client.
 LOOK_EVERY_S = 1.0
 
 

@@ -14,7 +14,7 @@ three such resources:
 
 Each writer takes a hold, or the bare integer ``hold.fence`` (in a command under ``holdfast run``:
 ``int(os.environ["HOLDFAST_FENCE"])``). A hold is the better choice, because the writer first checks
-that it is still held. If the resource refuses a write, the writer raises
+that the hold is still valid. If the resource refuses a write, the writer raises
 :class:`holdfast.errors.FenceRejected`.
 
 All fences of one fenced resource must come from one name in one store. They rise with every grant,

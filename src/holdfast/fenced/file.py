@@ -39,10 +39,10 @@ class FencedFile:
       for an append, three for a replacement. Without ``durable``, it survives only the death of
       the process.
 
-    The fence is kept in ``PATH.fence`` in the same folder (text; see ``holdfast/fenced/note.py``):
-    back up both files together. To forget the fence, stop all writers and delete this file. Do that
-    when a name moves to another store whose fences are smaller. An existing file may become fenced
-    at any time.
+    The fence is kept in ``PATH.fence``, the *sidecar*, in the same folder (text; see
+    ``holdfast/fenced/note.py``): back up both files together. To forget the fence, stop all writers
+    and delete the sidecar. Do that when a name moves to another store whose fences are smaller. An
+    existing file may become fenced at any time.
 
     ``path`` is text, bytes or a ``Path``. Symbolic links are followed once, when the object is
     made, so that they all lead to one sidecar. Two hard links have two sidecars: use only one name.
@@ -114,8 +114,8 @@ class FencedFile:
     def fence(self) -> int:
         """Return the greatest fence accepted so far; 0 if none.
 
-        It can be the fence of a write that failed or was interrupted. It only means that smaller
-        fences are refused.
+        The write with this fence can have failed, or been interrupted. The fence means only that
+        smaller fences are refused.
         """
         return desk.greatest(self._place, self._timeout)
 

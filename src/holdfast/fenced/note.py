@@ -10,7 +10,7 @@ A note is written *before* the write that it announces. It contains the greatest
 for an append its start, length and checksum. So
 
 * a fence is noted before any part of its write can be seen. After a crash between the two, older
-  writers are refused although the newer holder wrote nothing, which is right. With the other order,
+  writers are refused although the newer holder wrote nothing, which is safe. With the other order,
   an older holder could write after a newer one;
 * at most one of the two notes is being written to the disk. If a crash tears this note, its
   checksum fails and the other note counts; the write that the torn note announces had not begun;
@@ -18,9 +18,10 @@ for an append its start, length and checksum. So
   off. Only the bytes of an announced and unsettled append are ever changed, because a person may
   have edited the file by hand.
 
-The mark can be lost, because it isn't synced; then the checksum shows the same. Everything is text,
-so that ``cat`` shows it. The sidecar deliberately doesn't contain the data: a second copy of each
-append would double the work, only to complete an append that was never acknowledged.
+The mark isn't synced, so it can be lost; then the checksum shows if the append is complete.
+Everything is text, so that ``cat`` shows it. The sidecar deliberately doesn't contain the data: a
+second copy of each append would double the work, only to complete an append that was never
+acknowledged.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class Note(NamedTuple):
 
 
 def read(image: bytes) -> tuple[Note, bool]:
-    """Return the latest note of a sidecar, and if its write is settled; ValueError if damaged."""
+    """Return the latest note of a sidecar, and True if the note's write is settled. ``ValueError``
+    if the sidecar is damaged."""
     if unborn(image):
         return Note(), True
     if len(image) != IMAGE_BYTES:

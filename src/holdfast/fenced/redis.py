@@ -2,9 +2,9 @@
 
 For the key ``report`` the key ``{report}#fence!`` contains, as text, the greatest fence accepted.
 The braces keep both keys in one slot of a cluster. If a key has a hash tag, the key of its fence
-has the same one: the fence of ``{user:7}:cart`` is in ``{user:7}:cart#fence``. The two endings
-differ, so that no two keys share a fence. One script compares the fences, notes the new one and
-carries out the command, as one step.
+has the same one: the fence of ``{user:7}:cart`` is in ``{user:7}:cart#fence``. The endings
+``#fence!`` and ``#fence`` differ, so that no two keys share a fence. One script compares the
+fences, notes the new one and carries out the command, as one step.
 
 No driver is imported: the caller passes a redis-py client.
 """
@@ -32,7 +32,7 @@ _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9._]{0,63}")
 
 # Fences are compared as texts, because Lua's numbers are exact only up to 2**53. The fence is noted
 # before the command is carried out. If the script ends between the two (no permission, no memory),
-# older writers are refused although nothing was written, which is right. With the other order, an
+# older writers are refused although nothing was written, which is safe. With the other order, an
 # older writer could write after a newer one.
 _SCRIPT = """
 local mine, life, seen = ARGV[1], ARGV[2], redis.call('GET', KEYS[1]) or '0'
@@ -127,8 +127,8 @@ class FencedRedis(_Guard):
     more than the longest delay of a process, a machine or a message. Both keys should be in a
     server with ``maxmemory-policy noeviction``, which evicts neither the data nor the fence.
 
-    It may be used like ``client``: from any thread, on both sides of a fork. A client that repeats
-    an unanswered command (``retry``) can carry it out twice, as it can without this class.
+    The object may be used like ``client``: from any thread, on both sides of a fork. A client that
+    repeats an unanswered command (``retry``) can carry it out twice, as it can without this class.
 
     Errors: ``FenceRejected``, which contains both fences (nothing was written); ``LockLost`` or
     ``NotHeld`` from the hold, before anything is sent; ``ConfigError`` for an invalid fence, key or
@@ -256,7 +256,7 @@ def _life(ttl: float | timedelta | None) -> tuple[Value, ...]:
 
 
 def _answer(request: _Request, reply: Any) -> Any:
-    """Return the command's answer; raise an error if it wasn't carried out."""
+    """Return the command's answer; raise an error if the command wasn't carried out."""
     match reply:
         case [1, answer]:
             return answer

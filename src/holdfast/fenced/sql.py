@@ -26,11 +26,12 @@ _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
   writes BIGINT NOT NULL
 )"""
 # `writes` makes every accepted advance a change. MySQL counts changed rows, not matched rows, so
-# without it a second write with the same fence would look like a refusal.
+# without this column a second write with the same fence would look like a refusal.
 _UPDATE = """UPDATE {table} SET fence = <fence>, writes = writes + 1
 WHERE name = <name> AND fence <= <fence>"""
 # On MySQL an UPDATE without a matching row locks the gap at its place. Then two first uses, even of
-# different names, would wait for each other's INSERT. So the row is made there before the UPDATE.
+# different names, would wait for each other's INSERT. So on MySQL the row is made before the
+# UPDATE.
 _ENSURE = """INSERT INTO {table} (name, fence, writes) VALUES (<name>, 0, 0)
 ON DUPLICATE KEY UPDATE writes = writes"""
 _INSERT = "INSERT INTO {table} (name, fence, writes) VALUES (<name>, <fence>, 1)"
@@ -234,20 +235,20 @@ class _Statements:
         return row is not None and bool(row[0])
 
     def accept(self) -> bool:
-        """Advance the row; return False if it is missing or has a greater fence. A row that exists
-        stays locked in both cases."""
+        """Advance the row; return False if the row is missing or has a greater fence. A row that
+        exists stays locked in both cases."""
         if self.mysql:
             self._run(_ENSURE)
         return self._run(_UPDATE) > 0
 
     def seen(self) -> int | None:
-        """Return the fence in the row; None if there is no row."""
+        """Return the fence in the row of the name; None if no such row exists."""
         self._run(_SELECT)
         row = self._cursor.fetchone()
         return None if row is None else int(row[0])
 
     def insert(self) -> Exception | None:
-        """Create the row; return the error if another transaction has created it. It uses a
+        """Create the row; return the error if another transaction has created it. The INSERT uses a
         savepoint, because PostgreSQL refuses all statements after a failed one."""
         self._cursor.execute(f"SAVEPOINT {_SAVEPOINT}")
         conflict = None

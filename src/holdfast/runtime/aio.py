@@ -117,7 +117,7 @@ class Errand(Generic[T]):
 class Pending(Coroutine[Any, Any, T_co]):
     """A reply that must be awaited: its truth value can't be used.
 
-    So ``if lock.acquire():`` without ``await`` raises and doesn't enter the body. It is a
+    So ``if lock.acquire():`` without ``await`` raises and doesn't enter the body. The reply is a
     coroutine, so that ``asyncio.create_task`` and similar functions accept it.
     """
 
@@ -184,7 +184,8 @@ class TaskGuard:
 
 
 def sever(transport: Any) -> None:
-    """Close a transport whose event loop has ended: the loop's callbacks can't do that."""
+    """Close a transport whose event loop has ended, so that no callback of the loop can close
+    it."""
     tls = getattr(transport, "_ssl_protocol", None)
     with contextlib.suppress(Exception):
         transport.abort()
@@ -227,7 +228,7 @@ def require_readers(loop: asyncio.AbstractEventLoop, label: str) -> None:
 
 
 def another_loop() -> ConfigError:
-    """Return the error for a hold or a delivery of one event loop that is used in another one."""
+    """Return the error for a hold or a delivery of one event loop that is used in another loop."""
     return ConfigError(
         "this hold or delivery belongs to the event loop in which it was taken, and this is "
         "another one: release it there; detach() and adopt() hand a hold over"
@@ -291,7 +292,8 @@ class AioRuntime:
 
     @staticmethod
     def flow() -> Hashable:
-        """Return the task object, which belongs to one thread; outside of tasks, the thread."""
+        """Return the task object, which belongs to one thread; outside of tasks, return the
+        thread."""
         return asyncio.current_task() or threading.current_thread()
 
     @staticmethod
@@ -329,7 +331,7 @@ class AioRuntime:
 
     def follow(self, made: object, what: str) -> None:
         """Await the result in a separate task of our loop, from any thread; the loop's end cancels
-        the task. If our loop doesn't run, the caller's loop awaits the result."""
+        the task. If our loop doesn't run, the loop of the caller awaits the result."""
         if not inspect.isawaitable(made):
             return
         running, loop = _get_running_loop(), self._loop
@@ -367,9 +369,9 @@ class AioRuntime:
 
     @staticmethod
     def _ended(task: asyncio.Task[None], over: Callable[[], None]) -> None:
-        """Call ``over`` after the end of a task. If the task was cancelled, the loop can be about
-        to end, and would destroy a task that ``over`` starts. So ``over`` is then called later, if
-        the loop still runs."""
+        """Call ``over`` after the end of a task. If the task was cancelled, the loop is perhaps
+        about to end: it would destroy a task that ``over`` starts. So ``over`` is then called
+        later, if the loop still runs."""
         if task.cancelled():
             later(task.get_loop(), RUNS_ON_S, over)
         else:

@@ -62,7 +62,7 @@ def inside(function: F) -> F:
 def run_sync(coro: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine over blocking ports to its end: one step, because no port suspends.
 
-    If it suspends, it is closed and reported: the store then uses an asyncio port.
+    If the coroutine suspends, it is closed and reported: then the store uses an asyncio port.
     """
     try:
         coro.send(None)
@@ -80,8 +80,8 @@ def outside(call: Callable[..., T], *args: Any) -> T:
 
 def nested(frame: FrameType | None) -> bool:
     """Return True if this frame interrupts a verb of a store, as a signal handler can, or the close
-    of a generator by the garbage collector. It must call no verb: the interrupted one can have a
-    lock taken."""
+    of a generator by the garbage collector. Such code must call no verb: the interrupted verb can
+    have taken a lock."""
     while frame is not None and (code := frame.f_code) is not _OUTSIDE:
         if any(code is one for one in _INSIDE):  # hashing a code object reads all of it
             return True
@@ -164,7 +164,7 @@ class Bell:
                 waiter.release()
 
     def clear(self) -> None:
-        """Unset it: later waiters wait for the next `set`."""
+        """Unset the event: later waiters wait for the next `set`."""
         self._rung = False
 
     def wait(self, seconds: float) -> bool:
@@ -183,8 +183,8 @@ class Turn:
     """A lock for one thread at a time that no interrupt leaves locked.
 
     With a usual lock, Ctrl-C can come after ``acquire`` has returned and before the ``try`` whose
-    ``finally`` releases the lock. The ``try`` itself takes a turn, under a key that the ``finally``
-    already has.
+    ``finally`` releases the lock. Here, the ``try`` itself takes the lock, under a key that the
+    ``finally`` already has.
     """
 
     __slots__ = ("_taken",)
@@ -193,15 +193,15 @@ class Turn:
         self._taken: dict[None, object] = {}
 
     def taken(self) -> bool:
-        """Return True if it is taken."""
+        """Return True if the lock is taken."""
         return bool(self._taken)
 
     def take(self, key: object) -> bool:
-        """Take it for this key, without waiting; return False if it is taken for another key."""
+        """Take the lock for this key, without waiting; False if it is taken for another key."""
         return self._taken.setdefault(None, key) is key
 
     def leave(self, key: object) -> None:
-        """Release it, if it is taken for this key."""
+        """Release the lock, if it is taken for this key."""
         if self._taken.get(None) is key:
             del self._taken[None]
 

@@ -28,8 +28,7 @@ Field = tuple[str, str]
 
 
 class Row(ABC, Generic[P, A]):
-    """A verb in a table. On an instance of the table, it is a function that makes a request.
-
+    """A verb in a table. On an instance of the table, the row is a function that makes a request.
     The function is made at its first use, and only once.
     """
 
@@ -65,8 +64,8 @@ def parsed(fields: str) -> list[Field]:
 
 
 def reader(paths: Iterable[str]) -> Callable[[Any], Iterable[Any]]:
-    """Return a function that reads these fields of a record. If all paths are empty, it repeats the
-    record itself.
+    """Return a function that reads these fields of a record. If all paths are empty, the function
+    repeats the record itself.
 
     >>> reader(["real"])(7), reader(["real", "imag"])(7), next(reader(["", ""])(7))
     ((7,), (7, 0), 7)
@@ -106,7 +105,7 @@ def encoder(
     """
     roots = [source.partition(".")[0] for source, _ in fields]
     names = list(dict.fromkeys(root for root in roots if root[0] != "$"))
-    # Values are packed in this order: fields of the first argument, the others, constants.
+    # Values are packed in this order: fields of the first argument, the other arguments, constants.
     first = [at for at, root in enumerate(roots) if root in names[:1]]
     others = [roots.index(name) for name in names[1:]]
     places = [*first, *others, *(at for at, root in enumerate(roots) if root[0] == "$")]

@@ -22,7 +22,7 @@ def epoch() -> int:
 
 
 def register(part: Any) -> None:
-    """Call ``part.forked()`` in the child of each fork, while the part is referenced."""
+    """Call ``part.forked()`` in the child of each fork, unless the part was garbage-collected."""
     global _hooked
     if not _hooked and sys.platform != "win32" and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_after)

@@ -7,8 +7,9 @@ import sys
 
 from ..errors import ConfigError
 
-#: Each module that patches others, with three parts: its function that reports if a module is
-#: patched; its names for the modules in which a client blocks; the call that patches all of them.
+#: Each module that patches other modules, with three parts: its function that reports if a module
+#: is patched; its names for the modules in which a client blocks; the call that patches all these
+#: modules.
 _PATCHERS = {
     "gevent.monkey": (
         "is_module_patched",

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def context(scheme: str, names: Mapping[str, str], given: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return a context with the certificates of these options; ``ConfigError`` if they are wrong.
+    """Return a context with the certificates of these options; ``ConfigError`` if an option is
+    wrong.
 
     ``names``: the option names of the store for ``ca`` (a file), ``ca_path``, ``ca_data``,
     ``cert``, ``key``, ``password`` (of the key) and ``ciphers``; a store need not have all.

@@ -110,8 +110,9 @@ class Client(ClientBase):
     ) -> Semaphore:
         """A semaphore: at most ``permits`` are held at a time; each claim takes ``weight`` of them.
 
-        All clients must give the same number of permits. With ``on_conflict="resize"``, a line with
-        another number is changed to this number, without an error. Other options: see ``lock``.
+        All clients must give the same number of permits. With ``on_conflict="resize"``, a line of
+        claims with another number is changed to this number, without an error. Other options: see
+        ``lock``.
         """
         wish = self._wish(
             Kind.SEMAPHORE,
@@ -243,18 +244,19 @@ class Client(ClientBase):
         """A refresh guard: when a value expires, one caller in the whole cluster computes it.
 
         The value is fresh for ``ttl`` seconds. After that it is served for ``stale`` more seconds,
-        while one caller computes the next: in the ``"foreground"`` (it waits for its result) or in
-        the ``"background"``. If there is no value to serve, the other callers wait ``timeout``
-        seconds; ``on_timeout``: then raise ``RefreshTimeout`` (``"error"``), serve the ``"stale"``
-        value of any age, or ``"compute"`` without storing. ``on_store_error``: the action if the
-        store doesn't answer. ``lease``: seconds for which the others wait after the computing
-        process died; renewed while it lives. ``early``: compute earlier by chance, in proportion to
-        the cost (1.0 is a good value; 0: never). ``jitter``: shorten each ttl by up to this part.
-        ``failure_ttl``: seconds from a failure to the next computation, doubling up to
-        ``failure_ttl_max``. ``local_ttl``: seconds for which this process serves a value without a
-        request, at most ``local_entries_max`` values. ``max_bytes``: limit of one value. ``codec``:
-        converts values that are not bytes, text or JSON. ``cache``: keep the values in this
-        external cache, and only the refresh leases in the store (see ``holdfast.caches``).
+        while one caller computes the next: in the ``"foreground"`` (that caller waits for its
+        result) or in the ``"background"``. If there is no value to serve, the other callers wait
+        ``timeout`` seconds; ``on_timeout``: then raise ``RefreshTimeout`` (``"error"``), serve the
+        ``"stale"`` value of any age, or ``"compute"`` without storing. ``on_store_error``: the
+        action if the store doesn't answer. ``lease``: seconds for which the others wait after the
+        computing process died; the lease is renewed while that process lives. ``early``: compute
+        earlier by chance, in proportion to the cost (1.0 is a good value; 0: never). ``jitter``:
+        shorten each ttl by up to this part. ``failure_ttl``: seconds from a failure to the next
+        computation, doubling up to ``failure_ttl_max``. ``local_ttl``: seconds for which this
+        process serves a value without a request, at most ``local_entries_max`` values.
+        ``max_bytes``: limit of one value. ``codec``: converts values that are not bytes, text or
+        JSON. ``cache``: keep the values in this external cache, and only the refresh leases in the
+        store (see ``holdfast.caches``).
         """
         from ..caches.blocking import port  # because few programs have guards
         from .guard import Guard

@@ -86,8 +86,8 @@ class Worker(WorkerBase):
 
     def join(self, timeout: float | None = None) -> bool:
         """After ``stop()``: wait until the running jobs are finished; return False after the
-        time-out. If you then close the client, it releases these jobs, and another worker gets
-        them."""
+        time-out. If you close the client after False, it releases these jobs, and another worker
+        gets them."""
         return run_sync(self._join(timeout))
 
     def __enter__(self) -> Self:

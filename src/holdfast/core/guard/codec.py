@@ -17,7 +17,7 @@ ELSEWHERE = b"e"
 
 
 class Damaged(ConfigError):
-    """The stored bytes are no value of this guard, or its codec can't read them."""
+    """The stored bytes are no value of this guard, or the guard's codec can't read them."""
 
 
 class Codec(Protocol):
@@ -28,7 +28,7 @@ class Codec(Protocol):
         ...
 
     def decode(self, data: bytes) -> Any:
-        """Return the value that ``encode`` was given, or an equal one."""
+        """Return the value that ``encode`` was given, or an equal value."""
         ...
 
 

@@ -1,7 +1,8 @@
 """State that all guards of one name share in a client: requests under way, and counts.
 
 A program may make a guard object for each request. All guard objects of one name share this state,
-which exists while one of them does. The counts are kept here until a call of a guard reports them.
+which exists as long as one of these objects. The counts are kept here until a call of a guard
+reports them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .ports import guards_of
 if TYPE_CHECKING:
     from ..context import Context
 
-#: Minimum seconds between two reports of the counts to the store. A close reports them, too.
+#: Minimum seconds between two reports of the counts to the store. A close reports the counts, too.
 TELL_S = 5.0
 #: Maximum number of guards whose counts one caller reports.
 TELL_MOST = 10
@@ -34,8 +35,8 @@ class Commons:
 
     def __init__(self, name: str, cache: Any) -> None:
         self.name = name
-        #: The external cache of the values, or None. Kept here, so that no other object gets its
-        #: `id`, which is part of the key of this state.
+        #: The external cache of the values, or None. The cache is kept here, so that no other
+        #: object gets the `id` of the cache: this `id` is part of the key of this state.
         self.cache = cache
         #: The function that computes the values, if a decorator made the guard.
         self.function: Callable[..., object] | None = None
@@ -44,7 +45,7 @@ class Commons:
         #: Per key: the time until which the refresh lease of another client isn't requested.
         self.busy: dict[str, float] = {}
         self.counts = dict.fromkeys(GuardCounts._fields, 0)
-        #: Number of values computed without the store, while it was down.
+        #: Number of values computed without the store, while the store was down.
         self.without = 0
         #: Number of computations in the background.
         self.refreshing = 0
@@ -57,7 +58,8 @@ class Commons:
         self.busy[key] = until
 
     def over(self, key: str, flight: Flight[Value], goes_on: bool) -> None:
-        """Forget a flight that its leader left; keep it if another caller leads (``goes_on``)."""
+        """Forget a flight (see ``flight.py``) that its leader left; keep it if another caller leads
+        (``goes_on``)."""
         if not goes_on:
             self.drop(key, flight)
 
@@ -77,8 +79,8 @@ def commons(ctx: Context, name: str, cache: Any) -> Commons:
 async def tell(ctx: Context, most: int = TELL_MOST) -> None:
     """Add the counts to the numbers in the store; counts that can't be sent are kept.
 
-    The time of the report is noted first. So other callers (all waiters for one value return at the
-    same time) don't report as well.
+    The time of the report is noted first. So other callers don't report as well: all waiters for
+    one value return at the same time.
     """
     untold, ctx.told = ctx.untold, ctx.now()
     some = list(untold)

@@ -1,8 +1,8 @@
 """Compute under a refresh lease: store the value, or report the failure.
 
 The renewer renews the refresh lease during the computation. The store accepts the value only while
-the refresh lease is held. So a computation overwrites nothing after its lease has expired or the
-entry was invalidated.
+the refresh lease is held. So a computation overwrites no value after its lease has expired or after
+an invalidation of the entry.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: After its pause, a failure is still counted as one of several in a row for this multiple of the
-#: pause.
+#: After its pause, a failure still counts for this multiple of the pause: a failure in that time is
+#: the next one in a row.
 ROW = 4.0
 
 

@@ -58,7 +58,7 @@ WRITE_S = 5.0
 #: Maximum number of requests to the store in one `begin`. The reply is `Busy` if the store reports
 #: a fresh value each time, and that value is never in the cache.
 LOOKS = 3
-#: The `retry_in` of that `Busy`, in seconds.
+#: The `retry_in` of the `Busy` after `LOOKS` requests, in seconds.
 AGAIN_S = 0.05
 #: A longer key is replaced by its hash: memcached allows 250 bytes, and a cache may add a prefix.
 KEY_CHARS_MAX = 200

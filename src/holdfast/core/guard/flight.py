@@ -1,4 +1,5 @@
-"""Single-flight: of the callers in a process that want one value, one asks and the rest wait.
+"""Single-flight: of the callers in a process that want one value, one sends a request and the
+others wait.
 
 The caller that asks is the *leader*. The answer to its request is given only to callers that were
 waiting when the request was *sent*: a later caller can know of an invalidation that the answer
@@ -36,7 +37,7 @@ class Order(enum.Enum):
 
 
 class Seat(Generic[T]):
-    """One caller that waits for the result of another."""
+    """One caller that waits for the result of another caller."""
 
     __slots__ = ("_draw", "latch", "outcome")
 
@@ -47,12 +48,13 @@ class Seat(Generic[T]):
         self._draw = iter((True,))
 
     def draw(self) -> bool:
-        """Decide this seat; return False if it was decided before. A caller that gets False finds
-        the leader's ``outcome``."""
+        """Decide the outcome of this seat; return False if it was decided before. A caller that
+        gets False finds the leader's ``outcome``."""
         return next(self._draw, False)
 
     def serve(self, outcome: T | Failure | Order) -> bool:
-        """Give the outcome to the caller; return False if it has left. Only the leader serves."""
+        """Give the outcome to the caller; return False if that caller has left. Only the leader
+        serves."""
         self.outcome = outcome
         if not self.draw():
             return False
@@ -61,13 +63,14 @@ class Seat(Generic[T]):
 
 
 class Flight(Generic[T]):
-    """The callers that want one value now. The first one leads; each other one takes a seat."""
+    """The callers that want one value now. The first caller leads; each other caller takes a
+    seat."""
 
     __slots__ = ("_counts", "_seats", "beside", "computing", "over", "reads")
 
     def __init__(self) -> None:
         self._seats: list[Seat[T]] = []
-        #: The number of callers here when the last request was sent.
+        #: The number of callers in the flight when the last request was sent.
         self._counts = 0
         self.over = False
         #: ``reads``: True while the leader has sent a read, and nothing else. ``beside``: the
@@ -82,11 +85,12 @@ class Flight(Generic[T]):
         return not (self.over and seat.draw())
 
     def mark(self) -> None:
-        """Note that a request is being sent, whose answer is for all callers that are here now."""
+        """Note that a request is being sent, whose answer is for all callers that are in the flight
+        now."""
         self._counts = len(self._seats)
 
     def land(self, outcome: T | Failure) -> bool:
-        """Give the outcome to all callers that were here when the request was sent.
+        """Give the outcome to all callers that were in the flight when the request was sent.
 
         A later caller then leads. Return False if there is none, and the flight has ended.
         """

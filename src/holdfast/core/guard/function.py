@@ -1,4 +1,4 @@
-"""A function or method behind a guard: the common part of both faces."""
+"""A function or method behind a guard: the common part for threads and asyncio."""
 
 from __future__ import annotations
 

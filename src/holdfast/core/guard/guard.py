@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-#: Maximum number of callers that read at the same time as the leader, while it only reads.
+#: Maximum number of callers that read at the same time as the leader, while the leader only reads.
 BESIDE_MAX = 2
 #: The value of a ``timeout`` that was not given; the guard's time-out is used.
 DEFAULT: Any = object()
@@ -101,7 +101,8 @@ class GuardBase:
         return None if self._glance is None else self._glanced(self._glance, key)
 
     def _glanced(self, glance: Callable[[Entry], Value | None], key: Any) -> bytes | None:
-        """Return a value that the store's `glance` has without a request, as new as from a read.
+        """Return a value that the store's `glance` has without a request: it is as recent as one
+        from a read.
 
         The value is fresh; or it is stale, and another caller computes the next one.
         """
@@ -197,9 +198,9 @@ class GuardBase:
     async def _get_many(
         self, keys: Iterable[str], compute: Callable[[str], Compute], timeout: Any = DEFAULT
     ) -> dict[str, Any]:
-        """Return the values of several keys: one round trip for all fresh ones.
+        """Return the values of several keys: one round trip for all fresh values.
 
-        If the store is down, this waits for it once, not once per key.
+        If the store is down, this method waits for the store once, not once per key.
         """
         given = checks.several("keys", keys)
         wanted = list(dict.fromkeys(checks.text("key", key, KEY_BYTES_MAX, 0) for key in given))

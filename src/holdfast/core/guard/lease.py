@@ -1,4 +1,4 @@
-"""The record of a refresh lease for the renewer, which renews it like a hold."""
+"""The data of a refresh lease for the renewer, which renews such a lease like a hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DutyLease(Lease):
     kind = "duty"
     remedy = "ask for it again"
     grave = False
-    #: The thread or task that computes.
+    #: The thread or task that computes the value.
     flow: Hashable = None
 
     def __init__(self, wish: Wish, fence: int, until: float, suspect: bool) -> None:

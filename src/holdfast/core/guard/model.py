@@ -20,7 +20,7 @@ VALUE_BYTES_MAX = 1024 * 1024
 REASON_BYTES_MAX = 1024
 ENTRIES_MAX = 1000
 VALUE_S_MAX = 366 * 86_400.0
-#: The numbers of a guard are forgotten if nothing was added to them for this time.
+#: The counts of a guard are forgotten if nothing was added to them for this time, in seconds.
 TALLY_KEPT_S = 7 * 86_400.0
 
 
@@ -92,7 +92,8 @@ class Duty(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """The answer "another caller computes the value"; its lease expires in ``retry_in`` seconds."""
+    """The answer "another caller computes the value"; that caller's lease expires in ``retry_in``
+    seconds."""
 
     retry_in: float
 
@@ -104,12 +105,12 @@ class Failing(NamedTuple):
     reason: str
 
 
-#: The answers to a `Wish`: a `Value` is fresh, and not the version that is known.
+#: The answers to a `Wish`. A `Value` is fresh, and its version isn't the known version.
 Begun = Duty | Busy | Failing | Value
 
 
 class Finish(NamedTuple):
-    """A request to store a value, and to end its refresh lease.
+    """A request to store a value, and to end the refresh lease of the entry.
 
     The value is fresh for ``ttl`` seconds, may be served for ``stale`` more, and is kept for
     ``keep`` beyond that.
@@ -132,9 +133,9 @@ class Abandon(NamedTuple):
     """A request to end a refresh lease without a value.
 
     ``pause``: seconds in which no caller gets the refresh lease; each gets ``reason`` as the answer
-    (a cached failure). 0: another caller gets the lease at once. ``memory``: seconds for which the
-    store counts the failure as one of several in a row. ``suspect``: True if a copy of the request
-    for the refresh lease can still arrive.
+    (a cached failure). 0: there is no pause, and another caller can get the lease at once.
+    ``memory``: seconds for which the store counts the failure as one of several in a row.
+    ``suspect``: True if a copy of the request for the refresh lease can still arrive.
     """
 
     entry: Entry

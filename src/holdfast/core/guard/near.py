@@ -1,10 +1,10 @@
 """The local cache: values that this client read a moment ago, served without a round trip.
 
 A value is served from here for at most ``local_ttl`` seconds, and only while it is fresh. The time
-counts from the *sending* of the request that read the value. So an answer is older than the store's
-by at most ``local_ttl`` seconds. An invalidation by this client (an `AsyncClient`: in the same
-event loop) removes the values at once. Other clients, even in this process, and other event loops
-have separate caches.
+counts from the *sending* of the request that read the value. So this cache is behind the store by
+at most ``local_ttl`` seconds. An invalidation by this client (an `AsyncClient`: in the same event
+loop) removes the values at once. Other clients, even in this process, and other event loops have
+separate caches.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ class Near:
     __slots__ = ("_held", "era")
 
     def __init__(self) -> None:
-        #: The value, the time its request was sent, and the time until which it is fresh.
+        #: The value, the time when the request for it was sent, and the time until which the value
+        #: is fresh.
         self._held: dict[str, tuple[bytes, float, float]] = {}
         #: Counts the invalidations by this client (an `AsyncClient`: in the same event loop): a
-        #: value that was requested before one is not added.
+        #: value that was requested before an invalidation is not added.
         self.era = 0
 
     def get(self, key: str, now: float, span: float) -> bytes | None:
-        """Return the value, if it is here, fresh, and was requested within ``span`` seconds."""
+        """Return the value, if it is in this cache, is fresh, and was requested within ``span``
+        seconds."""
         found = self._held.get(key)
         if found is None or now >= found[2] or now >= found[1] + span:
             return None
@@ -40,7 +42,8 @@ class Near:
         self._held.pop(key, None)  # so that the oldest are in front
         self._held[key] = (value.data, sent, sent + value.fresh_in)
         if len(self._held) > size:
-            # Another thread can change the dict at the same time; then that thread drops one, too.
+            # Another thread can change the dict at the same time; then that thread drops a value,
+            # too.
             with contextlib.suppress(RuntimeError, StopIteration):
                 self._held.pop(next(iter(self._held)), None)
 

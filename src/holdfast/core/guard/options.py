@@ -19,7 +19,7 @@ LOCAL_S_MAX = 3600.0
 
 
 class GuardOptions(TypedDict, total=False):
-    """The options of ``Client.guard()``, for ``cached()``; they are described there."""
+    """The options of ``Client.guard()``, for ``cached()``; ``guard()`` describes them."""
 
     ttl: Required[float]
     stale: float
@@ -40,7 +40,8 @@ class GuardOptions(TypedDict, total=False):
 
 
 class Failures(NamedTuple):
-    """Seconds for which a failure is remembered: after the first failure, and at most."""
+    """Seconds for which a failure is remembered: after the first failure, and at most after more
+    failures."""
 
     first: float
     longest: float

@@ -37,7 +37,7 @@ class Guards(Protocol):
     limits: GuardLimits
 
     async def read(self, entries: Sequence[Entry], within: float) -> list[Value | None]:
-        """Return the values of up to 1,000 entries, in order, in one round trip; None for no value.
+        """Return the values of up to 1,000 entries, in order, in one round trip; None if no value.
 
         It takes no lock and changes nothing.
         """
@@ -63,7 +63,7 @@ class Guards(Protocol):
         ...
 
     async def abandon(self, abandon: Abandon, within: float) -> bool:
-        """End the refresh lease without a value; return True if it was held. All waiters are
+        """End the refresh lease without a value; return True if the lease was held. All waiters are
         woken."""
         ...
 
@@ -79,15 +79,15 @@ class Guards(Protocol):
     async def invalidate(self, entries: Sequence[Entry], within: float) -> list[bool]:
         """Forget the values, cached failures and refresh leases of up to 1,000 entries.
 
-        Return True for each entry that had a value. If a value of one of them is being computed, it
-        is refused later, in `finish`. All waiters are woken and begin again.
+        Return True for each entry that had a value. If the next value of an entry is being
+        computed, `finish` later refuses that value. All waiters are woken and begin again.
         """
         ...
 
     async def wait(self, wish: Wish, seconds: float) -> bool:
         """Sleep until the refresh lease that `Busy` reported ends, or ``seconds`` have passed.
 
-        Return True after a wake-up. A false wake-up is allowed; a lost one costs at most
+        Return True after a wake-up. A false wake-up is allowed; a lost wake-up costs at most
         ``seconds``.
         """
         ...
@@ -114,7 +114,7 @@ class Glancing(Protocol):
     """An optional verb: return some values without a request."""
 
     def glance(self, entry: Entry) -> Value | None:
-        """Return the value, if it is certain now that ``read`` would find the same; else None.
+        """Return the value, if it is certain that a ``read`` now would find this value; else None.
 
         It never fails, whatever the type of the key, and never suspends.
         """

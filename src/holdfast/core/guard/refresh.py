@@ -30,7 +30,7 @@ log = logging.getLogger("holdfast")
 
 #: Seconds after a reply `Busy` in which callers get the old value without another ``begin``.
 BUSY_S = 0.1
-#: Seconds to wait for a store that doesn't answer, if a caller may compute without it.
+#: Seconds to wait for a store that doesn't answer, if a caller may compute without the store.
 DOWN_S = 1.0
 
 Compute = Callable[[], Awaitable[Any]]
@@ -82,8 +82,8 @@ async def lead(
 async def beside(guard: GuardBase, key: str, flight: Flight[Value], end: float) -> Value | None:
     """Read a fresh value for a caller that came after the leader sent its read.
 
-    Return None if there is no fresh value, or no answer; the caller then waits for the leader. It
-    has lost no time, because it would have waited for the leader's read as well.
+    Return None if there is no fresh value, or no answer; the caller then waits for the leader. The
+    caller has lost no time, because it would have waited for the leader's read as well.
     """
     ctx, near = guard._ctx, guard._near
     sent, era = ctx.now(), near.era
@@ -124,7 +124,8 @@ class Refresh:
     # -- the waiters with us --------------------------------------------------------------
 
     def _sends(self) -> None:
-        """Note the time of a request that is being sent; the age of its answer counts from it."""
+        """Note the time of a request that is being sent; the age of its answer counts from that
+        time."""
         self._sent = self._ctx.now()
         self._era = self._guard._near.era
 
@@ -202,8 +203,8 @@ class Refresh:
     def _due(self, value: Value) -> bool:
         """Return True if the value must be computed again.
 
-        A stale value always must. A fresh value must with a probability that grows towards the end
-        of its ttl, and that is higher if the value takes long to compute. See Vattani,
+        A stale value always must be. A fresh value must be, with a probability that grows towards
+        the end of its ttl, and that is higher if the computation takes long. See Vattani,
         Chierichetti, Lowenstein 2015, "Optimal Probabilistic Cache Stampede Prevention"; ``early``
         is their beta.
         """
@@ -220,7 +221,8 @@ class Refresh:
         return Wish(self._entry, ctx.runtime.new_id(), ctx.owner, self._options.lease, known, wait)
 
     async def _ask(self, wish: Wish) -> tuple[Begun, bool]:
-        """Request the refresh lease; if there is no value to serve, wait while it is taken.
+        """Request the refresh lease; if there is no value to serve, wait until no other caller has
+        the lease.
 
         Return the answer, and True if a copy of the request can be under way.
         """
@@ -231,8 +233,8 @@ class Refresh:
         try:
             ctx.require_open()
             while True:
-                # Without `wait`, an old value can be served. It was read for the callers that were
-                # in the flight at that time, so no more callers are marked here.
+                # Without `wait`, an old value can be served. That value was read for the callers
+                # that were in the flight then, so no more callers are marked here.
                 (self._asked if wish.wait else self._sends)()
                 begun, repeated = await ctx.insist(
                     lambda within: guards.begin(wish, within), self._patience()
@@ -277,7 +279,7 @@ class Refresh:
         return value
 
     async def _without(self, begun: Busy | Failing) -> Value:
-        """Handle the case that there is no value to serve, and none was computed in time."""
+        """Handle the case that there is no value to serve, and no value was computed in time."""
         how, old = self._options.on_timeout, self._old
         if how == "stale" and old is not None:
             return self._serve(old)
@@ -296,7 +298,7 @@ class Refresh:
         )
 
     async def _alone(self) -> Value:
-        """Compute the value without the refresh lease: it isn't stored."""
+        """Compute the value without the refresh lease, so the value isn't stored."""
         self._asked()
         begun = self._ctx.now()
         self._guard._count("computes")
@@ -309,7 +311,8 @@ class Refresh:
         return codec.pack(await self._compute(), self._options.codec, self._options.max_bytes)
 
     async def _compute_as(self, wish: Wish, duty: Duty, suspect: bool, old: Value | None) -> Value:
-        """Compute under the refresh lease, now or in the background; others get the old value."""
+        """Compute under the refresh lease, now or in the background; other callers get the old
+        value."""
         ctx = self._ctx
         self._guard._count("misses" if old is None else "stale")
         # The answer to a repeated request gives the rest of the first lease: see `Attempt.grant`.
@@ -332,7 +335,7 @@ class Refresh:
         """Compute the value while others wait for it.
 
         A value that was not stored can be older than an invalidation that the others know of. So
-        they don't get it: one of them leads instead.
+        the others don't get this value: one of them leads instead.
         """
         work.before_store = self._asked
         value, stored = await work.run()

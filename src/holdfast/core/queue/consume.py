@@ -17,8 +17,8 @@ LEFT = "its loop was left before it was settled"
 
 
 class Consumption:
-    """A loop over a queue. Each step acks the last job and takes the next one; a store that can do
-    both at once gets one request."""
+    """A loop over a queue. Each step acks the last job and takes the next one; if the store can do
+    both steps at once, they take one request."""
 
     def __init__(self, queue: QueueBase, timeout: float | None) -> None:
         self._queue = queue
@@ -69,7 +69,8 @@ class Consumption:
             await last._settle_last(last._retry_request(None, LEFT))
 
     def abandoned(self) -> None:
-        """Like `left` where nothing may be awaited: the renewer settles the delivery."""
+        """Like `left`, for a moment at which nothing may be awaited: the renewer settles the
+        delivery."""
         last, self._last = self._last, None
         if last is not None:
             last._hand_over(last._retry_request(None, LEFT))

@@ -163,8 +163,8 @@ class DeliveryBase:
 
     async def _settle(self, settle: Settle, again: bool = False) -> bool:
         """Settle the delivery; return True if this settle counted. A later call with the same
-        verdict then returns True as well, a call with another verdict False. ``again``: True if a
-        settle was sent before and got no answer."""
+        verdict then returns True as well; a later call with another verdict returns False.
+        ``again``: True if a settle was sent before and got no answer."""
         await Settling(self._ctx, ((self, settle),)).run(again)
         return self._counted(settle)
 
@@ -190,7 +190,7 @@ class DeliveryBase:
         return lease.end is None
 
     def _keep_on(self, asked: bool, verdict: Verdict | None = None) -> None:
-        """Continue to renew the delivery after a failed settle, so that it can be settled again.
+        """Continue to renew the delivery after a failed settle, so that another settle is possible.
         ``asked``: True if the outcome of the settle is unknown."""
         lease = self._lease
         if self.settled:
@@ -212,8 +212,9 @@ class DeliveryBase:
         self._over(True, settle.verdict)
 
     def _give_up(self, settle: Settle) -> None:
-        """Stop renewing the delivery, because the caller's last try to settle it failed. Until the
-        lease ends, the renewer repeats the settle; after that, the job is delivered again."""
+        """Stop renewing the delivery, because the caller's last try to settle the delivery failed.
+        Until the lease ends, the renewer repeats the settle; after that, the job is delivered
+        again."""
         if self._lease.end is None and not self._lease.settling:
             self._lease.closing = True
             self._ctx.keeper.later(settle, self._lease.deadline)
@@ -241,7 +242,8 @@ class DeliveryBase:
             await self._finish()
         elif isinstance(failure, GeneratorExit):
             # The generator around the body is being closed: nothing may be awaited. A garbage
-            # collection can close it, and interrupts a thread that may be inside the store.
+            # collection can close the generator, in the middle of a call of the store by this
+            # thread.
             if self._still_open():
                 self._entrust(self._verdict_on(failure))
         else:

@@ -2,7 +2,8 @@
 
 A call of a coroutine function or a generator function runs nothing of its body. If such a call
 counted as done, its job would be acked although no work was done. So a worker refuses such a
-handler at its start. If only the returned value shows it, the attempt counts as failed.
+handler at its start. If only the returned value shows that the work isn't done, the attempt counts
+as failed.
 """
 
 from __future__ import annotations

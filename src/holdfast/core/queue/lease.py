@@ -1,4 +1,4 @@
-"""The record of a delivery for the renewer, which renews it like a hold."""
+"""The data of a delivery for the renewer, which renews a delivery like a hold."""
 
 from __future__ import annotations
 

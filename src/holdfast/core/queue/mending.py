@@ -58,8 +58,8 @@ async def purge(
             told(done)
         return done
     records = await queues.survey(queue, REQUEST_S, exact=True)
-    # Taken jobs aren't counted. If one is released before the end, it can be removed in place of a
-    # later job. `waiting` includes delayed jobs.
+    # Taken jobs aren't counted. If a taken job is released before the purge ends, it can be removed
+    # in place of a later job. `waiting` includes delayed jobs.
     most = sum(one.waiting + (0 if state else one.dead) for one in records)
     while done < most and (more := await queues.purge(queue, state, None, most - done, REQUEST_S)):
         done += more

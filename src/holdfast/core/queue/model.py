@@ -32,7 +32,8 @@ ATTEMPTS_MAX = 1_000_000
 
 
 class QueueLimits(NamedTuple):
-    """The limits of a store: ``payload_bytes`` of one payload, ``depth`` jobs in one queue."""
+    """The limits of a store: ``payload_bytes``: bytes of one payload; ``depth``: jobs in one
+    queue."""
 
     payload_bytes: int = PAYLOAD_BYTES_MAX
     depth: float = math.inf
@@ -62,8 +63,7 @@ class Put(NamedTuple):
 
     ``lane`` and ``number`` distinguish a repeated request from a new one: a producer (``lane``)
     sends one request at a time, each with the next number. ``window``: seconds after acceptance for
-    which the store remembers a known id; at least, it remembers the id while the job is in the
-    queue.
+    which the store remembers a known id; it also remembers the id while the job is in the queue.
     """
 
     queue: str
@@ -74,7 +74,7 @@ class Put(NamedTuple):
 
 
 class Start(enum.StrEnum):
-    """The start of ``min_interval``: the end of the last execution (the safe start) or its take."""
+    """``min_interval`` counts from the end of the last execution (safe), or from its start."""
 
     ACK = "ack"
     TAKE = "take"
@@ -108,7 +108,7 @@ class Take(NamedTuple):
 
     The leases last ``ttl`` seconds. The store keeps ``pace`` and ``patience`` with the deliveries,
     and applies both if the worker dies. ``wait``: if no job is due, the take becomes a waiter that
-    gets wake-ups; the same take without ``wait`` ends this.
+    gets wake-ups, until the same take is sent without ``wait``.
     """
 
     queue: str
@@ -135,8 +135,8 @@ class Take(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """One delivery. ``seq``: the job's place in the order of acceptance. ``attempt``: from 1.
-    ``age``: seconds since acceptance."""
+    """One delivery. ``seq``: the position of the job in the order of acceptance. ``attempt`` counts
+    from 1. ``age``: seconds since acceptance."""
 
     seq: int
     id: str
@@ -160,7 +160,7 @@ class Verdict(enum.StrEnum):
     ACK = "ack"
     RETRY = "retry"
     DEAD = "dead"
-    #: Release the delivery: the job is as if it had not been taken, and the attempt doesn't count.
+    #: Release the delivery: the job is as before the take, and the attempt doesn't count.
     RETURN = "return"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: The reason recorded for a job whose lease expired because its worker did not renew it.
 EXPIRED_REASON = "the lease ended, as {} was heard of no more"
-#: A queue can start in one moment as many deliveries as its rate allows in this time, in seconds.
+#: Seconds: a queue can start in one moment as many deliveries as its rate allows in this time.
 BURST_S = 0.1
 
 
@@ -18,7 +18,8 @@ def rate_burst(rate: float) -> float:
 
 
 def retry_after(attempt: int, first: float, longest: float, jitter: float) -> float:
-    """Return the pause in seconds after a failed attempt: it doubles, and a fifth is random.
+    """Return the pause in seconds after a failed attempt: the pause doubles with each attempt, and
+    a fifth of the pause is random.
 
     >>> [retry_after(n, 1.0, 60.0, 1.0) for n in (1, 2, 3, 10)]
     [1.0, 2.0, 4.0, 60.0]

@@ -38,24 +38,25 @@ class Queues(Protocol):
 
         A repeated request with the same id returns the deliveries of that id that are not settled,
         and takes no more. The fence of a delivery is greater than all earlier fences of its group;
-        for an ungrouped job, than all of the job. Before that, deliveries whose leases have expired
-        are ended: such a job stays first in its group, or is a dead letter after its last attempt.
+        for an ungrouped job, it is greater than all earlier fences of this job. Before jobs are
+        taken, deliveries whose leases have expired are ended: such a job stays first in its group,
+        or is a dead letter after its last attempt.
         """
         ...
 
     async def give_back(self, take: Take, within: float) -> int:
-        """Release the deliveries of this take, as if it had taken nothing; return their number. A
-        late copy of the take gets nothing and doesn't wait. If this take can have received the
-        wake-up for a due job, another waiter is woken."""
+        """Release the deliveries of this take, as if the take had taken nothing; return their
+        number. A late copy of the take gets nothing and doesn't wait. If this take can have
+        received the wake-up for a due job, another waiter is woken."""
         ...
 
     async def settle(self, settles: Sequence[Settle], within: float) -> list[bool | Exception]:
         """Settle a batch of deliveries, each as if it were alone; return one answer for each.
 
         True: the settle counts. False: the lease has expired, or the delivery was settled before.
-        ``LockLost``: the delivery was lost before its lease expired; a False to a repeated request
-        would mean that the first one settled it. One waiter is woken for each group that becomes
-        due.
+        ``LockLost``: the delivery was lost before its lease expired. (The answer isn't False, which
+        for a repeated request would mean that the first request settled the delivery.) One waiter
+        is woken for each group that becomes due.
         """
         ...
 
@@ -68,7 +69,8 @@ class Queues(Protocol):
 
     async def wait(self, take: Take, seconds: float) -> bool:
         """Sleep until a wake-up (True), or until ``seconds`` have passed (False). A wake-up means
-        that a job can be due. A false one is allowed; a lost one costs at most ``seconds``."""
+        that a job can be due. A false wake-up is allowed; a lost wake-up costs at most
+        ``seconds``."""
         ...
 
     def unlisten(self, take: Take) -> None:
@@ -93,8 +95,8 @@ class Queues(Protocol):
 
     async def revive(self, queue: str, ids: Sequence[str] | None, within: float) -> int:
         """Retry the dead letters with these ids (None: up to 1,000 of all); return their number. A
-        dead letter that blocks its group keeps its place. The others go to the end of their groups,
-        in the order in which they died. Their attempts count from the start."""
+        dead letter that blocks its group keeps its position there. The other letters go to the end
+        of their groups, in the order in which they died. Their attempts count from the start."""
         ...
 
     async def purge(

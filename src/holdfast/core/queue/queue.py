@@ -72,7 +72,7 @@ class Receipt(NamedTuple):
 
 
 class _Lane:
-    """A producer, as `Put` needs it: it sends one put at a time, each with the next number."""
+    """A producer (see `Put`): it sends one put at a time, each with the next number."""
 
     __slots__ = ("epoch", "id", "number")
 
@@ -85,7 +85,7 @@ class _Lane:
 class QueueBase:
     """A serial queue of one client."""
 
-    #: The class of deliveries that a face uses.
+    #: The class of the deliveries: one for threads, another one for asyncio.
     _delivery: type[DeliveryBase] = DeliveryBase
 
     def __init__(self, ctx: Context, name: str, options: Options) -> None:
@@ -207,8 +207,8 @@ class QueueBase:
                 f"{len(jobs)} job(s) were accepted by {self._name!r}. Put them again; with your "
                 f"own ids no job is accepted twice. The last failure was: {failure}"
             ) from failure
-        # Only here, after a reply: a copy of a failed request can still be under way, so its
-        # producer isn't used again.
+        # The producer is free only here, after a reply. A copy of a failed request can still be
+        # under way, so the producer of that request isn't used again.
         self._lanes.append(lane)
         return answers
 

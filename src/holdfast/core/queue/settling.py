@@ -27,8 +27,8 @@ Open: TypeAlias = "tuple[DeliveryBase, Settle, bool | LockLost, bool]"
 
 
 async def settle_all(ctx: Context, some: Sequence[Done]) -> list[bool]:
-    """Settle deliveries of one client, up to 1,000 in a round trip; return True for each settle
-    that counted."""
+    """Settle deliveries of one client, up to 1,000 in a round trip. Return, for each delivery, True
+    if its settle counted."""
     once = list({id(one): (one, settle) for one, settle in some}.values())
     for start in range(0, len(once), BATCH_MAX):
         await Settling(ctx, once[start : start + BATCH_MAX]).run()
@@ -137,8 +137,8 @@ class Settling:
             lease.reason = lease.reason or Loss(str(answer.reason))
             one._over(False)
             return
-        # If an earlier or another request is unanswered, it can have settled the delivery, and this
-        # request then finds nothing. Before our deadline, this is the only possible cause.
+        # An earlier or another request without an answer can have settled the delivery. This
+        # request then finds nothing. Before our deadline, nothing else can be the cause.
         repeated = again or lease.asked or lease.settling > 0
         lease.unsure = repeated and not answer
         # None: the unanswered settle counted, so its verdict stays.

@@ -31,7 +31,7 @@ def never() -> bool:
 class Taking:
     """One request for up to ``most`` deliveries, with a time-out in seconds (None: no time limit).
     ``halted`` is called at least once a second; the request ends early if it returns True.
-    ``done``: a settle to send before or, if the store can do both at once, with the first request.
+    ``done``: a settle to send before the first request, or in it if the store can do both at once.
     ``silence`` is notified of each failure and each reply."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Taking:
         what = (self._most, lease, ctx.owner, options.pace, options.patience, waits)
         self._take = Take(queue.name, ctx.runtime.new_id(), *what)
         #: The earliest moment at which a copy of the take can have taken jobs; None: no copy can.
-        #: It moves only if a reply shows that no unanswered copy has taken any.
+        #: This moment moves only if a reply shows that no unanswered copy has taken jobs.
         self._since: float | None = None
         #: True if an earlier copy of the take was not answered.
         self._suspect = False
@@ -132,8 +132,9 @@ class Taking:
         return None
 
     async def _settle_and_ask(self, last: Done) -> Taken | None:
-        """Settle ``last`` and take due jobs in one request. None: only ``last`` was settled, alone.
-        If this follows a failure of the common request, the time-out starts again."""
+        """Settle ``last`` and take due jobs in one request. Return None if only ``last`` was
+        settled, in a separate request. If the common request failed before that, the time-out
+        starts again."""
         self._done, onward = None, onward_of(self._queues)
         take = self._take
         if take.wait:
@@ -167,8 +168,9 @@ class Taking:
         return now
 
     def _answered(self, taken: Taken, sent: float) -> None:
-        """Note the answer to the copy that was sent at ``sent``. If the copy got nothing, nothing
-        was taken before ``sent``: an earlier copy that is still under way takes its jobs later."""
+        """Note the answer to the copy that was sent at ``sent``. If the copy got nothing, no copy
+        took a job before ``sent``: an earlier copy that is still under way can take jobs only
+        later."""
         self._heard, self._failures = sent, 0
         if self._silence is not None:
             self._silence.answered()

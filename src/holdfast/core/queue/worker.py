@@ -160,7 +160,7 @@ class WorkerBase:
 
     async def _work_on(self, tally: _Tally) -> None:
         failures = 0
-        #: The job that was worked on last, if it is not settled yet.
+        #: The last job that was worked on, if the job is not settled yet.
         last: Done | None = None
         while not self._stopping:
             try:
@@ -229,8 +229,8 @@ class WorkerBase:
     async def _settle(
         self, job: DeliveryBase, settle: Settle, failure: StoreUnavailable | None = None
     ) -> None:
-        """Repeat the settle while the lease lasts, so that an outage of the store doesn't repeat
-        finished work. ``failure``: the failure of the first try, if it was made."""
+        """Repeat the settle while the lease lasts: otherwise finished work would be repeated after
+        an outage of the store. ``failure``: the failure of the first try, if it was made."""
         failures, kept = 0, None
         while kept is None:
             if failure is not None:

@@ -82,7 +82,8 @@ class Desk:
         self._sync(self._sidecar)
 
     def _mend(self) -> None:
-        """Finish or undo the write of a dead process, sync the result, then write the mark."""
+        """Finish or undo the write of a dead process, sync the result, then mark the write as
+        settled."""
         self._sync(self._sidecar)  # the note of that process may not be on the disk yet
         self._where.fresh.unlink(missing_ok=True)
         self._sync_folder()

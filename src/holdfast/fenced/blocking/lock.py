@@ -37,7 +37,8 @@ os.register_at_fork(after_in_child=_forked)
 
 @contextmanager
 def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.FileIO]:
-    """Open and lock the sidecar. If it is missing, a writer creates it; a reader raises."""
+    """Open and lock the sidecar. If the sidecar is missing, a writer creates it; a reader
+    raises."""
     begun = boottime()
     end = None if timeout is None else begun + timeout
     how = fcntl.LOCK_EX if write else fcntl.LOCK_SH
@@ -58,7 +59,8 @@ def locked(where: Place, write: bool, timeout: float | None) -> Generator[io.Fil
                 yield file
                 return
             finally:
-                # A close isn't enough while a child that is just being forked has a copy.
+                # A close isn't enough while a child that is just being forked has a copy of the
+                # descriptor.
                 if not file.closed:
                     fcntl.flock(file, fcntl.LOCK_UN)
 
@@ -87,7 +89,7 @@ def _is_at(file: io.FileIO, path: Path) -> bool:
 
 
 def _who(file: io.FileIO) -> str:
-    """Return the process that has the lock, if the kernel shows it."""
+    """Return the process that has the lock, if the kernel shows that process."""
     mine = os.fstat(file.fileno())
     inode = f"{os.major(mine.st_dev):02x}:{os.minor(mine.st_dev):02x}:{mine.st_ino}"
     with suppress(OSError):

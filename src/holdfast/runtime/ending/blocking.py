@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..blocking import boottime
 
-#: Maximum seconds for which an ended session counts: its server may never close it.
+#: Maximum seconds for which an ended session counts: the server may never close the session.
 ENDS_S = 2.0
 _PIECE = 1 << 16
 
@@ -24,8 +24,8 @@ def twin_of(fd: int) -> socket.socket | None:
 class Ending:
     """Detects the end of a session whose connection the client has ended.
 
-    ``twin``: the socket of the connection, which now belongs to this object; None if it was closed.
-    ``then``: called when the session no longer counts.
+    ``twin``: the socket of the connection, which now belongs to this object; None if the socket was
+    closed. ``then``: called when the session no longer counts.
     """
 
     _twin: socket.socket | None = None  # also for an object whose constructor failed

@@ -3,7 +3,8 @@
 If a verb dropped its half-made connection at its time-out, the next verb would start again. If
 connecting takes longer than a verb may take, no verb would ever succeed. So for a verb with little
 time, a thread makes the connection. The thread continues without the verb for the usual time of
-connecting. In this time the connection takes a place of the pool; after that, all verbs can use it.
+connecting. In this time the connection counts for the limit of the pool; after that, all verbs can
+use it.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ _YOUNG_S = 1.0
 
 
 class _Making:
-    """A connection that is being made. It takes a place of the pool."""
+    """A connection that is being made. The connection counts for the limit of the pool."""
 
     __slots__ = ("begun", "failure", "over", "wanted")
 
     def __init__(self) -> None:
         self.begun = boottime()
-        #: True if a verb waits for it.
+        #: True if a verb waits for the connection.
         self.wanted = True
-        #: True if it was made, or has failed.
+        #: True if the connection was made, or has failed.
         self.over = False
         self.failure: Exception | None = None
 
@@ -57,7 +58,7 @@ class Makes(ABC, Generic[L]):
         self._counting = threading.Lock()
         #: Set when a connection is released, or an ended one no longer counts.
         self._back = Bell()
-        #: Connections that this client has ended, but the server not yet.
+        #: Connections that this client has ended, and whose sessions the server has not ended yet.
         self._ending = Endings(self._back.set)
 
     @abstractmethod
@@ -66,7 +67,7 @@ class Makes(ABC, Generic[L]):
 
     @abstractmethod
     def _there(self) -> int:
-        """Return the number of connections; one that is being made or is ending doesn't count."""
+        """Return the number of connections, without connections that are being made or ended."""
 
     @abstractmethod
     def _dial(self, until: float) -> L:
@@ -114,7 +115,7 @@ class Makes(ABC, Generic[L]):
             del making  # its failure would keep itself alive, and the objects of its caller
 
     def _new(self, until: float, urgent: bool) -> tuple[L | None, _Making | None]:
-        """Return a new connection, or one that a thread makes now; neither if the pool is full."""
+        """Return a new connection, or the `_Making` of a thread, or neither if the pool is full."""
         mine = _Making()  # made first, so that no interrupt leaves its place taken
         thread = DaemonThread(target=self._in_thread, args=(mine,), name="holdfast-connect")
         begun = False
@@ -154,8 +155,8 @@ class Makes(ABC, Generic[L]):
         return not urgent and until - boottime() < self._usual_s * _NEARLY
 
     def _parked(self, until: float, urgent: bool) -> _Making | None:
-        """Return a connection that is being made and for which no verb waits; None if there is none
-        for this verb."""
+        """Return a connection that is being made and for which no verb waits; None if this verb
+        can't use such a connection."""
         if self._makings and self._short(until, urgent):
             young = boottime() - _YOUNG_S
             for making in list(self._makings):

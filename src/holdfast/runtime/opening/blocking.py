@@ -30,7 +30,8 @@ def opened(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = Non
 
 
 def lifted(file: io.FileIO, kind: str) -> io.FileIO:
-    """Return the same open file with a descriptor of at least 3; if it had a lower one, close that.
+    """Return the same open file with a descriptor of at least 3; if its descriptor was lower, close
+    that one.
 
     One chain of C calls makes the descriptor and the object that closes it, so Ctrl-C can't come
     between the two.

@@ -42,8 +42,8 @@ class _Selecting:
             readable, writable, failed = select.select(reading, writing, failing, seconds)
             ready = {*readable, *writable, *failed}
             found = [(fd, self._events[fd]) for fd in self._events if fd in ready]
-            # With eventlet, a wait can get the result of an earlier wait if both were ready at
-            # once. That result is of no use here, so wait again.
+            # With eventlet, a wait can get the result of an earlier wait if both waits were ready
+            # at once. That result is of no use here, so wait again.
             if found or not ready:
                 return found
 
@@ -51,8 +51,8 @@ class _Selecting:
 def _unpatched() -> Any:
     """Return a poll object of the kind that eventlet has replaced; None if there is none.
 
-    It is for a check that doesn't wait, because eventlet lets only one greenlet at a time wait for
-    a descriptor.
+    Use it for a check that doesn't wait. (With eventlet, only one greenlet at a time can wait for a
+    descriptor.)
     """
     patcher = sys.modules.get("eventlet.patcher")
     make = getattr(patcher.original("select"), "poll", None) if patcher is not None else None

@@ -18,7 +18,7 @@ class _Bounded(threading.Event):
 
 
 class DaemonThread(threading.Thread):
-    """A daemon thread. ``start`` raises ``RuntimeError`` if it doesn't begin in time.
+    """A daemon thread. ``start`` raises ``RuntimeError`` if the thread doesn't begin in time.
 
     A new thread that finds no memory ends before it reports its start. CPython (up to 3.14) waits
     for this report without a time limit, so a verb or a whole event loop would hang.
@@ -27,8 +27,8 @@ class DaemonThread(threading.Thread):
     def __init__(self, **options: Any) -> None:
         super().__init__(daemon=True, **options)
         self._started = _Bounded()
-        #: The first call that takes it decides: `run`, and the thread begins; or `give_up`, and the
-        #: thread counts as not started.
+        #: The call that takes this lock first decides: after `run`, the thread begins; after
+        #: `give_up`, the thread counts as not started.
         self._decided = threading.Lock()
         self._given_up = False
 

@@ -1,8 +1,8 @@
 """Timers of asyncio that use real time, even if a test has frozen the loop's clock.
 
 freezegun replaces the clock that event loops use. While that clock stands still, no timer of the
-loop fires, and a timer that is set in that time never fires. In this case, a thread measures the
-time.
+loop fires, and a timer that is set in that time never fires. While the clock is replaced, a thread
+measures the time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _resolve(done: asyncio.Future[None]) -> None:
 
 
 class _Limit:
-    """Like ``asyncio.timeout``. A class, because a generator can't start while its loop ends."""
+    """Like ``asyncio.timeout``. It is a class, because a generator can't start while its loop
+    ends."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
