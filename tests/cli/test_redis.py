@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast import Client
+from holdfast.cli.waiting import Waiting
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from tests.cli.test_doctor import findings
@@ -126,6 +128,20 @@ def test_a_server_that_is_not_there_is_69(world: World) -> None:
     assert found["store"][0]["level"] == "fail"
     assert found["store"][0]["remedy"].startswith("is it running? Start it")
     assert CANARY not in json.dumps(found)
+
+
+def test_a_holder_is_never_reported_as_a_store_that_grants_nothing(
+    on_redis: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Given several names of which one is held, before this client has a place in its line
+    options = argparse.Namespace(ttl=30.0, quiet=False)
+    waiting = Waiting(on_redis.client, options, ["one", "two"])
+    with Client(on_redis.url) as other, other.lock("one", ttl=60):
+        waiting.tell()
+        assert capsys.readouterr().err == ""
+    # Then only names without a holder wait for the store
+    waiting.tell()
+    assert "no client holds it" in capsys.readouterr().err
 
 
 def test_a_wait_for_the_store_is_reported_after_a_second(world: World, new_redis: NewRedis) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import checks
-from ..core.model import ClaimRecord
+from ..core.model import ClaimRecord, LineRecord
 from ..errors import CapacityMismatch, HoldfastError, LockLost, StoreUnavailable
 from ..runtime.blocking import boottime, run_sync
 from ..runtime.polling.blocking import READ, poller
@@ -119,27 +119,29 @@ class Waiting:
     def tell(self) -> None:
         """Print what this process waits for: a holder, or an answer of the store."""
         try:
-            text = self._story() or (
-                f"waiting for {self.name!r}: no client holds it, but {self.client.url} grants "
-                "nothing yet; `holdfast doctor` shows why"
-            )
+            text = self._story()
         except StoreUnavailable as wrong:
             text = f"waiting for {self.name!r}: {wrong}"
         except HoldfastError:
             return  # the wait reports this error
-        if not self.over:
+        if text and not self.over:
             say(text)
 
     def _story(self) -> str:
-        return next(filter(None, map(self._about, self.names)), "")
+        """Return a text about a holder, or about a store that grants a free name to no client."""
+        found = {name: self.client.inspect(name, exact=True) for name in self.names}
+        held = {name: lines for name, lines in found.items() if lines and lines[0].holders}
+        if not held:
+            return (
+                f"waiting for {self.name!r}: no client holds it, but {self.client.url} grants "
+                "nothing yet; `holdfast doctor` shows why"
+            )
+        return next(filter(None, (self._about(name, lines) for name, lines in held.items())), "")
 
-    def _about(self, name: str) -> str:
+    def _about(self, name: str, lines: Sequence[LineRecord]) -> str:
         """Return a text about the holder of a name, and this client's position.
 
         With several names, return "" for a name on which this client has no waiting claim."""
-        lines = self.client.inspect(name, exact=True)
-        if not lines or not lines[0].holders:
-            return ""
         holders, text = lines[0].holders, f"waiting for {name!r}, {_held(lines[0].holders)}"
         places = [c.position for c in lines[0].waiters if c.owner == self.client.owner]
         if not places and len(self.names) > 1:
