@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+from asyncio.events import _get_running_loop
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 import psycopg
@@ -94,18 +95,24 @@ class LoopPort:
         """Return the time; see the protocol."""
         return boottime()
 
-    async def ask(self, call: Call, within: float) -> Rows:
-        """Return the rows of the reply; see the protocol."""
-        self._own()
-        end = boottime() + within
+    def ask(self, call: Call, within: float) -> Awaitable[Rows]:
+        """Return the rows of the reply; see the protocol. With an idle connection, the call is sent
+        before this returns, and no coroutine is made: the next waiter waits for a release."""
+        if self._loop is not _get_running_loop():
+            self._own()
         urgent = call.verb.urgent
         if self._idle and (urgent or self._plain < self._settings.pool):
             wire = self._idle.pop()
             if not urgent:
                 wire.plain = True
                 self._plain += 1
-        else:
-            wire = await self._reach(within, urgent)
+            return wire.ask(call, within)
+        return self._ask_later(call, urgent, within)
+
+    async def _ask_later(self, call: Call, urgent: bool, within: float) -> Rows:
+        """Wait for a connection, and ask there in the rest of the time."""
+        end = boottime() + within
+        wire = await self._reach(within, urgent)
         return await wire.ask(call, max(0.0, end - boottime()))
 
     def _lend(self, wire: Wire, urgent: bool) -> Wire:
