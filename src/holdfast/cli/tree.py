@@ -390,7 +390,8 @@ def _unknown(word: str, of: argparse.ArgumentParser) -> str:
         from .origin import secret
 
         what = "the URL of a store with its password" if secret(word) else repr(word)
-        return f"{what} is one argument too many"
+        named = "://" in word and "--url" in value_flags(of)
+        return f"{what} is one argument too many" + "; name a store by --url" * named
     flag = word.partition("=")[0]
     known = [name for action in of._actions for name in action.option_strings]
     if flag in known:  # argparse reads everything after -- as arguments
