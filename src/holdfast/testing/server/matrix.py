@@ -1,0 +1,162 @@
+"""The fault matrix: every verb, its request or its reply, every fault, every end of the caller.
+
+A run arms one fault for one verb, and perhaps a second fault for the next message of any kind. It
+lets the caller wait, give up or be cancelled. When everything is over, the answer that the caller
+got must be true of the store, and nothing may be left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...aio import AsyncClient
+from ...errors import LockLost, NotHeld, StoreUnavailable
+from .. import lag
+from ..faces import now
+from ..faults import (
+    DROP_REPLY,
+    DROP_REQUEST,
+    HOLD_REPLY,
+    HOLD_REQUEST,
+    RESET_REPLY,
+    RESET_REQUEST,
+    Fault,
+)
+from ..promise import PromiseBroken
+from .bench import TTL_S, Floor
+
+FAULTS: dict[str, Fault] = {
+    "a lost request": DROP_REQUEST,
+    "a lost reply": DROP_REPLY,
+    "a cut request": RESET_REQUEST,
+    "a cut reply": RESET_REPLY,
+    "a late request": HOLD_REQUEST,
+    "a late reply": HOLD_REPLY,
+}
+#: The second fault of a run; None: there is only one.
+AGAIN: dict[str, Fault | None] = {"": None, "then a cut": RESET_REPLY, "then a loss": DROP_REPLY}
+#: The end of the caller, and the seconds that it waits.
+ENDS = {"patient": 20.0, "brief": 0.4, "cancelled": 20.0}
+#: Maximum seconds until a caller has returned, beyond the time that it waits.
+MORE_S = 8.0
+#: Seconds until a fault has met its message, or the verb isn't sent.
+MET_S = 5.0
+
+
+class Trouble(NamedTuple):
+    """One row of the matrix."""
+
+    verb: str
+    fault: str
+    again: str
+    end: str
+
+    def __str__(self) -> str:
+        return "-".join(filter(None, (self.verb, self.fault, self.again, self.end))).replace(
+            " ", "_"
+        )
+
+
+Act = Callable[[], Any]
+
+
+async def play(trouble: Trouble, at: Floor) -> None:
+    """Play one row, and check its outcome."""
+    async with at.clients() as (ours, other):
+        holder = None
+        names = [at.name]
+        if trouble.verb in ("join_free", "leave_all"):
+            names = [f"{at.name}:a", f"{at.name}:b"]
+        if trouble.verb == "stand":
+            holder = await other.lock(at.name, ttl=20).acquire()
+            at.noted(holder)
+        held = await _held(trouble, ours, names)
+        outcome = await _struck(trouble, at, _act(trouble, ours, names, held), holder)
+        await _judged(trouble, at, other, names, held, outcome)
+
+
+async def _held(trouble: Trouble, ours: AsyncClient, names: list[str]) -> Any:
+    """Return the hold that the verb is about, if it is about one."""
+    if trouble.verb == "leave_all":
+        return await ours.all(*names, ttl=TTL_S).acquire(timeout=20)
+    if trouble.verb in ("leave", "keep"):
+        return await ours.lock(names[0], ttl=TTL_S, auto_renew=False).acquire(timeout=20)
+    return None
+
+
+def _act(trouble: Trouble, ours: AsyncClient, names: list[str], held: Any) -> Act:
+    """Return the call that sends the verb."""
+    if trouble.verb == "keep":
+        return held.extend
+    if held is not None:
+        return held.release
+    if trouble.verb == "join_free":
+        return lambda: ours.all(*names, ttl=TTL_S).acquire(timeout=ENDS[trouble.end])
+    return lambda: ours.lock(names[0], ttl=TTL_S).acquire(timeout=ENDS[trouble.end])
+
+
+async def _struck(trouble: Trouble, at: Floor, act: Act, holder: Any) -> Any:
+    """Make the call under the fault; return its answer or its exception."""
+    armed = [at.proxy.arm(at.bench.verbs[trouble.verb], FAULTS[trouble.fault])]
+    begun = now()
+
+    async def main() -> Any:
+        return await act()
+
+    actor = at.face.start(main)
+    met = await at.face.outside(lambda: _met(armed[0]))
+    again = AGAIN[trouble.again]
+    if again is not None:
+        armed.append(at.proxy.arm(lambda _: True, again))
+    if trouble.end == "cancelled":
+        actor.cancel()
+    if holder is not None:
+        await holder.release()
+    try:
+        outcome = await actor.result(ENDS[trouble.end] + MORE_S + lag.since(begun))
+    except (StoreUnavailable, LockLost, NotHeld) as failure:
+        outcome = failure
+    except asyncio.CancelledError as failure:
+        if trouble.end != "cancelled":
+            raise
+        outcome = failure
+    assert met or trouble.verb == "stand", f"no request of {trouble.verb} was met by the fault"
+    for one in armed:
+        one.let_go()
+        one.disarm()
+    return outcome
+
+
+def _met(armed: Any) -> bool:
+    try:
+        armed.wait(MET_S)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _judged(
+    trouble: Trouble, at: Floor, other: AsyncClient, names: list[str], held: Any, outcome: Any
+) -> None:
+    """Check that the outcome is true of the store, and that every name becomes free."""
+    acquired = held is None and not isinstance(outcome, BaseException)
+    hold = held if trouble.verb == "keep" else outcome if acquired else None
+    if hold is not None:
+        if len(names) == 1:
+            at.noted(hold)
+        for name in names:
+            rival = None
+            if hold.lost is None:
+                rival = await other.lock(name, ttl=TTL_S).acquire(blocking=False)
+            if rival is not None:
+                if hold.lost is None:
+                    raise PromiseBroken(f"two hold {name!r} after {trouble}")
+                at.noted(rival)
+                await rival.release()
+        with contextlib.suppress(StoreUnavailable, LockLost, NotHeld):
+            await hold.release()
+    for name in names:
+        await at.is_free(other, name, at.bench.gone_s + 5.0)

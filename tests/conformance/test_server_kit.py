@@ -1,0 +1,161 @@
+"""The server kit on every server store, and on a toy server whose planted faults it must find."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.stores.redis.scripts import JOIN, JOIN_FREE, KEEP, LEAVE, LEAVE_ALL, STAND
+from holdfast.testing import server
+from holdfast.testing.faults import LINES, MYSQL, RESP, dice
+from holdfast.testing.server import Bench, Run
+from tests.ahead import Ahead, asked
+from tests.conformance import toy
+from tests.servers.mariadb_server import PASSWORD, USER
+from tests.stores.zookeeper.frames import CREATE, DELETE, ZOOKEEPER, of_kind
+from tests.torture.scale import times
+
+VERBS = ("join", "leave", "keep", "stand", "join_free", "leave_all")
+RUNS = server.runs()
+#: Number of rows of the matrix that a usual run draws for each store.
+DRAWN = 24
+
+
+def redis(request: pytest.FixtureRequest) -> Bench:
+    one = request.getfixturevalue("shared_redis")
+    shas = (one.sha for one in (JOIN, LEAVE, KEEP, STAND, JOIN_FREE, LEAVE_ALL))
+    return Bench(
+        lambda host, port: f"redis://:hush-hush@{host}:{port}",
+        "127.0.0.1",
+        one.port,
+        dict(zip(VERBS, shas, strict=True)),
+        RESP,
+    )
+
+
+def postgresql(request: pytest.FixtureRequest) -> Bench:
+    one = request.getfixturevalue("shared_postgres")
+    return Bench(
+        lambda host, port: (
+            f"postgresql://postgres:hush-hush@{host}:{port}/postgres?sslmode=disable"
+        ),
+        one.host,
+        one.port,
+        {verb: f"holdfast_{verb}\0".encode() for verb in VERBS},
+        secret="hush-hush",
+    )
+
+
+def mysql(request: pytest.FixtureRequest) -> Bench:
+    one = request.getfixturevalue("shared_mariadb")
+    said = {"keep": "stand"}
+    return Bench(
+        lambda _, port: one.url_for(USER, PASSWORD, port),
+        one.host,
+        one.port,
+        {verb: f"_{said.get(verb, verb)}_3(".encode() for verb in VERBS},
+        MYSQL,
+        PASSWORD,
+    )
+
+
+def zookeeper(request: pytest.FixtureRequest) -> Bench:
+    one = request.getfixturevalue("shared_zookeeper")
+    return Bench(
+        lambda host, port: f"zookeeper://{host}:{port}?session=4",
+        one.host,
+        one.port,
+        {"join": of_kind(CREATE), "leave": of_kind(DELETE)},
+        ZOOKEEPER,
+        gone_s=10.0,
+    )
+
+
+BENCHES = {one.__name__: one for one in (redis, postgresql, mysql, zookeeper)}
+#: The verbs that ZooKeeper's store sends as a request of one kind: its session keeps the holds.
+SENDS = {"zookeeper": ("join", "leave")}
+
+
+def _drawn(store: str, number: int) -> list[Run]:
+    """Return the operations, and rows of the matrix; ``HOLDFAST_TORTURE=full`` plays all."""
+    runs = server.runs(SENDS.get(store, VERBS))
+    rows = [run for run in runs if run.trouble is not None]
+    count = min(times(len(rows), number), len(rows))
+    return [run for run in runs if run.trouble is None] + random.Random(store).sample(rows, count)
+
+
+@pytest.fixture(scope="module")
+def ahead(request: pytest.FixtureRequest) -> Iterator[Ahead[tuple[str, Run], None]]:
+    """All chosen checks, eight at a time: they wait for most of their time."""
+    chosen = asked(request, "test_on_a_server", "store", "check")
+    benches = {store: BENCHES[store](request) for store, _ in chosen}
+    with Ahead(lambda one: one[1].on(benches[one[0]]), chosen, at_once=8) as begun:
+        yield begun
+
+
+@pytest.mark.parametrize(
+    "store, check", [(store, run) for store in BENCHES for run in _drawn(store, DRAWN)], ids=str
+)
+def test_on_a_server(store: str, check: Run, ahead: Ahead[tuple[str, Run], None]) -> None:
+    ahead[store, check]
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Makes a bench of a toy server with this fault."""
+    made: list[toy.Server] = []
+
+    def make(fault: str = "") -> Bench:
+        monkeypatch.setitem(toy.BUILTIN, "toy", "")
+        toy.install(fault)
+        made.append(toy.Server(fault))
+        verbs = {verb: f"{verb} ".encode() for verb in ("join", "leave", "keep", "join_free")}
+        url = "toy://{}:{}".format
+        return Bench(url, "127.0.0.1", made[-1].port, verbs, LINES)
+
+    yield make
+    for one in made:
+        one.shutdown()
+        one.server_close()
+
+
+def _failures(bench: Bench, runs: list[Run], first: bool = False) -> list[str]:
+    found = []
+    for run in runs:
+        try:
+            run.on(bench)
+        except (AssertionError, TimeoutError) as failure:
+            found.append(f"{run}: {failure}")
+            if first:
+                break
+    return found
+
+
+def _rows(bench: Bench, number: int) -> list[Run]:
+    rows = [run for run in RUNS if run.trouble is None or run.trouble.verb in bench.verbs]
+    return dice().sample(rows, min(times(len(rows), number), len(rows)))
+
+
+def test_a_sound_toy_server_passes(toys: Any) -> None:
+    bench = toys()
+    assert _failures(bench, _rows(bench, 6)) == []
+
+
+#: For each fault of the toy, a part of the names of the runs that find it.
+FINDS = {
+    toy.FAULTS[0]: "join-a_cut_reply",
+    toy.FAULTS[1]: "join-a_late_request-brief",
+    toy.FAULTS[2]: "leave-a_lost_request",
+    toy.FAULTS[3]: "join-a_cut_request",
+    toy.FAULTS[4]: "a_silent_server",
+}
+
+
+@pytest.mark.parametrize("fault", FINDS)
+def test_a_planted_fault_of_the_toy_is_found(fault: str, toys: Any) -> None:
+    runs = [run for run in RUNS if FINDS[fault] in str(run)]
+    assert runs
+    assert _failures(toys(fault), runs, first=True)

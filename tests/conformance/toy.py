@@ -1,0 +1,205 @@
+"""A toy server and its store, as the author of a store outside holdfast would write them.
+
+The server keeps the lines of the memory store. A request is one line of text: a verb, and its
+pickled arguments; so is a reply. Waiters are not woken: they ask. ``TOY_FAULT`` names a mistake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import math
+import pickle
+import socket
+import socketserver
+import sys
+import threading
+import time
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.core.model import Capabilities, Claim, Granted, Held, Joined, Keep, Leave, Waiting
+from holdfast.errors import StoreUnavailable
+from holdfast.stores.memory.line import Lines
+from holdfast.url import BUILTIN, StoreURL
+
+CAPABILITIES = Capabilities(
+    store="toy", wakes_waiters=False, wakeup_grants=False, durable_fences=False
+)
+FAULTS = (
+    "a repeated join enters again",
+    "a late join enters after its leave",
+    "a release without a reply counts as done",
+    "a fence is given twice",
+    "a silent server is waited for",
+)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Lines in memory, behind a port."""
+
+    daemon_threads = allow_reuse_address = True
+
+    def __init__(self, fault: str = "") -> None:
+        super().__init__(("127.0.0.1", 0), _Talk)
+        self.fault = fault
+        self.lines, self.lock = Lines(), threading.Lock()
+        self.port: int = self.server_address[1]
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    def answer(self, verb: str, args: tuple[Any, ...]) -> Any:
+        """Carry out a verb."""
+        now, lines = time.monotonic(), self.lines
+        with self.lock:
+            if verb == "join":
+                claim: Claim = args[0]
+                if self.fault == FAULTS[0]:
+                    claim = claim._replace(id=f"{claim.id}{lines.next_ticket}")
+                if self.fault == FAULTS[3] and claim.spec.name not in lines.lines:
+                    lines.next_ticket = 7
+                return lines.join(claim, args[1], now)[0]
+            if verb == "keep":
+                return [lines.keep(keep, now)[0] for keep in args[0]]
+            if verb == "leave":
+                leave: Leave = args[0]
+                if self.fault == FAULTS[1]:
+                    leave = leave._replace(suspect=False)
+                return lines.leave(leave, now)[0]
+            if verb == "inspect":
+                return lines.inspect(args[0], now, args[1])
+            found = getattr(lines, verb)(*args, now)
+            return found[0]
+
+
+class _Talk(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        server: Any = self.server
+        with contextlib.suppress(OSError):
+            for line in self.rfile:
+                verb, _, args = line.partition(b" ")
+                reply = server.answer(verb.decode(), pickle.loads(base64.b64decode(args)))
+                self.wfile.write(base64.b64encode(pickle.dumps(reply)) + b"\n")
+
+
+class ToyStore:
+    """The store: one request at a time on one connection; a subclass opens and asks."""
+
+    capabilities = CAPABILITIES
+    keep_batch, patience = 100, 4.0
+    watch_every = lease_max = math.inf
+    fault = ""
+
+    def __init__(self, url: StoreURL) -> None:
+        host, _, port = url.host.partition(":")
+        self.address, self.label = (host, int(port)), f"toy://{url.host}"
+
+    async def ask(self, within: float, verb: str, *args: Any) -> Any:
+        raise NotImplementedError
+
+    async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        return await self.ask(within, "join", claim, wait)
+
+    async def keep(self, keeps: Sequence[Keep], within: float) -> Any:
+        return await self.ask(within, "keep", list(keeps))
+
+    async def leave(self, leave: Leave, within: float) -> bool:
+        try:
+            return await self.ask(within, "leave", leave)
+        except StoreUnavailable:
+            if self.fault == FAULTS[2]:
+                return True
+            raise
+
+    async def break_(self, name: str, ticket: int, within: float) -> bool:
+        return await self.ask(within, "break_", name, ticket)
+
+    async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
+        return await self.ask(within, "join_free", list(claims))
+
+    async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool]:
+        return [await self.leave(leave, within) for leave in leaves]
+
+    async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
+        await self.sleep(min(seconds, 0.05))
+        return None
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    async def inspect(self, prefix: str, within: float, exact: bool = False) -> Any:
+        return await self.ask(within, "inspect", prefix, exact)
+
+    async def resize(self, name: str, capacity: int, within: float) -> Any:
+        return await self.ask(within, "resize", name, capacity)
+
+    async def changed(self, within: float) -> bool:
+        return False
+
+    def unlisten(self, claim: Claim) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    def forked(self) -> None:
+        pass
+
+    def request(self, verb: str, args: tuple[Any, ...]) -> bytes:
+        return f"{verb} {base64.b64encode(pickle.dumps(args)).decode()}\n".encode()
+
+    def limit(self, within: float) -> float:
+        return 30.0 if self.fault == FAULTS[4] else within
+
+
+class Blocking(ToyStore):
+    """For threads: a connection per request, which is slow and safe."""
+
+    async def ask(self, within: float, verb: str, *args: Any) -> Any:
+        try:
+            with socket.create_connection(self.address, self.limit(within)) as one:
+                one.settimeout(self.limit(within))
+                one.sendall(self.request(verb, args))
+                line = one.makefile("rb").readline()
+            return pickle.loads(base64.b64decode(line))
+        except (OSError, EOFError) as wrong:
+            raise StoreUnavailable(f"{self.label} did not answer: {wrong}") from wrong
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class Aio(ToyStore):
+    """For one event loop."""
+
+    async def ask(self, within: float, verb: str, *args: Any) -> Any:
+        writer = None
+        try:
+            async with asyncio.timeout(self.limit(within)):
+                reader, writer = await asyncio.open_connection(*self.address, limit=1 << 24)
+                writer.write(self.request(verb, args))
+                line = await reader.readline()
+            return pickle.loads(base64.b64decode(line))
+        except (OSError, EOFError, TimeoutError) as wrong:
+            raise StoreUnavailable(f"{self.label} did not answer: {wrong!r}") from wrong
+        finally:
+            if writer is not None:
+                writer.close()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def install(fault: str = "") -> None:
+    """Make ``toy://`` a scheme of holdfast in this process, with this mistake in the store."""
+    module = types.ModuleType("toy_store")
+    made: dict[str, Any] = {
+        "CAPABILITIES": CAPABILITIES,
+        "OPTIONS": {},
+        "open_blocking": type("Blocking", (Blocking,), {"fault": fault}),
+        "open_aio": type("Aio", (Aio,), {"fault": fault}),
+    }
+    vars(module).update(made)
+    sys.modules["toy_store"] = module
+    BUILTIN["toy"] = "toy_store"
