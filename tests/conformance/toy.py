@@ -150,7 +150,7 @@ class ToyStore:
         return f"{verb} {base64.b64encode(pickle.dumps(args)).decode()}\n".encode()
 
     def limit(self, within: float) -> float:
-        return 30.0 if self.fault == FAULTS[4] else within
+        return 5.0 if self.fault == FAULTS[4] else within
 
 
 class Blocking(ToyStore):
@@ -185,7 +185,8 @@ class Aio(ToyStore):
             raise StoreUnavailable(f"{self.label} did not answer: {wrong!r}") from wrong
         finally:
             if writer is not None:
-                writer.close()
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    writer.close()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -120,7 +120,7 @@ QUEUES_ZOOKEEPER = [
     ),
     bug(
         "zookeeper queues: an ack that ended with its session counts",
-        f"{BOTH}::test_an_ack_that_may_have_ended_with_its_session_does_not_count[request]",
+        f"{BOTH}::test_an_ack_that_may_have_ended_with_its_session_ends_no_loop[request]",
         (
             f"{ROOM}.settling",
             "        if self._why(loan) is Loss.SESSION:\n            text",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import LockLost, StoreUnavailable
+from holdfast.core.model import Loss
 from holdfast.core.policy import deadline
 from holdfast.core.queue import settling
 from tests.queues.conftest import At, Case
@@ -188,6 +189,32 @@ def test_a_body_whose_ack_is_unknown_until_after_its_lease_is_not_reported_as_fa
 
         await body()
         assert "may be delivered again" in caplog.text
+
+    caplog.set_level(logging.WARNING, "holdfast")
+    run(case)
+
+
+def test_a_body_whose_session_ends_before_its_ack_is_known_is_not_reported_as_failed(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def case(at: At) -> None:
+        queue, flaky = at.flaky(ttl=30)
+        await queue.put("a", group="g")
+        settle = flaky.queues.settle
+        sent = []
+
+        async def session_ends(settles: Any, within: float) -> list[Any]:
+            sent.append(await settle(settles, within))
+            if len(sent) == 1:
+                raise StoreUnavailable("the reply was lost")
+            return [LockLost("the session has ended", Loss.SESSION)]
+
+        flaky.queues.settle = session_ends  # type: ignore[method-assign]
+        async with await queue.take(timeout=5):
+            pass
+        assert sent[0] == [True]
+        assert "may be delivered again" in caplog.text
+        await at.stands(done=1, taken=0)
 
     caplog.set_level(logging.WARNING, "holdfast")
     run(case)

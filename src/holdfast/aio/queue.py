@@ -35,7 +35,7 @@ class AsyncDelivery(DeliveryBase):
     async def ack(self) -> bool:
         """Report the job as done; return True if that counts. False: another verb, such as
         ``retry()``, has settled it, or the delivery was lost before. A lost job is delivered again,
-        unless an earlier, unanswered call has settled it. ``StoreUnavailable``: the result is
+        unless an earlier, unanswered request has settled it. ``StoreUnavailable``: the result is
         unknown; call it again."""
         require_home(self._ctx)
         return await self._settle(self._ack_request())

@@ -133,14 +133,14 @@ class Settling:
         lease = one._lease
         if lease.end is State.RELEASED and answer is not True:
             return  # another call settled it, so the store did not find it
+        # An earlier or another request without an answer can have settled the delivery. This
+        # request then finds nothing. Before our deadline, nothing else can be the cause.
+        repeated = again or lease.asked or lease.settling > 0
+        lease.unsure = repeated and answer is not True
         if isinstance(answer, LockLost):
             lease.reason = lease.reason or Loss(str(answer.reason))
             one._over(False)
             return
-        # An earlier or another request without an answer can have settled the delivery. This
-        # request then finds nothing. Before our deadline, nothing else can be the cause.
-        repeated = again or lease.asked or lease.settling > 0
-        lease.unsure = repeated and not answer
         # None: the unanswered settle counted, so its verdict stays.
         verdict = settle.verdict if answer or one._verdict is None else None
         one._over(answer or (repeated and self._ctx.now() < lease.deadline), verdict)

@@ -44,6 +44,8 @@ ENDS = {"patient": 20.0, "brief": 0.4, "cancelled": 20.0}
 MORE_S = 8.0
 #: Seconds until a fault has met its message, or the verb isn't sent.
 MET_S = 5.0
+#: Seconds in which a late copy of a request arrives.
+LATE_S = 0.3
 
 
 class Trouble(NamedTuple):
@@ -81,7 +83,7 @@ async def play(trouble: Trouble, at: Floor) -> None:
 async def _held(trouble: Trouble, ours: AsyncClient, names: list[str]) -> Any:
     """Return the hold that the verb is about, if it is about one."""
     if trouble.verb == "leave_all":
-        return await ours.all(*names, ttl=TTL_S).acquire(timeout=20)
+        return await ours.all(*(ours.lock(name, ttl=TTL_S) for name in names)).acquire(timeout=20)
     if trouble.verb in ("leave", "keep"):
         return await ours.lock(names[0], ttl=TTL_S, auto_renew=False).acquire(timeout=20)
     return None
@@ -94,7 +96,9 @@ def _act(trouble: Trouble, ours: AsyncClient, names: list[str], held: Any) -> Ac
     if held is not None:
         return held.release
     if trouble.verb == "join_free":
-        return lambda: ours.all(*names, ttl=TTL_S).acquire(timeout=ENDS[trouble.end])
+        return lambda: ours.all(*(ours.lock(name, ttl=TTL_S) for name in names)).acquire(
+            timeout=ENDS[trouble.end]
+        )
     return lambda: ours.lock(names[0], ttl=TTL_S).acquire(timeout=ENDS[trouble.end])
 
 
@@ -158,5 +162,13 @@ async def _judged(
                 await rival.release()
         with contextlib.suppress(StoreUnavailable, LockLost, NotHeld):
             await hold.release()
+    late = trouble.verb == "join" and trouble.fault == "a late request" and not trouble.again
+    if (held is not None and outcome is True) or (late and not acquired):
+        # A release that was confirmed has ended the claim. A late copy of a join that was withdrawn
+        # meanwhile enters no line.
+        await at.face.sleep(LATE_S)
+        left = [one for name in names for one in await at.claims(other, name)]
+        if left:
+            raise PromiseBroken(f"after {trouble}, claims are left behind: {left}")
     for name in names:
         await at.is_free(other, name, at.bench.gone_s + 5.0)

@@ -118,7 +118,9 @@ class Worker(Queued):
     async def turn(self) -> None:
         """Take several jobs with one request, or loop over jobs that are taken one by one."""
         if self._dice.random() < LOOP_PART:
-            await self._loop()
+            # The end of the loop settles the last job, too, and can find the store away.
+            with contextlib.suppress(StoreUnavailable):
+                await self._loop()
             return
         asked = now()
         try:
@@ -164,7 +166,15 @@ class Worker(Queued):
 
     def _left(self, last: tuple[int, Any] | None) -> None:
         if last is not None:
-            self._recorder.left(last[0], last[1].settled)
+            self._record(*last, last[1].settled)
+
+    def _record(self, execution: int, job: Any, settled: bool) -> None:
+        """Record the result of a settle. If an earlier copy of its request got no answer, this copy
+        may have counted although the delivery was lost before the next one."""
+        if not settled and job._lease.unsure:
+            self._recorder.unknown(execution)
+        else:
+            self._recorder.left(execution, settled)
 
     async def _unknown(self, last: tuple[int, Any] | None) -> None:
         """Record that the settle of this job got no reply, and try to release the job."""
@@ -190,7 +200,7 @@ class Worker(Queued):
             self._recorder.settling(execution, "ack")
             settled = job.ack()
         try:
-            self._recorder.left(execution, await settled)
+            self._record(execution, job, await settled)
         except StoreUnavailable:
             await self._unknown((execution, job))
 
