@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +54,7 @@ class Floor:
         self.fences = [0]
 
     @contextlib.asynccontextmanager
-    async def clients(self) -> AsyncIterator[tuple[AsyncClient, AsyncClient]]:
+    async def clients(self) -> AsyncGenerator[tuple[AsyncClient, AsyncClient]]:
         """The client behind the proxy, and the direct one; both have sent some verbs already."""
         bench = self.bench
         async with (
@@ -62,7 +62,7 @@ class Floor:
             self.face.client(bench.url(bench.host, bench.port)) as other,
         ):
             for client in (ours, other):
-                hold = await client.lock(f"{self.name}:first", ttl=TTL_S).acquire(timeout=20)
+                hold: Any = await client.lock(f"{self.name}:first", ttl=TTL_S).acquire(timeout=20)
                 await hold.extend()
                 await hold.release()
             yield ours, other

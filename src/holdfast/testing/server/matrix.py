@@ -1,7 +1,7 @@
 """The fault matrix: every verb, its request or its reply, every fault, every end of the caller.
 
 A run arms one fault for one verb, and perhaps a second fault for the next message of any kind. It
-lets the caller wait, give up or be cancelled. When everything is over, the answer that the caller
+lets the caller wait, give up or be cancelled. After that, the answer that the caller
 got must be true of the store, and nothing may be left behind.
 """
 
@@ -91,10 +91,9 @@ async def _held(trouble: Trouble, ours: AsyncClient, names: list[str]) -> Any:
 
 def _act(trouble: Trouble, ours: AsyncClient, names: list[str], held: Any) -> Act:
     """Return the call that sends the verb."""
-    if trouble.verb == "keep":
-        return held.extend
     if held is not None:
-        return held.release
+        act: Act = held.extend if trouble.verb == "keep" else held.release
+        return act
     if trouble.verb == "join_free":
         return lambda: ours.all(*(ours.lock(name, ttl=TTL_S) for name in names)).acquire(
             timeout=ENDS[trouble.end]
@@ -147,7 +146,7 @@ async def _judged(
 ) -> None:
     """Check that the outcome is true of the store, and that every name becomes free."""
     acquired = held is None and not isinstance(outcome, BaseException)
-    hold = held if trouble.verb == "keep" else outcome if acquired else None
+    hold: Any = held if trouble.verb == "keep" else outcome if acquired else None
     if hold is not None:
         if len(names) == 1:
             at.noted(hold)

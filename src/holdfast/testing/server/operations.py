@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from ...errors import ConfigError, StoreUnavailable
 from .. import lag
@@ -51,10 +52,11 @@ async def a_silent_server_costs_a_caller_no_more_than_its_time(at: Floor) -> Non
 async def a_hold_is_lost_before_anybody_else_can_hold(at: Floor) -> None:
     """The holder's connection is silent: its hold is lost before another client is granted."""
     async with at.clients() as (ours, other):
-        hold = await ours.lock(at.name, ttl=TTL_S).acquire(timeout=20)
+        hold: Any = await ours.lock(at.name, ttl=TTL_S).acquire(timeout=20)
         at.noted(hold)
         at.proxy.hold()
-        rival = await other.lock(at.name, ttl=TTL_S).acquire(timeout=at.bench.gone_s + 20.0)
+        rival: Any = await other.lock(at.name, ttl=TTL_S).acquire(timeout=at.bench.gone_s + 20.0)
+        assert rival is not None, "the name of a silent holder never becomes free"
         if hold.lost is None:
             raise PromiseBroken("two hold after the first one's connection fell silent")
         at.noted(rival)
@@ -65,11 +67,11 @@ async def a_hold_is_lost_before_anybody_else_can_hold(at: Floor) -> None:
 
 
 async def a_restart_lets_no_second_one_in(at: Floor) -> None:
-    """The server is killed and started again: a hold is lost, or nobody else holds."""
+    """The server is killed and started again: a hold is lost, or no other client holds."""
     if at.bench.restart is None:
         return
     async with at.clients() as (ours, other):
-        hold = await ours.lock(at.name, ttl=TTL_S).acquire(timeout=20)
+        hold: Any = await ours.lock(at.name, ttl=TTL_S).acquire(timeout=20)
         await at.face.outside(at.bench.restart)
         begun = now()
         while now() - begun < 2 * TTL_S:
