@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import sys
 import tomllib
 
+import pytest
+
+from holdfast.testing.__main__ import main
 from tests.tidy.tree import ROOT, SRC, files
 
 WHEEL = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"][
@@ -29,3 +33,14 @@ def test_nothing_in_the_wheel_imports_what_is_left_out() -> None:
                 if parts & names:
                     wrong.append(f"{path}: {ast.unparse(node)}")
     assert wrong == []
+
+
+def test_without_a_checkout_the_simulator_is_reported_as_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulator = "holdfast.testing.simulator"
+    for name in [one for one in sys.modules if one.startswith(f"{simulator}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, simulator, None)
+    assert main(["sim"]) == 69
+    assert "./dev sim" in capsys.readouterr().err
