@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 import redis
@@ -17,84 +16,55 @@ from tests.servers.redis_server import RedisServer
 from tests.torture.scale import times
 
 ROUNDS = times(200, 12)
-#: Enters the locked section of one program: a context that is entered once it holds.
-Inside = Callable[[], contextlib.AbstractContextManager[None]]
+#: Enters the locked section of one kind of program: old, both, or new.
+Inside = Callable[[], AbstractContextManager[object]]
 
 
-class Fleet:
+@pytest.fixture
+def programs(
+    ours: Ours, raw: redis.Redis, shared_redis: RedisServer, prefix: str
+) -> Iterator[tuple[Inside, Inside, Inside]]:
     """The three kinds of program that run during a migration."""
-
-    def __init__(self, ours: Ours, raw: redis.Redis, native: Client, prefix: str) -> None:
-        self.ours, self.raw, self.native, self.prefix = ours, raw, native, prefix
-
-    def old(self) -> Inside:
-        @contextmanager
-        def inside() -> Iterator[None]:
-            with self.raw.lock(f"{self.prefix}job", timeout=20, sleep=0.002):
-                yield
-
-        return inside
-
-    def both(self) -> Inside:
-        foreign = self.ours()
+    foreign = ours()
+    with Client(shared_redis.url) as native:
 
         @contextmanager
-        def inside() -> Iterator[None]:
-            with (
-                foreign.lock("job", ttl=20) as first,
-                self.native.lock(f"{self.prefix}job", ttl=20) as second,
-            ):
+        def both() -> Iterator[None]:
+            new_lock = native.lock(f"{prefix}job", ttl=20)
+            with foreign.lock("job", ttl=20) as first, new_lock as second:
                 yield
                 first.check()
                 second.check()
 
-        return inside
-
-    def new(self) -> Inside:
-        @contextmanager
-        def inside() -> Iterator[None]:
-            with self.native.lock(f"{self.prefix}job", ttl=20):
-                yield
-
-        return inside
-
-
-@pytest.fixture
-def fleet(ours: Ours, raw: redis.Redis, shared_redis: RedisServer, prefix: str) -> Iterator[Fleet]:
-    with Client(shared_redis.url) as native:
-        yield Fleet(ours, raw, native, prefix)
+        old = lambda: raw.lock(f"{prefix}job", timeout=20, sleep=0.002)  # noqa: E731
+        yield old, both, lambda: native.lock(f"{prefix}job", ttl=20)
 
 
 def most_inside(crew: list[Inside]) -> int:
     """The largest number of programs inside at the same time, while all of them enter and leave."""
-    within = threading.Lock()
-    inside = most = 0
+    inside: list[int] = []
+    most = 0
 
-    def work(enter: Inside) -> None:
-        nonlocal inside, most
+    def work(number: int) -> None:
+        nonlocal most
         for _ in range(ROUNDS):
-            with enter():
-                with within:
-                    inside += 1
-                    most = max(most, inside)
+            with crew[number]():
+                inside.append(number)
+                most = max(most, len(inside))
                 time.sleep(0.002)
-                with within:
-                    inside -= 1
+                inside.remove(number)
 
-    threads = [threading.Thread(target=work, args=(enter,)) for enter in crew]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
+    with ThreadPoolExecutor(len(crew)) as pool:
+        for one in [pool.submit(work, number) for number in range(len(crew))]:
+            one.result(60)
     return most
 
 
-def test_a_program_that_holds_both_locks_excludes_the_old_and_the_new(fleet: Fleet) -> None:
-    assert most_inside([fleet.old(), fleet.both(), fleet.both()]) == 1
-    assert most_inside([fleet.both(), fleet.both(), fleet.new(), fleet.new()]) == 1
-
-
-def test_the_old_and_the_new_do_not_exclude_each_other(fleet: Fleet) -> None:
-    with fleet.old()(), fleet.new()():
+def test_a_program_that_holds_both_locks_excludes_the_old_and_the_new(
+    programs: tuple[Inside, Inside, Inside],
+) -> None:
+    old, both, new = programs
+    assert most_inside([old, both, both]) == 1
+    assert most_inside([both, both, new, new]) == 1
+    with old(), new():
         pass  # both are inside: so there must be nobody of the one when the other comes
