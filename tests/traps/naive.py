@@ -1,4 +1,4 @@
-"""Common implementations of locks, queues and caches on Redis, each with one mistake.
+"""Common implementations of locks on Redis, each with one mistake.
 
 ``between`` is called at the weak point. A test lets something happen there that will happen one day
 in production. Never use one of these.
@@ -14,19 +14,19 @@ import redis
 
 #: Seconds of the lease that all of them request.
 LEASE_S = 30
-Compute = Callable[[], bytes]
 
 
 class Naive:
     """The common parts: a client, a value that names the holder, and the weak point."""
 
     def __init__(
-        self, client: redis.Redis, between: Callable[[], object] = lambda: None, **options: object
+        self, client: redis.Redis, between: Callable[[], object] = lambda: None, ahead: float = 0
     ) -> None:
         self.client = client
         self.me = secrets.token_hex(8).encode()
         self.between = between
-        self.__dict__.update(options)
+        #: Seconds by which this machine's clock is wrong.
+        self.ahead = ahead
 
 
 class ExistsThenSet(Naive):
@@ -85,11 +85,8 @@ class GetThenDelete(SetNx):
 class Timestamp(Naive):
     """The value is the time when the lock expires, by the clock of its writer.
 
-    A client that finds an expired value deletes it and sets its own. ``ahead``: seconds by which
-    this machine's clock is wrong.
+    A client that finds an expired value deletes it and sets its own.
     """
-
-    ahead = 0.0
 
     def acquire(self, name: str) -> bool:
         if self._set(name):
@@ -103,48 +100,6 @@ class Timestamp(Naive):
 
     def _set(self, name: str) -> bool:
         return bool(self.client.setnx(name, time.time() + self.ahead + LEASE_S))
-
-
-class PopThenWork(Naive):
-    """A queue as a list: RPUSH to put, LPOP to take. A popped job is stored nowhere."""
-
-    def take(self, name: str) -> bytes | None:
-        payload = self.client.lpop(name)
-        self.between()
-        return payload if isinstance(payload, bytes) else None
-
-
-class GetOrCompute(Naive):
-    """Read the value; if it is missing, compute and write it. Every reader before the write does
-    the same."""
-
-    def get(self, name: str, compute: Compute) -> bytes:
-        found = self.client.get(name)
-        if isinstance(found, bytes):
-            return found
-        self.between()
-        value = compute()
-        self.client.set(name, value, ex=60)
-        return value
-
-
-class SetNxThenPoll(Naive):
-    """Set a mark and compute; the other callers poll. ``lease``: the lease of the mark, in ms."""
-
-    lease = 30_000
-
-    def get(self, name: str, compute: Compute, looks: int = 1) -> bytes | None:
-        for _ in range(looks):
-            found = self.client.get(name)
-            if isinstance(found, bytes):
-                return found
-            if self.client.set(name + ":busy", self.me, nx=True, px=self.lease):
-                self.between()
-                value = compute()
-                self.client.set(name, value, ex=60)
-                self.client.delete(name + ":busy")
-                return value
-        return None
 
 
 class LockThenLook(SetNx):

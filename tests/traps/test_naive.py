@@ -1,11 +1,9 @@
-"""The traps: common locks, queues and caches on Redis break in the order of events of each test."""
+"""The traps: common locks on Redis break in the order of events of each test."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -19,22 +17,16 @@ from tests.traps.naive import (
     LEASE_S,
     DeleteAnyway,
     ExistsThenSet,
-    GetOrCompute,
     GetThenDelete,
     LockThenLook,
     Naive,
-    PopThenWork,
     SetAndExpireTogether,
     SetNx,
-    SetNxThenPoll,
     SetThenExpire,
     Timestamp,
 )
 
 Made = Callable[..., Any]
-#: The seconds after which a caller that waits for another one gives up.
-BOUND_S = 30.0
-MANY = 8
 
 
 @pytest.fixture
@@ -42,7 +34,7 @@ def plain(shared_redis: RedisServer) -> Iterator[Made]:
     """Return a function that makes a naive lock with a separate client."""
     with contextlib.ExitStack() as ends:
 
-        def make(kind: type[Naive], *between: Callable[[], object], **options: object) -> Any:
+        def make(kind: type[Naive], *between: Callable[[], object], **options: float) -> Any:
             return kind(ends.enter_context(shared_redis.client()), *between, **options)
 
         yield make
@@ -61,7 +53,7 @@ def run_out(server: RedisServer, name: str) -> None:
     "kind, left_by", [(ExistsThenSet, {}), (Timestamp, {"ahead": -2 * LEASE_S})]
 )
 def test_a_check_before_the_set_lets_two_in(
-    kind: type[Naive], left_by: dict[str, Any], plain: Made, own_name: str
+    kind: type[Naive], left_by: dict[str, float], plain: Made, own_name: str
 ) -> None:
     # Given a free name, or a lock whose timestamp has expired
     if left_by:
@@ -153,74 +145,7 @@ def test_a_lagging_replica_forgets_a_lock_of_set_nx(new_watched: NewWatched) -> 
         assert SetNx(two).acquire("x")
 
 
-# -- queues ------------------------------------------------------------------------------------
-
-
-def die() -> None:
-    raise SystemExit
-
-
-def test_a_naive_worker_that_takes_and_dies_loses_the_job(
-    plain: Made, shared_redis: RedisServer, own_name: str
-) -> None:
-    shared_redis.ask("RPUSH", own_name, "refund order 42")
-    with pytest.raises(SystemExit):
-        plain(PopThenWork, die).take(own_name)
-    assert plain(PopThenWork).take(own_name) is None
-
-
-def test_two_naive_workers_turn_the_order_of_a_group_round(
-    plain: Made, shared_redis: RedisServer, own_name: str
-) -> None:
-    done: list[bytes] = []
-    quick = plain(PopThenWork)
-    slow = plain(PopThenWork, lambda: done.append(quick.take(own_name)))
-    shared_redis.ask("RPUSH", own_name, "open the account", "close the account")
-    done.append(slow.take(own_name))
-    assert done == [b"close the account", b"open the account"]
-
-
 # -- cached values -----------------------------------------------------------------------------
-
-
-def test_naive_callers_all_compute_a_value_that_is_missing(plain: Made, own_name: str) -> None:
-    asked: list[int] = []
-    looked = threading.Barrier(MANY)
-    callers = [plain(GetOrCompute, lambda: looked.wait(BOUND_S)) for _ in range(MANY)]
-    with ThreadPoolExecutor(MANY) as pool:
-        list(pool.map(lambda one: one.get(own_name, lambda: asked.append(1) or b"1"), callers))
-    assert len(asked) == MANY
-
-
-def test_a_naive_mark_whose_owner_died_keeps_all_from_computing(
-    plain: Made, shared_redis: RedisServer, own_name: str
-) -> None:
-    with pytest.raises(SystemExit):
-        plain(SetNxThenPoll, die).get(own_name, bytes)
-    assert plain(SetNxThenPoll).get(own_name, bytes, looks=100) is None
-    # And a mark that expires early makes others compute, too
-    assert shared_redis.ask("PTTL", own_name + ":busy") > 20_000
-    shared_redis.ask("DEL", own_name + ":busy")
-    asked: list[int] = []
-    quick = plain(SetNxThenPoll)
-
-    def meanwhile() -> None:
-        until(lambda: not shared_redis.ask("EXISTS", own_name + ":busy"), "the mark has expired")
-        quick.get(own_name, lambda: asked.append(1) or b"1")
-
-    plain(SetNxThenPoll, meanwhile, lease=50).get(own_name, lambda: asked.append(2) or b"1")
-    assert asked == [1, 2]
-
-
-def test_a_naive_value_from_before_an_invalidation_is_written_after_it(
-    plain: Made, shared_redis: RedisServer, own_name: str
-) -> None:
-    def compute() -> bytes:
-        shared_redis.ask("DEL", own_name)  # as whoever changes the source should
-        return b"old"
-
-    plain(GetOrCompute).get(own_name, compute)
-    assert plain(GetOrCompute).get(own_name, lambda: b"new") == b"old"
 
 
 def test_the_holder_of_a_naive_lock_blocks_all_readers_of_the_value(
