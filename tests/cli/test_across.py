@@ -237,14 +237,6 @@ def test_a_ttl_that_cannot_be_is_refused_before_anything_is_taken(here: Here) ->
     assert here.world.claims() == []
 
 
-@pytest.mark.parametrize("name", part(["a\nb", "a b", "-", "ü\t'\"$x"], usual=2))
-def test_any_name_goes_round(world: World, name: str) -> None:
-    text = acquire(world, "--", name=name)
-    assert holder(world, name)
-    assert world.run("release", "-", input=text)[0] == 0
-    assert world.claims(name) == []
-
-
 @pytest.mark.parametrize("full", ["/dev/full", ""])
 def test_a_token_that_cannot_be_written_is_no_hold(world: World, full: str) -> None:
     script = f"holdfast acquire job {'> ' + full if full else '>&-'}"

@@ -175,14 +175,18 @@ def test_the_first_signal_finishes_what_runs(work: Work, tmp_path: Path, number:
 
 
 def test_the_second_signal_returns_what_runs(work: Work) -> None:
-    worker = work(["x"], "q", "-c", RUNS + "exec sleep 60")
-    command = worker.command()
-    worker.process.terminate()
-    until(lambda: alive(worker.process.pid), "it waits for its command", 1)
-    worker.process.terminate()
-    until(lambda: _sent(worker, command), "its command is ended")
-    code, out, err = worker.end()
-    assert (code, out) == (128 + signal.SIGTERM, ["job x waiting 0 ", "sum 1 0 0 0"]), err
+    # Also if the command heeds no TERM: then it is killed
+    deaf = "trap '' TERM; " + RUNS + "sleep 60 & wait; wait"
+    for script, *words in ([RUNS + "exec sleep 60"], [deaf, "--kill-after", "200ms"]):
+        worker = work(["x"], "q", *words, "-c", script)
+        command = worker.command()
+        worker.process.terminate()
+        until(lambda: alive(worker.process.pid), "it waits for its command", 1)  # noqa: B023
+        worker.process.terminate()
+        until(lambda: _sent(worker, command), "its command is ended")  # noqa: B023
+        code, out, err = worker.end()
+        assert (code, out) == (128 + signal.SIGTERM, ["job x waiting 0 ", "sum 1 0 0 0"]), err
+        worker.mark.unlink()
 
 
 def _sent(worker: Worker, command: int) -> bool:
@@ -190,15 +194,6 @@ def _sent(worker: Worker, command: int) -> bool:
     if alive(command) and worker.process.poll() is None:
         worker.process.terminate()
     return not alive(command)
-
-
-def test_a_command_that_heeds_no_term_is_killed(work: Work) -> None:
-    script = "trap '' TERM; " + RUNS + "sleep 60 & wait; wait"
-    worker = work(["x"], "q", "--kill-after", "200ms", "-c", script)
-    command = worker.command()
-    until(lambda: _sent(worker, command), "its command is killed")
-    code, out, _ = worker.end()
-    assert (code, out[-1]) == (143, "sum 1 0 0 0")
 
 
 def test_a_worker_that_is_killed_takes_its_commands_along(work: Work) -> None:

@@ -115,23 +115,6 @@ def test_a_wait_for_the_store_is_reported_after_a_second(world: World, new_redis
     assert world.run("run", "-q", "job", "--", "true") == (0, "", "")
 
 
-@pytest.mark.parametrize("login", ["", f":{CANARY}@", f"ann:{CANARY}@"])
-def test_a_password_that_is_wrong_is_78_and_never_shown(
-    world: World, new_redis: NewRedis, login: str
-) -> None:
-    server = new_redis(password="sesame")
-    url = f"redis://{login}127.0.0.1:{server.port}"
-    code, out, err = world.run("run", "--url", url, "job", "--", "true")
-    assert (code, out) == (78, "")
-    assert "password" in err
-    code, found = findings(world, "--url", url)
-    assert code == 1
-    assert "password" in found["store"][0]["text"]
-    for text in (err, json.dumps(found)):
-        assert CANARY not in text
-    assert world.run("run", "--url", server.url, "job", "--", "true")[0] == 0
-
-
 def test_doctor_finds_a_server_well_whose_settings_are(world: World, new_redis: NewRedis) -> None:
     server = new_redis("appendonly yes", password=CANARY)
     world.with_numbers(SLOW_S="holdfast.cli.doctor", WORST_S="holdfast.core.finding", LOST_S=REACH)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import cli
-from holdfast.cli import main
+from tests.cli.conftest import Say
 from tests.cli.world import World, holdfast
 
 WRONG = {
@@ -47,22 +47,19 @@ WRONG = {
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_wrong_command_line_is_64_and_one_line_that_helps(
-    line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(line.split()) == 64
-    out, err = capsys.readouterr()
-    assert out == ""
+def test_a_wrong_command_line_is_64_and_one_line_that_helps(line: str, say: Say) -> None:
+    code, out, err = say(*line.split())
+    assert (code, out) == (64, "")
     assert err.startswith("holdfast: ")
     assert err.count("\n") == 1
     assert WRONG[line] in err
 
 
-@pytest.mark.parametrize("name", ["", "x" * 513, "\udcff"], ids=["empty", "long", "no text"])
-def test_a_name_that_is_none_is_64(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["run", name, "--", "true"], ["show", name], ["break", name]):
-        assert main(words) == 64
-        assert "name" in capsys.readouterr().err
+def test_a_name_that_is_none_is_64(say: Say) -> None:
+    for name in ("", "x" * 513, "\udcff"):
+        for words in (["run", name, "--", "true"], ["show", name], ["break", name]):
+            code, _, err = say(*words)
+            assert (code, "name" in err) == (64, True), words
 
 
 def test_help_and_version_are_for_stdout_unless_they_are_an_error(world: World) -> None:
