@@ -92,6 +92,7 @@ def test_a_process_that_blocks_the_file_mutex_is_named(world: World) -> None:
     assert "stopped" in finding["text"]
 
 
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_file_that_is_no_database_fails_and_is_left_alone(world: World, damaged: bool) -> None:
     file = world.path("locks.db")

@@ -17,6 +17,7 @@ from tests.stores.examined import examined, one, troubles
 from tests.tidy.tree import ROOT
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("dialect", ["plain", "timestamp", "redisson"])
 def test_a_good_server_is_found_good(dialect: str, shared_redis: RedisServer) -> None:
     url = f"redis+{dialect}://127.0.0.1:{shared_redis.port}/0"

@@ -41,6 +41,7 @@ def test_what_can_not_be_meant_is_refused_in_words() -> None:
             Client(f"redis+{url}")
 
 
+@pytest.mark.usual(3)
 @pytest.mark.parametrize("dialect", ["plain", "timestamp", "redisson"])
 def test_a_password_is_never_shown(dialect: str) -> None:
     with Client(f"redis+{dialect}://me:{CANARY}@127.0.0.1:1/3?prefix=x") as locks:
