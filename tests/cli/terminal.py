@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from tests.cli.world import BOUND_S
 
 PROMPT = "ready> "
+CTRL_C, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x1a", "\x1c"
 
 
 class Terminal:
@@ -74,9 +75,26 @@ class Terminal:
         self.expect(re.escape(line) + "\n")
         return self.expect(re.escape(PROMPT)).removesuffix(PROMPT)
 
-    def status(self) -> int:
-        """Return the exit status of the last command."""
-        return int(self.do("echo $?"))
+    def go(self, line: str) -> None:
+        """Type a line that runs a command, and wait until the command prints ``go``."""
+        self.enter(line)
+        self.expect("\ngo\n")
+
+    def prompt(self, status: int | None = None) -> None:
+        """Wait for the prompt, and check the exit status of the last command."""
+        self.expect(PROMPT)
+        assert status in (None, int(self.do("echo $?")))
+
+    def stop(self) -> None:
+        """Press Ctrl-Z, which stops the job."""
+        self.press(CTRL_Z)
+        self.expect(r"Stopped.*\n")
+        self.expect(PROMPT)
+
+    def fg(self) -> None:
+        """Continue the job in the foreground."""
+        self.enter("fg")
+        self.expect("fg\nholdfast run.*\n")
 
     def end(self) -> None:
         """Close the terminal and kill the shell."""

@@ -67,17 +67,13 @@ def test_the_tokens_go_by_stdout_to_the_environment_or_stdin(
     monkeypatch.setattr("sys.stdin", io.StringIO(out + out))  # twice is once
     assert here("release", "-") == (0, "", "")
     assert free(here, *NAMES)
-
-
-def test_json_is_an_object_per_line(here: Here) -> None:
-    code, out, _ = here("acquire", "--all", "--json", *NAMES)
-    said = [json.loads(line) for line in out.splitlines()]
-    assert (code, [one["name"] for one in said]) == (0, [*NAMES])
-    assert [token.read(one["token"]).fence for one in said] == [one["fence"] for one in said]
-
-
-def test_one_name_may_be_all_of_them(here: Here) -> None:
-    assert names_of(here("acquire", "--all", "job")[1]) == ["job"]
+    # And with --json an object per line; one name may be all of them
+    for names in (NAMES, ("job",)):
+        code, out, _ = here("acquire", "--all", "--json", *names)
+        said = [json.loads(line) for line in out.splitlines()]
+        assert (code, [one["name"] for one in said]) == (0, [*names])
+        fences = [one["fence"] for one in said]
+        assert [token.read(one["token"]).fence for one in said] == fences
 
 
 def test_several_names_are_never_taken_by_mistake(here: Here) -> None:
@@ -87,8 +83,10 @@ def test_several_names_are_never_taken_by_mistake(here: Here) -> None:
     assert "holdfast pick" in err
     code, out, err = here("acquire", "--all", "web", "db", "web")
     assert (code, out, "'web' is named twice" in err) == (64, "", True)
-    code, out, err = here("acquire", "--all", *NAMES, "--url", "zookeeper://127.0.0.1:1")
-    assert (code, out, "belongs to the process that took it" in err) == (78, "", True)
+    for words in (["--all", *NAMES], ["web"]):
+        code, out, err = here("acquire", *words, "--url", "zookeeper://127.0.0.1:1")
+        assert (code, out, "belongs to the process that took it" in err) == (78, "", True)
+        assert "holdfast run" in err
     assert free(here, *NAMES)
 
 

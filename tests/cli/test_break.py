@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.terminal import PROMPT, Terminal
+from tests.cli.terminal import CTRL_C, Terminal
 from tests.cli.world import World
-
-
-@pytest.fixture
-def terminal(world: World) -> Iterator[Terminal]:
-    sat_at = Terminal(world.env, str(world.folder))
-    yield sat_at
-    sat_at.end()
 
 
 def test_the_holder_is_out_the_next_is_in_and_the_fence_has_moved_on(world: World) -> None:
@@ -38,32 +30,19 @@ def test_the_holder_is_out_the_next_is_in_and_the_fence_has_moved_on(world: Worl
     assert int(world.run("run", "job", "-c", "echo $HOLDFAST_FENCE")[1]) > old
 
 
-def test_a_fence_that_is_gone_changes_nothing(world: World) -> None:
-    world.holding()
-    fence = world.claims()[0].fence
-    code, out, err = world.run("break", "job", "--fence", str(fence - 1), "--yes")
-    assert (code, out) == (1, "")
-    assert f"has no claim with fence {fence - 1}" in err
-    assert world.claims()[0].fence == fence
-
-
 def test_of_several_holders_one_must_be_named(world: World) -> None:
     world.holding("-s")
     world.holding("-s")
+    world.waiting("-x")
     code, _, err = world.run("break", "job", "--yes")
     assert code == 1
     fences = [claim.fence for claim in world.claims()]
-    assert all(str(fence) in err for fence in fences)
+    assert all(str(fence) in err for fence in fences[:2])
     assert world.run("break", "job", "--yes", "--fence", str(fences[0]))[0] == 0
-    assert [claim.fence for claim in world.claims()] == fences[1:]
-
-
-def test_break_removes_a_waiter_from_the_line(world: World) -> None:
-    world.holding()
-    world.waiting()
-    holder, waiter = world.claims()
-    assert world.run("break", "job", "--yes", "--fence", str(waiter.fence))[0] == 0
-    assert world.claims()[0].fence == holder.fence
+    assert [claim.fence for claim in world.claims() if claim.held] == [fences[1]]
+    # And a waiter is removed from the line
+    assert world.run("break", "job", "--yes", "--fence", str(fences[2]))[0] == 0
+    assert fences[2] not in [claim.fence for claim in world.claims()]
 
 
 def test_a_name_that_stays_occupied_after_its_job_can_be_freed(
@@ -84,43 +63,37 @@ def test_a_name_that_stays_occupied_after_its_job_can_be_freed(
     assert world.claims() == []
 
 
-def test_a_free_name_is_nothing_to_break(world: World) -> None:
-    code, out, err = world.run("break", "job", "--yes")
-    assert (code, out, err) == (1, "", "holdfast: 'job' has no holder: there is nothing to break\n")
-
-
-def test_without_a_terminal_break_needs_the_option_yes(world: World) -> None:
+def test_a_break_that_is_none_changes_nothing(world: World) -> None:
+    told = "holdfast: 'job' has no holder: there is nothing to break\n"
+    assert world.run("break", "job", "--yes") == (1, "", told)
     world.holding()
+    fence = world.claims()[0].fence
+    code, out, err = world.run("break", "job", "--fence", str(fence - 1), "--yes")
+    assert (code, out, f"has no claim with fence {fence - 1}" in err) == (1, "", True)
+    # And without a terminal it needs --yes
     code, _, err = world.run("break", "job")
-    assert code == 64
-    assert "--yes" in err
-    assert len(world.claims()) == 1
+    assert (code, "--yes" in err) == (64, True)
+    assert world.claims()[0].fence == fence
 
 
-def test_a_person_is_asked_and_may_say_no(world: World, terminal: Terminal) -> None:
+def test_a_person_is_asked_and_may_say_no_or_yes(world: World, terminal: Terminal) -> None:
     world.holding()
     for answer in ("n", "", "nonsense"):
         terminal.enter("holdfast break job")
         assert "holds 'job'" in terminal.expect(r"Break it\? \[y/N\] ")
         terminal.enter(answer)
         terminal.expect("nothing was changed\n")
-        terminal.expect(PROMPT)
-        assert terminal.status() == 1
+        terminal.prompt(1)
     terminal.enter("holdfast break job")
     terminal.expect(r"Break it\? \[y/N\] ")
-    terminal.press("\x03")
-    terminal.expect(PROMPT)
-    assert terminal.status() == 130
+    terminal.press(CTRL_C)
+    terminal.prompt(130)
     assert len(world.claims()) == 1
-
-
-def test_a_user_confirms_the_break_at_the_terminal(world: World, terminal: Terminal) -> None:
-    world.holding()
     terminal.enter("holdfast break job --reason 'it hangs'")
     terminal.expect(r"Break it\? \[y/N\] ")
     terminal.enter("y")
     terminal.expect("broke 'job'")
-    terminal.expect(PROMPT)
+    terminal.prompt(0)
     assert world.claims() == []
 
 

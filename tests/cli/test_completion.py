@@ -93,21 +93,26 @@ def test_bash_offers_commands_and_files_for_what_is_to_be_run(world: World) -> N
         assert str(tool) in bash(world, f"holdfast {line} {world.path('bin')}/a-to")
 
 
+#: What is typed, and the words that fish and zsh offer for it.
+TYPED = {
+    "holdfast sho": "show",
+    "holdfast queue show --st": "--state",
+    "holdfast run nig": "nightly",
+    "holdfast run job -- holdfast queue pur": "purge",
+    "holdfast release --token-file b": "bin/",
+}
+
+
 @needs_fish
 def test_fish_offers_commands_options_and_names(world: World) -> None:
     world.holding(name="nightly")
-    for line, word in {
-        "holdfast sho": "show\tshow the holders and the waiters of a name",
-        "holdfast queue show --st": "--state\tonly jobs that are waiting, delayed, taken or dead",
-        "holdfast run nig": "nightly",
-        "holdfast run job -- holdfast queue pur": "purge\tremove jobs permanently",
-        "holdfast release --token-file b": "bin/",
-    }.items():
+    for line, word in TYPED.items():
         script = f"holdfast completion fish | source; complete -C '{line}'"
         done = subprocess.run(
             ["fish", "-c", script], env=world.env, cwd=world.folder, capture_output=True, text=True
         )
-        assert (done.stdout.splitlines(), done.stderr) == ([word], "")
+        said = [one.partition("\t")[0] for one in done.stdout.splitlines()]
+        assert (said, done.stderr) == ([word], "")
 
 
 @needs_zsh
@@ -121,15 +126,9 @@ def test_zsh_offers_commands_options_and_names(world: World) -> None:
             "autoload -Uz compinit && compinit -u; source <(holdfast completion zsh); echo done"
         )
         terminal.expect("\ndone\n")
-        for line, word in {
-            "holdfast sho\t": "show ",
-            "holdfast queue show --st\t": "--state ",
-            "holdfast run nig\t": "nightly",
-            "holdfast run job -- holdfast queue pur\t": "purge ",
-            "holdfast release --token-file b\t": "bin/",
-        }.items():
-            terminal.press(line)
-            terminal.expect(word)
+        for line, word in TYPED.items():
+            terminal.press(line + "\t")
+            terminal.expect(word + ("" if word in ("nightly", "bin/") else " "))
             terminal.press("\x15")
     finally:
         terminal.end()

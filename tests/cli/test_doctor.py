@@ -10,7 +10,8 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
+
+import pytest
 
 from holdfast.stores.sqlite.blocking.header import PID
 from tests.cli.world import World, until
@@ -36,6 +37,9 @@ def test_a_fresh_store_is_well_and_every_part_is_spoken_of(world: World) -> None
         "hand-over", "in use", "crashes",
     ):  # fmt: skip
         assert re.search(rf"^ok    {subject} ", out, re.MULTILINE), subject
+    # And the test lock leaves nothing behind
+    assert world.run("ls", "--names") == (0, "", "")
+    assert list((world.folder / "locks.db.d" / "sessions").iterdir()) == []
 
 
 def test_a_store_in_use_is_well_and_its_users_are_counted(world: World) -> None:
@@ -57,12 +61,6 @@ def test_doctor_reports_the_source_of_the_url(world: World) -> None:
     assert "the default" in findings(world)[1]["url"][0]["text"]
 
 
-def test_the_test_lock_leaves_nothing_behind(world: World) -> None:
-    world.run("doctor")
-    assert world.run("ls", "--names") == (0, "", "")
-    assert list((world.folder / "locks.db.d" / "sessions").iterdir()) == []
-
-
 def test_doctor_lists_missing_capabilities(world: World) -> None:
     code, found = findings(world, "--url", "memory://")
     assert code == 0
@@ -80,52 +78,37 @@ def test_a_folder_that_any_user_can_write_to_fails_with_the_remedy(world: World)
 
 def test_a_process_that_blocks_the_file_mutex_is_named(world: World) -> None:
     world.run("run", "job", "--", "true")
-    program = (
-        "import fcntl, os, sys; f = open(sys.argv[1], 'r+b'); fcntl.flock(f, 2);"
-        "f.seek(int(sys.argv[2])); f.write(os.getpid().to_bytes(8, 'little')); f.flush();"
-        "print(1, flush=True); sys.stdin.read()"
-    )
-    gate = world.folder / "locks.db.d" / "gate"
-    blocker = subprocess.Popen(
-        [sys.executable, "-c", program, str(gate), str(PID * 8)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert blocker.stdout is not None
-    blocker.stdout.readline()
-    os.kill(blocker.pid, signal.SIGSTOP)
-    try:
-        code, found = findings(world)
-        assert code == 1
-        (finding,) = found["gate"]
-        assert finding["level"] == "fail"
-        assert f"process {blocker.pid}" in finding["text"]
-        assert "stopped" in finding["text"]
-    finally:
-        os.kill(blocker.pid, signal.SIGCONT)
-        blocker.communicate(b"")
+    named = f"f.seek({PID * 8}); f.write(os.getpid().to_bytes(8, 'little')); f.flush()"
+    with world.blocked(named) as blocker:
+        os.kill(blocker, signal.SIGSTOP)
+        try:
+            code, found = findings(world)
+        finally:
+            os.kill(blocker, signal.SIGCONT)
+    assert code == 1
+    (finding,) = found["gate"]
+    assert finding["level"] == "fail"
+    assert f"process {blocker}" in finding["text"]
+    assert "stopped" in finding["text"]
 
 
-def test_a_file_that_is_no_database_fails_and_is_left_alone(world: World) -> None:
-    file = Path(f"{world.folder}/locks.db")
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_file_that_is_no_database_fails_and_is_left_alone(world: World, damaged: bool) -> None:
+    file = world.path("locks.db")
     file.write_bytes(b"no database at all, but long enough to look at it" * 100)
+    if damaged:
+        file.unlink()
+        world.run("run", "job", "--", "true")
+        data = bytearray(file.read_bytes())
+        for page in range(1, len(data) // 1024):
+            data[page * 1024 : page * 1024 + 512] = os.urandom(512)
+        file.write_bytes(bytes(data))
     before = file.read_bytes()
     code, found = findings(world)
     assert code == 1
     assert found["database"][0]["level"] == "fail"
-    assert file.read_bytes() == before
-
-
-def test_a_damaged_database_fails(world: World) -> None:
-    world.run("run", "job", "--", "true")
-    file = Path(f"{world.folder}/locks.db")
-    data = bytearray(file.read_bytes())
-    for page in range(1, len(data) // 1024):
-        data[page * 1024 : page * 1024 + 512] = os.urandom(512)
-    file.write_bytes(bytes(data))
-    code, found = findings(world)
-    assert code == 1
-    assert found["database"][0]["level"] == "fail"
+    assert damaged or file.read_bytes() == before
 
 
 def test_dead_sessions_are_counted(world: World) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 from datetime import datetime
 
-from tests.cli.terminal import PROMPT, Terminal
+from tests.cli.terminal import CTRL_C, Terminal
 from tests.cli.world import BOUND_S, World, until
 
 #: An escape sequence, a bell, a line feed, a mark for right-to-left text, and plain text.
@@ -43,14 +43,13 @@ def test_show_prints_the_whole_line(world: World) -> None:
     world.holding("--label", "one")
     world.waiting("--label", "two")
     world.waiting("--label", "three")
-    _, out, _ = world.run("show", "job")
-    head, blank, names, *rows = out.splitlines()
+    head, blank, names, *rows = world.run("show", "job")[1].splitlines()
     assert head == "job: lock, held, 2 claims waiting"
     assert (blank, names.split()) == ("", ["PLACE", "OWNER", "SINCE", "EXPIRES", "FENCE"])
     # Without "unless renewed" a reader would expect the lock to be free soon
-    assert re.fullmatch(r"holds +\S+:one +.+ ago +in .+ unless renewed +\d+", rows[0])
-    assert re.fullmatch(r"waits, 1\. +\S+:two +.+ ago +in .+ unless renewed +\d+", rows[1])
-    assert re.fullmatch(r"waits, 2\. +\S+:three +.+ ago +in .+ unless renewed +\d+", rows[2])
+    places = (r"holds +\S+:one", r"waits, 1\. +\S+:two", r"waits, 2\. +\S+:three")
+    for row, what in zip(rows, places, strict=True):
+        assert re.fullmatch(what + r" +.+ ago +in .+ unless renewed +\d+", row)
 
 
 def test_ls_prints_the_end_of_min_hold_after_the_job(world: World) -> None:
@@ -131,44 +130,27 @@ def test_a_pipe_that_is_closed_is_no_drama(world: World) -> None:
     assert done.stderr == ""
 
 
-def test_output_that_cannot_be_written_is_74_and_one_line(world: World) -> None:
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            ["holdfast", "ls"], env=world.env, stdout=full, stderr=subprocess.PIPE, text=True,
-            executable=str(world.path("bin") / "holdfast"),
-        )  # fmt: skip
-    assert done.returncode == 74
-    assert done.stderr == "holdfast: [Errno 28] No space left on device\n"
-
-
-def test_colours_are_for_terminals_alone_and_not_with_no_color(world: World) -> None:
+def test_colours_are_for_terminals_alone_and_not_with_no_color(
+    world: World, terminal: Terminal
+) -> None:
     world.holding()
     assert "\033" not in world.run("ls")[1]
-    terminal = Terminal(world.env, str(world.folder))
-    try:
-        assert "\033[1mNAME" in terminal.do("holdfast ls")
-        assert "\033" not in terminal.do("NO_COLOR=1 holdfast ls")
-        assert "\033" not in terminal.do("TERM=dumb holdfast ls")
-    finally:
-        terminal.end()
+    assert "\033[1mNAME" in terminal.do("holdfast ls")
+    assert "\033" not in terminal.do("NO_COLOR=1 holdfast ls")
+    assert "\033" not in terminal.do("TERM=dumb holdfast ls")
 
 
-def test_watch_draws_again_until_ctrl_c(world: World) -> None:
-    terminal = Terminal(world.env, str(world.folder), size=(8, 60))
-    try:
-        terminal.enter("holdfast ls --watch 100ms")
-        terminal.expect("no names are held")
-        for number in range(6):
-            world.holding(name=f"name{number}")
-        shown = terminal.expect("and 2 more")
-        assert "name3" in shown
-        screen = terminal.expect("and 2 more").rpartition("\033[H\033[J")[2]
-        assert max(map(len, re.sub("\033\\[[0-9]*m", "", screen).splitlines())) <= 60
-        terminal.press("\x03")
-        terminal.expect(PROMPT)
-        assert terminal.status() == 130
-    finally:
-        terminal.end()
+def test_watch_draws_again_until_ctrl_c(world: World, terminal: Terminal) -> None:
+    terminal.resize(8, 60)
+    terminal.enter("holdfast ls --watch 100ms")
+    terminal.expect("no names are held")
+    for number in range(6):
+        world.holding(name=f"name{number}")
+    assert "name3" in terminal.expect("and 2 more")
+    screen = terminal.expect("and 2 more").rpartition("\033[H\033[J")[2]
+    assert max(map(len, re.sub("\033\\[[0-9]*m", "", screen).splitlines())) <= 60
+    terminal.press(CTRL_C)
+    terminal.prompt(130)
 
 
 def test_watch_into_a_pipe_gives_one_answer_after_the_other(world: World) -> None:

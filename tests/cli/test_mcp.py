@@ -77,8 +77,14 @@ class Call:
         return bool(result.is_error), "".join(getattr(one, "text", "") for one in result.content)
 
 
-def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(main(), 110))
+def played(text: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[str], None]:
+    """Make a test of a coroutine function."""
+
+    def test(url: str) -> None:
+        asyncio.run(asyncio.wait_for(text(url), 110))
+
+    test.__name__ = text.__name__  # type: ignore[attr-defined]
+    return test
 
 
 def held(url: str, name: str) -> list[str]:
@@ -87,49 +93,45 @@ def held(url: str, name: str) -> list[str]:
         return [one.owner for line in client.inspect(name, exact=True) for one in line.holders]
 
 
-def test_two_agents_contend_and_every_tool_answers_in_clear_words(url: str) -> None:
-    async def main() -> None:
-        async with session(url, "--as", "ann") as ann, session(url, "--as", "bob") as bob:
-            names = {tool.name for tool in (await ann.agent.list_tools()).tools}
-            assert names == {"list", "acquire", "renew", "check", "release", "wait"}
-            assert "No name is held" in await ann("list")
-            assert "You hold 'gpu' now, for 10 m" in await ann("acquire", name="gpu")
-            # The second agent gets the holder's name, waits, and acquires after the release
-            busy = await bob("acquire", name="gpu", wait="0s")
-            assert "'gpu' is held by ann" in busy
-            assert "acquire it again" in busy
-            assert "ann" in await bob("check", name="gpu")
-            assert "gpu (lock): ann" in await bob("list", prefix="g")
-            assert "'gpu' is held by ann" in await bob("wait", name="gpu", wait="0.2s")
-            waiting = asyncio.ensure_future(bob("acquire", name="gpu", wait="50s"))
-            while "1 waiter" not in await ann("list"):
-                await asyncio.sleep(0.05)
-            assert "You hold 'gpu' for 20 m more" in await ann("renew", name="gpu", lasts="20m")
-            assert "is released" in await ann("release", name="gpu")
-            assert "You hold 'gpu' now" in await waiting
-            assert held(url, "gpu") == ["bob"]
-            assert "you have released it" in await ann("check", name="gpu")
-            assert "You hold 'gpu' for" in await bob("check", name="gpu")
-
-    play(main)
+@played
+async def test_two_agents_contend_and_every_tool_answers_in_clear_words(url: str) -> None:
+    async with session(url, "--as", "ann") as ann, session(url, "--as", "bob") as bob:
+        names = {tool.name for tool in (await ann.agent.list_tools()).tools}
+        assert names == {"list", "acquire", "renew", "check", "release", "wait"}
+        assert "No name is held" in await ann("list")
+        assert "You hold 'gpu' now, for 10 m" in await ann("acquire", name="gpu")
+        # The second agent gets the holder's name, waits, and acquires after the release
+        busy = await bob("acquire", name="gpu", wait="0s")
+        assert "'gpu' is held by ann" in busy
+        assert "acquire it again" in busy
+        assert "ann" in await bob("check", name="gpu")
+        assert "gpu (lock): ann" in await bob("list", prefix="g")
+        assert "'gpu' is held by ann" in await bob("wait", name="gpu", wait="0.2s")
+        waiting = asyncio.ensure_future(bob("acquire", name="gpu", wait="50s"))
+        while "1 waiter" not in await ann("list"):
+            await asyncio.sleep(0.05)
+        assert "You hold 'gpu' for 20 m more" in await ann("renew", name="gpu", lasts="20m")
+        assert "is released" in await ann("release", name="gpu")
+        assert "You hold 'gpu' now" in await waiting
+        assert held(url, "gpu") == ["bob"]
+        assert "you have released it" in await ann("check", name="gpu")
+        assert "You hold 'gpu' for" in await bob("check", name="gpu")
 
 
-def test_a_hold_ends_with_its_time_and_only_a_held_name_can_be_released(url: str) -> None:
-    async def main() -> None:
-        async with session(url, "--longest", "1m") as ann:
-            await ann("acquire", name="x", lasts="1s", permits=2)
-            assert len(held(url, "x")) == 1
-            await asyncio.to_thread(until, lambda: not held(url, "x"), "its time is over")
-            assert "its time has expired" in await ann("check", name="x")
-            for tool in ("release", "renew"):
-                failed, said = await ann.ask(tool, name="x")
-                assert failed
-                assert "You don't hold 'x': its time has expired" in said
-            failed, said = await ann.ask("acquire", name="x", lasts="2h")
+@played
+async def test_a_hold_ends_with_its_time_and_only_a_held_name_can_be_released(url: str) -> None:
+    async with session(url, "--longest", "1m") as ann:
+        await ann("acquire", name="x", lasts="1s", permits=2)
+        assert len(held(url, "x")) == 1
+        await asyncio.to_thread(until, lambda: not held(url, "x"), "its time is over")
+        assert "its time has expired" in await ann("check", name="x")
+        for tool in ("release", "renew"):
+            failed, said = await ann.ask(tool, name="x")
             assert failed
-            assert "2h is not between 1.0 s and 1 m" in said
-
-    play(main)
+            assert "You don't hold 'x': its time has expired" in said
+        failed, said = await ann.ask("acquire", name="x", lasts="2h")
+        assert failed
+        assert "2h is not between 1.0 s and 1 m" in said
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -144,32 +146,26 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_what_makes_no_sense_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with session(f"sqlite://{tmp_path}/l", "--prefix", "ci/") as ann:
-            for named, told in WRONG:
-                failed, said = await ann.ask("acquire", **named)
-                assert failed, named
-                assert told in said
-                assert "Traceback" not in said
-            assert "No name is held" in await ann("list")
-
-    play(main)
+@played
+async def test_what_makes_no_sense_is_refused_with_a_remedy(url: str) -> None:
+    async with session(url, "--prefix", "ci/") as ann:
+        for named, told in WRONG:
+            failed, said = await ann.ask("acquire", **named)
+            assert failed, named
+            assert told in said
+            assert "Traceback" not in said
+        assert "No name is held" in await ann("list")
 
 
-def test_only_a_server_that_may_break_has_the_tool(tmp_path: Path) -> None:
-    url = f"sqlite://{tmp_path}/l"
-
-    async def main() -> None:
-        async with session(url, "--allow-break", mode=NEW) as ann, session(url) as bob:
-            await bob("acquire", name="x")
-            with Client(url) as client:
-                (fence,) = [one.fence for one in client.inspect("x", exact=True)[0].holders]
-            assert "is broken" in await ann("break", name="x", fence=fence)
-            assert "No claim on 'x' has fence" in await ann("break", name="x", fence=fence)
-            assert held(url, "x") == []
-
-    play(main)
+@played
+async def test_only_a_server_that_may_break_has_the_tool(url: str) -> None:
+    async with session(url, "--allow-break", mode=NEW) as ann, session(url) as bob:
+        await bob("acquire", name="x")
+        with Client(url) as client:
+            (fence,) = [one.fence for one in client.inspect("x", exact=True)[0].holders]
+        assert "is broken" in await ann("break", name="x", fence=fence)
+        assert "No claim on 'x' has fence" in await ann("break", name="x", fence=fence)
+        assert held(url, "x") == []
 
 
 @pytest.mark.usual(1)
@@ -218,13 +214,7 @@ def ended(url: str, end: str) -> None:
 
 def test_without_the_sdk_the_error_names_the_package(tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('no mcp', name='mcp')\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "mcp", "--url", f"sqlite://{tmp_path}/l"],
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{world.ROOT / 'src'}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
+    path = f"{tmp_path}:{world.ROOT / 'src'}"
+    done = world.holdfast("mcp", "--url", f"sqlite://{tmp_path}/l", PYTHONPATH=path)
     assert done.returncode == 78
     assert "pip install 'mcp>=2.3'" in done.stderr

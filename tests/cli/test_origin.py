@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from holdfast.cli import parser
-from tests.cli import world
-from tests.tidy.test_commands import commands
+from holdfast.cli.origin import environment
+from tests.cli.test_closed import WORDS
+from tests.cli.world import holdfast
 from tests.torture.scale import part
 
 SECRET = "qzxsecret"
 
 
-def holdfast(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast", *words],
-        env={**env, "PYTHONPATH": str(world.ROOT / "src"), **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """Variables with which the local file of an unnamed store is in a folder of the test."""
+    return {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
 
 
-def test_run_without_a_named_store_warns_that_other_hosts_are_not_excluded(tmp_path: Path) -> None:
-    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+def test_run_without_a_named_store_warns_that_other_hosts_are_not_excluded(
+    tmp_path: Path, home: dict[str, str]
+) -> None:
     done = holdfast("run", "backup", "--", "true", **home)
     assert done.returncode == 0, done.stderr
     assert "excludes no process on other hosts" in done.stderr
@@ -39,8 +33,9 @@ def test_run_without_a_named_store_warns_that_other_hosts_are_not_excluded(tmp_p
     assert holdfast("run", "backup", "--", "true", HOLDFAST_URL=named).stderr == ""
 
 
-def test_a_run_that_requires_a_named_store_refuses_the_local_file(tmp_path: Path) -> None:
-    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+def test_a_run_that_requires_a_named_store_refuses_the_local_file(
+    tmp_path: Path, home: dict[str, str]
+) -> None:
     words = ("run", "-q", "--require-url", "backup", "--", "touch", str(tmp_path / "ran"))
     done = holdfast(*words, **home)
     assert done.returncode == 78
@@ -51,51 +46,28 @@ def test_a_run_that_requires_a_named_store_refuses_the_local_file(tmp_path: Path
     assert (tmp_path / "ran").exists()
 
 
-#: Each command that excludes or changes something, or waits, with its exit status on an empty
-#: store.
-CHANGES = {
-    "run": (["run", "job", "--", "true"], 0),
-    "acquire": (["acquire", "job"], 0),
-    "renew": (["renew", "hf2.cut"], 65),
-    "check": (["check", "hf2.cut"], 65),
-    "release": (["release", "hf2.cut"], 65),
-    "wait": (["wait", "job"], 0),
-    "pick": (["pick", "job"], 0),
-    "mcp": (["mcp"], 0),
-    "break": (["break", "job", "--yes"], 1),
-    "queue put": (["queue", "put", "jobs", "one"], 0),
-    "queue work": (["queue", "work", "empty", "--drain", "--", "true"], 0),
-    "queue retry": (["queue", "retry", "empty", "--all"], 1),
-    "queue purge": (["queue", "purge", "empty", "--yes"], 1),
-    "guard invalidate": (["guard", "invalidate", "empty"], 1),
-}
-#: Commands that take a token and no name; a text that is no token cannot be read (65).
-TOKENS = {"renew": 65, "check": 65, "release": 65}
-#: Commands that only read, with their message about an empty store.
-LOOKS = {
-    "ls": (["ls"], "no names are held or waited for"),
-    "show": (["show", "job"], "job is free: no holder, no waiter"),
-    "queue ls": (["queue", "ls"], "there is no queue"),
-    "queue show": (["queue", "show", "jobs"], "there is no queue 'jobs'"),
-    "queue dead": (["queue", "dead", "jobs"], "there is no queue 'jobs'"),
-    "guard ls": (["guard", "ls"], "no guard has any counts"),
-    "guard show": (["guard", "show", "g"], "g: it has no counts"),
-}
 #: Commands that always name their store, that need a database, or that use no store.
 OTHERS = {"doctor", "purge", "schema", "demo", "completion"}
-
-
-def test_every_command_is_one_that_changes_or_one_that_looks() -> None:
-    assert {name.removeprefix("holdfast ") for name, _ in commands(parser())} == {
-        *CHANGES, *LOOKS, *OTHERS
-    }  # fmt: skip
+#: Commands that only read, with their message about an empty store.
+LOOKS = {
+    "ls": "no names are held or waited for",
+    "show": "job is free: no holder, no waiter",
+    "queue ls": "there is no queue",
+    "queue show": "there is no queue 'jobs'",
+    "queue dead": "there is no queue 'jobs'",
+    "guard ls": "no guard has any counts",
+    "guard show": "g: it has no counts",
+}
+#: Commands that exclude or change something, or wait.
+CHANGES = [one for one in WORDS if one not in LOOKS and one not in OTHERS]
 
 
 @pytest.mark.usual(3)
 @pytest.mark.parametrize("command", CHANGES)
-def test_a_command_that_changes_an_unnamed_store_names_it(command: str, tmp_path: Path) -> None:
-    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
-    words, code = CHANGES[command]
+def test_a_command_that_changes_an_unnamed_store_names_it(
+    command: str, tmp_path: Path, home: dict[str, str]
+) -> None:
+    words, code, _ = WORDS[command]
     done = holdfast(*words, **home)
     assert done.returncode == code, done.stderr
     said = [line for line in done.stderr.splitlines() if "no store is named" in line]
@@ -111,9 +83,10 @@ def test_a_command_that_changes_an_unnamed_store_names_it(command: str, tmp_path
 
 @pytest.mark.usual(3)
 @pytest.mark.parametrize("command", LOOKS)
-def test_an_empty_result_names_the_file_of_an_unnamed_store(command: str, tmp_path: Path) -> None:
-    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
-    words, text = LOOKS[command]
+def test_an_empty_result_names_the_file_of_an_unnamed_store(
+    command: str, tmp_path: Path, home: dict[str, str]
+) -> None:
+    words, text = WORDS[command][0], LOOKS[command]
     done = holdfast(*words, **home)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{text} in this user's local file, sqlite://{tmp_path}"), done
@@ -131,38 +104,39 @@ def test_a_command_does_not_get_the_password_of_the_store(shape: str, redis_url:
     assert SECRET not in done.stdout + done.stderr
 
 
-def test_a_command_gets_the_store_without_a_password(redis_url: str, own_name: str) -> None:
-    done = holdfast("run", own_name, "--", "env", HOLDFAST_URL=redis_url)
-    assert f"HOLDFAST_URL={redis_url}\n" in done.stdout
+#: URLs without a password.
+OPEN = (
+    "postgresql://ann@db:5432/app?sslmode=disable", "redis://u@h:1", "redis://h:1,h:2",
+    "sqlite:///a@b", "postgresql://h?passfile=/x",
+)  # fmt: skip
+SECRETS = (
+    "redis://:pw@h", "redis://u:p@w@h", "redis://h?sentinel_password=x", "mysql://h?pass%77ord=x",
+    "redis://h?ssl_password=x", "zk://h?keyfile_password=x", "host=h password=x", "Pwd=x",
+    "redis://u:p/w@h", "redis://u:p?w@h",
+)  # fmt: skip
 
 
-def test_a_user_name_alone_is_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdfast.cli.origin import environment, secret
-
-    url = "postgresql://ann@db:5432/app?sslmode=disable"
-    monkeypatch.setenv("HOLDFAST_URL", url)
+def test_the_environment_has_a_password_only_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_URL_WITHHELD", "1")
-    assert environment()["HOLDFAST_URL"] == url
-    assert "HOLDFAST_URL_WITHHELD" not in environment()
-    for text in (
-        "redis://:pw@h", "redis://u:p@w@h", "redis://h?sentinel_password=x", "mysql://h?pass%77ord=x",
-        "redis://h?ssl_password=x", "zk://h?keyfile_password=x", "host=h password=x", "Pwd=x",
-        "redis://u:p/w@h", "redis://u:p?w@h",
-    ):  # fmt: skip
-        assert secret(text), text
-    for text in ("redis://u@h:1", "redis://h:1,h:2", "sqlite:///a@b", "postgresql://h?passfile=/x"):
-        assert not secret(text), text
+    for url in OPEN:
+        monkeypatch.setenv("HOLDFAST_URL", url)
+        assert environment()["HOLDFAST_URL"] == url
+        assert "HOLDFAST_URL_WITHHELD" not in environment()
+    for url in SECRETS:
+        monkeypatch.setenv("HOLDFAST_URL", url)
+        assert url not in environment().values()
+    monkeypatch.setenv("HOLDFAST_PASS_URL", "1")
+    assert environment()["HOLDFAST_URL"] == SECRETS[-1]
 
 
 def test_a_command_from_which_the_store_was_withheld_has_no_local_one(
-    tmp_path: Path, redis_url: str, own_name: str
+    home: dict[str, str], redis_url: str, own_name: str
 ) -> None:
     import redis
 
     with redis.Redis.from_url(redis_url) as server:
         server.execute_command("ACL", "SETUSER", own_name, "on", f">{SECRET}", "+@all", "~*", "&*")
     url = redis_url.replace("redis://", f"redis://{own_name}:{SECRET}@")
-    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     inner = [sys.executable, "-m", "holdfast", "run", "-n", own_name + "-in", "--", "echo", "ran"]
     try:
         done = holdfast("run", "-w", "5", own_name, "--", *inner, **home, HOLDFAST_URL=url)
@@ -184,17 +158,16 @@ DSNS = (
 )  # fmt: skip
 
 
-@pytest.mark.usual(2)
-@pytest.mark.parametrize("text", DSNS)
-def test_a_text_that_is_no_url_is_never_shown(text: str, tmp_path: Path) -> None:
-    for words in (["ls"], ["doctor"], ["run", "x", "--", "true"], ["queue", "put", "q", "x"]):
-        at = 2 if words[0] == "queue" else 1
-        for given in ([*words[:at], "--url", text, *words[at:]], words):
-            done = holdfast(*given, HOME=str(tmp_path), HOLDFAST_URL=text)
-            assert done.returncode
-            assert "postgresql://user:password@host/db" in (done.stdout + done.stderr), done
-            assert SECRET not in done.stdout + done.stderr
-    for words in (["purge", text, "--older-than", "1h"], ["schema", "--url", text]):
+def test_a_text_that_is_no_url_is_never_shown(tmp_path: Path) -> None:
+    put = ["queue", "put", "--url", DSNS[1], "q", "x"]
+    for text, words in zip(
+        DSNS, (["ls"], put, ["run", "x", "--", "true"], ["doctor"]), strict=True
+    ):
+        done = holdfast(*words, HOME=str(tmp_path), HOLDFAST_URL=text)
+        assert done.returncode
+        assert "postgresql://user:password@host/db" in (done.stdout + done.stderr), done
+        assert SECRET not in done.stdout + done.stderr
+    for words in (["purge", DSNS[0], "--older-than", "1h"], ["schema", "--url", DSNS[0]]):
         done = holdfast(*words, HOME=str(tmp_path))
         assert done.returncode
         assert SECRET not in done.stdout + done.stderr
@@ -208,33 +181,21 @@ NAMED = [*DSNS[:3], f"redis://u:{SECRET}@h", f"redis://h?password={SECRET}"]
 def test_a_store_in_the_place_of_a_name_is_refused_and_not_shown(
     command: str, text: str, tmp_path: Path
 ) -> None:
-    words = list({**CHANGES, **LOOKS}[command][0])
+    words, usual, _ = WORDS[command]
     at = len(command.split())
-    words[at : at + 1] = [text]
-    done = holdfast(*words, HOME=str(tmp_path), HOLDFAST_URL=f"sqlite://{tmp_path}/locks.db")
+    done = holdfast(
+        *words[:at], text, *words[at + 1 :], HOLDFAST_URL=f"sqlite://{tmp_path}/locks.db"
+    )
     # For a command without a name this is one argument too many
-    assert done.returncode in (64, TOKENS.get(command, 78)), done
+    assert done.returncode in (64, 65 if usual == 65 else 78), done
     assert SECRET not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "acquire", "pick", "mcp", "queue put", "queue work"])
 def test_a_store_that_ends_with_the_command_is_refused(command: str) -> None:
-    done = holdfast(*CHANGES[command][0], HOLDFAST_URL="memory://")
+    done = holdfast(*WORDS[command][0], HOLDFAST_URL="memory://")
     assert done.returncode == 78
     assert "a store in memory ends with this command" in done.stderr
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_the_environment_has_a_password_only_if_asked_for(
-    asked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from holdfast.cli.origin import environment
-
-    for url in (f"redis://u:{SECRET}@h/0", f"postgresql://h/db?password={SECRET}"):
-        monkeypatch.setenv("HOLDFAST_URL", url)
-        if asked:
-            monkeypatch.setenv("HOLDFAST_PASS_URL", "1")
-        assert (SECRET in str(environment())) is asked
 
 
 def test_a_password_in_an_argument_is_warned_of(redis_url: str, own_name: str) -> None:

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,6 @@ class Worker:
             env=env, cwd=folder, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        _begun.append(self)
 
     def command(self) -> int:
         """Return the process id of the command, which writes it to a file."""
@@ -86,30 +85,33 @@ class Worker:
             self.process.communicate()
 
 
-#: The workers of the current test.
-_begun: list[Worker] = []
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Work]:
+    """Start a worker in a folder of the test; it is killed after the test, also if that fails."""
+    begun: list[Worker] = []
+
+    def start(jobs: list[Any], *words: str, ttl: float = 30.0) -> Worker:
+        begun.append(Worker(tmp_path, jobs, *words, ttl=ttl))
+        return begun[-1]
+
+    yield start
+    for one in begun:
+        one.clear()
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    """Kill the workers of a test after it, also if it fails."""
-    yield
-    while _begun:
-        _begun.pop().clear()
-
-
+Work = Callable[..., Worker]
 RUNS = "echo $$ > $MARK; "
 QUICK = ("--retry-delay", "0", "--retry-delay-max", "0")
 
 
-def test_the_payload_is_its_stdin_and_the_rest_its_environment(tmp_path: Path) -> None:
+def test_the_payload_is_its_stdin_and_the_rest_its_environment(work: Work) -> None:
     jobs = [
         {"payload": "text \u2603", "group": "bank:1", "id": "o1"},
         {"payload": {"a": [1, 2]}, "id": "o2"},
     ]
     script = "cat; echo; echo $HOLDFAST_QUEUE ${HOLDFAST_GROUP-none} $HOLDFAST_JOB_ID \
 $HOLDFAST_ATTEMPT; test $HOLDFAST_FENCE -gt 0; ls /proc/self/fd | wc -l"
-    code, out, err = Worker(tmp_path, jobs, "q", "--drain", "-c", script).end()
+    code, out, err = work(jobs, "q", "--drain", "-c", script).end()
     assert code == 0, err
     assert out[-1] == "sum 0 0 0 2"
     assert out[:2] == ["text \u2603", "q bank:1 o1 1"]
@@ -117,26 +119,25 @@ $HOLDFAST_ATTEMPT; test $HOLDFAST_FENCE -gt 0; ls /proc/self/fd | wc -l"
     assert "2 jobs done" in err
 
 
-def test_jobs_of_a_group_run_in_order_and_groups_side_by_side(tmp_path: Path) -> None:
+def test_jobs_of_a_group_run_in_order_and_groups_side_by_side(work: Work) -> None:
     jobs = [{"payload": f"{group}{n}", "group": group} for n in range(3) for group in "ab"]
     # Each of the first two ends only when the other one runs
     script = (
         "job=$(cat); touch run-$job; case $job in a0) other=b0;; b0) other=a0;; *) other=$job;; "
         "esac; while ! test -e run-$other; do sleep 0.01; done; echo $job"
     )
-    code, out, err = Worker(
-        tmp_path, jobs, "--concurrency", "2", "--drain", "q", "--", "sh", "-c", script
+    code, out, err = work(
+        jobs, "--concurrency", "2", "--drain", "q", "--", "sh", "-c", script
     ).end()
     assert (code, out[-1]) == (0, "sum 0 0 0 6"), err
     for group in "ab":
         assert [one for one in out[:-1] if one[0] == group] == [f"{group}{n}" for n in range(3)]
 
 
-def test_the_exit_status_decides_the_outcome_of_the_job(tmp_path: Path) -> None:
+def test_the_exit_status_decides_the_outcome_of_the_job(work: Work) -> None:
     jobs = ["exit 0", "exit 3", "exit 65", "kill -9 $$"]
-    code, out, err = Worker(
-        tmp_path, jobs, "q", "--drain", *QUICK, "--max-attempts", "2", "-c", 'sh -c "$(cat)"; exit'
-    ).end()
+    words = ("--drain", *QUICK, "--max-attempts", "2", "-c", 'sh -c "$(cat)"; exit')
+    code, out, err = work(jobs, "q", *words).end()
     assert (code, out[-1]) == (0, "sum 0 0 3 1"), err
     assert out[:-1] == [
         "job exit 3 dead 2 exit status 3",
@@ -145,29 +146,26 @@ def test_the_exit_status_decides_the_outcome_of_the_job(tmp_path: Path) -> None:
     ]
     assert err.count("it is retried") == 2
     assert err.count("it is a dead letter") == 3
-
-
-def test_the_status_of_a_dead_letter_can_be_chosen(tmp_path: Path) -> None:
-    code, out, _ = Worker(
-        tmp_path, ["x"], "q", "--drain", "--dead-exit-code", "9", "-q", "-c", "exit 9"
-    ).end()
+    # And the status of a dead letter can be chosen
+    words = ("--drain", "--dead-exit-code", "9", "-q", "-c", "exit 9")
+    code, out, _ = work(["x"], "q", *words).end()
     assert (code, out) == (0, ["job x dead 1 exit status 9", "sum 0 0 1 0"])
 
 
 @pytest.mark.parametrize("command, code", [("no-such-command", 127), ("/etc", 126)])
 def test_what_cannot_be_executed_costs_no_job_an_attempt(
-    tmp_path: Path, command: str, code: int
+    work: Work, command: str, code: int
 ) -> None:
-    got, out, err = Worker(tmp_path, ["x", "y"], "q", "--concurrency", "2", "--", command).end()
+    got, out, err = work(["x", "y"], "q", "--concurrency", "2", "--", command).end()
     assert (got, out[-1]) == (code, "sum 2 0 0 0")
     assert [line.split()[3] for line in out[:-1]] == ["0", "0"]
     assert "cannot run" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_finishes_what_runs(tmp_path: Path, number: int) -> None:
+def test_the_first_signal_finishes_what_runs(work: Work, tmp_path: Path, number: int) -> None:
     script = RUNS + "while ! test -e go; do sleep 0.01; done"
-    worker = Worker(tmp_path, [{"payload": n, "group": "g"} for n in range(2)], "q", "-c", script)
+    worker = work([{"payload": n, "group": "g"} for n in range(2)], "q", "-c", script)
     worker.command()
     worker.process.send_signal(number)
     time.sleep(2 * LOOK_S)  # it has looked at what runs, and lets it go on
@@ -176,15 +174,19 @@ def test_the_first_signal_finishes_what_runs(tmp_path: Path, number: int) -> Non
     assert (code, out[-1]) == (0, "sum 1 0 0 1"), err
 
 
-def test_the_second_signal_returns_what_runs(tmp_path: Path) -> None:
-    worker = Worker(tmp_path, ["x"], "q", "-c", RUNS + "exec sleep 60")
-    command = worker.command()
-    worker.process.terminate()
-    until(lambda: alive(worker.process.pid), "it waits for its command", 1)
-    worker.process.terminate()
-    until(lambda: _sent(worker, command), "its command is ended")
-    code, out, err = worker.end()
-    assert (code, out) == (128 + signal.SIGTERM, ["job x waiting 0 ", "sum 1 0 0 0"]), err
+def test_the_second_signal_returns_what_runs(work: Work) -> None:
+    # Also if the command heeds no TERM: then it is killed
+    deaf = "trap '' TERM; " + RUNS + "sleep 60 & wait; wait"
+    for script, *words in ([RUNS + "exec sleep 60"], [deaf, "--kill-after", "200ms"]):
+        worker = work(["x"], "q", *words, "-c", script)
+        command = worker.command()
+        worker.process.terminate()
+        until(lambda: alive(worker.process.pid), "it waits for its command", 1)  # noqa: B023
+        worker.process.terminate()
+        until(lambda: _sent(worker, command), "its command is ended")  # noqa: B023
+        code, out, err = worker.end()
+        assert (code, out) == (128 + signal.SIGTERM, ["job x waiting 0 ", "sum 1 0 0 0"]), err
+        worker.mark.unlink()
 
 
 def _sent(worker: Worker, command: int) -> bool:
@@ -194,18 +196,9 @@ def _sent(worker: Worker, command: int) -> bool:
     return not alive(command)
 
 
-def test_a_command_that_heeds_no_term_is_killed(tmp_path: Path) -> None:
-    script = "trap '' TERM; " + RUNS + "sleep 60 & wait; wait"
-    worker = Worker(tmp_path, ["x"], "q", "--kill-after", "200ms", "-c", script)
-    command = worker.command()
-    until(lambda: _sent(worker, command), "its command is killed")
-    code, out, _ = worker.end()
-    assert (code, out[-1]) == (143, "sum 1 0 0 0")
-
-
-def test_a_worker_that_is_killed_takes_its_commands_along(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_takes_its_commands_along(work: Work) -> None:
     script = RUNS + "trap '' TERM; sleep 60 & echo $! >> $MARK; wait"
-    worker = Worker(tmp_path, ["x"], "q", "-c", script)
+    worker = work(["x"], "q", "-c", script)
     command = worker.command()
     nursery = worker.nursery()
     until(lambda: len(worker.mark.read_text().split()) == 2, "it has started another")
@@ -216,8 +209,8 @@ def test_a_worker_that_is_killed_takes_its_commands_along(tmp_path: Path) -> Non
     worker.end()
 
 
-def test_a_killed_supervisor_ends_the_worker(tmp_path: Path) -> None:
-    worker = Worker(tmp_path, ["x"], "q", "-c", RUNS + "sleep 60 & echo $! >> $MARK; wait")
+def test_a_killed_supervisor_ends_the_worker(work: Work) -> None:
+    worker = work(["x"], "q", "-c", RUNS + "sleep 60 & echo $! >> $MARK; wait")
     command = worker.command()
     until(lambda: len(worker.mark.read_text().split()) == 2, "it has started another")
     other = int(worker.mark.read_text().split()[1])
@@ -227,10 +220,10 @@ def test_a_killed_supervisor_ends_the_worker(tmp_path: Path) -> None:
     until(lambda: not (alive(command) or alive(other)), "what it has started is gone")
 
 
-def test_the_command_of_a_stopped_worker_ends_before_its_job_can_pass_on(tmp_path: Path) -> None:
+def test_the_command_of_a_stopped_worker_ends_before_its_job_can_pass_on(work: Work) -> None:
     # Given a command that ignores TERM, and a worker with a short lease
     script = "trap '' TERM; " + RUNS + "while :; do date +%s%N > beat.new; mv beat.new beat; done"
-    worker = Worker(tmp_path, ["x"], "q", "--ttl", "3s", "-c", script, ttl=3.0)
+    worker = work(["x"], "q", "--ttl", "3s", "-c", script, ttl=3.0)
     command = worker.command()
     # When the worker is stopped
     worker.process.send_signal(signal.SIGSTOP)
@@ -243,23 +236,21 @@ def test_the_command_of_a_stopped_worker_ends_before_its_job_can_pass_on(tmp_pat
     assert out[-1].split()[1:3] == ["1", "0"]
 
 
-def test_a_lease_is_renewed_while_the_command_runs(tmp_path: Path) -> None:
-    worker = Worker(tmp_path, ["x"], "q", "--ttl", "6s", "--drain", "-c", "sleep 7")
+def test_a_lease_is_renewed_while_the_command_runs(work: Work) -> None:
+    worker = work(["x"], "q", "--ttl", "6s", "--drain", "-c", "sleep 7")
     code, out, err = worker.end()
     assert (code, out) == (0, ["sum 0 0 0 1"]), err
 
 
-def test_ctrl_z_does_not_stop_it(tmp_path: Path) -> None:
-    worker = Worker(
-        tmp_path, ["x"], "q", "--drain", "-c", RUNS + "while ! test -e go; do sleep 0.01; done"
-    )
+def test_ctrl_z_does_not_stop_it(work: Work, tmp_path: Path) -> None:
+    worker = work(["x"], "q", "--drain", "-c", RUNS + "while ! test -e go; do sleep 0.01; done")
     worker.command()
     worker.process.send_signal(signal.SIGTSTP)
     (tmp_path / "go").touch()
     assert worker.end()[:2] == (0, ["sum 0 0 0 1"])
 
 
-def test_a_job_that_cannot_be_started_is_answered_alone_and_named(tmp_path: Path) -> None:
+def test_a_job_that_cannot_be_started_is_answered_alone_and_named(work: Work) -> None:
     # No file can be longer than 20 KiB: there is room for one payload and not for the other.
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_480, hard))
@@ -269,7 +260,7 @@ def test_a_job_that_cannot_be_started_is_answered_alone_and_named(tmp_path: Path
             {"payload": "x" * 100_000, "group": "b", "id": "large"},
         ]
         words = ("q", "--concurrency", "2", *QUICK, "-c", "sleep 1; cat > /dev/null")
-        worker = Worker(tmp_path, jobs, *words)
+        worker = work(jobs, *words)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     code, said, err = worker.end()
@@ -290,9 +281,9 @@ def test_a_payload_lies_in_a_file_where_it_may_not_be_in_memory(
         assert os.read(nursery._filled(file, "eA=="), 9) == b"x"
 
 
-def test_drain_prints_the_number_of_jobs_that_wait_until_later(tmp_path: Path) -> None:
+def test_drain_prints_the_number_of_jobs_that_wait_until_later(work: Work) -> None:
     jobs = [{"payload": "x", "group": "g"}] * 3
     words = ("q", "--drain", "--min-interval", "1h", "--", "true")
-    code, out, err = Worker(tmp_path, jobs, *words).end()
+    code, out, err = work(jobs, *words).end()
     assert (code, out[-1]) == (0, "sum 2 0 0 1"), err
     assert "'q': 1 job done, 2 jobs wait until later" in err

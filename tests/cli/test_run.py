@@ -8,62 +8,54 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
-from tests.cli.world import World, until
+from tests.cli.world import READY, World, until
 
 lag.watch()
 
 
-def test_run_exits_with_the_status_of_the_command(world: World) -> None:
-    assert world.run("run", "job", "--", "true") == (0, "", "")
-    assert world.run("run", "job", "--", "sh", "-c", "exit 7") == (7, "", "")
+ODD = os.fsdecode(b"odd\xff")
+WORDS = ["-n", "--", "a b", "", "*", "$HOME", "é\n"]
+BASH = {"env": {"SHELL": "/bin/bash"}}
+#: What is run, and what comes of it: the exit status, the output, and a part of the errors.
+RUNS: list[tuple[list[str], dict[str, Any], int, str, str]] = [
+    (["--", "sh", "-c", "exit 7"], {}, 7, "", ""),
+    (["--", "sh", "-c", "kill -TERM $$"], {}, 143, "", ""),
+    (["--", "sh", "-c", "kill -KILL $$"], {}, 137, "", ""),
+    (["--", "./plain"], {}, 126, "", "Permission denied"),
+    (["--", ""], {}, 127, "", ""),
+    # A script without its first line is run by sh, as shells do
+    (["--", "./script", "it"], {}, 0, "from ./script with it\n", ""),
+    (["--", ODD], {}, 0, "fine\n", ""),
+    (["printf", "[%s]", *WORDS], {}, 0, "".join(f"[{one}]" for one in WORDS), ""),
+    (["--", "sh", "-c", "cat; echo e >&2"], {"input": "in\n"}, 0, "in\n", "e\n"),
+    (["-c", "echo a | tr a b"], {}, 0, "b\n", ""),
+    (["-c", "echo $0"], BASH, 0, "/bin/bash\n", ""),
+    # A pipe breaks as it does without holdfast
+    (["-c", "yes | head -1"], BASH, 0, "y\n", ""),
+]
 
 
-def test_the_death_of_the_command_by_a_signal_is_128_and_its_number(world: World) -> None:
-    assert world.run("run", "job", "--", "sh", "-c", "kill -TERM $$")[0] == 143
-    assert world.run("run", "job", "--", "sh", "-c", "kill -KILL $$")[0] == 137
-
-
-def test_a_missing_command_is_reported_with_exit_status_127(world: World) -> None:
-    code, out, err = world.run("run", "job", "--", "no-such-command")
-    assert (code, out) == (127, "")
-    assert err == "holdfast: cannot run 'no-such-command': No such file or directory\n"
-    assert world.claims() == []
-
-
-def test_a_command_that_cannot_be_executed_is_126(world: World) -> None:
+def test_run_exits_with_the_status_of_the_command_and_has_its_output(world: World) -> None:
     world.path("plain").write_text("data")
-    code, _, err = world.run("run", "job", "--", "./plain")
-    assert code == 126
-    assert "Permission denied" in err
-
-
-def test_a_script_without_its_first_line_is_run_by_sh_as_shells_do(world: World) -> None:
-    script = world.path("script")
-    script.write_text("echo from $0 with $1\n")
-    script.chmod(0o755)
-    assert world.run("run", "job", "--", "./script", "it") == (0, "from ./script with it\n", "")
-
-
-def test_input_output_and_errors_are_the_commands_own(world: World) -> None:
-    code, out, err = world.run("run", "job", "--", "sh", "-c", "cat; echo e >&2", input="in\n")
-    assert (code, out, err) == (0, "in\n", "e\n")
-
-
-def test_arguments_reach_the_command_unchanged(world: World) -> None:
-    words = ["-n", "--", "a b", "", "*", "$HOME", "é\n"]
-    code, out, _ = world.run("run", "job", "printf", "[%s]", *words)
-    assert (code, out) == (0, "".join(f"[{w}]" for w in words))
-
-
-def test_c_runs_a_string_in_the_shell(world: World) -> None:
-    assert world.run("run", "job", "-c", "echo a | tr a b") == (0, "b\n", "")
-    code, out, _ = world.run("run", "job", "-c", "echo $0", env={"SHELL": "/bin/bash"})
-    assert (code, out) == (0, "/bin/bash\n")
+    for name, text in (("script", "echo from $0 with $1"), (f"bin/{ODD}", "#!/bin/sh\necho fine")):
+        world.path(name).write_text(text + "\n")
+        world.path(name).chmod(0o755)
+    for words, options, status, output, errors in RUNS:
+        code, out, err = world.run("run", "job", *words, **options)
+        assert (code, out) == (status, output), words
+        assert errors in err if errors else status or not err, words
+    assert world.run("run", "job", "--", "true") == (0, "", "")
+    missing = world.run("run", "job", "--", "no-such-command")
+    told = "holdfast: cannot run 'no-such-command': No such file or directory\n"
+    assert missing == (127, "", told)
+    assert world.claims() == []
+    assert list((world.folder / "locks.db.d" / "sessions").iterdir()) == []
 
 
 def test_the_command_learns_name_fence_owner_and_deadline(world: World) -> None:
@@ -77,11 +69,6 @@ def test_the_command_learns_name_fence_owner_and_deadline(world: World) -> None:
     assert int(told["FENCE"]) > 0
     assert re.fullmatch(rf"{re.escape(os.uname().nodename)}:\d+:me", told["OWNER"])
     assert 15 < float(told["DEADLINE"]) - uptime <= 20
-
-
-def test_fences_rise_from_run_to_run(world: World) -> None:
-    fences = [int(world.run("run", "job", "-c", "echo $HOLDFAST_FENCE")[1]) for _ in range(4)]
-    assert fences == sorted(set(fences))
 
 
 def test_the_lock_is_held_while_the_command_runs_and_free_after_it(world: World) -> None:
@@ -100,14 +87,10 @@ def test_busy_is_75_or_what_is_wished_and_names_the_holder(world: World) -> None
     assert (code, out) == (75, "")
     assert re.fullmatch(r"holdfast: 'job' is busy, held by \S+:first for .* \(fence \d+\)\n", err)
     assert world.run("run", "-nqE", "0", "job", "--", "echo", "never") == (0, "", "")
-
-
-def test_option_w_limits_the_wait(world: World) -> None:
-    world.holding()
+    # And the wait is limited by -w
     begun = boottime()
     code, out, err = world.run("run", "-w", "500ms", "job", "--", "echo", "never")
-    assert (code, out) == (75, "")
-    assert "waited 500 ms" in err
+    assert (code, out, "waited 500 ms" in err) == (75, "", True)
     assert 0.5 <= boottime() - begun < 10 + lag.since(begun)
 
 
@@ -151,6 +134,8 @@ def test_a_semaphore_limits_the_number_of_running_commands(world: World) -> None
     first = world.holding("--semaphore", "2")
     world.holding("--semaphore", "2")
     assert world.run("run", "-nq", "--semaphore", "2", "job", "--", "true")[0] == 75
+    code, _, err = world.run("run", "--semaphore", "3", "job", "--", "true")
+    assert (code, "a semaphore of 2 permits" in err) == (78, True)
     first.signal(signal.SIGTERM)
     first.end()
     assert world.run("run", "-nq", "--semaphore", "2", "job", "--", "true")[0] == 0
@@ -165,28 +150,13 @@ def test_a_label_with_a_line_feed_reaches_the_command_unchanged(world: World) ->
     assert float(deadline) > 0
 
 
-def test_another_number_of_permits_is_refused_by_name(world: World) -> None:
-    world.holding("--semaphore", "2")
-    code, _, err = world.run("run", "--semaphore", "3", "job", "--", "true")
-    assert code == 78
-    assert "a semaphore of 2 permits" in err
-
-
-EXCLUSIVE = [[], ["-x"], ["--exclusive"], ["-e"]]
-
-
-def test_readers_share(world: World) -> None:
-    world.holding("-s")
-    world.holding("--shared")
-    assert [claim.held for claim in world.claims()] == [True, True]
-
-
 @pytest.mark.usual(2)
-@pytest.mark.parametrize("how", EXCLUSIVE, ids=str)
+@pytest.mark.parametrize("how", [[], ["-x"], ["--exclusive"], ["-e"]], ids=str)
 def test_an_exclusive_run_excludes_readers_and_is_excluded_by_them(
     world: World, how: list[str]
 ) -> None:
     reader = world.holding("-s")
+    assert world.run("run", "-n", "--shared", "job", "--", "true") == (0, "", "")
     assert world.run("run", "-nq", *how, "job", "--", "true")[0] == 75
     writer = world.waiting(*how)
     assert world.run("run", "-nq", "-s", "job", "--", "true")[0] == 75, "overtook the writer"
@@ -194,24 +164,6 @@ def test_an_exclusive_run_excludes_readers_and_is_excluded_by_them(
     assert writer.end()[0] == 0
     world.holding(*how)
     assert world.run("run", "-nq", "-s", "job", "--", "true")[0] == 75
-
-
-def test_a_lock_of_a_python_program_excludes_a_plain_run(world: World) -> None:
-    program = (
-        "import holdfast, sys\nwith holdfast.lock('job'): print(1, flush=True); sys.stdin.read()"
-    )
-    python = subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=world.env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert python.stdout is not None
-    assert python.stdout.readline() == b"1\n"
-    for how in ([], ["-x"], ["-s"]):
-        assert world.run("run", "-nq", *how, "job", "--", "true")[0] == 75
-    python.communicate(b"")
-    assert world.run("run", "-nq", "job", "--", "true")[0] == 0
 
 
 def test_min_hold_keeps_the_name_taken_after_a_quick_command(world: World) -> None:
@@ -259,10 +211,7 @@ def test_a_signal_reaches_the_command_and_what_it_has_started(world: World, name
 def test_a_signal_with_a_meaning_of_its_own_reaches_the_command_alone(
     world: World, name: str
 ) -> None:
-    ready = world.path("ready")
-    script = f"trap 'echo got' {name}; touch {ready}; sleep 3 && echo slept"
-    started = world.start("run", "job", "--", "sh", "-c", script)
-    until(ready.exists, "the command runs")
+    started = world.script(f"trap 'echo got' {name}; {READY}; sleep 3 && echo slept")
     started.signal(getattr(signal, "SIG" + name))
     assert started.end() == (0, "got\nslept\n", "")
 
@@ -284,13 +233,8 @@ def test_a_waiting_command_that_is_interrupted_leaves_the_line(world: World) -> 
 
 
 def test_a_signal_that_run_ignores_is_ignored_by_the_command(world: World) -> None:
-    ready = world.path("ready")
-    script = f"touch {ready}; sleep 0.5; echo survived"
-    started = world.start(
-        "run", "job", "--", "sh", "-c", script,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-    )  # fmt: skip
-    until(ready.exists, "the command runs")
+    ignores = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731
+    started = world.script(f"{READY}; sleep 0.5; echo survived", preexec_fn=ignores)
     started.signal(signal.SIGHUP)
     assert started.end() == (0, "survived\n", "")
 
@@ -307,20 +251,6 @@ def test_signals_that_our_starter_left_blocked_or_ignored_do_not_hang_us(world: 
     assert blocked == sum(1 << (n - 1) for n in (signal.SIGCHLD, signal.SIGUSR1))
 
 
-def test_a_command_whose_name_is_no_text_runs(world: World) -> None:
-    odd = os.fsdecode(b"odd\xff")
-    tool = world.path("bin") / odd
-    tool.write_text("#!/bin/sh\necho fine\n")
-    tool.chmod(0o755)
-    assert world.run("run", "job", "--", odd)[:2] == (0, "fine\n")
-    assert world.run("run", "job", "--", "")[0] == 127
-
-
-def test_the_command_has_pipes_that_break_as_they_do_alone(world: World) -> None:
-    code, out, err = world.run("run", "job", "-c", "yes | head -1", env={"SHELL": "/bin/bash"})
-    assert (code, out, err) == (0, "y\n", "")
-
-
 def test_the_command_inherits_only_two_high_descriptors(world: World) -> None:
     code, out, _ = world.run("run", "job", "--", "ls", "-l", "/proc/self/fd")
     assert code == 0
@@ -334,50 +264,28 @@ def test_the_command_inherits_only_two_high_descriptors(world: World) -> None:
     assert Path(opened[1001]).parent == Path(f"{world.folder}/locks.db.d/sessions")
 
 
-def test_standard_descriptors_that_are_closed_stay_closed(world: World) -> None:
+def test_descriptors_reach_the_command_and_closed_ones_stay_closed(world: World) -> None:
     seen = world.path("seen")
     script = f"holdfast run job -- sh -c 'ls /proc/$$/fd > {seen}' <&- >&- 2>&-"
     assert subprocess.run(["bash", "-c", script], env=world.env).returncode == 0
     assert {"0", "2"}.isdisjoint(seen.read_text().split())
-    script = "holdfast run job -- no-such-command <&- >&- 2>&-"
-    assert subprocess.run(["bash", "-c", script], env=world.env).returncode == 127
-
-
-def test_descriptors_that_the_shell_gives_reach_the_command(world: World) -> None:
     done = subprocess.run(
         ["bash", "-c", "holdfast run job -- sh -c 'echo out >&3' 3>&1 1>/dev/null"],
         env=world.env, capture_output=True, text=True,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "out\n")
+    script = "holdfast run job -- no-such-command <&- >&- 2>&-"
+    assert subprocess.run(["bash", "-c", script], env=world.env).returncode == 127
 
 
-def test_after_a_run_nothing_of_it_is_left(world: World) -> None:
-    world.run("run", "job", "--", "true")
-    assert list(Path(f"{world.folder}/locks.db.d/sessions").iterdir()) == []
-
-
-def test_a_store_that_cannot_be_used_is_78(world: World) -> None:
+def test_a_store_that_cannot_be_used_is_78_and_one_that_does_not_answer_69(world: World) -> None:
     for url in ("sqlite:///no/such/folder/x.db", "nonsense", "sqlit:///x", "sqlite:///x?ttl=1"):
         code, out, err = world.run("run", "--url", url, "job", "--", "echo", "never")
         assert (code, out) == (78, ""), url
         assert err.startswith("holdfast: ")
         assert err.count("\n") == 1
-
-
-def test_a_store_that_does_not_answer_is_69(world: World) -> None:
     world.run("run", "job", "--", "true")
-    program = (
-        "import fcntl, sys\nf = open(sys.argv[1]); fcntl.flock(f, 2); print(1, flush=True); input()"
-    )
-    gate = f"{world.folder}/locks.db.d/gate"
-    blocker = subprocess.Popen(
-        [sys.executable, "-c", program, gate], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert blocker.stdout is not None
-    blocker.stdout.readline()
-    try:
+    with world.blocked():
         code, out, err = world.run("run", "-n", "job", "--", "echo", "never")
         assert (code, out) == (69, "")
         assert err.startswith("holdfast: ")
-    finally:
-        blocker.communicate(b"\n")

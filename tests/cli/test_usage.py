@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.world import World
+from holdfast import cli
+from tests.cli.conftest import Say
+from tests.cli.world import World, holdfast
 
 WRONG = {
     "sho job": "there is no command 'sho'; did you mean \"show\"? (see holdfast --help)",
@@ -45,35 +47,25 @@ WRONG = {
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_wrong_command_line_is_64_and_one_line_that_helps(
-    line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from holdfast.cli import main
-
-    assert main(line.split()) == 64
-    out, err = capsys.readouterr()
-    assert out == ""
+def test_a_wrong_command_line_is_64_and_one_line_that_helps(line: str, say: Say) -> None:
+    code, out, err = say(*line.split())
+    assert (code, out) == (64, "")
     assert err.startswith("holdfast: ")
     assert err.count("\n") == 1
     assert WRONG[line] in err
 
 
-@pytest.mark.parametrize("name", ["", "x" * 513, "\udcff"], ids=["empty", "long", "no text"])
-def test_a_name_that_is_none_is_64(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from holdfast.cli import main
-
-    for words in (["run", name, "--", "true"], ["show", name], ["break", name]):
-        assert main(words) == 64
-        assert "name" in capsys.readouterr().err
+def test_a_name_that_is_none_is_64(say: Say) -> None:
+    for name in ("", "x" * 513, "\udcff"):
+        for words in (["run", name, "--", "true"], ["show", name], ["break", name]):
+            code, _, err = say(*words)
+            assert (code, "name" in err) == (64, True), words
 
 
-def test_without_a_command_the_help_is_shown(world: World) -> None:
+def test_help_and_version_are_for_stdout_unless_they_are_an_error(world: World) -> None:
     code, out, err = world.run()
     assert (code, out) == (64, "")
     assert err.startswith("usage: holdfast")
-
-
-def test_help_and_version_are_for_stdout(world: World) -> None:
     code, out, err = world.run("--version")
     assert (code, err) == (0, "")
     assert out.startswith("holdfast ")
@@ -92,20 +84,13 @@ def test_options_may_follow_the_name_and_come_in_clusters(world: World) -> None:
 
 
 def test_python_m_holdfast_is_the_same(world: World) -> None:
-    import subprocess
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "run", "job", "--", "sh", "-c", "exit 9"], env=world.env
-    )
-    assert done.returncode == 9
+    words = ("run", "job", "--", "sh", "-c", "exit 9")
+    assert holdfast(*words, HOLDFAST_URL=world.url).returncode == 9
 
 
 def test_an_unforeseen_error_is_one_line_and_70(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from holdfast import cli
-
     def fail(*_: object) -> int:
         raise RuntimeError("planted")
 

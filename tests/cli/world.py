@@ -7,40 +7,48 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from holdfast import ClaimRecord, Client
+from tests.servers.process import SOON_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Maximum seconds for any wait.
-BOUND_S = 20.0
+BOUND_S = SOON_S
+#: What a shell script of a test runs when it is ready; after it the file has its process id.
+READY = "echo $$ >> ready.new; mv ready.new ready"
 
 
-def until(true: Callable[[], Any], what: str, seconds: float = BOUND_S) -> Any:
-    """Wait until this returns a true value, and return it; fail with ``what`` if it never does."""
-    begun = time.monotonic()
-    end = begun + seconds
-    while not (found := true()):
-        assert time.monotonic() < end, f"after {seconds:g} s still not: {what}"
-        time.sleep(min(0.1, max(0.005, (time.monotonic() - begun) / 50)))
-    return found
+def holdfast(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m holdfast`` with these variables, and with none that configure a store."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")}
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast", *words],
+        env={**env, "PYTHONPATH": str(ROOT / "src"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def stat(pid: int) -> list[str]:
+    """Return what the kernel says of a process: its state, its parent, and more."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def alive(pid: int) -> bool:
     """Return whether a process runs; one that waits to be reaped doesn't."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return stat(pid)[0] not in "ZX"
     except OSError:
         return False
-    return state not in "ZX"
 
 
 def parent(pid: int) -> int:
     """Return the parent process of a process."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return int(stat(pid)[1])
 
 
 def children(pid: int) -> list[int]:
@@ -59,8 +67,18 @@ class Started:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.pid = process.pid
-        #: The process id of the guarded command, if it is known.
-        self.command = 0
+        #: The process ids that the guarded command has written: its own first.
+        self.pids: list[int] = []
+
+    @property
+    def command(self) -> int:
+        return self.pids[0]
+
+    @property
+    def keeper(self) -> int:
+        """The holder process."""
+        (pid,) = [pid for pid in children(self.pid) if pid not in self.pids]
+        return pid
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
@@ -138,14 +156,28 @@ class World:
         lines = self.client.inspect(name, exact=True)
         return list(lines[0].claims) if lines else []
 
+    def script(self, text: str, *words: str, name: str = "job", **options: Any) -> Started:
+        """Start a ``holdfast run`` of a shell script, and wait until it has called READY."""
+        self.path("ready").unlink(missing_ok=True)
+        started = self.start("run", *words, name, "--", "sh", "-c", text, **options)
+        until(self.path("ready").exists, "the command runs")
+        started.pids = [int(pid) for pid in self.path("ready").read_text().split()]
+        return started
+
     def holding(self, *words: str, name: str = "job", **options: Any) -> Started:
         """Start a ``holdfast run`` whose command runs under the lock until it is killed."""
-        mark = self.path(f"runs-{len(self.started)}")
-        script = f"echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 60"
-        started = self.start("run", *words, name, "--", "sh", "-c", script, **options)
-        until(mark.exists, "the command runs")
-        started.command = int(mark.read_text())
-        return started
+        return self.script(f"{READY}; exec sleep 60", *words, name=name, **options)
+
+    @contextlib.contextmanager
+    def blocked(self, program: str = "") -> Iterator[int]:
+        """Let a process hold the store's file mutex, so that the store doesn't answer."""
+        held = f"import fcntl, os, sys; f = open(sys.argv[1], 'r+b'); fcntl.flock(f, 2); {program}"
+        words = [sys.executable, "-c", f"{held}\nprint(1, flush=True); sys.stdin.read()"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        gate = self.folder / "locks.db.d" / "gate"
+        with subprocess.Popen([*words, str(gate)], **pipes) as blocker:  # type: ignore[call-overload]
+            assert blocker.stdout.readline() == b"1\n"
+            yield blocker.pid
 
     def waiting(self, *words: str, name: str = "job") -> Started:
         """Start a ``holdfast run`` that waits in line."""

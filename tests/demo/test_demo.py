@@ -47,20 +47,14 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 def test_the_story_ends_well(told: Told) -> None:
-    """When the demo is run, then it exits with 0 and reports that all promises were kept."""
     assert told.code == 0, told.text
     assert "All promises were kept." in told.text
     assert "kill -9" in told.text
     assert "Refused" in told.text
-
-
-def test_piped_output_has_no_escape_sequences(told: Told) -> None:
-    """Given a pipe instead of a terminal, then the output has no control sequences."""
-    assert "\x1b" not in told.text
+    assert "\x1b" not in told.text  # the output is a pipe
 
 
 def test_the_ledger_adds_up(told: Told) -> None:
-    """When a test reads the ledger, then balances have no gap and fences rise."""
     entries = [ledger.read(line) for line in told.ledger.splitlines(keepends=True)]
     balance, fence = 0, 0
     for number, entry in enumerate(entries, 1):
@@ -73,10 +67,6 @@ def test_the_ledger_adds_up(told: Told) -> None:
 
 
 def test_without_unicode_the_timeline_is_drawn_in_ascii(tmp_path: Path) -> None:
-    """Given a terminal of 40 columns that supports only ASCII, then every line fits and is ASCII.
-
-    Without --keep nothing is left behind.
-    """
     plain = tell(tmp_path, PYTHONIOENCODING="ascii", COLUMNS="40")
     assert plain.code == 0, plain.text
     assert list(tmp_path.iterdir()) == []
@@ -88,7 +78,6 @@ def test_without_unicode_the_timeline_is_drawn_in_ascii(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["amount", "fence", "missing", "double", "torn", "foreign"])
 def test_the_verdict_finds_a_corrupt_ledger(told: Told, fault: str) -> None:
-    """Given a ledger with one error, when it is audited, then the audit finds an error."""
     data = told.ledger
     lines = data.splitlines(keepends=True)
     promised = [ledger.read(line) for line in lines]

@@ -51,3 +51,27 @@ def proxy(shared_redis: RedisServer) -> Iterator[Proxy]:
     """A proxy between a client and the shared server."""
     with Proxy(shared_redis.host, shared_redis.port, RESP) as one:
         yield one
+
+
+class Behind:
+    """One name, and a client of another program behind the proxy."""
+
+    def __init__(self, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, name: str) -> None:
+        self.ours, self.proxy, self.raw, self.name = ours, proxy, raw, name
+        self.prefix, self.key = prefix, prefix + name
+
+    def warm(self, dialect: str, **options: str) -> Client:
+        """A client behind the proxy that has connected."""
+        made = self.ours(dialect, self.proxy.port, **options)
+        made.lock("warm").acquire().release()
+        return made
+
+    def url(self, dialect: str, **options: str) -> str:
+        """The URL of a client behind the proxy."""
+        words = "".join(f"&{name}={value}" for name, value in options.items())
+        return f"redis+{dialect}://127.0.0.1:{self.proxy.port}/0?prefix={self.prefix}{words}"
+
+
+@pytest.fixture
+def at(ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str) -> Behind:
+    return Behind(ours, proxy, raw, prefix, own_name)

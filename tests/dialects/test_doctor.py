@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import redis
 
 from holdfast import Client
 from holdfast.core.finding import Level
+from tests.cli.world import holdfast
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
 from tests.stores.examined import examined, one, troubles
 from tests.tidy.tree import ROOT
 
 
-@pytest.mark.parametrize("dialect", ["plain", "timestamp"])
+@pytest.mark.usual(3)
+@pytest.mark.parametrize("dialect", ["plain", "timestamp", "redisson"])
 def test_a_good_server_is_found_good(dialect: str, shared_redis: RedisServer) -> None:
     url = f"redis+{dialect}://127.0.0.1:{shared_redis.port}/0"
     assert troubles(url) == {}
     found = examined(url)
     assert found["rights"][0].text.endswith("may do all that is needed")
-    assert ("waking" in found) is (dialect == "plain")
+    assert dialect == "redisson" or ("waking" in found) is (dialect == "plain")
 
 
 def test_what_makes_waiting_slow_is_a_warning(new_redis: NewRedis) -> None:
@@ -47,6 +46,10 @@ def test_a_right_that_is_lacking_is_named(new_redis: NewRedis) -> None:
     server = new_redis(users=("user poor on >secret ~* +@all -getset",))
     url = f"redis+timestamp://poor:secret@127.0.0.1:{server.port}/0"
     assert "GETSET" in one(url, "rights").text
+    server = new_redis(users=("user poor on >secret ~* &* +@all -hincrby -scan",))
+    found = examined(f"redis+redisson://poor:secret@127.0.0.1:{server.port}/0")["rights"]
+    assert {one.level for one in found} == {Level.FAIL, Level.WARN}
+    assert all(any(right in one.text for one in found) for right in ("HINCRBY", "SCAN"))
 
 
 def test_a_server_that_may_drop_locks_is_a_warning(new_redis: NewRedis) -> None:
@@ -90,29 +93,52 @@ def test_the_rights_that_the_page_lists_are_enough(way: str, new_redis: NewRedis
     assert server.ask("ACL", "LOG") == []
 
 
-def command(url: str, *words: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "holdfast", *words],
-        env={**os.environ, "HOLDFAST_URL": url, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def use_all(url: str) -> None:
+    """Use every primitive and option of Redisson, also with a waiter."""
+    for words in ("", "?fair=true", "?fenced=true", "?client=3.8.1"):
+        with Client(url + words) as locks, Client(url + words) as others:
+            hold = locks.lock("lock", ttl=3.0).acquire()
+            assert others.lock("lock").acquire(timeout=1.1) is None
+            hold.check()
+            (line,) = others.inspect("lock")
+            assert others.break_("lock", line.holders[0].fence)
+            assert hold.release() is False
+    with Client(url) as locks, Client(url) as others:
+        with locks.rwlock("rw").write as hold:
+            hold.downgrade()
+            with others.rwlock("rw").read:
+                pass
+            assert others.rwlock("rw").write.acquire(timeout=0.1) is None
+        with locks.semaphore("permits", 3, weight=2, ttl=3.0):
+            assert others.semaphore("permits", 3, weight=2).acquire(timeout=1.1) is None
+            assert others.semaphore("permits", 3).resize(4) == 3
+
+
+def test_the_rights_that_redissons_page_lists_are_enough(new_redis: NewRedis) -> None:
+    page = (ROOT / "docs/stores/redisson.md").read_text("utf-8")
+    rights = page.partition("## Rights\n\n```\n")[2].partition("```")[0].split()
+    user = f"user least on >secret resetchannels -@all ~* &redisson_* {' '.join(rights)}"
+    server = new_redis(users=(user,))
+    url = f"redis+redisson://least:secret@127.0.0.1:{server.port}/15"
+    use_all(url)
+    assert server.ask("ACL", "LOG") == []
+    assert "rights" not in troubles(url)
 
 
 def test_the_command_shows_a_foreign_holder_and_gives_no_fence(
-    shared_redis: RedisServer, raw: redis.Redis, prefix: str, tmp_path: Path
+    shared_redis: RedisServer, raw: redis.Redis, prefix: str
 ) -> None:
+    def command(*words: str) -> str:
+        done = holdfast(*words, HOLDFAST_URL=url)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
     url = f"redis+plain://127.0.0.1:{shared_redis.port}/0?prefix={prefix}"
     theirs = raw.lock(f"{prefix}job")
     assert theirs.acquire()
     token = theirs.local.token.decode()
-    listing = command(url, "ls", folder=tmp_path)
-    shown = command(url, "show", "job", folder=tmp_path)
-    (record,) = json.loads(command(url, "ls", "--json", folder=tmp_path))
+    listing, shown = command("ls"), command("show", "job")
+    (record,) = json.loads(command("ls", "--json"))
     assert token not in listing + shown + repr(record)
     assert "token#" in listing
     assert "unknown" in listing
@@ -121,5 +147,5 @@ def test_the_command_shows_a_foreign_holder_and_gives_no_fence(
     assert (claim["age"], claim["since"], claim["expires_in"]) == (None, None, None)
     theirs.release()
     says = "import os; print(os.environ.get('HOLDFAST_FENCE'), os.environ['HOLDFAST_NAME'])"
-    told = command(url, "run", "job", "--", sys.executable, "-c", says, folder=tmp_path)
+    told = command("run", "job", "--", sys.executable, "-c", says)
     assert told.split() == ["None", "job"]

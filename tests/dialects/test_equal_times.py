@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import redis
 
 from holdfast import AsyncClient, Client, Hold, StoreUnavailable
 from holdfast.testing.faults import (
@@ -21,7 +20,7 @@ from holdfast.testing.faults import (
     Proxy,
     delay_reply,
 )
-from tests.dialects.conftest import Ours
+from tests.dialects.conftest import Behind
 
 UNITS = pytest.mark.parametrize("unit", ["milliseconds", "seconds"])
 TTL = 30.0
@@ -36,31 +35,28 @@ def same_time(*clients: Any, unit: str) -> bytes:
     return stamp
 
 
-def unchanged(hold: Hold, raw: redis.Redis, key: str, stamp: bytes) -> None:
+def unchanged(at: Behind, hold: Hold, stamp: bytes) -> None:
     """Check that the holder holds, that its time is at the key, and that its release frees it."""
-    assert raw.get(key) == stamp
+    assert at.raw.get(at.key) == stamp
     hold.check()
     assert hold.extend() > 0
     assert hold.release() is True
-    assert raw.exists(key) == 0
+    assert at.raw.exists(at.key) == 0
 
 
 @UNITS
 @pytest.mark.parametrize("steps", range(8))
-def test_a_cancelled_try_leaves_the_holder_alone(
-    unit: str, steps: int, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
-) -> None:
-    holder = ours("timestamp", unit=unit)
+def test_a_cancelled_try_leaves_the_holder_alone(unit: str, steps: int, at: Behind) -> None:
+    holder = at.ours("timestamp", unit=unit)
 
     async def main() -> None:
-        url = f"redis+timestamp://127.0.0.1:{proxy.port}/0?prefix={prefix}&unit={unit}"
-        async with AsyncClient(url) as rival:
+        async with AsyncClient(at.url("timestamp", unit=unit)) as rival:
             await (await rival.lock("warm").acquire()).release()
             stamp = same_time(holder, rival, unit=unit)
-            hold = holder.lock(own_name, ttl=TTL).acquire()
+            hold = holder.lock(at.name, ttl=TTL).acquire()
             # Given a rival whose attempt is carried out and not answered yet
-            late = proxy.arm(b"SETNX", HOLD_REPLY, times=1)
-            task = asyncio.create_task(rival.lock(own_name, ttl=TTL).acquire(timeout=5))
+            late = at.proxy.arm(b"SETNX", HOLD_REPLY, times=1)
+            task = asyncio.create_task(rival.lock(at.name, ttl=TTL).acquire(timeout=5))
             await asyncio.to_thread(late.wait)
             # When the attempt is cancelled
             task.cancel()
@@ -72,7 +68,7 @@ def test_a_cancelled_try_leaves_the_holder_alone(
                 await task
             await asyncio.sleep(0.05)
             # Then nothing has changed for the holder
-            unchanged(hold, raw, prefix + own_name, stamp)
+            unchanged(at, hold, stamp)
 
     asyncio.run(main())
 
@@ -100,77 +96,63 @@ def lost_request(proxy: Proxy, rival: Client, name: str) -> None:
 @UNITS
 @pytest.mark.parametrize("trouble", [late_answer, lost_answer, lost_request])
 def test_a_try_without_an_answer_leaves_the_holder_alone(
-    unit: str,
-    trouble: Callable[[Proxy, Client, str], None],
-    ours: Ours,
-    proxy: Proxy,
-    raw: redis.Redis,
-    prefix: str,
-    own_name: str,
+    unit: str, trouble: Callable[[Proxy, Client, str], None], at: Behind
 ) -> None:
-    holder, rival = ours("timestamp", unit=unit), ours("timestamp", proxy.port, unit=unit)
-    rival.lock("warm").acquire().release()
+    holder, rival = at.ours("timestamp", unit=unit), at.warm("timestamp", unit=unit)
     stamp = same_time(holder, rival, unit=unit)
-    hold = holder.lock(own_name, ttl=TTL).acquire()
+    hold = holder.lock(at.name, ttl=TTL).acquire()
     assert isinstance(hold, Hold)
-    trouble(proxy, rival, own_name)
-    unchanged(hold, raw, prefix + own_name, stamp)
+    trouble(at.proxy, rival, at.name)
+    unchanged(at, hold, stamp)
 
 
 @UNITS
 def test_a_try_that_never_arrived_is_not_found_in_the_lock_of_another(
-    unit: str, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
+    unit: str, at: Behind
 ) -> None:
     # Given a free name, and an attempt to acquire it that never reaches the server
-    holder, rival = ours("timestamp", unit=unit), ours("timestamp", proxy.port, unit=unit)
-    rival.lock("warm").acquire().release()
+    holder, rival = at.ours("timestamp", unit=unit), at.warm("timestamp", unit=unit)
     stamp = same_time(holder, rival, unit=unit)
-    lost = proxy.arm(b"SETNX", DROP_REQUEST, times=1)
+    lost = at.proxy.arm(b"SETNX", DROP_REQUEST, times=1)
     with pytest.raises(StoreUnavailable):
-        rival.lock(own_name, ttl=TTL).acquire(timeout=0)
+        rival.lock(at.name, ttl=TTL).acquire(timeout=0)
     assert lost.hits == 1
     # When another client takes the name, and writes the same time
-    hold = holder.lock(own_name, ttl=TTL).acquire()
+    hold = holder.lock(at.name, ttl=TTL).acquire()
     assert isinstance(hold, Hold)
     # Then only that client holds the name, whatever the rival tries later
-    again = proxy.arm(b"SETNX", RESET_REQUEST, times=1)
-    assert rival.lock(own_name, ttl=TTL).acquire(timeout=0.5) is None
+    again = at.proxy.arm(b"SETNX", RESET_REQUEST, times=1)
+    assert rival.lock(at.name, ttl=TTL).acquire(timeout=0.5) is None
     assert again.hits == 1
-    unchanged(hold, raw, prefix + own_name, stamp)
+    unchanged(at, hold, stamp)
 
 
 @pytest.mark.parametrize("free", [True, False], ids=["SETNX", "GETSET"])
-def test_a_take_whose_answer_was_lost_is_not_believed(
-    free: bool, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
-) -> None:
+def test_a_take_whose_answer_was_lost_is_not_believed(free: bool, at: Behind) -> None:
     # Given a name that was taken by an unknown client, because the reply was lost
-    locks = ours("timestamp", proxy.port)
-    locks.lock("warm").acquire().release()
+    locks = at.warm("timestamp")
     if not free:
-        raw.set(prefix + own_name, int((time.time() - 1) * 1000))
-    proxy.arm(b"SETNX" if free else b"GETSET", RESET_REPLY)
+        at.raw.set(at.key, int((time.time() - 1) * 1000))
+    at.proxy.arm(b"SETNX" if free else b"GETSET", RESET_REPLY)
     begun = time.monotonic()
-    hold = locks.lock(own_name, ttl=3.0, auto_renew=False).acquire(timeout=20)
+    hold = locks.lock(at.name, ttl=3.0, auto_renew=False).acquire(timeout=20)
     # Then the time at the key has to pass first
     assert hold is not None
     assert time.monotonic() - begun > 2.8
     assert hold.release() is True
 
 
-def test_a_cancelled_take_over_restores_the_replaced_time(
-    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
-) -> None:
-    key = prefix + own_name
+def test_a_cancelled_take_over_restores_the_replaced_time(at: Behind) -> None:
+    raw, key = at.raw, at.key
     theirs = b"%d" % int((time.time() + 50) * 1000)
 
     async def main() -> None:
-        url = f"redis+timestamp://127.0.0.1:{proxy.port}/0?prefix={prefix}"
-        async with AsyncClient(url) as rival:
+        async with AsyncClient(at.url("timestamp")) as rival:
             await (await rival.lock("warm").acquire()).release()
             # Given a stale key, and a rival that is about to replace it
             raw.set(key, int((time.time() - 1) * 1000))
-            held = proxy.arm(b"GETSET", HOLD_REQUEST, times=1)
-            task = asyncio.create_task(rival.lock(own_name).acquire(timeout=5))
+            held = at.proxy.arm(b"GETSET", HOLD_REQUEST, times=1)
+            task = asyncio.create_task(rival.lock(at.name).acquire(timeout=5))
             await asyncio.to_thread(held.wait)
             # When another client replaces the key first, and the rival is cancelled
             raw.set(key, theirs)

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from holdfast import Client, ConfigError
+from holdfast import ConfigError
 from tests.dialects.conftest import Ours
-from tests.servers.redis_server import RedisServer
 
 Make = Callable[[redis.Redis, str], object]
 #: The contents of the key -> the words for it in the refusal.
@@ -55,16 +54,6 @@ def test_another_family_is_refused_by_name_and_left_alone(
         assert mine in str(caught.value)
         assert own_name in str(caught.value)
     assert raw.dump(prefix + own_name) == before
-
-
-def test_a_line_of_holdfasts_own_is_refused_by_name(
-    shared_redis: RedisServer, ours: Ours, own_name: str
-) -> None:
-    with Client(shared_redis.url) as native, native.lock(own_name):
-        (key,) = shared_redis.ask("KEYS", f"holdfast:*:{own_name}")
-        plain = ours(prefix="")
-        with pytest.raises(ConfigError, match="a line of holdfast's own"):
-            plain.lock(key.decode()).acquire(blocking=False)
 
 
 def test_a_hold_that_was_replaced_by_another_family_is_lost(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,9 +21,9 @@ from holdfast.testing.faults import (
     RESET_REPLY,
     RESET_REQUEST,
     Fault,
-    Proxy,
+    dice,
 )
-from tests.dialects.conftest import Ours
+from tests.dialects.conftest import Behind
 from tests.torture.scale import times
 
 TRIES = times(300, 5)
@@ -49,11 +48,10 @@ def empty(raw: redis.Redis, key: str, within: float = 10.0) -> None:
 @DIALECTS
 @RESETS
 def test_each_verb_that_is_cut_off_is_repeated_and_returns_the_truth(
-    dialect: str, fault: Fault, ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str
+    dialect: str, fault: Fault, at: Behind
 ) -> None:
     join, keep, leave = VERBS[dialect]
-    locks = ours(dialect, proxy.port)
-    locks.lock("warm").acquire().release()
+    proxy, locks = at.proxy, at.warm(dialect)
     for number in range(TRIES):
         name = f"x{number}"
         believed = (dialect, fault) != ("timestamp", RESET_REPLY)  # a time doesn't say whose it is
@@ -68,7 +66,7 @@ def test_each_verb_that_is_cut_off_is_repeated_and_returns_the_truth(
         armed = proxy.arm(leave, fault)
         assert hold.release() is True
         assert armed.hits == 1
-        empty(raw, prefix + name)
+        empty(at.raw, at.prefix + name)
 
 
 def extended(hold: Hold) -> float:
@@ -79,29 +77,32 @@ def extended(hold: Hold) -> float:
         return hold.extend()
 
 
-def test_a_late_copy_of_a_join_finds_that_its_claim_has_left(
-    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
-) -> None:
+def test_a_late_copy_of_a_join_finds_that_its_claim_has_left(at: Behind) -> None:
+    proxy, raw, key = at.proxy, at.raw, at.key
+    locks = at.warm("plain")
+    # Given a join that the server has carried out, and whose reply is lost
+    lost = proxy.arm(JOIN, DROP_REPLY, times=100)
+    with pytest.raises(StoreUnavailable):
+        locks.lock(at.name, ttl=5).acquire(timeout=0.3)
+    empty(raw, key)
+    lost.disarm()
     # Given a claim whose request is under way, and whose client has given up
-    locks = ours("plain", proxy.port)
-    locks.lock("warm").acquire().release()
     held = proxy.arm(JOIN, HOLD_REQUEST, times=1)
     with pytest.raises(StoreUnavailable):  # it wasn't answered, which isn't called busy
-        locks.lock(own_name, ttl=20).acquire(timeout=0.3)
+        locks.lock(at.name, ttl=20).acquire(timeout=0.3)
     # When the request arrives, it takes nothing
     held.wait()
     held.let_go()
-    takes_nothing(raw, prefix + own_name)
-    assert ours().lock(own_name).acquire(blocking=False) is not None
+    takes_nothing(raw, key)
+    assert at.ours().lock(at.name).acquire(blocking=False) is not None
 
 
-def test_a_late_copy_of_a_waiters_request_takes_nothing(
-    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
-) -> None:
+def test_a_late_copy_of_a_waiters_request_takes_nothing(at: Behind) -> None:
     # Given a waiting claim: one of its attempts is under way, and a later one was answered
-    store: Any = ours("plain", proxy.port)._ctx.store
-    raw.set(prefix + own_name, "theirs", px=30_000)
-    claim = Claim("0a" * 16, Spec(own_name, Kind.LOCK, 1, 1, 20.0, "ours"))
+    proxy, raw, key = at.proxy, at.raw, at.key
+    store: Any = at.ours("plain", proxy.port)._ctx.store
+    raw.set(key, "theirs", px=30_000)
+    claim = Claim("0a" * 16, Spec(at.name, Kind.LOCK, 1, 1, 20.0, "ours"))
     waiting = run_sync(store.join(claim, True, 5.0))
     assert isinstance(waiting, Waiting)
     held = proxy.arm(PROBE, HOLD_REQUEST, times=1)
@@ -112,29 +113,17 @@ def test_a_late_copy_of_a_waiters_request_takes_nothing(
     held.wait()
     # When the waiter leaves as if all its replies had arrived, and the attempt arrives after that
     store.unlisten(claim)
-    assert run_sync(store.leave(Leave(own_name, claim.id, 0), 5.0)) is False
-    raw.delete(prefix + own_name)
+    assert run_sync(store.leave(Leave(at.name, claim.id, 0), 5.0)) is False
+    raw.delete(key)
     held.let_go()
     # Then the attempt takes nothing
-    takes_nothing(raw, prefix + own_name)
+    takes_nothing(raw, key)
 
 
 def takes_nothing(raw: redis.Redis, key: str) -> None:
     for _ in range(20):
         time.sleep(0.01)
         assert raw.get(key) is None
-
-
-def test_a_silent_server_is_not_called_busy(
-    ours: Ours, proxy: Proxy, raw: redis.Redis, prefix: str, own_name: str
-) -> None:
-    locks = ours("plain", proxy.port)
-    locks.lock("warm").acquire().release()
-    proxy.arm(JOIN, DROP_REPLY, times=100)
-    with pytest.raises(StoreUnavailable):
-        locks.lock(own_name, ttl=5).acquire(timeout=0.3)
-    # The server carried the join out, and it is undone
-    empty(raw, prefix + own_name)
 
 
 Work = Callable[[AsyncClient, str], object]
@@ -152,15 +141,12 @@ async def waits(locks: AsyncClient, name: str) -> None:
 @DIALECTS
 @pytest.mark.parametrize("work", [enters, waits])
 def test_a_task_that_is_cancelled_while_its_answer_is_under_way_leaves_nothing(
-    dialect: str, work: Work, proxy: Proxy, raw: redis.Redis, prefix: str
+    dialect: str, work: Work, at: Behind
 ) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
+    chance, proxy = dice("cancelled at the reply"), at.proxy
 
     async def main() -> None:
-        url = f"redis+{dialect}://127.0.0.1:{proxy.port}/0?prefix={prefix}"
-        async with AsyncClient(url) as locks:
+        async with AsyncClient(at.url(dialect)) as locks:
             async with locks.lock("warm"):
                 pass
             for number in range(ROUNDS):
@@ -168,15 +154,15 @@ def test_a_task_that_is_cancelled_while_its_answer_is_under_way_leaves_nothing(
 
     async def strike(locks: AsyncClient, start: str) -> None:
         proxy.hold("reply")
-        crew = [asyncio.ensure_future(work(locks, f"{start}{at}")) for at in range(CREW)]  # type: ignore[arg-type,var-annotated]
+        crew = [asyncio.ensure_future(work(locks, f"{start}{nth}")) for nth in range(CREW)]  # type: ignore[arg-type,var-annotated]
         wire = locks._ctx.store._port._wire  # type: ignore[attr-defined]
         while wire.under_way < CREW:
             await asyncio.sleep(0)
-        for _ in range(dice.randrange(6)):
+        for _ in range(chance.randrange(6)):
             await asyncio.sleep(0)
         for task in crew:
             task.cancel()
-            if dice.random() < 0.3:
+            if chance.random() < 0.3:
                 await asyncio.sleep(0)
                 task.cancel()
         proxy.heal()
@@ -184,5 +170,5 @@ def test_a_task_that_is_cancelled_while_its_answer_is_under_way_leaves_nothing(
         assert all(task.cancelled() for task in crew)
 
     asyncio.run(main())
-    for key in raw.scan_iter(f"{prefix}*"):
-        empty(raw, key.decode())
+    for key in at.raw.scan_iter(f"{at.prefix}*"):
+        empty(at.raw, key.decode())

@@ -1,17 +1,14 @@
-"""The contents of a plain key, and mutual exclusion with libraries that use the same format."""
+"""The contents of a plain key, and other clients that use the same format."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
 import time
 
 import pytest
 import redis
-import redis.asyncio
 
-from holdfast import AsyncClient, LockLost, NotSupported
+from holdfast import Client, LockLost, NotSupported
 from holdfast.core.model import Loss
 from tests.dialects.conftest import Ours
 from tests.servers.redis_server import RedisServer
@@ -26,36 +23,28 @@ LAYOUTS = {
 }
 
 
-def client_of(server: RedisServer, query: str, db: int = 0) -> str:
-    return f"redis+plain://127.0.0.1:{server.port}/{db}?{query}"
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_layout_is_what_its_client_writes(
-    layout: str, shared_redis: RedisServer, raw: redis.Redis, own_name: str
+    shared_redis: RedisServer, raw: redis.Redis, own_name: str
 ) -> None:
-    from holdfast import Client
-
-    start, shape = LAYOUTS[layout]
-    with (
-        Client(client_of(shared_redis, f"layout={layout}")) as locks,
-        locks.lock(own_name, ttl=7),
-    ):
-        token = raw.get(start + own_name)
-        assert isinstance(token, bytes)
-        assert re.fullmatch(shape, token.decode())
-        assert 6000 < raw.pttl(start + own_name) <= 7000
-    assert raw.get(start + own_name) is None
+    for layout, (start, shape) in LAYOUTS.items():
+        url = f"redis+plain://127.0.0.1:{shared_redis.port}/0?layout={layout}"
+        for _ in range(2):
+            with Client(url) as locks, locks.lock(own_name, ttl=7):
+                token = raw.get(start + own_name)
+                assert isinstance(token, bytes), layout
+                assert re.fullmatch(shape, token.decode()), layout
+                assert 6000 < raw.pttl(start + own_name) <= 7000
+            assert raw.get(start + own_name) is None
+    # python-redis-lock waits for a signal, which is pushed once
+    assert raw.lrange(f"lock-signal:{own_name}", 0, -1) == [b"1"]
+    assert 0 < raw.pttl(f"lock-signal:{own_name}") <= 1000
 
 
 def test_the_classic_settings_are_what_the_service_in_java_writes(
-    shared_redis: RedisServer, own_name: str
+    ours: Ours, raw: redis.Redis, own_name: str
 ) -> None:
-    from holdfast import Client
-
-    query = "prefix=REDIS_LOCK_&token=uuid-timestamp&unit=seconds"
-    locks = Client(client_of(shared_redis, query, db=15))
-    with locks, shared_redis.client(db=15) as raw, locks.lock(own_name, ttl=19.2) as hold:
+    locks = ours(prefix="REDIS_LOCK_", token="uuid-timestamp", unit="seconds")
+    with locks.lock(own_name, ttl=19.2) as hold:
         token = raw.get(f"REDIS_LOCK_{own_name}")
         assert isinstance(token, bytes)
         uuid, _, when = token.decode().partition("_")
@@ -68,76 +57,26 @@ def test_the_classic_settings_are_what_the_service_in_java_writes(
         assert locks.lock(own_name).acquire(blocking=False) is None
 
 
-def test_the_signal_of_python_redis_lock_is_pushed_once(
-    shared_redis: RedisServer, raw: redis.Redis, own_name: str
-) -> None:
-    from holdfast import Client
-
-    with Client(client_of(shared_redis, "layout=python-redis-lock")) as locks:
-        for _ in range(2):
-            locks.lock(own_name, ttl=5).acquire().release()
-        assert raw.lrange(f"lock-signal:{own_name}", 0, -1) == [b"1"]
-        assert 0 < raw.pttl(f"lock-signal:{own_name}") <= 1000
-        # And a client that waits for the signal, as python-redis-lock does, is woken by it
-        raw.delete(f"lock-signal:{own_name}")
-        hold = locks.lock(own_name, ttl=5).acquire()
-        woken: list[object] = []
-        waiter = threading.Thread(
-            target=lambda: woken.append(raw.blpop([f"lock-signal:{own_name}"], timeout=10))
-        )
-        waiter.start()
-        hold.release()
-        waiter.join(10)
-        assert woken == [(f"lock-signal:{own_name}".encode(), b"1")]
-
-
-def test_redis_py_and_holdfast_exclude_each_other(
-    ours: Ours, raw: redis.Redis, prefix: str, own_name: str
+def test_a_holder_of_redis_py_is_shown_without_its_token(
+    ours: Ours, raw: redis.Redis, prefix: str
 ) -> None:
     locks = ours()
-    theirs = raw.lock(prefix + own_name, timeout=20)
-    # Given that holdfast holds: redis-py is refused, and can't release the lock
-    with locks.lock(own_name):
-        assert theirs.acquire(blocking=False) is False
-        theirs.local.token = b"0" * 32
-        with pytest.raises(redis.exceptions.LockError):
-            theirs.release()
-        assert locks.lock(own_name).locked()
-    # Given that redis-py holds: holdfast is refused, and shows the holder without its token
+    theirs = raw.lock(prefix + "*", timeout=20)
     assert theirs.acquire(blocking=False)
-    assert locks.lock(own_name).acquire(blocking=False) is None
-    (line,) = locks.inspect(own_name, exact=True)
+    # Given also a key of another type, and a tombstone
+    raw.hset(prefix + "hash", "a", "b")
+    raw.set("{" + prefix + "x}:holdfast-gone:y", "", px=5000)
+    with locks.lock("held"):
+        assert [line.name for line in locks.inspect()] == ["*", "held"]
+    (line,) = locks.inspect("*")
     (holder,) = line.holders
     assert re.fullmatch(r"token#[0-9a-f]{10}", holder.owner)
     assert 19 < holder.expires_in <= 20
     assert holder.age < 0
     assert theirs.local.token.decode() not in repr(line)
     # And a break with another fence changes nothing
-    assert locks.break_(own_name, holder.fence + 1) is False
+    assert locks.break_("*", holder.fence + 1) is False
     assert theirs.owned()
-    theirs.release()
-
-
-def test_the_asyncio_lock_of_redis_py_and_holdfast_exclude_each_other(
-    shared_redis: RedisServer, prefix: str, own_name: str
-) -> None:
-    async def main() -> None:
-        raw = redis.asyncio.Redis(port=shared_redis.port)
-        query = f"prefix={prefix}"
-        async with raw, AsyncClient(client_of(shared_redis, query)) as locks:
-            theirs = raw.lock(prefix + own_name, timeout=20)
-            async with locks.lock(own_name):
-                assert await theirs.acquire(blocking=False) is False
-            assert await theirs.acquire(blocking=False)
-            assert await locks.lock(own_name).acquire(timeout=0.1) is None
-            waiter = asyncio.create_task(locks.lock(own_name).acquire(timeout=10))
-            await asyncio.sleep(0.05)
-            await theirs.release()
-            hold = await waiter
-            assert hold is not None
-            assert await hold.release()
-
-    asyncio.run(main())
 
 
 def test_what_was_taken_away_is_never_taken_again_by_a_renewal(
@@ -168,23 +107,5 @@ def test_an_unsupported_operation_is_refused_and_names_the_alternative(
         with pytest.raises(NotSupported, match="native store of holdfast"):
             _ = hold.fence
         assert "fence" not in repr(hold)
-    for make in (
-        lambda: locks.semaphore(own_name, 2),
-        lambda: locks.rwlock(own_name),
-        lambda: locks.election(own_name),
-        lambda: locks.lock(own_name, min_hold=1),
-    ):
-        with pytest.raises(NotSupported, match=r"redis\+plain://"):
-            make()
-
-
-def test_tombstones_and_foreign_types_are_no_locks_in_a_list(
-    ours: Ours, raw: redis.Redis, prefix: str
-) -> None:
-    locks = ours()
-    raw.hset(prefix + "hash", "a", "b")
-    raw.set("{" + prefix + "x}:holdfast-gone:y", "", px=5000)
-    raw.set(prefix + "*", "token", px=5000)
-    with locks.lock("held"):
-        assert [line.name for line in locks.inspect()] == ["*", "held"]
-        assert [line.name for line in locks.inspect("*")] == ["*"]
+    with pytest.raises(NotSupported, match=r"redis\+plain://"):
+        locks.semaphore(own_name, 2)

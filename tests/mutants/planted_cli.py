@@ -17,7 +17,7 @@ MCP = "tests/cli/test_mcp.py::test_"
 CLI = [
     bug(
         "an agent can use a name outside its prefix",
-        f"{MCP}what_makes_no_sense_is_refused_with_a_remedy",
+        f"{MCP}what_makes_no_sense_is_refused_with_a_remedy[sqlite]",
         ("holdfast.cli.mcp.agent", "        if not self._may(name):\n", "        if False:\n"),
         commands=True,
     ),

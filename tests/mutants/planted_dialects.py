@@ -54,7 +54,7 @@ DIALECTS = [
     ),
     bug(
         "a waiter for a plain key receives no notifications",
-        f"{TESTS}/test_waiting.py::test_a_task_is_woken_by_the_release_of_another_client",
+        f"{TESTS}/test_waiting.py::test_a_waiter_is_woken_by_the_release_of_another_client[aio-False]",
         (AIO, "        if wire.tracks:  #", "        if False:  #"),
     ),
     bug(

@@ -19,14 +19,15 @@ LEVELS = ("READ COMMITTED", "REPEATABLE READ")
 
 
 class Database:
-    """The methods that both kinds of database share."""
+    """The methods that both kinds of database share.
+
+    Each kind also has ``connect(**options)``, a connection of the driver, which begins a
+    transaction with its first statement; ``url(user)`` for that user, or for one with all rights;
+    and the number of ``connections()``, open ``transactions()`` and ``waiting()`` ones.
+    """
 
     word: str
     server: Any
-
-    def connect(self, **options: Any) -> Any:
-        """A connection of the driver, which begins a transaction with its first statement."""
-        raise AssertionError
 
     def ask(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         """Run one statement with all rights in the database, commit, and return its rows."""
@@ -51,42 +52,6 @@ class Database:
                 raise
             connection.rollback()
 
-    def set_level(self, connection: Any, level: str) -> None:
-        """Set the isolation level of all later transactions of a connection."""
-        raise AssertionError
-
-    def url(self, user: str = "") -> str:
-        """Its address for that user, or for a user with all rights."""
-        raise AssertionError
-
-    def kill(self, connection: Any) -> None:
-        """End a connection from the server's side."""
-        raise AssertionError
-
-    def kill_others(self, connection: Any) -> None:
-        """End all connections to it except this one."""
-        raise AssertionError
-
-    def connections(self) -> int:
-        """The number of connections to it."""
-        raise AssertionError
-
-    def waiting(self) -> int:
-        """The number of transactions that wait for a lock."""
-        raise AssertionError
-
-    def transactions(self) -> int:
-        """The number of open transactions in it."""
-        raise AssertionError
-
-    def bytes(self, table: str) -> int:
-        """The size of a table's file."""
-        raise AssertionError
-
-    def new_user(self, user: str, password: str) -> None:
-        """Create a user that may only connect."""
-        raise AssertionError
-
     def named(self, user: str) -> str:
         """The user as a GRANT names it."""
         return user
@@ -94,15 +59,6 @@ class Database:
     def grant(self, text: str) -> None:
         """Run a GRANT with the rights for it."""
         self.ask(text)
-
-    def login(self, user: str, password: str) -> dict[str, Any]:
-        """The options that open a connection of that user."""
-        return {"user": user, "password": password}
-
-    def ask_outside(self, text: str) -> None:
-        """Run one statement outside any transaction."""
-        with closing(self.connect(autocommit=True)) as connection:
-            connection.cursor().execute(text)
 
     def count(self, table: str = "holdfast_rows") -> int:
         """The number of rows of a table."""
@@ -132,28 +88,21 @@ class PostgresDatabase(Database):
         self.server.ask("SELECT pg_terminate_backend(%s)", connection.info.backend_pid)
 
     def kill_others(self, connection: Any) -> None:
-        self.server.ask(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = %s AND pid <> %s",
-            NAME,
-            connection.info.backend_pid,
-        )
+        for (one,) in self._backends("pid <> %s", connection.info.backend_pid):
+            self.server.ask("SELECT pg_terminate_backend(%s)", one)
 
     def connections(self) -> int:
-        return len(self.server.ask("SELECT 1 FROM pg_stat_activity WHERE datname = %s", NAME))
+        return len(self._backends("true"))
 
     def waiting(self) -> int:
-        return len(self.server.ask("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+        return len(self._backends("wait_event_type = 'Lock'"))
 
     def transactions(self) -> int:
-        return len(
-            self.server.ask(
-                "SELECT 1 FROM pg_stat_activity WHERE datname = %s AND state <> 'idle'", NAME
-            )
-        )
+        return len(self._backends("state <> 'idle'"))
 
-    def bytes(self, table: str) -> int:
-        return int(self.ask("SELECT pg_total_relation_size(%s)", table)[0][0])
+    def _backends(self, where: str, *values: Any) -> list[tuple[int]]:
+        text = "SELECT pid FROM pg_stat_activity WHERE datname = %s AND "
+        return self.server.ask(text + where, NAME, *values)
 
     def new_user(self, user: str, password: str) -> None:
         self.ask(f"CREATE ROLE {user} LOGIN PASSWORD '{password}'")
@@ -205,11 +154,6 @@ class MariadbDatabase(Database):
         """The engine's own report; its tables in information_schema can be outdated."""
         said = str(self.server.ask("SHOW ENGINE INNODB STATUS")[0][2])
         return said.rpartition("LIST OF TRANSACTIONS")[2]
-
-    def bytes(self, table: str) -> int:
-        self.ask(f"ANALYZE TABLE {table}")
-        text = "SELECT data_length FROM information_schema.tables WHERE table_name = %s"
-        return int(self.ask(text, table)[0][0])
 
     def new_user(self, user: str, password: str) -> None:
         self.server.ask(f"CREATE USER {user}@'%' IDENTIFIED BY '{password}'")

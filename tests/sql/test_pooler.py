@@ -122,45 +122,41 @@ def out_of_descriptors(descriptor: int) -> int:
     raise OSError(errno.EMFILE, "Too many open files")
 
 
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
 def test_without_a_descriptor_for_its_watch_a_separate_connection_is_closed(
-    postgres: PostgresDatabase, own_name: str, monkeypatch: pytest.MonkeyPatch
+    face: str, postgres: PostgresDatabase, own_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[psycopg.Connection[Any]] = []
+    opened: list[Any] = []
 
-    def beside() -> psycopg.Connection[Any]:
+    def lacks() -> Any:
+        """The error of a lock while no descriptor can be opened."""
+        monkeypatch.setattr("holdfast.sql.blocking.bound.socket.dup", out_of_descriptors)
+        return pytest.raises(StoreUnavailable, match=r"separate connection.*Too many open")
+
+    def beside() -> Any:
         opened.append(postgres.connect(autocommit=True))
         return opened[-1]
 
-    with closing(postgres.connect()) as one:
-        one.execute("SELECT 1")
-        with monkeypatch.context() as patch:
-            patch.setattr("holdfast.sql.blocking.bound.socket.dup", out_of_descriptors)
-            with pytest.raises(StoreUnavailable, match=r"separate connection.*Too many open"):
-                row_lock(one, own_name, timeout=1, side_connection=beside)
-        assert [there.closed for there in opened] == [True]
-        # Then the transaction can continue
-        row_lock(one, own_name, timeout=5)
-
-
-def test_under_asyncio_it_is_closed_as_well(
-    postgres: PostgresDatabase, own_name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[psycopg.AsyncConnection[Any]] = []
-    with closing(postgres.connect()) as one:
-        address = one.info.dsn
-
-    async def beside() -> psycopg.AsyncConnection[Any]:
-        opened.append(await psycopg.AsyncConnection.connect(address, autocommit=True))
+    async def beside_on_a_loop() -> Any:
+        opened.append(await psycopg.AsyncConnection.connect(postgres.url(), autocommit=True))
         return opened[-1]
 
-    async def main() -> None:
-        async with await psycopg.AsyncConnection.connect(address) as one:
+    async def on_a_loop() -> None:
+        async with await psycopg.AsyncConnection.connect(postgres.url()) as one:
             await one.execute("SELECT 1")
-            with monkeypatch.context() as patch:
-                patch.setattr("holdfast.sql.blocking.bound.socket.dup", out_of_descriptors)
-                with pytest.raises(StoreUnavailable, match=r"separate connection.*Too many open"):
-                    await async_row_lock(one, own_name, timeout=1, side_connection=beside)
-            assert [there.closed for there in opened] == [True]
-            await async_row_lock(one, own_name, timeout=5)
+            with lacks():
+                await async_row_lock(one, own_name, timeout=1, side_connection=beside_on_a_loop)
+            monkeypatch.undo()
+            await async_row_lock(one, own_name, timeout=5)  # the transaction can continue
 
-    asyncio.run(main())
+    if face == "asyncio":
+        asyncio.run(on_a_loop())
+    else:
+        with closing(postgres.connect()) as one:
+            one.execute("SELECT 1")
+            with lacks():
+                row_lock(one, own_name, timeout=1, side_connection=beside)
+            monkeypatch.undo()
+            row_lock(one, own_name, timeout=5)
+    assert [there.closed for there in opened] == [True]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,11 +18,11 @@ from holdfast.sql.blocking.given import given
 from holdfast.sql.model import Batch
 from holdfast.sql.take import take
 from holdfast.testing import lag
+from tests.cli.world import holdfast
 from tests.servers.process import until
-from tests.tidy.tree import ROOT
-from tests.torture.scale import FULL, times
+from tests.torture.scale import times
 
-from .database import LEVELS, PASSWORD, USER, Database, MariadbDatabase, run
+from .database import PASSWORD, USER, Database, MariadbDatabase, run
 
 lag.watch()
 HOUR = 3600
@@ -145,45 +142,39 @@ def test_a_name_that_is_used_while_the_purge_looks_at_it_stays(
     assert mariadb.ask(f"SELECT name FROM {table}") == [("n1",)]
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_row_that_is_removed_before_it_is_locked_is_made_again(
-    database: Database, table: str, level: str
+@pytest.mark.usual(4)
+@pytest.mark.parametrize("moment", ["before its lock", "before its transaction"])
+def test_a_row_that_is_removed_is_made_again(
+    database: Database, table: str, pair: tuple[Any, Any], level: str, moment: str
 ) -> None:
-    with database.open(level) as one, database.open(level) as other:
+    one, other = pair
+    if moment == "before its lock":
         dialect, teller, beside, _ = given(one, None)
         late: Any = RemovedJustThen(database, beside, table, 1)
-        wanted = take(dialect, teller, late, names.row("x", table), 10, boottime)
-        if level == "REPEATABLE READ":  # the transaction's own look has settled that it isn't there
-            with pytest.raises(StaleSnapshot):
-                run_sync(wanted)
-            one.rollback()
-            row_lock(one, "x", timeout=0, table=table)
-        else:
-            assert run_sync(wanted).name == "x"
-        with pytest.raises(NotAcquired):
-            row_lock(other, "x", timeout=0, table=table)
+        found = take(dialect, teller, late, names.row("x", table), 10, boottime)
 
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_row_that_was_seen_and_is_removed_is_made_again(
-    database: Database, table: str, level: str
-) -> None:
-    with database.open(level) as one, database.open(level) as other:
+        def lock() -> Any:
+            return run_sync(found)
+    else:
         row_lock(one, "x", timeout=0, table=table)
         one.commit()
-        # Given a transaction that has held a name, and a purge after it
         database.ask(f"DELETE FROM {table}")
-        # Then it gets the name again, under REPEATABLE READ only in a new transaction
-        if level == "REPEATABLE READ":
-            with pytest.raises(StaleSnapshot):
-                row_lock(one, "x", timeout=0, table=table)
-            one.rollback()
+
+        def lock() -> Any:
+            return row_lock(one, "x", timeout=0, table=table)
+
+    # Then it gets the name again, under REPEATABLE READ only in a new transaction
+    if level == "REPEATABLE READ":
+        with pytest.raises(StaleSnapshot):
+            lock()
+        one.rollback()
         row_lock(one, "x", timeout=0, table=table)
-        with pytest.raises(NotAcquired):
-            row_lock(other, "x", timeout=0, table=table)
+    else:
+        assert lock().name == "x"
+    with pytest.raises(NotAcquired):
+        row_lock(other, "x", timeout=0, table=table)
 
 
-@pytest.mark.parametrize("level", LEVELS)
 def test_a_row_removed_under_a_waiter_is_made_again(
     database: Database, table: str, level: str, aside: ThreadPoolExecutor
 ) -> None:
@@ -219,7 +210,7 @@ def test_what_is_made_elsewhere_is_noticed(database: Database, table: str) -> No
 
 
 def test_holders_exclude_each_other_while_rows_are_removed_under_them(
-    database: Database, table: str
+    database: Database, table: str, aside: ThreadPoolExecutor
 ) -> None:
     # Given a purge that removes all unlocked old rows, again and again
     stop = threading.Event()
@@ -257,14 +248,12 @@ def test_holders_exclude_each_other_while_rows_are_removed_under_them(
                 one.commit()
 
     # When three workers lock and commit at the same time
-    workers = [threading.Thread(target=work, args=(SEED + at,)) for at in range(3)]
-    cleaner = threading.Thread(target=remove)
-    for thread in (cleaner, *workers):
-        thread.start()
-    for thread in workers:
-        thread.join(600)
+    cleaner = aside.submit(remove)
+    workers = [aside.submit(work, SEED + at) for at in range(3)]
+    for worker in workers:
+        worker.result(600)
     stop.set()
-    cleaner.join(60)
+    cleaner.result(60)
     # Then each holder is alone, with a greater fence than the last
     assert wrong == []
     assert counts["held"] >= 3 * tries
@@ -272,37 +261,7 @@ def test_holders_exclude_each_other_while_rows_are_removed_under_them(
     print(database.word, counts)
 
 
-def test_the_table_stays_small_under_a_million_names(database: Database, table: str) -> None:
-    # Given waves of new names, each of which is old before the next wave
-    wave, waves = times(100_000, 500), times(10, 3)
-    sizes = []
-    with database.open() as one:
-        for number in range(waves):
-            for first in range(0, wave, 500):
-                fill(database, table, "trans:", 500, number * wave + first)
-            age(database, table, 25)
-            assert purge(one, 24 * HOUR, table=table, batch=5000) == wave
-            assert database.count(table) == 0
-            if database.word == "postgresql":
-                database.ask_outside(f"VACUUM {table}")
-            sizes.append(database.bytes(table))
-    # Then the file is no larger after the last wave than a few waves
-    print(database.word, f"{wave * waves} names, bytes after each wave: {sizes}")
-    if FULL:
-        assert sizes[-1] <= 2 * max(sizes[:2]), sizes
-
-
 # -- the command --------------------------------------------------------------------------------
-
-
-def holdfast(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
-        timeout=60,
-    )
 
 
 def test_the_command_removes_what_is_old(database: Database, table: str) -> None:
@@ -345,7 +304,7 @@ def test_the_least_rights_that_do(database: Database, table: str) -> None:
     # Given a user that may read and write the table, but not delete rows or create a table
     database.new_user(USER, PASSWORD)
     database.grant(f"GRANT SELECT, INSERT, UPDATE ON {table} TO {database.named(USER)}")
-    with database.open(**database.login(USER, PASSWORD)) as one:
+    with database.open(user=USER, password=PASSWORD) as one:
         assert row_lock(one, "x", timeout=0, table=table)
         one.commit()
         # When it locks a name in a missing table, or purges

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from bench.row_lock import main, measure
 from holdfast import ConfigError, Deadlock, NotAcquired
 from holdfast.sql import RowLock, create_sql, row_lock
 from tests.servers.process import until
@@ -188,9 +187,17 @@ def test_a_wait_ends_in_time_and_leaves_the_session_unchanged(
     other.rollback()
     row_lock(one, own_name)
     begun = time.monotonic()
-    assert refused(other, own_name, timeout)
+    with pytest.raises(NotAcquired) as told:
+        row_lock(other, own_name, timeout=timeout)
     assert timeout <= time.monotonic() - begun
+    assert (told.value.name, told.value.waited >= 0.9 * timeout) == (own_name, True)
     assert run(other, shown) == before
+    if database.word == "postgresql":
+        run(other, "SET LOCAL lock_timeout = '500ms'")
+        with pytest.raises(NotAcquired, match="the lock_timeout of your session") as told:
+            row_lock(other, own_name)
+        assert told.value.name == own_name
+        assert 0.4 < told.value.waited < 20
     one.rollback()
     other.rollback()
     row_lock(other, own_name, timeout=timeout)
@@ -268,9 +275,6 @@ def test_what_makes_no_sense_is_refused_before_anything_is_sent(
 ) -> None:
     with pytest.raises(ConfigError):
         row_lock(object(), name, **options)
-
-
-def test_something_else_than_a_connection_is_refused() -> None:
     with pytest.raises(ConfigError, match="isn't known to be a connection"):
         row_lock(threading.Lock(), "x")
 
@@ -307,33 +311,8 @@ def test_a_table_in_a_schema(database: Database, own_name: str) -> None:
             row_lock(other, own_name, table=f"{schema}.names", timeout=0)
 
 
-def test_the_error_of_a_timed_out_wait_has_its_name_and_duration(
-    pair: tuple[Any, Any], database: Database, own_name: str
-) -> None:
-    one, other = pair
-    row_lock(one, own_name)
-    with pytest.raises(NotAcquired) as told:
-        row_lock(other, own_name, timeout=0.5)
-    assert told.value.name == own_name
-    assert 0.4 < told.value.waited < 20
-    if database.word == "postgresql":
-        run(other, "SET LOCAL lock_timeout = '500ms'")
-        with pytest.raises(NotAcquired, match="the lock_timeout of your session") as told:
-            row_lock(other, own_name)
-        assert told.value.name == own_name
-        assert 0.4 < told.value.waited < 20
-
-
 def test_create_sql_knows_the_words_for_the_databases() -> None:
     assert create_sql("postgres") == create_sql("postgresql") != create_sql("mysql")
     assert create_sql("mariadb", "x.names").startswith("CREATE TABLE IF NOT EXISTS x.names (")
     with pytest.raises(ConfigError, match="oracle"):
         create_sql("oracle")
-
-
-def test_what_it_costs_can_be_measured(
-    database: Database, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert measure(database.url(), 1) > 0
-    assert "ratio" in capsys.readouterr().out
-    assert main([]) == 64

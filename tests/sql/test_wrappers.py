@@ -17,7 +17,7 @@ from holdfast import ConfigError, NotAcquired, StoreUnavailable
 from holdfast.sql import purge, row_lock
 from tests.servers.process import until
 
-from .database import Database, MariadbDatabase, PostgresDatabase, refused
+from .database import Database, refused
 
 SCHEMES = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 
@@ -31,36 +31,26 @@ def engine(database: Database) -> Iterator[sqlalchemy.Engine]:
     made.dispose()
 
 
-def test_a_connection_of_sqlalchemy(
+def test_a_connection_or_session_of_sqlalchemy(
     engine: sqlalchemy.Engine, database: Database, own_name: str
 ) -> None:
-    with database.open() as other:
-        with engine.connect() as one:
+    for make in (engine.connect, lambda: Session(engine)):
+        with database.open() as other, make() as one:
             # SQLAlchemy knows the transaction that the lock begins
             assert row_lock(one, own_name, timeout=0).name == own_name
             assert one.in_transaction()
             assert refused(other, own_name)
-            one.commit()
+            one.rollback()
             assert not refused(other, own_name)
+            # A refusal leaves the transaction unchanged
             assert refused(one, own_name)
             one.execute(sqlalchemy.text("SELECT 1"))
-        other.rollback()
+    with database.open() as other:
         with engine.begin() as one:
             row_lock(one, own_name, timeout=5)
             assert refused(other, own_name)
         assert not refused(other, own_name)
-
-
-def test_a_session_of_sqlalchemy(
-    engine: sqlalchemy.Engine, database: Database, own_name: str
-) -> None:
-    with database.open() as other, Session(engine) as session:
-        row_lock(session, own_name, timeout=0)
-        assert refused(other, own_name)
-        session.rollback()
-        assert not refused(other, own_name)
-        assert refused(session, own_name)
-        session.execute(sqlalchemy.text("SELECT 1"))
+        other.rollback()
     of_thread = scoped_session(sessionmaker(engine))
     row_lock(of_thread, own_name, timeout=0)
     of_thread.remove()
@@ -152,41 +142,28 @@ def test_a_side_connection_that_was_closed_is_opened_again(
 
 
 def test_a_function_that_opens_the_separate_connection(database: Database, own_name: str) -> None:
-    opened: list[Any] = []
+    with database.open() as one, closing(database.connect()) as other:
+        opened = iter([other])  # it is opened once
 
-    def beside() -> Any:
-        opened.append(database.connect())
-        return opened[-1]
+        def beside() -> Any:
+            return next(opened)
 
-    with database.open() as one:
         for number in range(3):
             row_lock(one, f"{own_name}:{number}", timeout=0, side_connection=beside)
             one.rollback()
-        assert len(opened) == 1
-        with closing(opened[0]):
-            pass
+        assert not [*opened]
 
 
-def test_a_separate_connection_that_cannot_be_had(
-    postgres: PostgresDatabase, mariadb: MariadbDatabase, own_name: str
-) -> None:
+def test_a_separate_connection_that_cannot_be_had(database: Database, own_name: str) -> None:
     def beside() -> Any:
         raise OSError("no route")
 
-    for database in (postgres, mariadb):
-        with database.open() as one, pytest.raises(StoreUnavailable, match="no route"):
-            row_lock(one, own_name, side_connection=beside)
+    class MySQLdbLike:
+        """A connection of a driver that does not show the options it was opened with."""
 
+        __module__ = "MySQLdb.connections"
 
-class MySQLdbLike:
-    """A connection of a driver that does not show the options it was opened with."""
-
-    __module__ = "MySQLdb.connections"
-
-    def cursor(self) -> Any:
-        raise AssertionError("it was used")
-
-
-def test_where_no_other_can_be_derived_a_function_is_asked_for(own_name: str) -> None:
+    with database.open() as one, pytest.raises(StoreUnavailable, match="no route"):
+        row_lock(one, own_name, side_connection=beside)
     with pytest.raises(ConfigError, match="side_connection="):
         row_lock(MySQLdbLike(), own_name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+
+import redis
 
 from holdfast import Client, Hold, StoreUnavailable
 from holdfast.testing.faults import RESP, Proxy
@@ -14,9 +16,9 @@ from tests.servers.sentinels import Watched
 
 #: Makes a primary with replicas (see `Watched`).
 NewWatched = Callable[..., Watched]
-#: The grace periods of these tests in seconds: recovery grants nothing new in this time. A holder
+#: The grace period of these tests in seconds: recovery grants nothing new in this time. A holder
 #: that pauses for two seconds must still renew in time.
-RECLAIM_S, STRICT_S = 3.0, 3.0
+GRACE_S = 3.0
 
 
 def url(port: int, *options: str) -> str:
@@ -28,17 +30,14 @@ def tries(client: Client, name: str, until_: float) -> Hold | None:
     """Try repeatedly, without waiting in line, until the lock is granted or ``until_`` is
     reached."""
     while time.monotonic() < until_:
-        try:
-            hold = client.lock(name).acquire(blocking=False)
-        except StoreUnavailable:
-            hold = None
-        if hold:
-            return hold
+        with contextlib.suppress(StoreUnavailable):
+            if hold := client.lock(name).acquire(blocking=False):
+                return hold
         time.sleep(0.01)
     return None
 
 
-@contextmanager
+@contextlib.contextmanager
 def following(server: RedisServer) -> Iterator[Proxy]:
     """Yield a proxy that leads to this server until it is moved."""
     with Proxy(server.host, server.port, RESP) as proxy:
@@ -51,9 +50,9 @@ def move(proxy: Proxy, server: RedisServer) -> None:
     proxy.reset()
 
 
-def used(client: Client, within: float = 15.0) -> None:
+def used(client: Client) -> None:
     """Wait until this client is granted a lock."""
-    hold = client.lock("warm up").acquire(timeout=within)
+    hold = client.lock("warm up").acquire(timeout=15)
     assert hold
     hold.release()
 
@@ -64,3 +63,13 @@ def demote(watched: Watched, former: RedisServer, primary: RedisServer) -> None:
     former.ask("REPLICAOF", primary.host, primary.port)
     until(lambda: watched.primary is primary, "it is the only primary")
     watched.settled()
+
+
+def evict(server: RedisServer) -> None:
+    """Make the server evict all of its data."""
+    server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+    server.ask("CONFIG", "SET", "maxmemory", 1)
+    while server.ask("DBSIZE"):
+        with contextlib.suppress(redis.ResponseError):
+            server.ask("SET", "more", "x")
+    server.ask("CONFIG", "SET", "maxmemory", 0)

@@ -1,4 +1,4 @@
-"""Fixtures of the traps: naive clients, holdfast clients, and a proxy that can delay messages."""
+"""Fixtures of the traps: holdfast clients, and a proxy that can delay messages."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-import redis
 
 from holdfast import Client
 from holdfast.testing.faults import RESP, Proxy
 from tests.servers.redis_server import RedisServer
 
-
-@pytest.fixture
-def plain(shared_redis: RedisServer) -> Iterator[Callable[[], redis.Redis]]:
-    """Return a function that makes plain clients of the shared server, one for each naive lock."""
-    with contextlib.ExitStack() as ends:
-        yield lambda: ends.enter_context(shared_redis.client())
+#: Makes a holdfast client: directly to the shared server, or through a proxy.
+Ours = Callable[..., Client]
 
 
 @pytest.fixture
@@ -28,9 +23,7 @@ def proxy(shared_redis: RedisServer) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def ours(redis_url: str) -> Iterator[Callable[..., Client]]:
-    """Return a function that makes holdfast clients: directly to the shared server, or through a
-    proxy."""
+def ours(redis_url: str) -> Iterator[Ours]:
     with contextlib.ExitStack() as ends:
 
         def make(through: Proxy | None = None) -> Client:

@@ -16,17 +16,17 @@ import redis
 LEASE_S = 30
 
 
-def nothing() -> None:
-    """Do nothing at the weak point, so that a first test succeeds."""
-
-
 class Naive:
     """The common parts: a client, a value that names the holder, and the weak point."""
 
-    def __init__(self, client: redis.Redis, between: Callable[[], object] = nothing) -> None:
+    def __init__(
+        self, client: redis.Redis, between: Callable[[], object] = lambda: None, ahead: float = 0
+    ) -> None:
         self.client = client
         self.me = secrets.token_hex(8).encode()
         self.between = between
+        #: Seconds by which this machine's clock is wrong.
+        self.ahead = ahead
 
 
 class ExistsThenSet(Naive):
@@ -36,19 +36,7 @@ class ExistsThenSet(Naive):
         if self.client.exists(name):
             return False
         self.between()
-        self.client.set(name, self.me, ex=LEASE_S)
-        return True
-
-
-class ExistsTheWrongWayRound(Naive):
-    """The same with an inverted check: it refuses a free name, and grants a held one."""
-
-    def acquire(self, name: str) -> bool:
-        if not self.client.exists(name):
-            return False
-        self.between()
-        self.client.set(name, self.me, ex=LEASE_S)
-        return True
+        return bool(self.client.set(name, self.me, ex=LEASE_S))
 
 
 class SetThenExpire(Naive):
@@ -58,8 +46,7 @@ class SetThenExpire(Naive):
         if not self.client.setnx(name, self.me):
             return False
         self.between()
-        self.client.expire(name, LEASE_S)
-        return True
+        return bool(self.client.expire(name, LEASE_S))
 
 
 class SetAndExpireTogether(Naive):
@@ -69,8 +56,7 @@ class SetAndExpireTogether(Naive):
         with self.client.pipeline(transaction=True) as pipe:
             pipe.setnx(name, self.me)
             pipe.expire(name, LEASE_S)
-            got: bool = pipe.execute()[0]
-        return got
+            return bool(pipe.execute()[0])
 
 
 class SetNx(Naive):
@@ -87,7 +73,7 @@ class DeleteAnyway(SetNx):
         self.client.delete(name)
 
 
-class GetThenDelete(DeleteAnyway):
+class GetThenDelete(SetNx):
     """Compare the value before the DEL: two commands, with a gap between them."""
 
     def release(self, name: str) -> None:
@@ -99,39 +85,31 @@ class GetThenDelete(DeleteAnyway):
 class Timestamp(Naive):
     """The value is the time when the lock expires, by the clock of its writer.
 
-    A client that finds an expired value deletes it and sets its own. ``clock`` is this machine's.
+    A client that finds an expired value deletes it and sets its own.
     """
-
-    def __init__(
-        self,
-        client: redis.Redis,
-        between: Callable[[], object] = nothing,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        super().__init__(client, between)
-        self.clock = clock
 
     def acquire(self, name: str) -> bool:
         if self._set(name):
             return True
         until = self.client.get(name)
-        if until is not None and float(until) < self.clock():
+        if until is not None and float(until) < time.time() + self.ahead:
             self.between()
             self.client.delete(name)
             return self._set(name)
         return False
 
     def _set(self, name: str) -> bool:
-        return bool(self.client.setnx(name, self.clock() + LEASE_S))
+        return bool(self.client.setnx(name, time.time() + self.ahead + LEASE_S))
 
 
-class PopThenWork(Naive):
-    """A queue as a list: RPUSH to put, LPOP to take. A popped job is stored nowhere."""
+class LockThenLook(SetNx):
+    """Take a lock for each read; a caller that gets the lock then finds the value."""
 
-    def put(self, name: str, payload: bytes) -> None:
-        self.client.rpush(name, payload)
-
-    def take(self, name: str) -> bytes | None:
-        payload = self.client.lpop(name)
+    def get(self, name: str) -> bytes | None:
+        """Return the value, or None if another client holds the lock."""
+        if not self.acquire(name + ":lock"):
+            return None
         self.between()
-        return payload if isinstance(payload, bytes) else None
+        value = self.client.get(name)
+        self.client.delete(name + ":lock")
+        return value if isinstance(value, bytes) else None

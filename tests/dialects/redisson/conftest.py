@@ -8,14 +8,12 @@ test then waits for its own result.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,21 +26,16 @@ from holdfast.testing import lag
 from holdfast.testing.conformance.arena import unclear
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import RESET_REPLY, RESP, Fault, Proxy
+from tests.ahead import Ahead
 from tests.servers.redis_server import RedisServer
 from tests.torture.scale import times
 
 from .peer import Peer, Version
 
-HERE = Path(__file__).parent
 LIMIT_S = times(110, 60)
 #: Number of tests that are played at the same time.
 AT_ONCE = 4
-#: The result of a test that was started in the background.
-BEGUN = pytest.StashKey[Future[None]]()
-POOL = pytest.StashKey[ThreadPoolExecutor]()
 Text = Callable[["Scene"], Coroutine[Any, Any, None]]
-#: Plays a text. The keyword arguments list what differs between its variants.
-Play = Callable[..., None]
 #: Both versions of the peers.
 BOTH: tuple[Version, ...] = ("3.8.1", "current")
 
@@ -139,53 +132,37 @@ def _play(text: Text, scene: Scene) -> None:
         raise
 
 
+def played(
+    versions: Iterable[Version] = ("current",),
+    kinds: Iterable[str] = ("",),
+    faults: Iterable[Fault] = (RESET_REPLY,),
+) -> Callable[[Text], Callable[..., None]]:
+    """Make a test of a text; the arguments list what differs between its variants."""
+
+    def made(text: Text) -> Callable[..., None]:
+        def play(server: RedisServer) -> None:
+            """Play the text on both faces and in each variant, all at the same time."""
+            wanted = list(itertools.product(FACES.values(), versions, kinds, faults))
+            with ThreadPoolExecutor(len(wanted), "scene") as pool:
+                scenes = [Scene(face, server, *rest) for face, *rest in wanted]
+                begun = [pool.submit(_play, text, scene) for scene in scenes]
+            for one in begun:
+                one.result()
+
+        def test(ahead: Ahead[str, None], request: pytest.FixtureRequest) -> None:
+            ahead[request.node.nodeid]
+
+        test.__name__ = text.__name__  # type: ignore[attr-defined]
+        test.play = play  # type: ignore[attr-defined]
+        return test
+
+    return made
+
+
 @pytest.fixture(scope="session")
-def ahead(request: pytest.FixtureRequest) -> Iterator[ThreadPoolExecutor]:
-    """The pool for tests that are started in the background."""
-    with ThreadPoolExecutor(AT_ONCE, "ahead") as pool:
-        request.session.stash[POOL] = pool
-        yield pool
-        pool.shutdown(cancel_futures=True)
-
-
-def _is_played(item: pytest.Item) -> bool:
-    """True if the test needs only the fixture ``play``."""
-    return (
-        isinstance(item, pytest.Function)
-        and item.path.parent == HERE
-        and list(inspect.signature(item.function).parameters) == ["play"]
-    )
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Start all tests that are played when the first one is due; each waits for its own result."""
-    if not _is_played(pyfuncitem):
-        return None
-    if BEGUN not in pyfuncitem.stash:
-        pool = pyfuncitem.session.stash[POOL]
-        for item in pyfuncitem.session.items:
-            if _is_played(item) and isinstance(item, pytest.Function):
-                item.stash[BEGUN] = pool.submit(item.function, pyfuncitem.funcargs["play"])
-    pyfuncitem.stash[BEGUN].result()
-    return True
-
-
-@pytest.fixture
-def play(shared_redis: RedisServer, ahead: ThreadPoolExecutor) -> Play:
-    """Return a function that plays a text on both faces and in each variant."""
-
-    def run(
-        text: Text,
-        versions: Iterable[Version] = ("current",),
-        kinds: Iterable[str] = ("",),
-        faults: Iterable[Fault] = (RESET_REPLY,),
-    ) -> None:
-        wanted = list(itertools.product(FACES.values(), versions, kinds, faults))
-        with ThreadPoolExecutor(len(wanted), "scene") as pool:
-            scenes = [Scene(face, shared_redis, *rest) for face, *rest in wanted]
-            played = [pool.submit(_play, text, scene) for scene in scenes]
-        for one in played:
-            one.result()
-
-    return run
+def ahead(request: pytest.FixtureRequest, shared_redis: RedisServer) -> Iterator[Ahead[str, None]]:
+    """The tests that are played, a few at a time; all begin when the first one is due."""
+    tests = {item.nodeid: getattr(item, "function", None) for item in request.session.items}
+    plays = {node: test.play for node, test in tests.items() if hasattr(test, "play")}
+    with Ahead(lambda node: plays[node](shared_redis), plays, AT_ONCE) as begun:
+        yield begun

@@ -27,7 +27,7 @@ from holdfast.testing.faults import (
 )
 from tests.torture.scale import times
 
-from .conftest import BOTH, Play, Scene
+from .conftest import BOTH, Scene, played
 
 RESETS = (RESET_REQUEST, RESET_REPLY)
 #: Number of attempts in each of 28 scenes.
@@ -56,155 +56,139 @@ def left(at: Scene, name: str) -> list[bytes]:
     return [key for key in free if at.redis.type(key) != b"string" or at.redis.get(key) != b"5"]
 
 
-def test_a_join_that_is_cut_off_is_sent_again_and_counts_once(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        script, words, make = KINDS[at.kind]
-        client = at.client(words, at.proxy.port)
-        await (await make(client, f"{at.name}:warm").acquire()).release()
-        for number in range(TRIES):
-            name = f"{at.name}:{number}"
-            armed = at.proxy.arm(script.sha, at.fault)
-            hold = await make(client, name).acquire(timeout=5)
-            assert armed.hits == 1
-            if at.kind in ("permits", "counted"):
-                assert at.redis.get(name) == b"2"
-            else:
-                assert set(at.redis.hvals(name)) - {b"read", b"write"} == {b"1"}
-            assert await hold.release()
-            assert left(at, name) == []
-
-    play(text, kinds=KINDS, faults=RESETS)
-
-
-def test_a_release_that_is_cut_off_returns_the_truth(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        _, words, make = KINDS[at.kind]
-        client = at.client(words, at.proxy.port)
-        for number in range(TRIES):
-            name = f"{at.name}:{number}"
-            hold = await make(client, name).acquire(timeout=5)
-            armed = at.proxy.arm(LEAVE.sha, at.fault)
-            assert await hold.release() is True
-            assert armed.hits == 1
-            assert left(at, name) == []
-
-    play(text, kinds=KINDS, faults=RESETS)
-
-
-def test_a_repeated_release_does_not_end_a_later_hold(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        client = at.client("", at.proxy.port)
-        hold = await client.lock(at.name).acquire()
-        at.peer.hear(f"redisson_lock__channel:{{{at.name}}}")
-
-        def take() -> None:
-            if at.peer.heard() is not None:
-                at.peer.lock(at.name)
-
-        taker = threading.Thread(target=take)
-        taker.start()
-        at.proxy.arm(LEAVE.sha, at.fault)
-        assert await hold.release() is True
-        taker.join()
-        assert at.redis.hgetall(at.name) == {at.peer.me.encode(): b"1"}
-
-    play(text, faults=RESETS)
-
-
-def test_a_renewal_that_is_cut_off_costs_no_hold(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        client = at.client("", at.proxy.port)
-        hold = await client.lock(at.name, ttl=4.0).acquire()
-        for fault in RESETS:
-            armed = at.proxy.arm(KEEP.sha, fault)
-            await at.until(lambda: armed.hits)  # noqa: B023
-        kept = at.proxy.arm(KEEP.sha, delay_reply(0.0))
-        await at.until(lambda: kept.hits)
-        hold.check()
-        assert await hold.release()
-
-    play(text)
-
-
-def test_a_join_that_arrives_after_its_leave_finds_the_tombstone(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        script, words, make = KINDS[at.kind]
-        client = at.client(words, at.proxy.port)
-        await (await make(client, f"{at.name}:warm").acquire()).release()
-        # Given a join that is delayed, and whose caller has given up
-        held = at.proxy.arm(script.sha, HOLD_REQUEST)
-        with pytest.raises(ConnectionError):
-            await make(client, at.name).acquire(timeout=0.2)
-        await at.until(lambda: at.redis.keys(f"holdfast_tombstone:{{{at.name}}}:*"), 10.0)
-        # When the join arrives
-        held.let_go()
-        await at.face.sleep(0.2)
-        # Then it enters nothing
-        assert left(at, at.name) == []
-        hold = await make(at.client(words), at.name).acquire(blocking=False)
-        assert await hold.release()
-
-    play(text, kinds=KINDS)
-
-
-def test_a_waiter_whose_reply_is_lost_acquires_once(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        client = at.client("", at.proxy.port)
-        await (await client.lock(f"{at.name}:warm").acquire()).release()
-        at.peer.lock(at.name)
-        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
-        await at.listening(f"redisson_lock__channel:{{{at.name}}}")
-        await at.face.sleep(0.1)
-        # When the waiter's request acquires the lock, and its reply is lost
-        armed = at.proxy.arm(JOIN.sha, at.fault)
-        at.peer.unlock(at.name)
-        hold = await waiter.result(20)
+@played(kinds=KINDS, faults=RESETS)
+async def test_a_join_that_is_cut_off_is_sent_again_and_counts_once(at: Scene) -> None:
+    script, words, make = KINDS[at.kind]
+    client = at.client(words, at.proxy.port)
+    await (await make(client, f"{at.name}:warm").acquire()).release()
+    for number in range(TRIES):
+        name = f"{at.name}:{number}"
+        armed = at.proxy.arm(script.sha, at.fault)
+        hold = await make(client, name).acquire(timeout=5)
         assert armed.hits == 1
-        assert at.redis.hvals(at.name) == [b"1"]
+        if at.kind in ("permits", "counted"):
+            assert at.redis.get(name) == b"2"
+        else:
+            assert set(at.redis.hvals(name)) - {b"read", b"write"} == {b"1"}
         assert await hold.release()
-        assert left(at, at.name) == []
-
-    play(text, faults=(DROP_REPLY, RESET_REPLY))
+        assert left(at, name) == []
 
 
-def test_a_release_that_is_sent_again_is_answered_as_the_first_was(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        client = at.client()
-        hold = await client.lock(at.name).acquire()
-        leave = hold._leave_of(hold._lease)
-        store = client._ctx.store
-        # Given a release whose reply was lost, and a peer that has taken the lock since
-        requests = store._requests
-        assert await store._port.ask(requests.leave(leave), 5.0) == 1
-        at.peer.lock(at.name)
-        # When the release is sent again: like current Redisson, holdfast has stored the reply
-        again = await store._port.ask(requests.leave(leave), 5.0)
-        assert again == (0 if at.version == "3.8.1" else 1)
-        assert at.redis.hkeys(at.name) == [at.peer.me.encode()]
-        assert await hold.release() is (at.version == "current")
-
-    play(text, versions=BOTH)
+@played(kinds=KINDS, faults=RESETS)
+async def test_a_release_that_is_cut_off_returns_the_truth(at: Scene) -> None:
+    _, words, make = KINDS[at.kind]
+    client = at.client(words, at.proxy.port)
+    for number in range(TRIES):
+        name = f"{at.name}:{number}"
+        hold = await make(client, name).acquire(timeout=5)
+        armed = at.proxy.arm(LEAVE.sha, at.fault)
+        assert await hold.release() is True
+        assert armed.hits == 1
+        assert left(at, name) == []
 
 
-def test_a_question_of_a_waiter_that_arrives_after_its_leave_takes_nothing(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        client = at.client("", at.proxy.port)
-        await (await client.lock(f"{at.name}:warm").acquire()).release()
-        at.peer.lock(at.name)
-        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=3.5))
-        await at.listening(f"redisson_lock__channel:{{{at.name}}}")
-        await at.face.sleep(0.1)
-        # Given a delayed request of a waiter; later requests are answered, and the waiter gives up
-        held = at.proxy.arm(JOIN.sha, HOLD_REQUEST)
-        with contextlib.suppress(StoreUnavailable):  # a busy server: it leaves all the same
-            assert await waiter.result() is None
-        assert held.hits == 1
-        await at.until(lambda: at.redis.keys(f"holdfast_tombstone:{{{at.name}}}:*"))
-        # When the request arrives, and the name is free
-        at.peer.unlock(at.name)
-        held.let_go()
-        await at.face.sleep(0.2)
-        # Then no claim holds the name
-        assert not at.redis.exists(at.name)
+@played(faults=RESETS)
+async def test_a_repeated_release_does_not_end_a_later_hold(at: Scene) -> None:
+    client = at.client("", at.proxy.port)
+    hold = await client.lock(at.name).acquire()
+    at.peer.hear(f"redisson_lock__channel:{{{at.name}}}")
 
-    play(text)
+    def take() -> None:
+        if at.peer.heard() is not None:
+            at.peer.lock(at.name)
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    at.proxy.arm(LEAVE.sha, at.fault)
+    assert await hold.release() is True
+    taker.join()
+    assert at.redis.hgetall(at.name) == {at.peer.me.encode(): b"1"}
+
+
+@played()
+async def test_a_renewal_that_is_cut_off_costs_no_hold(at: Scene) -> None:
+    client = at.client("", at.proxy.port)
+    hold = await client.lock(at.name, ttl=4.0).acquire()
+    for fault in RESETS:
+        armed = at.proxy.arm(KEEP.sha, fault)
+        await at.until(lambda: armed.hits)  # noqa: B023
+    kept = at.proxy.arm(KEEP.sha, delay_reply(0.0))
+    await at.until(lambda: kept.hits)
+    hold.check()
+    assert await hold.release()
+
+
+@played(kinds=KINDS)
+async def test_a_join_that_arrives_after_its_leave_finds_the_tombstone(at: Scene) -> None:
+    script, words, make = KINDS[at.kind]
+    client = at.client(words, at.proxy.port)
+    await (await make(client, f"{at.name}:warm").acquire()).release()
+    # Given a join that is delayed, and whose caller has given up
+    held = at.proxy.arm(script.sha, HOLD_REQUEST)
+    with pytest.raises(ConnectionError):
+        await make(client, at.name).acquire(timeout=0.2)
+    await at.until(lambda: at.redis.keys(f"holdfast_tombstone:{{{at.name}}}:*"), 10.0)
+    # When the join arrives
+    held.let_go()
+    await at.face.sleep(0.2)
+    # Then it enters nothing
+    assert left(at, at.name) == []
+    hold = await make(at.client(words), at.name).acquire(blocking=False)
+    assert await hold.release()
+
+
+@played(faults=(DROP_REPLY, RESET_REPLY))
+async def test_a_waiter_whose_reply_is_lost_acquires_once(at: Scene) -> None:
+    client = at.client("", at.proxy.port)
+    await (await client.lock(f"{at.name}:warm").acquire()).release()
+    at.peer.lock(at.name)
+    waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
+    await at.listening(f"redisson_lock__channel:{{{at.name}}}")
+    await at.face.sleep(0.1)
+    # When the waiter's request acquires the lock, and its reply is lost
+    armed = at.proxy.arm(JOIN.sha, at.fault)
+    at.peer.unlock(at.name)
+    hold = await waiter.result(20)
+    assert armed.hits == 1
+    assert at.redis.hvals(at.name) == [b"1"]
+    assert await hold.release()
+    assert left(at, at.name) == []
+
+
+@played(versions=BOTH)
+async def test_a_release_that_is_sent_again_is_answered_as_the_first_was(at: Scene) -> None:
+    client = at.client()
+    hold = await client.lock(at.name).acquire()
+    leave = hold._leave_of(hold._lease)
+    store = client._ctx.store
+    # Given a release whose reply was lost, and a peer that has taken the lock since
+    requests = store._requests
+    assert await store._port.ask(requests.leave(leave), 5.0) == 1
+    at.peer.lock(at.name)
+    # When the release is sent again: like current Redisson, holdfast has stored the reply
+    again = await store._port.ask(requests.leave(leave), 5.0)
+    assert again == (0 if at.version == "3.8.1" else 1)
+    assert at.redis.hkeys(at.name) == [at.peer.me.encode()]
+    assert await hold.release() is (at.version == "current")
+
+
+@played()
+async def test_a_question_of_a_waiter_that_arrives_after_its_leave_takes_nothing(at: Scene) -> None:
+    client = at.client("", at.proxy.port)
+    await (await client.lock(f"{at.name}:warm").acquire()).release()
+    at.peer.lock(at.name)
+    waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=3.5))
+    await at.listening(f"redisson_lock__channel:{{{at.name}}}")
+    await at.face.sleep(0.1)
+    # Given a delayed request of a waiter; later requests are answered, and the waiter gives up
+    held = at.proxy.arm(JOIN.sha, HOLD_REQUEST)
+    with contextlib.suppress(StoreUnavailable):  # a busy server: it leaves all the same
+        assert await waiter.result() is None
+    assert held.hits == 1
+    await at.until(lambda: at.redis.keys(f"holdfast_tombstone:{{{at.name}}}:*"))
+    # When the request arrives, and the name is free
+    at.peer.unlock(at.name)
+    held.let_go()
+    await at.face.sleep(0.2)
+    # Then no claim holds the name
+    assert not at.redis.exists(at.name)

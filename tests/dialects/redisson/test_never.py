@@ -3,188 +3,134 @@
 from __future__ import annotations
 
 from holdfast.core.model import Gone
-from holdfast.dialects.redisson.library import KEEP
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from holdfast.testing.faults import HOLD_REQUEST, delay_reply
 
-from .conftest import Play, Scene
+from .conftest import Scene, played
 
 CHANNEL = "redisson_lock__channel:{{{}}}"
 
 
-def test_a_dead_reader_is_not_kept_alive_by_a_living_one(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        # Given a reader that dies, and a reader of holdfast that is renewed
-        assert at.peer.read(at.name, 600) is None
-        lock = at.client().rwlock(at.name, ttl=4.0)
-        hold = await lock.read.acquire()
-        lease = f"{{{at.name}}}:{at.peer.me}:rwlock_timeout:1"
-        # When the lease of the dead reader has expired
-        await at.until(lambda: not at.redis.exists(lease), 5.0)
-        await at.face.sleep(1.6)
-        # Then that lease isn't renewed, and holdfast's release frees the lock
-        assert not at.redis.exists(lease)
-        hold.check()
+@played()
+async def test_a_dead_reader_is_not_kept_alive_by_a_living_one(at: Scene) -> None:
+    # Given a reader that dies, and a reader of holdfast that is renewed
+    assert at.peer.read(at.name, 600) is None
+    lock = at.client().rwlock(at.name, ttl=4.0)
+    hold = await lock.read.acquire()
+    lease = f"{{{at.name}}}:{at.peer.me}:rwlock_timeout:1"
+    # When the lease of the dead reader has expired
+    await at.until(lambda: not at.redis.exists(lease), 5.0)
+    await at.face.sleep(1.6)
+    # Then that lease isn't renewed, and holdfast's release frees the lock
+    assert not at.redis.exists(lease)
+    hold.check()
+    assert await hold.release()
+    assert not at.redis.exists(at.name)
+
+
+@played()
+async def test_a_living_reader_of_the_peers_outlives_our_end(at: Scene) -> None:
+    lock = at.client().rwlock(at.name, ttl=5.0)
+    hold = await lock.read.acquire()
+    assert at.peer.read(at.name, 20_000) is None
+    # A renewal with a shorter lease and a release leave the peer's lease alone
+    await at.face.sleep(1.8)
+    assert 12_000 < at.redis.pttl(at.name) <= 20_000
+    assert await hold.release()
+    assert 12_000 < at.redis.pttl(at.name) <= 20_000
+    assert await lock.write.acquire(blocking=False) is None
+    at.peer.unread(at.name)
+    async with lock.write:
+        pass
+
+
+@played()
+async def test_nothing_is_renewed_after_its_unlock(at: Scene) -> None:
+    client = at.client()
+    store = client._ctx.store
+    for wish in (
+        client.lock(at.name),
+        client.rwlock(at.name).read,
+        client.rwlock(at.name).write,
+    ):
+        # Given a renewal that is under way while its hold is released
+        hold = await wish.acquire()
+        late = hold._lease.keep(boottime())
         assert await hold.release()
+        # When the renewal arrives, and finds no holder, or a peer
+        (answer,) = await store.keep([late], 5.0)
+        assert isinstance(answer, Gone)
+        assert at.redis.keys(f"*{at.name}*:rwlock_timeout:*") == []
         assert not at.redis.exists(at.name)
-
-    play(text)
-
-
-def test_a_living_reader_of_the_peers_outlives_our_end(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        lock = at.client().rwlock(at.name, ttl=5.0)
-        hold = await lock.read.acquire()
-        assert at.peer.read(at.name, 20_000) is None
-        assert await hold.release()
-        assert 12_000 < at.redis.pttl(at.name) <= 20_000
-        assert await lock.write.acquire(blocking=False) is None
-        at.peer.unread(at.name)
-        async with lock.write:
-            pass
-
-    play(text)
-
-
-def test_a_reader_with_a_short_lease_does_not_shorten_that_of_another(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        assert at.peer.read(at.name, 20_000) is None
-        async with at.client().rwlock(at.name, ttl=4.0).read as hold:
-            await at.face.sleep(1.6)
-            hold.check()
-            assert 12_000 < at.redis.pttl(at.name) <= 20_000
-
-    play(text)
-
-
-def test_nothing_is_renewed_after_its_unlock(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        client = at.client()
-        store = client._ctx.store
-        for wish in (
-            client.lock(at.name),
-            client.rwlock(at.name).read,
-            client.rwlock(at.name).write,
-        ):
-            # Given a renewal that is under way while its hold is released
-            hold = await wish.acquire()
-            late = hold._lease.keep(boottime())
-            assert await hold.release()
-            # When the renewal arrives, and finds no holder, or a peer
-            (answer,) = await store.keep([late], 5.0)
-            assert isinstance(answer, Gone)
-            assert at.redis.keys(f"*{at.name}*:rwlock_timeout:*") == []
-            assert not at.redis.exists(at.name)
-            at.peer.lock(at.name, 20_000)
-            (answer,) = await store.keep([late], 5.0)
-            assert isinstance(answer, Gone)
-            assert 0 < at.redis.pttl(at.name) <= 20_000
-            at.peer.unlock(at.name)
-
-    play(text)
-
-
-def test_a_released_hold_is_no_longer_renewed(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        # Given several holds, each renewed, that end at different moments of their renewal
-        client = at.client("", at.proxy.port)
-        for number in range(6):
-            hold = await client.lock(at.name, ttl=0.6).acquire()
-            await at.face.sleep(0.18 + 0.01 * number)
-            await at.give_back(hold)
-        # When all of them have ended
-        await at.face.sleep(0.1)
-        sent = at.proxy.arm(KEEP.sha, delay_reply(0.0), 1000)
-        await at.face.sleep(0.6)
-        # Then no renewal is sent
-        assert not sent.hits
-        assert not at.redis.exists(at.name)
-
-    play(text)
-
-
-def test_a_renewal_never_extends_the_later_hold_of_a_peer(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        hold = await at.client().lock(at.name, ttl=0.6).acquire()
-        at.redis.delete(at.name)
         at.peer.lock(at.name, 20_000)
-        assert await hold.wait_lost(5) is not None
-        assert at.redis.pttl(at.name) > 600
-        assert at.redis.hkeys(at.name) == [at.peer.me.encode()]
-
-    play(text)
-
-
-def test_a_message_that_is_missed_costs_a_second_at_most(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        # Given a peer that holds for 30 s
-        client = at.client()
-        at.peer.lock(at.name)
-        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
-        await at.listening(CHANNEL.format(at.name))
-        await at.face.sleep(0.1)
-        # When the peer releases without a message, as a spin lock does
-        begun = boottime()
-        at.peer.spin_unlock(at.name)
-        hold = await waiter.result(20)
-        assert boottime() - begun < 4.0 + lag.since(begun)
-        assert await hold.release()
-
-    play(text)
-
-
-def test_the_end_of_a_lease_is_not_slept_through(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        client, took = at.client(), []
-        for _ in range(3):
-            # Given a peer that dies with 300 ms left
-            at.peer.lock(at.name, 300)
-            begun = boottime()
-            hold = await client.lock(at.name).acquire(timeout=10)
-            took.append(boottime() - begun - lag.since(begun))
-            assert await hold.release()
-        assert min(took) < 0.3 + 0.55  # else it would be a second, each time
-
-    play(text)
-
-
-def test_an_end_between_the_refusal_and_the_subscription_is_seen(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        # Given a client that was refused, and whose subscription is delayed
-        client = at.client("", at.proxy.port)
-        await (await client.lock(f"{at.name}:warm").acquire()).release()
-        at.peer.lock(at.name)
-        held = at.proxy.arm(b"SUBSCRIBE", HOLD_REQUEST)
-        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=10))
-        await at.until(lambda: held.hits)
-        # When the peer releases, and no subscriber receives the message
+        (answer,) = await store.keep([late], 5.0)
+        assert isinstance(answer, Gone)
+        assert 0 < at.redis.pttl(at.name) <= 20_000
         at.peer.unlock(at.name)
+
+
+@played()
+async def test_a_message_that_is_missed_costs_a_second_at_most(at: Scene) -> None:
+    # Given a peer that holds for 30 s
+    client = at.client()
+    at.peer.lock(at.name)
+    waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
+    await at.listening(CHANNEL.format(at.name))
+    await at.face.sleep(0.1)
+    # When the peer releases without a message, as a spin lock does
+    begun = boottime()
+    at.peer.spin_unlock(at.name)
+    hold = await waiter.result(20)
+    assert boottime() - begun < 4.0 + lag.since(begun)
+    assert await hold.release()
+
+
+@played()
+async def test_the_end_of_a_lease_is_not_slept_through(at: Scene) -> None:
+    client, took = at.client(), []
+    for _ in range(3):
+        # Given a peer that dies with 300 ms left
+        at.peer.lock(at.name, 300)
         begun = boottime()
-        held.let_go()
-        # Then the client's second attempt acquires the lock
-        hold = await waiter.result()
-        assert boottime() - begun < 0.8 + lag.since(begun)
+        hold = await client.lock(at.name).acquire(timeout=10)
+        took.append(boottime() - begun - lag.since(begun))
         assert await hold.release()
+    assert min(took) < 0.3 + 0.55  # else it would be a second, each time
 
-    play(text)
+
+@played()
+async def test_an_end_between_the_refusal_and_the_subscription_is_seen(at: Scene) -> None:
+    # Given a client that was refused, and whose subscription is delayed
+    client = at.client("", at.proxy.port)
+    await (await client.lock(f"{at.name}:warm").acquire()).release()
+    at.peer.lock(at.name)
+    held = at.proxy.arm(b"SUBSCRIBE", HOLD_REQUEST)
+    waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=10))
+    await at.until(lambda: held.hits)
+    # When the peer releases, and no subscriber receives the message
+    at.peer.unlock(at.name)
+    begun = boottime()
+    held.let_go()
+    # Then the client's second attempt acquires the lock
+    hold = await waiter.result()
+    assert boottime() - begun < 0.8 + lag.since(begun)
+    assert await hold.release()
 
 
-def test_a_waiter_asks_at_most_twice_a_second(play: Play) -> None:
-    async def text(at: Scene) -> None:
-        client = at.client("", at.proxy.port)
-        at.peer.lock(at.name)
-        waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
-        await at.listening(CHANNEL.format(at.name))
-        await at.face.sleep(0.1)
-        begun = boottime()
-        sent = at.proxy.arm(bool, delay_reply(0.0), 1000)
-        await at.face.sleep(2.0)
-        sent.disarm()
-        took = boottime() - begun
-        at.peer.unlock(at.name)
-        hold = await waiter.result()
-        assert 1 <= sent.hits <= 2 * took
-        assert await hold.release()
-
-    play(text)
+@played()
+async def test_a_waiter_asks_at_most_twice_a_second(at: Scene) -> None:
+    client = at.client("", at.proxy.port)
+    at.peer.lock(at.name)
+    waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
+    await at.listening(CHANNEL.format(at.name))
+    await at.face.sleep(0.1)
+    begun = boottime()
+    sent = at.proxy.arm(bool, delay_reply(0.0), 1000)
+    await at.face.sleep(2.0)
+    sent.disarm()
+    took = boottime() - begun
+    at.peer.unlock(at.name)
+    hold = await waiter.result()
+    assert 1 <= sent.hits <= 2 * took
+    assert await hold.release()
