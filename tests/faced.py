@@ -19,8 +19,8 @@ from holdfast.stores.memory import blocking as memory
 from holdfast.testing.conformance.struck import Struck
 from holdfast.testing.faces import FACES, Actor, Face, Flag
 
-#: Maximum seconds for a test.
-BOUND_S = 60.0
+#: Maximum seconds for a test on the memory store, and for one with servers.
+BOUND_S, SERVERS_S = 60.0, 110.0
 Hook = Callable[[], Awaitable[None]]
 
 
@@ -216,10 +216,14 @@ def sync() -> At:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function on the face of its helpers."""
+    """Run a test that is a coroutine function on its face, or on the face of its helpers."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    helpers = next(one for one in given.values() if isinstance(one, At))
-    helpers.play(partial(pyfuncitem.obj, **given))
+    test = partial(pyfuncitem.obj, **given)
+    helpers = next((one for one in given.values() if isinstance(one, At)), None)
+    if helpers is None:
+        given["face"].run(test, SERVERS_S)
+    else:
+        helpers.play(test)
     return True

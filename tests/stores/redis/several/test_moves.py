@@ -98,12 +98,11 @@ class Move(threading.Thread):
 
 @PROTOCOLS
 @pytest.mark.parametrize("when", ["before", "while", "after"])
-def test_a_waiter_is_woken(
+async def test_a_waiter_is_woken(
     face: Face, when: str, protocol: int, cluster: Cluster, own_name: str
 ) -> None:
     slot, url = slot_for(own_name), f"{cluster.url}?protocol={protocol}"
-
-    async def main() -> None:
+    with moved_back(cluster, slot) as other:
         async with face.client(url) as locks, face.client(url) as mine:
 
             async def wait() -> tuple[Any, float]:
@@ -128,9 +127,6 @@ def test_a_waiter_is_woken(
             assert await second.release()
             async with locks.lock(own_name, timeout=5) as last:
                 assert last.fence > second.fence
-
-    with moved_back(cluster, slot) as other:
-        face.run(main, 90.0)
 
 
 def test_a_channel_that_ends_as_it_begins_is_not_relied_on(
@@ -183,7 +179,9 @@ def test_a_slot_that_is_half_moved_costs_time_and_no_hold(cluster: Cluster, own_
         assert hold.release()
 
 
-def test_no_hold_is_lost_when_all_slots_move(face: Face, cluster: Cluster, own_name: str) -> None:
+async def test_no_hold_is_lost_when_all_slots_move(
+    face: Face, cluster: Cluster, own_name: str
+) -> None:
     owners = {slot: cluster.owner(slot) for slot in BUCKET_SLOTS}
     primaries = cluster.primaries
     lost: list[str] = []
@@ -196,21 +194,18 @@ def test_no_hold_is_lost_when_all_slots_move(face: Face, cluster: Cluster, own_n
             cluster.move(slot, owner)
         return time.monotonic() - begun
 
-    async def main() -> None:
-        async with face.client(cluster.url) as locks:
-            # Given many holds, each renewed several times during the moves
-            names = [f"{own_name}-{number}" for number in range(HOLDS)]
-            holds = [await locks.lock(one, ttl=TTL_S).acquire() for one in names]
-            for one in holds:
-                one.on_lost(lambda hold, *_: lost.append(hold.name))
-            # When each slot moves to another node and back
-            took = await face.outside(move_all)
-            # Then no hold is lost, and each can be released
-            for one in holds:
-                one.check()
-            assert all([await one.release() for one in holds])
-            print(f"{2 * len(owners)} slots with {HOLDS} holds moved in {took:.1f} s")
-            assert lost == []
-            assert took > TTL_S / 3
-
-    face.run(main, 110.0)
+    async with face.client(cluster.url) as locks:
+        # Given many holds, each renewed several times during the moves
+        names = [f"{own_name}-{number}" for number in range(HOLDS)]
+        holds = [await locks.lock(one, ttl=TTL_S).acquire() for one in names]
+        for one in holds:
+            one.on_lost(lambda hold, *_: lost.append(hold.name))
+        # When each slot moves to another node and back
+        took = await face.outside(move_all)
+        # Then no hold is lost, and each can be released
+        for one in holds:
+            one.check()
+        assert all([await one.release() for one in holds])
+        print(f"{2 * len(owners)} slots with {HOLDS} holds moved in {took:.1f} s")
+        assert lost == []
+        assert took > TTL_S / 3

@@ -105,34 +105,26 @@ async def close(one: Any) -> None:
 
 
 @OPTIONS
-def test_a_client_of_sentinels_will_do(
+async def test_a_client_of_sentinels_will_do(
     face: Face, options: dict[str, Any], watched: Watched
 ) -> None:
     places = [(one.host, one.port) for one in watched.sentinels]
-
-    async def main() -> None:
-        asked = LIBRARY[face.name].Sentinel(places, socket_timeout=2)
-        given = asked.master_for(NAME, **options)
-        await used(face, given)
-        for one in (given, *asked.sentinels):
-            await close(one)
-
-    face.run(main, 60.0)
+    asked = LIBRARY[face.name].Sentinel(places, socket_timeout=2)
+    given = asked.master_for(NAME, **options)
+    await used(face, given)
+    for one in (given, *asked.sentinels):
+        await close(one)
 
 
 @OPTIONS
-def test_a_client_of_a_cluster_will_do(
+async def test_a_client_of_a_cluster_will_do(
     face: Face, options: dict[str, Any], cluster: Cluster
 ) -> None:
     first = cluster.servers[0]
-
-    async def main() -> None:
-        kind = LIBRARY[face.name].RedisCluster
-        given = kind(host=first.host, port=first.port, **options)
-        await used(face, given)
-        await close(given)
-
-    face.run(main, 60.0)
+    kind = LIBRARY[face.name].RedisCluster
+    given = kind(host=first.host, port=first.port, **options)
+    await used(face, given)
+    await close(given)
 
 
 def test_a_client_of_replicas_is_refused(watched: Watched) -> None:
@@ -144,7 +136,7 @@ def test_a_client_of_replicas_is_refused(watched: Watched) -> None:
 # -- the servers are missing, or of another kind --------------------------------------------------
 
 
-def test_an_address_without_such_servers_is_an_error(face: Face, watched: Watched) -> None:
+async def test_an_address_without_such_servers_is_an_error(face: Face, watched: Watched) -> None:
     nobody = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
     single = f"127.0.0.1:{watched.servers[0].port}"
     wrong: list[tuple[str, type[Exception], str, float]] = [
@@ -153,11 +145,7 @@ def test_an_address_without_such_servers_is_an_error(face: Face, watched: Watche
         (watched.url.replace(NAME, "another"), StoreUnavailable, "a primary of 'another'", 2.0),
         (f"redis+cluster://{single}", ConfigError, "no node of one", 10.0),
     ]
-
-    async def main() -> None:
-        for url, kind, words, timeout in wrong:
-            async with face.client(url) as locks:
-                with pytest.raises(kind, match=words):
-                    await locks.lock("x").acquire(timeout=timeout)
-
-    face.run(main, 60.0)
+    for url, kind, words, timeout in wrong:
+        async with face.client(url) as locks:
+            with pytest.raises(kind, match=words):
+                await locks.lock("x").acquire(timeout=timeout)
