@@ -6,10 +6,7 @@ import asyncio
 import contextlib
 import subprocess
 import sys
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiocache
@@ -19,10 +16,12 @@ import cashews
 import pytest
 import redis.asyncio
 
-from holdfast import AsyncClient, AsyncGuard, Client, ConfigError, Guard, caches
+from holdfast import Client, ConfigError, caches
+from holdfast.testing.faces import FACES, Face
 from tests.servers.redis_server import RedisServer
 
 VALUES = {"a": {"n": [1, 2.5, None]}, "b": "text \N{SNOWMAN}", "c": b"\0\xff" * 5, "k\n" * 99: ""}
+AIO = FACES["aio"]
 
 
 @pytest.fixture(scope="module")
@@ -44,18 +43,6 @@ def _django_redis(server: RedisServer) -> Any:
     return RedisCache(server.url, {})
 
 
-#: Values of ``cache=`` for threads.
-THREADS: dict[str, Callable[[Any, RedisServer], object]] = {
-    "django, the default": lambda django, redis: caches.django(),
-    "django, an object": lambda django, redis: django["default"],
-    "django, redis": lambda django, redis: _django_redis(redis),
-    "cachetools": lambda django, redis: cachetools.TTLCache(1000, 3600),
-    "a bounded mapping": lambda django, redis: caches.mapping(cachetools.LRUCache(1000)),
-    "redis-py": lambda django, redis: redis.client(),
-    "dict": lambda django, redis: {},
-}
-
-
 def _aiocache_redis(server: RedisServer, serializer: str) -> Any:
     made = getattr(aiocache.serializers, serializer)()
     return aiocache.RedisCache(endpoint=server.host, port=server.port, serializer=made)
@@ -67,108 +54,79 @@ def _cashews(url: str) -> Any:
     return made
 
 
-#: Values of ``cache=`` for asyncio.
-LOOP: dict[str, Callable[[Any, RedisServer], object]] = {
-    "aiocache, memory": lambda django, redis: aiocache.SimpleMemoryCache(),
-    "aiocache, redis, json": lambda django, redis: _aiocache_redis(redis, "JsonSerializer"),
-    "aiocache, redis, text": lambda django, redis: _aiocache_redis(redis, "StringSerializer"),
-    "cashews, memory": lambda django, redis: _cashews("mem://"),
-    "cashews, redis": lambda django, redis: _cashews(redis.url),
-    "redis-py": lambda django, server: redis.asyncio.Redis(host=server.host, port=server.port),
-    "django, the default": lambda django, redis: "django",
-    "django, redis": lambda django, redis: _django_redis(redis),
-    "dict": lambda django, redis: {},
+#: Values of ``cache=``, by face and name.
+CACHES: dict[str, Callable[[Any, RedisServer], Any]] = {
+    "sync: django, the default": lambda django, server: caches.django(),
+    "sync: django, an object": lambda django, server: django["default"],
+    "sync: django, redis": lambda django, server: _django_redis(server),
+    "sync: cachetools": lambda django, server: cachetools.TTLCache(1000, 3600),
+    "sync: a bounded mapping": lambda django, server: caches.mapping(cachetools.LRUCache(1000)),
+    "sync: redis-py": lambda django, server: server.client(),
+    "sync: dict": lambda django, server: {},
+    "aio: aiocache, memory": lambda django, server: aiocache.SimpleMemoryCache(),
+    "aio: aiocache, redis, json": lambda django, server: _aiocache_redis(server, "JsonSerializer"),
+    "aio: aiocache, redis, text": lambda django, server: _aiocache_redis(
+        server, "StringSerializer"
+    ),
+    "aio: cashews, memory": lambda django, server: _cashews("mem://"),
+    "aio: cashews, redis": lambda django, server: _cashews(server.url),
+    "aio: redis-py": lambda django, server: redis.asyncio.Redis(host=server.host, port=server.port),
+    "aio: django, the default": lambda django, server: caches.django(),
+    "aio: django, redis": lambda django, server: _django_redis(server),
+    "aio: dict": lambda django, server: {},
 }
 
 
-@pytest.fixture(params=THREADS.values(), ids=THREADS)
-def guards(
-    request: pytest.FixtureRequest, django_caches: Any, shared_redis: RedisServer, own_name: str
-) -> Iterator[Callable[..., Guard]]:
-    cache = request.param(django_caches, shared_redis)
-    with contextlib.ExitStack() as ends:
-        if isinstance(cache, redis.Redis):
-            ends.callback(cache.close)
-
-        def make(**options: Any) -> Guard:
-            client = ends.enter_context(Client(f"memory://{own_name}"))
-            return client.guard(own_name, cache=cache, **{"ttl": 60, **options})
-
-        yield make
-
-
-def test_a_cache_for_threads(guards: Callable[..., Guard]) -> None:
-    ours, theirs = guards(), guards()
-    for guard in (ours, theirs):
-        assert guard.get_many(VALUES, VALUES.__getitem__) == VALUES
-        assert {key: guard.get(lambda: "never", key=key) for key in VALUES} == VALUES
-    assert theirs.inspect("c").size == 11
-    assert ours.invalidate("a", "b", "none") == 2
-    assert theirs.get(lambda: "new", key="a") == "new"
-    computed = []
-
-    def compute() -> int:
-        computed.append(1)
-        threading.Event().wait(0.2)
-        return len(computed)
-
-    with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit((ours, theirs)[n % 2].get, compute) for n in range(8)]
-        assert [one.result(20) for one in asked] == [1] * 8
-
-
-def test_an_expired_value_is_computed_again(guards: Callable[..., Guard]) -> None:
-    guard = guards(ttl=0.2, stale=60)
-    assert guard.get(lambda: 1) == 1
-    threading.Event().wait(0.25)
-    assert guard.get(lambda: 2) == 2
-
-
 @contextlib.asynccontextmanager
-async def looped(cache: object, name: str, **options: Any) -> AsyncIterator[list[AsyncGuard]]:
-    """Two guards of two clients on this loop."""
-    given = caches.django() if cache == "django" else cache
-    async with AsyncClient(f"memory://{name}") as one, AsyncClient(f"memory://{name}") as two:
-        yield [client.guard(name, ttl=60, cache=given, **options) for client in (one, two)]
-    if isinstance(cache, aiocache.base.BaseCache):
-        await cache.close()
-    if isinstance(cache, cashews.Cache):
-        await cache.close()
-    if isinstance(cache, redis.asyncio.Redis):
-        await cache.aclose()
+async def guards(face: Face, cache: object, name: str, **options: Any) -> AsyncIterator[list[Any]]:
+    """Two guards of two clients."""
+    url = f"memory://{name}"
+    async with face.client(url) as one, face.client(url) as two:
+        yield [client.guard(name, cache=cache, **{"ttl": 60, **options}) for client in (one, two)]
 
 
 @pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")  # theirs, of redis
-@pytest.mark.parametrize("made", LOOP.values(), ids=LOOP)
-def test_a_cache_for_asyncio(
-    made: Callable[[Any, RedisServer], object],
-    django_caches: Any,
-    shared_redis: RedisServer,
-    own_name: str,
+@pytest.mark.parametrize("name", CACHES)
+def test_the_cache_of_a_library_serves(
+    name: str, django_caches: Any, shared_redis: RedisServer, own_name: str
 ) -> None:
-    computed = []
+    face, computed = FACES[name.partition(":")[0]], list[int]()
 
     async def compute() -> int:
         computed.append(1)
-        await asyncio.sleep(0.2)
+        await face.sleep(0.2)
         return len(computed)
 
     async def value(key: str) -> object:
         return VALUES[key]
 
     async def main() -> None:
-        async with looped(made(django_caches, shared_redis), own_name) as (ours, theirs):
-            for guard in (ours, theirs):
+        cache = CACHES[name](django_caches, shared_redis)
+        async with guards(face, cache, own_name) as both:
+            ours, theirs = both
+            for guard in both:
                 assert await guard.get_many(VALUES, value) == VALUES
                 for key, there in VALUES.items():
                     assert await guard.get(compute, key=key) == there
+            assert (await theirs.inspect("c")).size == 11
             assert await ours.invalidate("a", "b", "none") == 2
             assert await theirs.get(compute, key="a") == 1
-            both = (ours, theirs)
-            asked = [both[n % 2].get(compute) for n in range(8)]
-            assert await asyncio.gather(*asked) == [2] * 8
+            # Of many callers one computes
+            asked = [face.start(lambda guard=guard: guard.get(compute)) for guard in both * 4]  # type: ignore[misc]
+            assert [await one.result() for one in asked] == [2] * 8
+        # An expired value is computed again
+        async with guards(face, cache, f"{own_name}:short", ttl=0.1, stale=60) as (guard, _):
+            assert await guard.get(compute) == 3
+            await face.sleep(0.15)
+            assert await guard.get(compute) == 4
+        if isinstance(cache, aiocache.base.BaseCache | cashews.Cache):
+            await cache.close()
+        if isinstance(cache, redis.asyncio.Redis):
+            await cache.aclose()
+        if isinstance(cache, redis.Redis):
+            cache.close()
 
-    asyncio.run(main())
+    face.run(main, 60.0)
 
 
 def test_a_cache_that_hangs_is_a_store_that_does_not_answer(own_name: str) -> None:
@@ -182,49 +140,47 @@ def test_a_cache_that_hangs_is_a_store_that_does_not_answer(own_name: str) -> No
         return 1
 
     async def main() -> None:
-        async with AsyncClient(f"memory://{own_name}") as client:
-            guard = client.guard(own_name, ttl=60, cache=Hanging(), on_store_error="compute")
+        async with guards(AIO, Hanging(), own_name, on_store_error="compute") as (guard, _):
             assert await guard.get(compute) == 1
 
-    asyncio.run(main())
+    AIO.run(main, 60.0)
 
 
 def test_a_caller_cancelled_during_the_cache_write_leaves_no_refresh_lease(own_name: str) -> None:
-    class Slow(dict[str, bytes]):
+    class Slow:
         """A cache whose first write never ends."""
 
         def __init__(self) -> None:
-            super().__init__()
+            self.values: dict[str, bytes] = {}
             self.writing = asyncio.Event()
 
-        async def aget(self, key: str) -> Any:
-            return self.get(key)
+        async def get(self, key: str) -> Any:
+            return self.values.get(key)
 
-        async def aset(self, key: str, data: bytes, seconds: int) -> None:
+        async def set(self, key: str, data: bytes, seconds: int) -> None:
             if not self.writing.is_set():
                 self.writing.set()
                 await asyncio.sleep(3600)
-            self[key] = data
+            self.values[key] = data
 
-        async def adelete(self, key: str) -> None:
-            self.pop(key, None)
+        async def delete(self, key: str) -> None:
+            self.values.pop(key, None)
 
     async def compute() -> int:
         return 1
 
     async def main() -> None:
-        slow = Slow()
-        cache = SimpleNamespace(get=slow.aget, set=slow.aset, delete=slow.adelete)
-        async with looped(cache, own_name, lease=60) as (ours, theirs):
+        cache = Slow()
+        async with guards(AIO, cache, own_name, lease=60) as (ours, theirs):
             task = asyncio.create_task(ours.get(compute))
-            await slow.writing.wait()
+            await cache.writing.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             # Long before the time limit for a cache write
             assert await theirs.get(compute, timeout=2) == 1
 
-    asyncio.run(main())
+    AIO.run(main, 60.0)
 
 
 def test_a_library_is_not_given_what_is_another_kind(own_name: str) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError
+from holdfast import Client, ConfigError
+from tests.faced import At
 
 prices = {"book": 12, "pen": 3}
 shelf = Client(f"memory://{os.urandom(8).hex()}")
@@ -74,10 +75,8 @@ def test_methods_of_several_objects_don_t_share_values(client: Client) -> None:
     first, second = Store("a"), Store("b")
     assert [first.price("x"), second.price("x")] == [["a", "x"], ["b", "x"]]
     assert first.price.invalidate("x") == 1
-    assert [Store.price.guard.inspect(key).fresh_in > 0 for key in ("one:a:x", "one:b:x")] == [
-        False,
-        True,
-    ]
+    fresh = [Store.price.guard.inspect(key).fresh_in > 0 for key in ("one:a:x", "one:b:x")]
+    assert fresh == [False, True]
     assert Store.price.invalidate(self=second, sku="x") == 1
 
 
@@ -140,30 +139,20 @@ def test_a_cached_function_is_copied_and_pickled_as_a_function_is() -> None:
     assert pickle.loads(pickle.dumps(Shop().price))("pen") == 3
 
 
-def test_methods_of_asyncio_are_invalidated_by_their_objects() -> None:
-    async def main() -> None:
-        async with AsyncClient(f"memory://{os.urandom(8).hex()}") as client:
+async def test_methods_of_asyncio_are_invalidated_by_their_objects(aio: At) -> None:
+    client = aio.client()
 
-            class Store:
-                @client.cached("price:{sku}", ttl=60, vary=("sku",))
-                async def price(self, sku: str = "book") -> int:
-                    return prices[sku]
+    class Store:
+        @client.cached("price:{sku}", ttl=60, vary=("sku",))
+        async def price(self, sku: str = "book") -> int:
+            return prices[sku]
 
-                @client.cached("of:{cls.__name__}", ttl=60)
-                @classmethod
-                async def named(cls) -> str:
-                    return cls.__name__
-
-            store: Any = Store()
-            assert asyncio.iscoroutinefunction(Store.price)
-            assert (await store.price("pen"), await store.price()) == (3, 12)
-            prices.update(book=15, pen=5)
-            assert await store.price.invalidate("pen") == 1
-            assert (await store.price("pen"), await store.price()) == (5, 12)
-            assert await Store.price.invalidate(store) == 1
-            with pytest.raises(ConfigError, match="'self'"):
-                await type(store).price.invalidate("pen")
-            assert await store.named() == "Store"
-            assert (await store.named.invalidate(), await type(store).named.invalidate()) == (1, 0)
-
-    asyncio.run(main())
+    store: Any = Store()
+    assert asyncio.iscoroutinefunction(Store.price)
+    assert (await store.price("pen"), await store.price()) == (3, 12)
+    prices.update(book=15, pen=5)
+    assert await store.price.invalidate("pen") == 1
+    assert (await store.price("pen"), await store.price()) == (5, 12)
+    assert await Store.price.invalidate(store) == 1
+    with pytest.raises(ConfigError, match="'self'"):
+        await type(store).price.invalidate("pen")

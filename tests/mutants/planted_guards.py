@@ -111,7 +111,7 @@ GUARDS = [
     ),
     bug(
         "a stale value is shared with callers that came after the read",
-        f"{MERGING}a_stale_value_is_shared_only_with_callers_present_at_the_read",
+        f"{MERGING}a_caller_that_comes_after_a_read_was_sent_does_not_share_it",
         (REFRESH, "(self._asked if wish.wait else self._sends)()", "self._asked()"),
     ),
     bug(

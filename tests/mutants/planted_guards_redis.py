@@ -28,7 +28,8 @@ GUARDS_REDIS = [
     ),
     bug(
         "a value from before an invalidation is stored",
-        f"{MEANING}::test_a_late_copy_after_an_invalidation_is_another_refresh_lease",
+        "tests/conformance/test_conformance.py::test_conforms"
+        "[redis-sync-guard-a_late_copy_of_a_request_brings_no_duty_back]",
         lua("if holder == ARGV[1] and fence == ARGV[2] + 0 and", "if holder == ARGV[1] and"),
     ),
     bug(

@@ -27,7 +27,7 @@ SECRETS = (
 REACHED = [
     bug(
         "redis: a cluster without slots raises a raw IndexError",
-        "tests/stores/redis/several/test_no_slots.py"
+        "tests/stores/redis/several/test_trouble.py"
         "::test_a_cluster_without_slots_is_unavailable_until_slots_are_added[sync]",
         (f"{BLOCKING}.cluster", "OSError, IndexError)", "OSError)"),
     ),

@@ -3,160 +3,103 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from holdfast import (
-    AsyncClient,
-    Client,
-    ConfigError,
-    HoldfastError,
-    LockLost,
-    Loss,
-    StoreUnavailable,
-)
+from holdfast import Client, ConfigError, HoldfastError, LockLost, Loss, StoreUnavailable
+from holdfast.core.queue import queue as core
 from holdfast.core.queue.model import TooLarge
 from holdfast.stores.memory import blocking as memory
 from holdfast.stores.memory.jobs import LIFE_S
-from holdfast.testing.conformance import struck
-from tests.queues.conftest import At, Case
-
-Run = Callable[[Case], None]
-FOREVER = 10**9
-
-
-def deep() -> list[Any]:
-    found: list[Any] = []
-    for _ in range(sys.getrecursionlimit() * 4):
-        found = [found]
-    return found
-
-
-@pytest.mark.parametrize(
-    "payload", [deep(), 10**5000, {"a": [10**5000]}], ids=["deep", "long", "inside"]
-)
-def test_a_payload_that_json_cannot_write_is_refused_in_words(run: Run, payload: Any) -> None:
-    async def case(at: At) -> None:
-        queue = at.queue()
-        with pytest.raises(ConfigError, match="payload is bytes, text, or JSON data"):
-            await queue.put(payload)
-        with pytest.raises(ConfigError):
-            await queue.put_many([{"id": 10**5000}])
-        assert (await queue.stats()).accepted == 0
-
-    run(case)
+from holdfast.testing.conformance.struck import FOREVER, Overlaid
+from tests.faced import At
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_the_next_job_in_a_with_statement_or_none(run: Run, there: bool) -> None:
-    async def case(at: At) -> None:
-        queue = at.queue()
-        if there:
-            await queue.put("a")
-        seen = []
-        async with queue.taking(timeout=0) as job:
-            seen.append(job and job.payload)
-        assert seen == (["a"] if there else [None])
-        assert (await queue.stats()).done == int(there)
-        if there:
-            await queue.put("b")
-
-            async def fails() -> None:
-                async with queue.taking() as job:
-                    assert job.payload == "b"
-                    raise KeyError("mine")
-
-            with pytest.raises(KeyError):
-                await fails()
-            (left,) = await queue.jobs()
-            assert (left.attempts, left.reason) == (1, "KeyError: 'mine'")
-
-    run(case)
-
-
-@pytest.mark.parametrize("what", [SystemExit, GeneratorExit, asyncio.CancelledError])
-def test_a_body_that_is_ended_by_itself_has_failed(run: Run, what: type[BaseException]) -> None:
-    async def case(at: At) -> None:
-        queue = at.queue(max_attempts=1)
+async def test_the_next_job_in_a_with_statement_or_none(at: At, there: bool) -> None:
+    queue = at.queue()
+    if there:
         await queue.put("a")
-
-        async def body() -> None:
-            async with await queue.take(timeout=5):
-                raise what
-
-        with pytest.raises(what):
-            await body()
-        await at.stands(dead=1)
-
-    run(case)
+    async with queue.taking(timeout=0) as job:
+        assert (job and job.payload) == ("a" if there else None)
+    assert (await queue.stats()).done == int(there)
 
 
-def test_many_jobs_are_put_in_requests_that_the_store_takes(run: Run) -> None:
-    async def case(at: At) -> None:
-        queue, flaky = at.flaky()
-        put, sizes = flaky.queues.put, []
+@pytest.mark.parametrize("what", [KeyError, SystemExit, GeneratorExit, asyncio.CancelledError])
+async def test_a_body_that_is_ended_by_itself_has_failed(at: At, what: type[BaseException]) -> None:
+    queue = at.queue(max_attempts=1)
+    await queue.put("a")
 
-        async def small(one: Any, within: float) -> Any:
-            if sum(len(job.payload) for job in one.jobs) > 1000:
-                raise TooLarge("too much")
-            sizes.append(len(one.jobs))
-            return await put(one, within)
+    async def body() -> None:
+        async with queue.taking() if what is KeyError else await queue.take(timeout=5):
+            raise what
 
-        flaky.queues.put = small  # type: ignore[method-assign]
-        receipts = await queue.put_many(["x" * 100] * 40 + ["y" * 5] * 40, group="g")
-        assert len({one.id for one in receipts}) == sum(sizes) == 80
-        got = [job.payload async for job in at.queue().consume(timeout=0)]
-        assert got == ["x" * 100] * 40 + ["y" * 5] * 40
-        with pytest.raises(TooLarge, match=r"first 1 of 2 jobs were accepted; then: too much"):
-            await queue.put_many(["x", "x" * 2000])
-        flaky.queues.put = put  # type: ignore[method-assign]
-
-    run(case)
+    with pytest.raises(what):
+        await body()
+    await at.stands(dead=1)
 
 
-def test_the_error_of_a_failed_put_counts_the_accepted_jobs(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_body_that_awaits_a_future_cancelled_elsewhere_has_failed(aio: At) -> None:
+    queue = aio.queue(retry_delay=0, retry_delay_max=0)
+    gone = asyncio.get_running_loop().create_future()
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        async with await aio.taken(queue):
+            await gone
+    (one,) = await queue.jobs("waiting")
+    assert one.attempts == 1
+
+
+async def test_many_jobs_are_put_in_requests_that_the_store_takes(at: At) -> None:
+    queue, flaky = at.flaky()
+    inner = flaky.verbs
+    sizes = []
+
+    async def small(one: Any, within: float) -> Any:
+        if sum(len(job.payload) for job in one.jobs) > 1000:
+            raise TooLarge("too much")
+        sizes.append(len(one.jobs))
+        return await inner.put(one, within)
+
+    flaky.verbs = Overlaid(inner, put=small)
+    payloads = ["x" * 100] * 40 + ["y" * 5] * 40
+    receipts = await queue.put_many(payloads, group="g")
+    assert len({one.id for one in receipts}) == sum(sizes) == 80
+    assert [job.payload async for job in at.queue().consume(timeout=0)] == payloads
+    with pytest.raises(TooLarge, match=r"first 1 of 2 jobs were accepted; then: too much"):
+        await queue.put_many(["x", "x" * 2000])
+
+
+async def test_the_error_of_a_failed_put_counts_the_accepted_jobs(
+    at: At, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.core.queue import queue as core
-
     monkeypatch.setattr(core, "PUT_S", 0.2)
-
-    async def case(at: At) -> None:
-        queue, flaky = at.flaky()
-
-        def second(verb: str) -> None:
-            flaky.down["put"] = FOREVER
-
-        flaky.arrived = second
-        with pytest.raises(StoreUnavailable, match="first 1000 of 1500 jobs were accepted; then"):
-            await queue.put_many(range(1500))
-
-    run(case)
+    queue, flaky = at.flaky()
+    flaky.arrived = lambda verbs: flaky.down.update(put=FOREVER)
+    with pytest.raises(StoreUnavailable, match="first 1000 of 1500 jobs were accepted; then"):
+        await queue.put_many(range(1500))
 
 
 @pytest.mark.parametrize(
     "failure", [HoldfastError("planted"), LockLost("planted", Loss.BROKEN)], ids=["text", "reason"]
 )
-def test_every_error_of_a_put_counts_the_accepted_jobs(failure: HoldfastError, run: Run) -> None:
-    async def case(at: At) -> None:
-        queue, flaky = at.flaky()
+async def test_every_error_of_a_put_counts_the_accepted_jobs(
+    at: At, failure: HoldfastError
+) -> None:
+    queue, flaky = at.flaky()
 
-        def second(verb: str) -> None:
-            if flaky.calls["put"] > 1:
-                raise failure
+    def second(verbs: object) -> None:
+        if flaky.calls["put"] > 1:
+            raise failure
 
-        flaky.arrived = second
-        with pytest.raises(type(failure)) as found:
-            await queue.put_many(range(1500))
-        said = [str(found.value), *getattr(found.value, "__notes__", [])]
-        assert any("first 1000 of 1500 jobs were accepted" in one for one in said)
-        assert getattr(found.value, "reason", None) is getattr(failure, "reason", None)
-
-    run(case)
+    flaky.arrived = second
+    with pytest.raises(type(failure)) as found:
+        await queue.put_many(range(1500))
+    said = [str(found.value), *getattr(found.value, "__notes__", [])]
+    assert any("first 1000 of 1500 jobs were accepted" in one for one in said)
+    assert getattr(found.value, "reason", None) is getattr(failure, "reason", None)
 
 
 def test_an_unused_queue_in_memory_is_forgotten() -> None:
@@ -165,8 +108,7 @@ def test_an_unused_queue_in_memory_is_forgotten() -> None:
         for number in range(200):
             queue = client.queue(f"q{number}")
             queue.put("x", id="known", group="g")
-            for job in queue.consume(timeout=0):
-                assert job.payload == "x"
+            assert [job.payload for job in queue.consume(timeout=0)] == ["x"]
         client.queue("kept").put("x")
         assert len(space.queues) == 201
         space.skew += LIFE_S + 1
@@ -176,68 +118,57 @@ def test_an_unused_queue_in_memory_is_forgotten() -> None:
         assert client.queue("kept").stats().waiting == 1
 
 
-def test_a_value_that_is_damaged_is_computed_again(run: Run) -> None:
-    async def case(at: At) -> None:
-        client = at.client()
-        guard = client.guard("g", ttl=60, local_ttl=5)
-        values = memory.space(at.space).guarded
+async def test_a_value_that_is_damaged_is_computed_again(at: At) -> None:
+    guard = at.guard(local_ttl=5)
+    values = memory.space(at.space).guarded
 
-        async def compute() -> str:
-            return "whole"
+    async def compute(key: str = "") -> str:
+        return "whole"
 
-        for damage in (b"x", b"", b"j{", b"t\xff", b"j" + b"[" * 100_000):
+    for damage in (b"x", b"", b"j{", b"t\xff", b"j" + b"[" * 100_000):
+        for several in (False, True):
             assert await guard.get(compute, key="a") == "whole"
             (entry,) = values._entries.values()
             entry.value.data = damage  # type: ignore[union-attr]
             guard._near.forget("a")
-            assert await guard.get(compute, key="a") == "whole"
-
-            async def computing(key: str) -> str:
-                return await compute()
-
-            (entry,) = values._entries.values()
-            entry.value.data = damage  # type: ignore[union-attr]
-            guard._near.forget("a")
-            assert await guard.get_many(["a"], computing) == {"a": "whole"}
-
-    run(case)
+            if several:
+                assert await guard.get_many(["a"], compute) == {"a": "whole"}
+            else:
+                assert await guard.get(compute, key="a") == "whole"
 
 
-def test_several_values_are_computed_while_the_store_is_away(run: Run) -> None:
-    async def case(at: At) -> None:
-        client = at.client()
-        guard = client.guard("g", ttl=60, on_store_error="compute")
-        away = struck.guards_of(client)
-        away.down.update(dict.fromkeys(("read", "begin", "tally"), FOREVER))
-        begun = time.monotonic()
+async def test_several_values_are_computed_while_the_store_is_away(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard, away = at.gated(on_store_error="compute")
+    away.down.update(dict.fromkeys(("read", "begin", "tally"), FOREVER))
+    begun = time.monotonic()
 
-        async def compute(key: str) -> str:
-            return key * 2
+    async def compute(key: str = "") -> str:
+        return key * 2
 
-        assert await guard.get_many(["a", "b", "c"], compute) == {"a": "aa", "b": "bb", "c": "cc"}
-        assert time.monotonic() - begun < 3
-        strict = client.guard("h", ttl=60)
-        with pytest.raises(StoreUnavailable):
-            await strict.get_many(["a"], compute)
-
-    run(case)
+    assert await guard.get_many(["a", "b", "c"], compute) == {"a": "aa", "b": "bb", "c": "cc"}
+    assert time.monotonic() - begun < 3
+    monkeypatch.setattr("holdfast.core.guard.refresh.SILENCE_S", 0.2)
+    assert await guard.get(compute) == ""
+    strict = at._clients[0].guard("h", ttl=60)
+    for ask in (lambda: strict.get_many(["a"], compute), lambda: strict.get(compute)):
+        with pytest.raises(StoreUnavailable, match="planted"):
+            await ask()
 
 
 @pytest.mark.parametrize("what", [SystemExit, asyncio.CancelledError])
-def test_a_computation_that_ends_by_itself_is_a_failure(
-    run: Run, what: type[BaseException]
+async def test_a_computation_that_ends_by_itself_is_a_failure(
+    at: At, what: type[BaseException]
 ) -> None:
-    async def case(at: At) -> None:
-        guard = at.client().guard("g", ttl=60, failure_ttl=30)
+    guard = at.guard(failure_ttl=30)
 
-        async def compute() -> str:
-            raise what
+    async def compute() -> str:
+        raise what
 
-        with pytest.raises(what):
-            await guard.get(compute)
-        assert (await guard.inspect()).failures == 1
-
-    run(case)
+    with pytest.raises(what):
+        await guard.get(compute)
+    assert (await guard.inspect()).failures == 1
 
 
 def test_a_function_whose_values_would_be_shared_by_all_its_users_is_refused() -> None:
@@ -307,51 +238,9 @@ def test_a_template_that_a_call_cannot_fill_is_an_error() -> None:
             get(None)
 
 
-def test_a_cached_method_is_bound_to_its_object() -> None:
-    client = Client("memory://")
+async def test_an_async_cached_function_is_checked_as_well(aio: At) -> None:
+    with pytest.raises(ConfigError, match=r"no \{user_id\}"):
 
-    class Users:
-        @client.cached("of:{self.tenant}:{user_id}", ttl=3)
-        def get(self, user_id: int) -> list[object]:
-            return [self.tenant, user_id]
-
-        def __init__(self, tenant: str) -> None:
-            self.tenant = tenant
-
-    assert Users("a").get(1) == ["a", 1]
-    assert Users("b").get(1) == ["b", 1]
-    assert Users.get.invalidate(Users("a"), 1) == 1
-    client.close()
-
-
-def test_an_async_cached_function_is_checked_as_well() -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://") as client:
-            with pytest.raises(ConfigError, match=r"no \{user_id\}"):
-
-                @client.cached("user-async", ttl=3)
-                async def all_users(user_id: int) -> int:
-                    return user_id
-
-            @client.cached("user-async:{user_id}", ttl=3)
-            async def one(user_id: int) -> int:
-                return user_id
-
-            assert (await one(1), await one(2)) == (1, 2)
-
-    asyncio.run(main())
-
-
-def test_a_body_that_awaits_a_future_cancelled_elsewhere_has_failed(run_aio: Run) -> None:
-    async def case(at: At) -> None:
-        queue = at.queue(retry_delay=0, retry_delay_max=0)
-        await queue.put("a", group="g")
-        gone = asyncio.get_running_loop().create_future()
-        gone.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            async with await queue.take(timeout=5):
-                await gone
-        (one,) = await queue.jobs("waiting")
-        assert one.attempts == 1
-
-    run_aio(case)
+        @aio.client().cached("user-async", ttl=3)
+        async def all_users(user_id: int) -> int:
+            return user_id

@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
 
 import pytest
 
-from holdfast import AsyncClient, Client, StoreUnavailable
+from holdfast import StoreUnavailable
 from holdfast.core.queue import queue as core
+from holdfast.testing.faces import FACES, Face
 from tests.cli.world import ROOT, until
 
 #: No server listens on this port.
 URL = "redis://127.0.0.1:1"
+ENV = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
-@pytest.mark.parametrize("face", ["threads", "asyncio"])
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 def test_a_put_with_refused_connections_reports_that_nothing_was_sent(
-    monkeypatch: pytest.MonkeyPatch, face: str
+    monkeypatch: pytest.MonkeyPatch, face: Face
 ) -> None:
-    monkeypatch.setattr(core, "PUT_S", 0.3)
-
     async def put() -> None:
-        async with AsyncClient(URL) as client:
+        async with face.client(URL) as client:
             await client.queue("q").put("x")
 
-    def put_by_thread() -> None:
-        with Client(URL) as client:
-            client.queue("q").put("x")
-
+    monkeypatch.setattr(core, "PUT_S", 0.3)
     with pytest.raises(StoreUnavailable, match="nothing was sent") as told:
-        asyncio.run(put()) if face == "asyncio" else put_by_thread()
+        face.run(put, 60.0)
     assert "127.0.0.1:1" in str(told.value)
     assert "is unknown" not in str(told.value)
 
 
 @pytest.mark.parametrize("more", [(), ("--drain", "-q")])
-def test_a_worker_reports_an_unreachable_store_after_a_second(
-    more: tuple[str, ...],
-) -> None:
+def test_a_worker_reports_an_unreachable_store_after_a_second(more: tuple[str, ...]) -> None:
     worker = subprocess.Popen(
         [sys.executable, "-m", "holdfast", "queue", "work", "--url", URL, *more, "q", "--", "cat"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env=ENV,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -70,9 +64,8 @@ with Client("memory://") as client:
 
 
 def test_a_program_that_has_not_configured_logging_sees_why_a_handler_failed() -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
-        [sys.executable, "-c", FAILS], env=env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", FAILS], env=ENV, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     assert "ZeroDivisionError" in done.stderr

@@ -1,10 +1,3 @@
-"""The fixtures of the Redis store, for the tests of its serial queues."""
+"""The fixture that counts requests."""
 
-from tests.stores.redis.conftest import (  # noqa: F401 # they are fixtures
-    by_proxy,
-    locks,
-    new_client,
-    other,
-    proxy,
-    verbs,
-)
+from tests.stores.redis.test_trips import counter  # noqa: F401 # it is a fixture

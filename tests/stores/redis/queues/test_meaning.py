@@ -34,12 +34,12 @@ from holdfast.stores.memory.jobs import Queue
 from holdfast.stores.redis import queue_replies as replies
 from holdfast.stores.redis.queue_calls import QueueRequests
 from holdfast.stores.redis.queue_keys import Layout
-from tests.servers.fixtures import NewRedis
 from tests.stores.redis.verbs import LABEL, START, Verbs
 from tests.torture.scale import times
 
 SEED = random.SystemRandom().randrange(1 << 32)
 ONE = Layout(1)
+REQUESTS = QueueRequests(ONE)
 GROUPS = ("", "", "a", "b", "bank:4001\n")
 
 
@@ -50,7 +50,6 @@ class Twins:
         self.verbs, self.dice = verbs, dice
         #: Whether nearly all requests are usual ones. Then the scripts take their fast paths.
         self.calm = calm
-        self.requests = QueueRequests(ONE)
         self.queue = Queue()
         self.name = f"q{dice.getrandbits(64):x}"
         self.now = START
@@ -85,14 +84,9 @@ class Twins:
             self.step_calmly()
             return
         self.now += self.dice.randrange(1, 300) / 1000
-        act = self.dice.choices(
-            (
-                *(self.put, self.again, self.take, self.retake),
-                *(self.settle, self.go_on, self.extend, self.back),
-            ),
-            (6, 1, 7, 1, 5, 4, 2, 1),
-        )[0]
-        act()
+        first = self.put, self.again, self.take, self.retake
+        then = self.settle, self.go_on, self.extend, self.back
+        self.dice.choices((*first, *then), (6, 1, 7, 1, 5, 4, 2, 1))[0]()
         if self.dice.random() < 0.05:
             self.now += 0.001
             self.dice.choice((self.purge, self.revive))()
@@ -100,12 +94,10 @@ class Twins:
     def step_calmly(self) -> None:
         # Sometimes all leases expire
         self.now += 2.1 if self.dice.random() < 0.02 else self.dice.randrange(1, 60) / 1000
-        acts, weights = [self.put, self.take], [5, 2]
+        acts = {self.put: 5, self.take: 2} if len(self.loans) <= 2 else {}
         if self.loans:
-            acts, weights = [*acts, self.go_on, self.settle, self.extend], [5, 2, 6, 1, 1]
-        if len(self.loans) > 2:
-            acts, weights = acts[2:], weights[2:]
-        self.dice.choices(acts, weights)[0]()
+            acts |= {self.go_on: 6, self.settle: 1, self.extend: 1}
+        self.dice.choices([*acts], [*acts.values()])[0]()
 
     def put(self) -> None:
         self.puts += 1
@@ -136,7 +128,7 @@ class Twins:
             theirs = self.queue.put(put, self.now)
         except StoreUnavailable:
             theirs = "late"
-        reply = self.ask(self.requests.put(put, 0, put.jobs))
+        reply = self.ask(REQUESTS.put(put, 0, put.jobs))
         ours: Any
         try:
             ours, _ = replies.accepted(reply, len(put.jobs), LABEL)
@@ -145,9 +137,12 @@ class Twins:
         self.same(put, theirs, ours)
 
     def take(self) -> None:
-        what = secrets.token_hex(16), 1, 2.000271, "somebody", self.pace, self.patience
-        self.takes.append(Take(self.name, *what))
+        self.takes.append(self.wish())
         self._take(self.takes[-1])
+
+    def wish(self) -> Take:
+        what = secrets.token_hex(16), 1, 2.000271, "somebody", self.pace, self.patience
+        return Take(self.name, *what)
 
     def retake(self) -> None:
         if self.takes:
@@ -155,7 +150,7 @@ class Twins:
 
     def _take(self, take: Take) -> None:
         theirs = self.queue.take(take, self.now)
-        reply = self.ask(self.requests.take(take, 0, take.most, b"", b""))
+        reply = self.ask(REQUESTS.take(take, 0, take.most, b"", b""))
         ours = Taken(*replies.taken(reply, 0, ONE, LABEL))
         self.taken(take, theirs, ours)
 
@@ -182,7 +177,7 @@ class Twins:
     def settle(self) -> None:
         if self.loans:
             one, answer = self.verdict(self.dice.choice(self.loans[-3:]))
-            reply = self.ask(self.requests.settle(self.name, 0, [one]))
+            reply = self.ask(REQUESTS.settle(self.name, 0, [one]))
             self.same(one, [answer], replies.settled(reply, 1, LABEL)[0])
 
     def go_on(self) -> None:
@@ -190,13 +185,12 @@ class Twins:
         if not self.loans:
             return
         one, answer = self.verdict(self.dice.choice(self.loans[-3:]))
-        what = secrets.token_hex(16), 1, 2.000271, "somebody", self.pace, self.patience
-        take = Take(self.name, *what)
+        take = self.wish()
         if self.dice.random() < 0.1:  # a copy of one that was sent before
             take = self.dice.choice(self.takes[-4:])
         self.takes.append(take)
         theirs = self.queue.take(take, self.now)
-        reply = self.ask(self.requests.settle_and_take([one], take, b""))
+        reply = self.ask(REQUESTS.settle_and_take([one], take, b""))
         found, job = replies.went_on(reply, 1, ONE, LABEL)
         assert job is not None
         self.same(one, [answer], found)
@@ -226,39 +220,37 @@ class Twins:
         what = take.id, theirs.fence, 3.000271
         answer = self.queue.extend(Extend(self.name, theirs.group, theirs.seq, *what), self.now)
         one = Extend(self.name, ours.group, ours.seq, *what)
-        found, _ = replies.settled(self.ask(self.requests.extend(self.name, 0, [one])), 1, LABEL)
+        found, _ = replies.settled(self.ask(REQUESTS.extend(self.name, 0, [one])), 1, LABEL)
         self.same(one, [isinstance(answer, Held) and not isinstance(answer, Gone)], found)
 
     def back(self) -> None:
         if not self.takes:
             return
         take = self.dice.choice(self.takes[-3:])
-        count, _ = replies.counted(self.ask(self.requests.back(take, 0)), LABEL)
+        count, _ = replies.counted(self.ask(REQUESTS.back(take, 0)), LABEL)
         self.same(("back", take), self.queue.give_back(take, self.now), count)
 
     def purge(self) -> None:
         some = set(self.dice.sample(self.ids, min(4, len(self.ids))))
         fields = [field for field, id_ in self.fields().items() if id_ in some]
         theirs = jobs_look.purge(self.queue, None, sorted(some), BATCH_MAX, self.now)
-        call = self.requests.mend(b"purge", self.name, 0, "", fields)
+        call = REQUESTS.mend(b"purge", self.name, 0, "", fields)
         self.same(("purge", some), theirs, replies.counted(self.ask(call), LABEL)[0])
 
     def revive(self) -> None:
-        letters = replies.listed(
-            self.ask(self.requests.look(self.name, 0, b"dead", b"0", b"-1")), LABEL
-        )
+        letters = replies.listed(self.ask(REQUESTS.look(self.name, 0, b"dead", b"0", b"-1")), LABEL)
         if not letters:
             return
         field, id_ = letters[0], letters[1].decode()
         theirs = jobs_look.revive(self.queue, [id_], self.now)
-        call = self.requests.mend(b"revive", self.name, 0, "", [field])
+        call = REQUESTS.mend(b"revive", self.name, 0, "", [field])
         self.same(("revive", id_), theirs, replies.counted(self.ask(call), LABEL)[0])
 
     def fields(self) -> dict[bytes, str]:
         """Return the ids of all jobs by their fields."""
         found, cursor = {}, b"0"
         while True:
-            call = self.requests.look(self.name, 0, b"scan", cursor)
+            call = REQUESTS.look(self.name, 0, b"scan", cursor)
             cursor, *rest = replies.listed(self.ask(call), LABEL)
             found.update({field: id_ for field, _, _, id_ in replies.seen(rest, LABEL)})
             if cursor == b"0":
@@ -266,12 +258,12 @@ class Twins:
 
     def look(self) -> None:
         """Compare all jobs and all counts with those of the memory store."""
-        call = self.requests.look(self.name, 0, b"rows", *self.fields())
+        call = REQUESTS.look(self.name, 0, b"rows", *self.fields())
         rows = replies.shown(replies.listed(self.ask(call), LABEL), LABEL)
         theirs = jobs_look.records(self.queue, self.now)
         self.same("look", *(sorted(map(_stands, some)) for some in (theirs, [r for _, r in rows])))
         record = jobs_look.survey(self.name, self.queue, self.now)
-        said = replies.listed(self.ask(self.requests.look(self.name, 0, b"sizes")), LABEL)
+        said = replies.listed(self.ask(REQUESTS.look(self.name, 0, b"sizes")), LABEL)
         jobs, taken, dead, _, accepted, done = said
         ours = jobs - taken - dead, taken, dead, accepted, done
         theirs_too = record.waiting, record.taken, record.dead, record.accepted, record.done
@@ -309,76 +301,47 @@ def test_what_is_usual_has_the_same_answers(verbs: Verbs) -> None:
             twins.step()
 
 
+def lent(verbs: Verbs, *jobs: Job) -> tuple[Take, Any]:
+    """Put these jobs, and return a take and its delivery."""
+    name, what = f"q{secrets.token_hex(8)}", (1, 2.0, "somebody", Pace(), Patience())
+    take = Take(name, secrets.token_hex(16), *what)
+    put = Put(name, "l" * 32, 1, jobs, 3.0)
+    assert verbs.ask(REQUESTS.put(put, 0, jobs)) == 1
+    return take, delivered(verbs, take)
+
+
+def delivered(verbs: Verbs, take: Take) -> Any:
+    reply = verbs.ask(REQUESTS.take(take, 0, 1, b"", b""))
+    ((job,), _) = replies.taken(reply, 0, ONE, LABEL)
+    return job
+
+
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_an_expired_lease_has_no_effect(verdict: Verdict, verbs: Verbs) -> None:
     """No request has reaped the expired lease yet."""
-    requests, name, id_ = QueueRequests(ONE), f"q{verdict}", secrets.token_hex(16)
-    put = Put(name, "l" * 32, 1, (Job("x" * 32, "g", b"p"),), 3.0)
-    assert verbs.ask(requests.put(put, 0, put.jobs)) == 1
-    take = Take(name, id_, 1, 2.0, "somebody", Pace(), Patience())
-    ((job,), _) = replies.taken(verbs.ask(requests.take(take, 0, 1, b"", b"")), 0, ONE, LABEL)
+    take, job = lent(verbs, Job("x" * 32, "g", b"p"))
+    name, requests = take.queue, REQUESTS
     verbs.at(START + 2)
-    settle = Settle(name, "g", job.seq, id_, verdict)
+    settle = Settle(name, "g", job.seq, take.id, verdict)
     assert verbs.ask(requests.settle(name, 0, [settle])) == [0]
-    extend = Extend(name, "g", job.seq, id_, job.fence, 2.0)
+    extend = Extend(name, "g", job.seq, take.id, job.fence, 2.0)
     assert verbs.ask(requests.extend(name, 0, [extend])) == [0]
-    again = take._replace(id=secrets.token_hex(16))
-    ((same,), _) = replies.taken(verbs.ask(requests.take(again, 0, 1, b"", b"")), 0, ONE, LABEL)
+    same = delivered(verbs, take._replace(id=secrets.token_hex(16)))
     assert (same.id, same.attempt) == (job.id, 2)
     assert same.fence > job.fence
 
 
-def test_to_settle_what_a_take_has_not_got_counts_for_nothing(verbs: Verbs) -> None:
-    requests, name = QueueRequests(ONE), f"q{secrets.token_hex(8)}"
-    put = Put(name, "l" * 32, 1, tuple(Job(f"{n}" * 32, "g" * n, b"p") for n in range(3)), 3.0)
-    assert verbs.ask(requests.put(put, 0, put.jobs)) == 1
-    take = Take(name, secrets.token_hex(16), 1, 2.0, "somebody", Pace(), Patience())
-    ((job,), _) = replies.taken(verbs.ask(requests.take(take, 0, 1, b"", b"")), 0, ONE, LABEL)
-    other = take._replace(id=secrets.token_hex(16))
-    for group in ("g", "gg", "never"):
-        wrong = Settle(name, group, 7, take.id, Verdict.ACK)
-        assert verbs.ask(requests.settle(name, 0, [wrong])) == [0]
-        reply = verbs.ask(requests.settle_and_take([wrong], other, b""))
-        assert replies.went_on(reply, 1, ONE, LABEL)[0] == [False]
-    right = Settle(name, job.group, job.seq, take.id, Verdict.ACK)
-    reply = verbs.ask(requests.settle(name, 0, [right]))
-    assert replies.settled(reply, 1, LABEL) == ([True], 0)
-
-
-def test_settle_and_take_takes_nothing_before_recovery_is_checked(
-    verbs: Verbs,
-) -> None:
-    requests, name = QueueRequests(ONE), f"q{secrets.token_hex(8)}"
-    put = Put(name, "l" * 32, 1, tuple(Job(f"{n}" * 32, "", b"p") for n in range(3)), 3.0)
-    assert verbs.ask(requests.put(put, 0, put.jobs)) == 1
-    take = Take(name, secrets.token_hex(16), 1, 2.0, "somebody", Pace(), Patience())
-    ((job,), _) = replies.taken(verbs.ask(requests.take(take, 0, 1, b"", b"")), 0, ONE, LABEL)
-    done = Settle(name, "", job.seq, take.id, Verdict.ACK)
+def test_settle_and_take_takes_nothing_before_recovery_is_checked(verbs: Verbs) -> None:
+    take, job = lent(verbs, *(Job(f"{n}" * 32, "", b"p") for n in range(3)))
+    done = Settle(take.queue, "", job.seq, take.id, Verdict.ACK)
     behind = take._replace(id=secrets.token_hex(16))
     # When recovery has the record of another server
     verbs.run_id = b"f" * 40
     try:
-        reply = verbs.ask(requests.settle_and_take([done], behind, b""))
+        reply = verbs.ask(REQUESTS.settle_and_take([done], behind, b""))
     finally:
         verbs.run_id = b""
     # Then the job is settled, and no other is delivered
     assert replies.went_on(reply, 1, ONE, LABEL) == ([True], None)
-    sizes = replies.listed(verbs.ask(requests.look(name, 0, b"sizes")), LABEL)
+    sizes = replies.listed(verbs.ask(REQUESTS.look(take.queue, 0, b"sizes")), LABEL)
     assert sizes[:2] == [2, 0]
-
-
-def test_an_empty_queue_leaves_nothing_that_lasts(new_redis: NewRedis) -> None:
-    with Verbs(new_redis(known=False), clock=True) as verbs:
-        twins = Twins(verbs, random.Random(SEED))
-        print(f"seed {SEED}")
-        for _ in range(200):
-            twins.step()
-        # When all jobs are purged
-        twins.now += 100
-        twins.pace, twins.patience = Pace(0.001), Patience(1000)
-        while twins.fields():
-            call = twins.requests.mend(b"purge", twins.name, 0, "", list(twins.fields()))
-            twins.ask(call)
-        # Then every key that is left has an expiry
-        left = list(verbs.client.keys("holdfast:*"))
-        assert all(verbs.client.ttl(key) > 0 for key in left), left

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -12,7 +14,10 @@ from holdfast.core.queue.model import Job
 from holdfast.stores.redis.guard import WINDOW_S
 from holdfast.stores.redis.keys import bucket_of
 from holdfast.stores.redis.queue_keys import SHARDS, Layout
-from tests.servers.cluster import Cluster
+from holdfast.testing.faces import FACES, Face
+from tests.faced import pytest_pyfunc_call  # noqa: F401 # a hook: it runs tests with a `face`
+from tests.servers.cluster import SLOTS, Cluster
+from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
 from tests.servers.sentinels import Watched
@@ -41,6 +46,36 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """A primary, two replicas and three sentinels; every test must leave them unchanged."""
     with Watched(tmp_path_factory.mktemp("watched")) as one:
         yield one
+
+
+@pytest.fixture(params=FACES.values(), ids=FACES)
+def face(request: pytest.FixtureRequest) -> Face:
+    """Each face."""
+    found: Face = request.param
+    return found
+
+
+def alone(new_redis: NewRedis, *settings: str, **options: Any) -> RedisServer:
+    """Return a cluster that is one node with all slots."""
+    server = new_redis("cluster-enabled yes", *settings, known=False, **options)
+    server.ask("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
+    whole(server)
+    return server
+
+
+def whole(server: RedisServer) -> None:
+    """Wait until the cluster of this node serves all slots."""
+    until(lambda: b"cluster_state:ok" in server.ask("CLUSTER", "INFO"), "the cluster is whole")
+
+
+@contextlib.contextmanager
+def moved_back(cluster: Cluster, slot: int) -> Iterator[RedisServer]:
+    """Yield a primary that doesn't have this slot; at the end, move the slot back."""
+    owner = cluster.owner(slot)
+    try:
+        yield next(one for one in cluster.primaries if one is not owner)
+    finally:
+        cluster.move(slot, owner)
 
 
 def slot_for(name: str) -> int:

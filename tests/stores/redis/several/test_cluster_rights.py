@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator
 
 import pytest
 
 from holdfast import Client, ConfigError
 from tests.servers.cluster import Cluster
+from tests.stores.redis.added import added
 from tests.stores.redis.test_rights import (
-    PAGE,
     PASSWORD,
     USER,
     everything_with_a_loop,
@@ -25,18 +24,13 @@ from tests.stores.redis.test_rights import (
 USELESS = {"+select", "+subscribe", "+publish", "&holdfast:*"}
 
 
-def added() -> list[str]:
-    """Return the rights that the page adds for a cluster, as words."""
-    text = PAGE.read_text(encoding="utf-8")
-    found = re.search(r"<!-- rights in a cluster -->\n```\n(.*?)```", text, re.DOTALL)
-    assert found, "the page shows no rights in a cluster"
-    return found[1].split()
+MORE = added("rights in a cluster")
 
 
 @pytest.fixture
 def enabled(cluster: Cluster) -> Iterator[list[str]]:
     """The words of a user with these rights and no others; pass them to `allow`."""
-    yield [word for word in rights()[1:] if word not in USELESS] + added()
+    yield [word for word in rights()[1:] if word not in USELESS] + MORE
     for one in cluster.servers:
         one.ask("ACL", "DELUSER", USER)
 
@@ -69,7 +63,7 @@ def test_the_rights_of_the_page_suffice(
     asyncio.run(everything_with_a_loop(address))
     assert denied(cluster) == []
     called = {name for one in cluster.servers for name in one.calls()}
-    mine = {word[1:] for word in added() if word.startswith("+")}
+    mine = {word[1:] for word in MORE if word.startswith("+")}
     assert mine - {"asking"} <= called
 
 

@@ -7,10 +7,10 @@ of it runs, spread over all cases: some runs of each primitive on each face.
 from __future__ import annotations
 
 from collections.abc import Collection
-from concurrent.futures import Future, ThreadPoolExecutor
 
 from holdfast.testing.conformance import PRIMITIVES, Run, runs
 from holdfast.testing.faces import FACES
+from tests.ahead import Ahead
 from tests.servers.cluster import Cluster
 from tests.servers.sentinels import Watched
 from tests.torture.scale import times
@@ -44,14 +44,14 @@ def chosen(but: Collection[str] = ()) -> list[Run]:
 
 def played(url: str, but: Collection[str] = ()) -> None:
     """Run them, `AT_ONCE` in parallel; raise the error of the first run that failed."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        begun: list[tuple[Run, Future[None]]] = [
-            (run, pool.submit(run.on, url)) for run in chosen(but)
-        ]
-    for run, one in begun:
-        if wrong := one.exception():
-            wrong.add_note(f"in the run {run}")
-            raise wrong
+    mine = chosen(but)
+    with Ahead(lambda run: run.on(url), mine, AT_ONCE) as ahead:
+        for run in mine:
+            try:
+                ahead[run]
+            except BaseException as wrong:
+                wrong.add_note(f"in the run {run}")
+                raise
 
 
 def test_every_primitive_is_asked_on_both_faces() -> None:

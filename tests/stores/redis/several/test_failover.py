@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +14,7 @@ import pytest
 
 from holdfast import AsyncClient, Client, HoldfastError
 from holdfast.runtime.blocking import boottime
+from holdfast.testing.faces import FACES, Face
 from holdfast.testing.histories import Recorder, judge
 from tests.servers.cluster import Cluster
 from tests.servers.sentinels import Watched
@@ -30,6 +31,8 @@ TTL_S, LONG_S = 3.0, 15.0
 CALM_S = 1.5
 #: The time to detect the failure and promote, plus the grace period of recovery.
 BACK_S = 30.0
+#: The maximum time of a load.
+LONGEST_S = 300.0
 
 
 class Load:
@@ -44,10 +47,9 @@ class Load:
         #: When each worker last held each name.
         self.held: dict[tuple[str, str], float] = {}
         self.errors: list[str] = []
-        self._threads = [
-            *(threading.Thread(target=self._thread, args=(f"thread-{n}",)) for n in range(THREADS)),
-            threading.Thread(target=self._loop),
-        ]
+        sync, aio = FACES.values()
+        mine = [(sync, f"thread-{n}", 1) for n in range(THREADS)] + [(aio, "task", TASKS)]
+        self._threads = [threading.Thread(target=self._client, args=one) for one in mine]
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -66,50 +68,22 @@ class Load:
             for name in map(str, range(NAMES))
         )
 
-    def _recorder(self, who: str) -> Recorder:
-        self.files.append(self._folder / who)
-        return Recorder(self.files[-1], who)
+    def _client(self, face: Face, label: str, workers: int) -> None:
+        async def main() -> None:
+            async with face.client(self._url, label=label) as locks:
+                work = [partial(self._work, f"{label}-{n}", locks, face) for n in range(workers)]
+                for one in [face.start(each) for each in work]:
+                    await one.result(LONGEST_S)
 
-    def _thread(self, who: str) -> None:
-        notes = self._recorder(who)
         try:
-            with Client(self._url, label=who) as locks:
-                while not self._over.is_set():
-                    self._once(notes, who, locks)
-        except BaseException as wrong:
-            self.errors.append(repr(wrong))
-        notes.bye()
-
-    def _once(self, notes: Recorder, who: str, locks: Client) -> None:
-        name = str(next(self._numbers) % NAMES)
-        claim = notes.ask(name)
-        try:
-            hold = locks.lock(name, ttl=TTL_S).acquire()
-        except HoldfastError as wrong:
-            notes.failed(claim, wrong)
-            return
-        notes.held(claim, hold)
-        self.held[who, name] = time.monotonic()
-        time.sleep(0.01)
-        notes.leaving(claim)
-        try:
-            notes.left(claim, hold.release())
-        except HoldfastError as wrong:
-            notes.lost(claim, wrong)
-
-    def _loop(self) -> None:
-        try:
-            asyncio.run(self._tasks())
+            face.run(main, LONGEST_S)
         except BaseException as wrong:
             self.errors.append(repr(wrong))
 
-    async def _tasks(self) -> None:
-        async with AsyncClient(self._url, label="tasks") as locks, asyncio.TaskGroup() as group:
-            for number in range(TASKS):
-                group.create_task(self._task(f"task-{number}", locks))
-
-    async def _task(self, who: str, locks: AsyncClient) -> None:
-        notes = self._recorder(who)
+    async def _work(self, who: str, locks: AsyncClient, face: Face) -> None:
+        file = self._folder / who
+        self.files.append(file)
+        notes = Recorder(file, who)
         while not self._over.is_set():
             name = str(next(self._numbers) % NAMES)
             claim = notes.ask(name)
@@ -120,7 +94,7 @@ class Load:
                 continue
             notes.held(claim, hold)
             self.held[who, name] = time.monotonic()
-            await asyncio.sleep(0.01)
+            await face.sleep(0.01)
             notes.leaving(claim)
             try:
                 notes.left(claim, await hold.release())

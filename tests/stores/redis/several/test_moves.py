@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -19,11 +19,12 @@ from holdfast.stores.redis.cluster import ClusterPort
 from holdfast.stores.redis.keys import PREFIX, bucket_of, keys_of
 from holdfast.stores.redis.slots import BUCKET_SLOTS
 from holdfast.testing import lag
+from holdfast.testing.faces import Face
 from tests.servers.cluster import Cluster
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.aio.conftest import play
 from tests.stores.redis.conftest import eventually
-from tests.stores.redis.several.conftest import grown, slot_for
+from tests.stores.redis.several.conftest import grown, moved_back, slot_for
 
 lag.watch()
 
@@ -52,17 +53,6 @@ def cluster(cluster: Cluster) -> Cluster:
     """A cluster whose nodes are up for longer than a lease."""
     grown(cluster.servers, LEASE_S)
     return cluster
-
-
-@contextlib.contextmanager
-def moved_back(cluster: Cluster, slot: int) -> Iterator[tuple[RedisServer, RedisServer]]:
-    """Yield the owner of a slot and another primary; at the end, move the slot back."""
-    owner = cluster.owner(slot)
-    other = next(one for one in cluster.primaries if one is not owner)
-    try:
-        yield owner, other
-    finally:
-        cluster.move(slot, owner)
 
 
 def poked(cluster: Cluster, name: str) -> Callable[[], bool]:
@@ -108,63 +98,35 @@ class Move(threading.Thread):
 
 @PROTOCOLS
 @pytest.mark.parametrize("when", ["before", "while", "after"])
-def test_a_waiting_thread_is_woken(
-    when: str, protocol: int, cluster: Cluster, own_name: str
+async def test_a_waiter_is_woken(
+    face: Face, when: str, protocol: int, cluster: Cluster, own_name: str
 ) -> None:
-    slot = slot_for(own_name)
-    served: list[tuple[float, int]] = []
+    slot, url = slot_for(own_name), f"{cluster.url}?protocol={protocol}"
+    with moved_back(cluster, slot) as other:
+        async with face.client(url) as locks, face.client(url) as mine:
 
-    def work() -> None:
-        with mine.lock(own_name, timeout=20) as hold:
-            served.append((boottime(), hold.fence))
+            async def wait() -> tuple[Any, float]:
+                return await mine.lock(own_name, timeout=20).acquire(), boottime()
 
-    url = f"{cluster.url}?protocol={protocol}"
-    with moved_back(cluster, slot) as (_, other), Client(url) as locks, Client(url) as mine:
-        # Given a waiter
-        hold = locks.lock(own_name).acquire()
-        thread = threading.Thread(target=work)
-        thread.start()
-        eventually(poked(cluster, own_name))
-        # When the hold is released after the move, during the move, or before it
-        moving = Move(cluster, slot, other, when)
-        if when == "before":
-            eventually(poked(cluster, own_name))
-        begun = boottime()
-        assert hold.release()
-        thread.join(20)
-        # Then the waiter is served immediately, or as soon as the slot has arrived
-        assert served[0][1] > hold.fence
-        assert moving.since(begun, served[0][0]) < SOON_S
-        if when == "after":
-            cluster.move(slot, other)
-        with locks.lock(own_name, timeout=5) as last:
-            assert last.fence > served[0][1]
-
-
-@PROTOCOLS
-@pytest.mark.parametrize("when", ["before", "while"])
-def test_a_waiting_task_is_woken(when: str, protocol: int, cluster: Cluster, own_name: str) -> None:
-    slot = slot_for(own_name)
-
-    async def main() -> None:
-        url = f"{cluster.url}?protocol={protocol}"
-        async with AsyncClient(url) as locks, AsyncClient(url) as mine:
+            # Given a waiter
             hold = await locks.lock(own_name).acquire()
-            waiting = asyncio.ensure_future(mine.lock(own_name, timeout=20).acquire())
-            await asyncio.to_thread(eventually, poked(cluster, own_name))
-            moving = await asyncio.to_thread(Move, cluster, slot, other, when)
+            waiting = face.start(wait)
+            await face.outside(lambda: eventually(poked(cluster, own_name)))
+            # When the hold is released after the move, during the move, or before it
+            moving = await face.outside(lambda: Move(cluster, slot, other, when))
             if when == "before":
-                await asyncio.to_thread(eventually, poked(cluster, own_name))
+                await face.outside(lambda: eventually(poked(cluster, own_name)))
             begun = boottime()
             assert await hold.release()
-            second = await waiting
-            took = await asyncio.to_thread(moving.since, begun, boottime())
-            assert took < SOON_S
+            second, served = await waiting.result(20)
+            # Then the waiter is served immediately, or as soon as the slot has arrived
             assert second.fence > hold.fence
+            assert await face.outside(lambda: moving.since(begun, served)) < SOON_S
+            if when == "after":
+                await face.outside(lambda: cluster.move(slot, other))
             assert await second.release()
-
-    with moved_back(cluster, slot) as (_, other):
-        play(main)
+            async with locks.lock(own_name, timeout=5) as last:
+                assert last.fence > second.fence
 
 
 def test_a_channel_that_ends_as_it_begins_is_not_relied_on(
@@ -203,7 +165,7 @@ def test_a_channel_that_ends_as_it_begins_is_not_relied_on(
 
 def test_a_slot_that_is_half_moved_costs_time_and_no_hold(cluster: Cluster, own_name: str) -> None:
     slot = slot_for(own_name)
-    with moved_back(cluster, slot) as (_, other), Client(cluster.url) as locks:
+    with moved_back(cluster, slot) as other, Client(cluster.url) as locks:
         hold = locks.lock(own_name, ttl=4).acquire()
         cluster.begin_move(slot, other)
         assert cluster.move_keys(slot, other, 1) == 1
@@ -217,69 +179,33 @@ def test_a_slot_that_is_half_moved_costs_time_and_no_hold(cluster: Cluster, own_
         assert hold.release()
 
 
-def test_no_hold_is_lost_when_all_slots_move(cluster: Cluster, own_name: str) -> None:
-    # Given many holds of both faces, each renewed several times during the moves
-    names = [f"{own_name}-{number}" for number in range(HOLDS)]
+async def test_no_hold_is_lost_when_all_slots_move(
+    face: Face, cluster: Cluster, own_name: str
+) -> None:
     owners = {slot: cluster.owner(slot) for slot in BUCKET_SLOTS}
     primaries = cluster.primaries
     lost: list[str] = []
-    done, ready = threading.Event(), threading.Event()
 
-    async def tasks() -> None:
-        async with AsyncClient(cluster.url) as others:
-            holds = [await others.lock(one, ttl=TTL_S).acquire() for one in names[::2]]
-            for one in holds:
-                one.on_lost(lambda hold, *_: lost.append(hold.name))
-            ready.set()
-            await asyncio.to_thread(done.wait)
-            assert all([await one.release() for one in holds])
-
-    def loop() -> None:
-        try:
-            asyncio.run(tasks())
-        except BaseException as wrong:
-            lost.append(repr(wrong))
-            ready.set()
-
-    with contextlib.ExitStack() as stack:
-        locks = stack.enter_context(Client(cluster.url))
-        thread = threading.Thread(target=loop)
-        thread.start()
-        stack.callback(done.set)  # whatever becomes of us, the thread must end
-        holds = [locks.lock(one, ttl=TTL_S).acquire() for one in names[1::2]]
-        for one in holds:
-            one.on_lost(lambda hold, *_: lost.append(hold.name))
-        assert ready.wait(30)
-        # When each slot moves to another node and back
+    def move_all() -> float:
         begun = time.monotonic()
         for slot, owner in owners.items():
             cluster.move(slot, primaries[(primaries.index(owner) + 1) % len(primaries)])
         for slot, owner in owners.items():
             cluster.move(slot, owner)
-        took = time.monotonic() - begun
+        return time.monotonic() - begun
+
+    async with face.client(cluster.url) as locks:
+        # Given many holds, each renewed several times during the moves
+        names = [f"{own_name}-{number}" for number in range(HOLDS)]
+        holds = [await locks.lock(one, ttl=TTL_S).acquire() for one in names]
+        for one in holds:
+            one.on_lost(lambda hold, *_: lost.append(hold.name))
+        # When each slot moves to another node and back
+        took = await face.outside(move_all)
+        # Then no hold is lost, and each can be released
         for one in holds:
             one.check()
-        # Then no hold is lost, and each can be released
-        done.set()
-        released = [one.release() for one in holds]
-        assert all(released)
-        thread.join(30)
-        print(
-            f"{2 * len(owners)} slots with {HOLDS} holds moved in {took:.1f} s, lost: {len(lost)}"
-        )
+        assert all([await one.release() for one in holds])
+        print(f"{2 * len(owners)} slots with {HOLDS} holds moved in {took:.1f} s")
         assert lost == []
         assert took > TTL_S / 3
-
-
-def test_a_node_that_lacks_the_slot_redirects_the_client(cluster: Cluster, own_name: str) -> None:
-    """A client with an old map is redirected, and updates its map."""
-    slot = slot_for(own_name)
-    with moved_back(cluster, slot) as (_, other), Client(cluster.url) as locks:
-        locks.lock(own_name).acquire().release()
-        cluster.move(slot, other)
-        store = locks._ctx.store
-        before = other.calls().get("evalsha", 0)
-        with locks.lock(own_name):
-            assert other.calls()["evalsha"] > before
-            place = store._port._map[bucket_of(own_name.encode())]  # type: ignore[attr-defined]
-            assert place == (other.host, other.port)

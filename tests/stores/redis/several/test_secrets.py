@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError
+from holdfast import ConfigError
+from holdfast.testing.faces import FACES, Face
 from tests.servers.fixtures import NewRedis
-from tests.servers.process import until
 from tests.servers.sentinels import Watched
 from tests.servers.tls import Certificate
-from tests.stores.redis.aio.conftest import play
-
-SLOTS = 16384
+from tests.stores.redis.several.conftest import alone
 
 
 def used(url: str) -> None:
-    """Hold a lock on both faces, and inspect it."""
-    with Client(url) as locks, locks.lock("x"):
-        assert [one.name for one in locks.inspect("")] == ["x"]
+    """Hold a lock on each face, and inspect it."""
+    for face in FACES.values():
 
-    async def main() -> None:
-        async with AsyncClient(url) as locks, locks.lock("x"):
-            assert [one.name for one in await locks.inspect("")] == ["x"]
+        async def main(face: Face = face) -> None:
+            async with face.client(url) as locks, locks.lock("x"):
+                assert [one.name for one in await locks.inspect("")] == ["x"]
 
-    play(main)
+        face.run(main, 60.0)
 
 
 def refused(url: str, words: str) -> None:
-    """Expect a ConfigError on both faces, with these words and without the password."""
-    with Client(url) as locks, pytest.raises(ConfigError, match=words) as one:
-        locks.lock("x").acquire(timeout=2)
+    """Expect a ConfigError on each face, with these words and without the password."""
+    for face in FACES.values():
 
-    async def main() -> None:
-        async with AsyncClient(url) as locks:
-            with pytest.raises(ConfigError, match=words):
-                await locks.lock("x").acquire(timeout=2)
-        await asyncio.sleep(0.5)  # redis-py says goodbye by TLS while nobody waits for it
+        async def main(face: Face = face) -> None:
+            async with face.client(url) as locks:
+                with pytest.raises(ConfigError, match=words) as told:
+                    await locks.lock("x").acquire(timeout=2)
+            assert "open sesame" not in str(told.value)
+            await face.sleep(0.5)  # redis-py says goodbye by TLS while nobody waits for it
 
-    play(main)
-    assert "open sesame" not in str(one.value)
+        face.run(main, 60.0)
 
 
 def test_a_cluster_by_tls_with_a_password(new_redis: NewRedis, certificate: Certificate) -> None:
-    server = new_redis(
-        "cluster-enabled yes", "tls-cluster yes", tls=certificate, password="sesame", known=False
-    )
-    server.ask("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
-    until(lambda: b"cluster_state:ok" in server.ask("CLUSTER", "INFO"), "the cluster is whole")
+    server = alone(new_redis, "tls-cluster yes", tls=certificate, password="sesame")
     server.make_known()
-    place = f"{server.host}:{server.tls_port}"
-    used(f"rediss+cluster://:sesame@{place}?ssl_ca_certs={certificate.certificate}")
-    refused(
-        f"rediss+cluster://:open sesame@{place}?ssl_ca_certs={certificate.certificate}", "password"
-    )
+    place, ca = f"{server.host}:{server.tls_port}", f"ssl_ca_certs={certificate.certificate}"
+    used(f"rediss+cluster://:sesame@{place}?{ca}")
+    refused(f"rediss+cluster://:open sesame@{place}?{ca}", "password")
     refused(f"rediss+cluster://:sesame@{place}", "certificate")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import threading
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -16,14 +15,14 @@ from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.keys import BUCKETS
 from holdfast.stores.redis.slots import SLOTS
 from holdfast.testing import lag
+from holdfast.testing.faces import Face
 from holdfast.testing.faults import Fork
 from tests.servers.cluster import Cluster
 from tests.servers.fixtures import NewRedis
-from tests.servers.process import until
 from tests.servers.redis_server import old_program
 from tests.stores.redis.aio.conftest import play
 from tests.stores.redis.conftest import eventually
-from tests.stores.redis.several.conftest import slot_for
+from tests.stores.redis.several.conftest import slot_for, whole
 
 lag.watch()
 
@@ -31,12 +30,6 @@ TRIES = 150
 LATE_S = 1.75
 #: A lease, and a time in which it is renewed at least once more.
 TTL_S, RENEWED_S = 3.0, 1.2
-
-
-def passed(locks: Client, name: str) -> None:
-    """Wait for the lock, and release it."""
-    with locks.lock(name, timeout=10):
-        pass
 
 
 def names_of(cluster: Cluster, stem: str) -> tuple[str, list[str]]:
@@ -48,41 +41,9 @@ def names_of(cluster: Cluster, stem: str) -> tuple[str, list[str]]:
 
 
 def test_a_silent_node_costs_a_caller_no_more_than_its_time_and_others_nothing(
-    new_cluster: Callable[..., Cluster], own_name: str
+    face: Face, new_cluster: Callable[..., Cluster], own_name: str
 ) -> None:
     cluster = new_cluster("cluster-allow-reads-when-down yes", replicas=0)
-    cluster.attend()
-    there, elsewhere = names_of(cluster, own_name)
-    victim = cluster.owner(slot_for(there))
-    settings = "cluster-require-full-coverage", "no"
-    for server in cluster.servers:
-        server.ask("CONFIG", "SET", *settings)
-    with Client(cluster.url) as locks, Client(cluster.url) as fresh:
-        locks.lock(there).acquire().release()
-        holds = [locks.lock(one, ttl=TTL_S).acquire() for one in elsewhere]
-        also = locks.lock(there, ttl=TTL_S).acquire()
-        victim.stop()
-        try:
-            # A claim at the silent node fails in time, in a client with a map and in one without
-            for client in (locks, fresh):
-                begun = boottime()
-                with pytest.raises(StoreUnavailable):
-                    client.lock(there).acquire(timeout=1)
-                assert boottime() - begun - lag.since(begun) <= LATE_S
-            # And the holds at the other nodes stay valid, though they are renewed together with it
-            eventually(lambda: also.lost)
-            time.sleep(RENEWED_S)
-            for one in holds:
-                one.check()
-        finally:
-            victim.go_on()
-        assert all(one.release() for one in holds)
-
-
-def test_a_silent_node_costs_a_task_no_more_than_its_time(
-    new_cluster: Callable[..., Cluster], own_name: str
-) -> None:
-    cluster = new_cluster(replicas=0)
     cluster.attend()
     there, elsewhere = names_of(cluster, own_name)
     victim = cluster.owner(slot_for(there))
@@ -90,19 +51,21 @@ def test_a_silent_node_costs_a_task_no_more_than_its_time(
         server.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
 
     async def main() -> None:
-        async with AsyncClient(cluster.url) as locks, AsyncClient(cluster.url) as fresh:
+        async with face.client(cluster.url) as locks, face.client(cluster.url) as fresh:
             holds = [await locks.lock(one, ttl=TTL_S).acquire() for one in elsewhere]
             also = await locks.lock(there, ttl=TTL_S).acquire()
             victim.stop()
             try:
+                # A claim at the silent node fails in time, in a client with a map and without one
                 for client in (locks, fresh):
                     begun = boottime()
                     with pytest.raises(StoreUnavailable):
                         await client.lock(there).acquire(timeout=1)
                     assert boottime() - begun - lag.since(begun) <= LATE_S
+                # And the holds at other nodes stay valid, though they are renewed together with it
                 while not also.lost:
-                    await asyncio.sleep(0.01)
-                await asyncio.sleep(RENEWED_S)
+                    await face.sleep(0.01)
+                await face.sleep(RENEWED_S)
                 for one in holds:
                     one.check()
             finally:
@@ -110,7 +73,7 @@ def test_a_silent_node_costs_a_task_no_more_than_its_time(
             for one in holds:
                 assert await one.release()
 
-    play(main)
+    face.run(main, 90.0)
 
 
 @pytest.mark.parametrize("protocol", [3, 2])
@@ -120,8 +83,7 @@ def test_cancelled_tasks_leave_nothing(protocol: int, cluster: Cluster, own_name
     dice = random.Random(seed)
 
     async def main() -> None:
-        url = f"{cluster.url}?protocol={protocol}"
-        async with AsyncClient(url) as locks:
+        async with AsyncClient(f"{cluster.url}?protocol={protocol}") as locks:
             for number in range(TRIES):
                 name = f"{own_name}-{number % 5}"
                 busy = await locks.lock(name).acquire() if number % 2 else None
@@ -143,25 +105,19 @@ def test_cancelled_tasks_leave_nothing(protocol: int, cluster: Cluster, own_name
 
 
 def test_threads_that_give_up_leave_nothing(cluster: Cluster, own_name: str) -> None:
-    with Client(cluster.url) as locks:
-        holds = [locks.lock(f"{own_name}-{number}").acquire() for number in range(4)]
+    names = [f"{own_name}-{number}" for number in range(4)]
+    with Client(cluster.url) as locks, locks.all(*names):
 
-        def work(number: int) -> None:
+        def work(name: str) -> None:
             for _ in range(10):
                 # (a node that answers too late, at the end of the wait, counts as unavailable)
                 with contextlib.suppress(StoreUnavailable):
-                    assert locks.lock(f"{own_name}-{number % 4}").acquire(timeout=0.02) is None
+                    assert locks.lock(name).acquire(timeout=0.02) is None
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, names * 2))
         assert not locks._ctx.store._port._seats  # type: ignore[attr-defined]
         eventually(lambda: [len(one.waiters) for one in locks.inspect(own_name)] == [0] * 4)
-        for one in holds:
-            assert one.release()
-        assert locks.inspect(own_name) == []
 
 
 def test_a_forked_child_has_separate_connections(cluster: Cluster, own_name: str) -> None:
@@ -189,31 +145,43 @@ def test_looking_finds_what_is_at_all_nodes(cluster: Cluster, own_name: str) -> 
 
 
 def test_where_there_are_no_sharded_channels_waiting_only_takes_longer(
-    new_redis: NewRedis, own_name: str
+    face: Face, new_redis: NewRedis, own_name: str
 ) -> None:
     # Given a cluster of Redis 6.2
     server = new_redis("cluster-enabled yes", server=old_program(), known=False)
     server.ask("CLUSTER", "ADDSLOTS", *range(SLOTS))
-    until(lambda: b"cluster_state:ok" in server.ask("CLUSTER", "INFO"), "the cluster is whole")
+    whole(server)
     server.make_known()
     url = f"redis+cluster://{server.host}:{server.port}"
-    with Client(url) as locks, Client(url) as mine:
-        hold = locks.lock(own_name).acquire()
-        thread = threading.Thread(target=passed, args=(mine, own_name))
-        thread.start()
-        eventually(lambda: locks.inspect(own_name)[0].waiters)
-        assert hold.release()
-        thread.join(10)
 
     async def main() -> None:
-        async with AsyncClient(url) as locks, AsyncClient(url) as mine:
-            hold = await locks.lock(own_name).acquire()
-            waiting = asyncio.ensure_future(mine.lock(own_name).acquire(timeout=10))
-            while not (await locks.inspect(own_name))[0].waiters:
-                await asyncio.sleep(0.01)
-            assert await hold.release()
-            second = await waiting
-            assert second
-            assert await second.release()
+        async with face.client(url) as locks, face.client(url) as mine:
 
-    play(main)
+            async def wait() -> None:
+                async with mine.lock(own_name, timeout=10):
+                    pass
+
+            hold = await locks.lock(own_name).acquire()
+            waiting = face.start(wait)
+            while not (await locks.inspect(own_name))[0].waiters:
+                await face.sleep(0.01)
+            assert await hold.release()
+            await waiting.result(20)
+
+    face.run(main, 90.0)
+
+
+def test_a_cluster_without_slots_is_unavailable_until_slots_are_added(
+    face: Face, new_redis: NewRedis, own_name: str
+) -> None:
+    server = new_redis("cluster-enabled yes", known=False)
+
+    async def play() -> None:
+        async with face.client(f"redis+cluster://127.0.0.1:{server.port}?recovery=off") as client:
+            with pytest.raises(StoreUnavailable, match=r"no node of .* has a slot"):
+                await client.lock(own_name).acquire(blocking=False)
+            server.ask("CLUSTER", "ADDSLOTS", *range(SLOTS))
+            async with client.lock(own_name, timeout=10):
+                pass
+
+    face.run(play, 60.0)

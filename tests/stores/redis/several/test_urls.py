@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import inspect
 from typing import Any
 
 import pytest
@@ -10,16 +10,16 @@ import redis
 import redis.asyncio
 from redis.cluster import key_slot
 
-from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast import Client, ConfigError, StoreUnavailable
 from holdfast.stores.redis.complaints import ServerSaid
 from holdfast.stores.redis.slots import BUCKET_SLOTS, sent_to
 from holdfast.stores.redis.topology import Members, Sentinels, topology
+from holdfast.testing.faces import Face
 from holdfast.url import find
 from tests.servers.cluster import Cluster
 from tests.servers.process import free_port
 from tests.servers.sentinels import NAME, Watched
 from tests.servers.tls import Certificate
-from tests.stores.redis.aio.conftest import play
 
 
 def read(text: str) -> Any:
@@ -45,21 +45,16 @@ def test_a_url_names_nodes_of_a_cluster() -> None:
     assert found.at(("c", 8)).arguments["password"] == "secret"
 
 
-@pytest.mark.parametrize("scheme", ["rediss+sentinel", "valkeys+sentinel"])
-def test_by_tls_the_sentinels_are_asked_by_tls_too(scheme: str, certificate: Certificate) -> None:
+def test_by_tls_the_sentinels_are_asked_by_tls_too(certificate: Certificate) -> None:
     ca = str(certificate.certificate)
-    found = read(f"{scheme}://a/mine?ssl_ca_certs={ca}")
-    assert found.settings.kind == "tls"
-    assert found.arguments == {
-        "ssl": True,
-        "ssl_ca_certs": ca,
-        "ssl_check_hostname": True,
-    }
+    for scheme in ("rediss+sentinel", "valkeys+sentinel"):
+        found = read(f"{scheme}://a/mine?ssl_ca_certs={ca}")
+        assert found.settings.kind == "tls"
+        assert found.arguments == {"ssl": True, "ssl_ca_certs": ca, "ssl_check_hostname": True}
 
 
 def test_one_server_is_no_topology() -> None:
-    assert read("redis://a") is None
-    assert read("redis+unix:///s") is None
+    assert read("redis://a") is read("redis+unix:///s") is None
 
 
 @pytest.mark.parametrize(
@@ -91,45 +86,45 @@ def test_a_node_may_send_us_to_another_port_of_its_own_host() -> None:
 
 # -- given clients -------------------------------------------------------------------------------
 
+OPTIONS = pytest.mark.parametrize(
+    "options", [{}, {"decode_responses": True}, {"protocol": 2}], ids=["plain", "text", "resp2"]
+)
+LIBRARY: dict[str, Any] = {"sync": redis, "aio": redis.asyncio}
 
-@pytest.mark.parametrize("options", [{}, {"decode_responses": True}, {"protocol": 2}])
-def test_a_client_of_sentinels_will_do(options: dict[str, Any], watched: Watched) -> None:
+
+async def used(face: Face, given: Any) -> None:
+    """Hold a lock by a given client, and use the client itself."""
+    async with face.client(given) as locks, locks.lock("given"):
+        assert await locks.lock("given").acquire(blocking=False) is None
+        found = given.get("nothing")
+        assert (await found if inspect.isawaitable(found) else found) is None
+
+
+async def close(one: Any) -> None:
+    await one.aclose() if hasattr(one, "aclose") else one.close()
+
+
+@OPTIONS
+async def test_a_client_of_sentinels_will_do(
+    face: Face, options: dict[str, Any], watched: Watched
+) -> None:
     places = [(one.host, one.port) for one in watched.sentinels]
-    asked = redis.Sentinel(places, socket_timeout=2)
+    asked = LIBRARY[face.name].Sentinel(places, socket_timeout=2)
     given = asked.master_for(NAME, **options)
-    with given, Client(given) as locks, locks.lock("given"):
-        assert locks.lock("given").acquire(blocking=False) is None
-        assert given.ping()
-    for one in asked.sentinels:
-        one.close()
-
-    async def main() -> None:
-        watch = redis.asyncio.Sentinel(places, socket_timeout=2)
-        other = watch.master_for(NAME, **options)
-        async with other, AsyncClient(other) as locks, locks.lock("given"):
-            assert await locks.lock("given").acquire(blocking=False) is None
-            assert await other.ping()
-        for sentinel in watch.sentinels:
-            await sentinel.aclose()
-
-    play(main)
+    await used(face, given)
+    for one in (given, *asked.sentinels):
+        await close(one)
 
 
-@pytest.mark.parametrize("options", [{}, {"decode_responses": True}, {"protocol": 2}])
-def test_a_client_of_a_cluster_will_do(options: dict[str, Any], cluster: Cluster) -> None:
+@OPTIONS
+async def test_a_client_of_a_cluster_will_do(
+    face: Face, options: dict[str, Any], cluster: Cluster
+) -> None:
     first = cluster.servers[0]
-    given = redis.RedisCluster(host=first.host, port=first.port, **options)
-    with given, Client(given) as locks, locks.lock("given"):
-        assert locks.lock("given").acquire(blocking=False) is None
-        assert given.get("nothing") is None
-
-    async def main() -> None:
-        other = redis.asyncio.RedisCluster(host=first.host, port=first.port, **options)
-        async with other, AsyncClient(other) as locks, locks.lock("given"):
-            assert await locks.lock("given").acquire(blocking=False) is None
-            assert await other.get("nothing") is None
-
-    play(main)
+    kind = LIBRARY[face.name].RedisCluster
+    given = kind(host=first.host, port=first.port, **options)
+    await used(face, given)
+    await close(given)
 
 
 def test_a_client_of_replicas_is_refused(watched: Watched) -> None:
@@ -141,39 +136,16 @@ def test_a_client_of_replicas_is_refused(watched: Watched) -> None:
 # -- the servers are missing, or of another kind --------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["sentinel", "cluster"])
-def test_an_address_without_servers_is_an_error(kind: str) -> None:
-    path = "/mine" if kind == "sentinel" else ""
-    url = f"redis+{kind}://127.0.0.1:{free_port()},127.0.0.1:{free_port()}{path}"
-    with Client(url) as locks, pytest.raises(StoreUnavailable):
-        locks.lock("x").acquire(timeout=0.3)
-
-    async def main() -> None:
-        async with AsyncClient(url) as other:
-            with pytest.raises(StoreUnavailable):
-                await other.lock("x").acquire(timeout=0.3)
-
-    play(main)
-
-
-def test_the_sentinels_watch_no_such_service(watched: Watched) -> None:
-    url = watched.url.replace(NAME, "another")
-    with (
-        Client(url) as locks,
-        pytest.raises(StoreUnavailable, match="names a primary of 'another'"),
-    ):
-        locks.lock("x").acquire(timeout=2)
-
-
-def test_one_server_is_no_cluster(watched: Watched) -> None:
-    port = watched.servers[0].port
-    url = f"redis+cluster://127.0.0.1:{port}"
-    with Client(url) as locks, pytest.raises(ConfigError, match="no node of one"):
-        locks.lock("x").acquire(timeout=10)
-
-    async def main() -> None:
-        async with AsyncClient(url) as other:
-            with pytest.raises(ConfigError, match="no node of one"):
-                await other.lock("x").acquire(timeout=10)
-
-    asyncio.run(main())
+async def test_an_address_without_such_servers_is_an_error(face: Face, watched: Watched) -> None:
+    nobody = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
+    single = f"127.0.0.1:{watched.servers[0].port}"
+    wrong: list[tuple[str, type[Exception], str, float]] = [
+        (f"redis+sentinel://{nobody}/mine", StoreUnavailable, "127.0.0.1", 0.3),
+        (f"redis+cluster://{nobody}", StoreUnavailable, "127.0.0.1", 0.3),
+        (watched.url.replace(NAME, "another"), StoreUnavailable, "a primary of 'another'", 2.0),
+        (f"redis+cluster://{single}", ConfigError, "no node of one", 10.0),
+    ]
+    for url, kind, words, timeout in wrong:
+        async with face.client(url) as locks:
+            with pytest.raises(kind, match=words):
+                await locks.lock("x").acquire(timeout=timeout)

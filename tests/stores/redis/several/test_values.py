@@ -14,7 +14,9 @@ from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.slots import slot_of
 from holdfast.stores.redis.value_calls import ValueRequests
 from holdfast.testing import lag
+from holdfast.testing.faces import Face
 from tests.servers.cluster import Cluster
+from tests.stores.redis.several.conftest import moved_back
 
 lag.watch()
 PROTOCOLS = pytest.mark.parametrize("protocol", [3, 2])
@@ -36,30 +38,30 @@ async def never_in_a_loop() -> str:
 
 
 @PROTOCOLS
-def test_values_of_all_nodes_are_read_together(
-    protocol: int, cluster: Cluster, own_name: str
+async def test_values_of_all_nodes_are_read_together(
+    face: Face, protocol: int, cluster: Cluster, own_name: str
 ) -> None:
     url = f"{cluster.url}?protocol={protocol}"
     keys = [str(number) for number in range(60)]
     owners = {cluster.owner(slot_for(own_name, key)).port for key in keys}
     assert len(owners) == len(cluster.primaries)
+    computed: list[str] = []
 
-    async def with_a_loop() -> dict[str, str]:
-        async def compute(key: str) -> str:
-            return never()
+    async def compute(key: str) -> str:
+        computed.append(key)
+        return f"of {key}"
 
-        async with AsyncClient(url) as client:
-            return await client.guard(own_name, ttl=60).get_many(keys, compute)
-
-    with Client(url) as client:
-        guard = client.guard(own_name, ttl=60)
-        expected = {key: f"of {key}" for key in keys}
-        assert guard.get_many(keys, lambda key: f"of {key}") == expected
-        assert guard.get_many(keys, lambda key: never()) == expected
-        assert asyncio.run(with_a_loop()) == expected
-        assert guard.invalidate(*keys, "none") == 60
-        guard.stats()
-        assert own_name in [one.name for one in client.guards()]
+    for _ in range(2):
+        async with face.client(url) as client:
+            guard = client.guard(own_name, ttl=60)
+            for _ in range(2):
+                found = await guard.get_many(keys, compute)
+                assert found == {key: f"of {key}" for key in keys}
+    assert computed == keys
+    async with face.client(url) as client:
+        assert await client.guard(own_name, ttl=60).invalidate(*keys, "none") == 60
+        await client.guard(own_name, ttl=60).stats()
+        assert own_name in [one.name for one in await client.guards()]
 
 
 @PROTOCOLS
@@ -67,10 +69,7 @@ def test_a_value_is_read_while_its_slot_is_on_its_way(
     protocol: int, cluster: Cluster, own_name: str
 ) -> None:
     """Both faces find the value before, during and after the move of its slot."""
-    slot = slot_for(own_name)
-    owner = cluster.owner(slot)
-    target = next(one for one in cluster.primaries if one is not owner)
-    url = f"{cluster.url}?protocol={protocol}"
+    slot, url = slot_for(own_name), f"{cluster.url}?protocol={protocol}"
 
     async def main() -> None:
         async with AsyncClient(url) as loop:
@@ -92,18 +91,14 @@ def test_a_value_is_read_while_its_slot_is_on_its_way(
                 await read()
                 assert threads.invalidate() == 1
 
-    try:
+    with moved_back(cluster, slot) as target:
         asyncio.run(main())
-    finally:
-        cluster.move(slot, owner)
 
 
 def test_a_waiter_for_a_value_is_woken_after_its_slot_moved(
     cluster: Cluster, own_name: str
 ) -> None:
     slot = slot_for(own_name)
-    owner = cluster.owner(slot)
-    target = next(one for one in cluster.primaries if one is not owner)
     go, inside = threading.Event(), threading.Event()
     found: list[float] = []
 
@@ -117,23 +112,19 @@ def test_a_waiter_for_a_value_is_woken_after_its_slot_moved(
             assert other.guard(own_name, ttl=60, lease=LONG_S).get(never, timeout=30) == "x"
             found.append(boottime())
 
-    try:
-        with Client(cluster.url) as client:
-            guard = client.guard(own_name, ttl=60, lease=LONG_S)
-            computing = threading.Thread(target=guard.get, args=(slow,))
-            computing.start()
-            inside.wait(10)
-            waiting = threading.Thread(target=wait)
-            waiting.start()
-            time.sleep(0.3)
-            cluster.move(slot, target)
-            # The waiter has looked up the slot's new owner: immediately, or within 1.2 s
-            time.sleep(1.3)
-            begun = boottime()
-            go.set()
-            for thread in (computing, waiting):
-                thread.join(30)
-            assert found[0] - begun < 0.8 + lag.since(begun)
-    finally:
+    with moved_back(cluster, slot) as target, Client(cluster.url) as client:
+        guard = client.guard(own_name, ttl=60, lease=LONG_S)
+        computing = threading.Thread(target=guard.get, args=(slow,))
+        computing.start()
+        inside.wait(10)
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        time.sleep(0.3)
+        cluster.move(slot, target)
+        # The waiter has looked up the slot's new owner: immediately, or within 1.2 s
+        time.sleep(1.3)
+        begun = boottime()
         go.set()
-        cluster.move(slot, owner)
+        for thread in (computing, waiting):
+            thread.join(30)
+        assert found[0] - begun < 0.8 + lag.since(begun)

@@ -1,31 +1,37 @@
-"""Faults of a refresh guard on Redis (lost replies, dead servers), and the cost of its verbs."""
+"""Refresh guards on Redis: lost replies, dead servers, the cost of the verbs, their rights."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from holdfast import AsyncClient, Client, ConfigError
+from holdfast.core.finding import Level
 from holdfast.core.guard.model import Entry
 from holdfast.runtime.blocking import boottime
-from holdfast.stores.redis.library import ABANDON, BEGIN, FINISH, INVALIDATE, PROLONG, Script
+from holdfast.stores.redis.blocking.doctor.rights import VALUES
+from holdfast.stores.redis.library import ABANDON, BEGIN, FINISH, Script
 from holdfast.stores.redis.value_calls import ValueRequests
 from holdfast.testing import lag
-from holdfast.testing.faults import HOLD_REPLY, RESET_REPLY, RESET_REQUEST, RESP, Fault, Proxy
+from holdfast.testing.faces import FACES, Face
+from holdfast.testing.faults import HOLD_REPLY, Fault, Proxy
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program, program
+from tests.stores.examined import one as finding_of
+from tests.stores.lost import RESETS
+from tests.stores.redis.added import added
 from tests.stores.redis.aio.test_faults import Liar
-from tests.stores.redis.conftest import MakeClient, eventually
-from tests.stores.redis.test_trips import Counted, cost
+from tests.stores.redis.conftest import Counted, MakeClient, eventually
+from tests.stores.redis.test_rights import PASSWORD, USER, rights
+from tests.stores.redis.test_trips import cost
 from tests.torture.scale import times
 
 lag.watch()
-RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
 TRIES = times(100, 3)
 #: A lease that outlasts every wait of these tests.
 LONG_S = 60.0
@@ -46,14 +52,15 @@ def fail() -> int:
     raise LookupError("in vain")
 
 
+async def compute_of(key: str) -> str:
+    return f"of {key}"
+
+
 def keys_of(guard: str, key: str = "") -> tuple[bytes, bytes]:
     """Return the keys of the value and of the refresh lease."""
     place = ValueRequests().place(Entry(guard, key))
     value, duty = (one.split(b"\r\n")[1] for one in (place.value, place.duty))
     return value, duty
-
-
-# -- lost replies ----------------------------------------------------------------------------
 
 
 @RESETS
@@ -88,19 +95,6 @@ def test_a_failed_computation_leaves_no_waiter_blocked_though_cut_off(
 
 
 @RESETS
-def test_what_is_invalidated_is_gone_though_that_is_cut_off(
-    fault: Fault, by_proxy: Client, other: Client, proxy: Proxy, own_name: str
-) -> None:
-    ours, theirs = (one.guard(own_name, ttl=600) for one in (by_proxy, other))
-    source = Source()
-    for number in range(TRIES):
-        assert theirs.get(source) == number + 1
-        armed = proxy.arm(INVALIDATE.sha, fault)
-        ours.invalidate()
-        assert armed.hits == 1
-
-
-@RESETS
 @pytest.mark.parametrize("word", [b"PTTL", b"GET"])
 def test_a_read_that_is_cut_off_is_done_again(
     word: bytes, fault: Fault, by_proxy: Client, proxy: Proxy, own_name: str
@@ -115,23 +109,6 @@ def test_a_read_that_is_cut_off_is_done_again(
         assert armed.hits == 1
 
 
-def test_a_renewal_that_is_cut_off_loses_no_refresh_lease(
-    new_client: MakeClient, other: Client, proxy: Proxy, own_name: str
-) -> None:
-    client = new_client(f"redis://127.0.0.1:{proxy.port}")
-    guard = client.guard(own_name, ttl=60, lease=3.0)
-    armed = proxy.arm(PROLONG.sha, RESET_REPLY)
-
-    def slow() -> int:
-        armed.wait()
-        time.sleep(0.1)
-        return 1
-
-    assert guard.get(slow) == 1
-    assert other.guard(own_name, ttl=60).get(Source(), timeout=0) == 1
-    assert guard.stats().refused == 0
-
-
 @pytest.mark.parametrize("protocol", [3, 2])
 def test_a_read_that_is_cancelled_keeps_its_place(
     protocol: int, proxy: Proxy, own_name: str
@@ -139,22 +116,18 @@ def test_a_read_that_is_cancelled_keeps_its_place(
     """The replies of the cancelled read arrive later, and no other read gets them."""
 
     async def main() -> None:
-        async def compute(key: str) -> str:
-            return f"of {key}"
-
         async with AsyncClient(f"redis://127.0.0.1:{proxy.port}?protocol={protocol}") as client:
             guard = client.guard(own_name, ttl=60)
-            expected = await guard.get_many(["a", "b", "c"], compute)
+            expected = await guard.get_many(["a", "b", "c"], compute_of)
             for number in range(TRIES):
                 held = proxy.arm(b"\r\nGET\r\n" if number % 2 else b"\r\nPTTL\r\n", HOLD_REPLY)
-                reading = asyncio.create_task(guard.get_many(["a", "b"], compute))
+                reading = asyncio.create_task(guard.get_many(["a", "b"], compute_of))
                 await asyncio.to_thread(held.wait)
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
                 held.let_go()
-                assert await guard.get_many(["c", "a"], compute) == {
-                    key: expected[key] for key in ("c", "a")
-                }
+                found = await guard.get_many(["c", "a"], compute_of)
+                assert found == {key: expected[key] for key in "ca"}
 
     asyncio.run(main())
 
@@ -164,25 +137,19 @@ def test_no_reader_gets_the_value_of_another_from_a_server_that_answers_once_too
     crew: int, shared_redis: RedisServer, own_name: str
 ) -> None:
     async def main() -> None:
-        async def compute(key: str) -> str:
-            return f"of {key}"
-
         async with (
             Liar(shared_redis).listening() as liar,
             AsyncClient(f"redis://127.0.0.1:{liar.port}") as client,
         ):
             guard = client.guard(own_name, ttl=60)
             keys = [str(number) for number in range(crew)]
-            expected = await guard.get_many(keys, compute)
+            expected = await guard.get_many(keys, compute_of)
             for _ in range(times(30, 5)):
                 liar.twice = 1
-                reads = [guard.get_many([key], compute) for key in keys]
+                reads = [guard.get_many([key], compute_of) for key in keys]
                 assert await asyncio.gather(*reads) == [{key: expected[key]} for key in keys]
 
     asyncio.run(main())
-
-
-# -- servers that die, and full servers ------------------------------------------------------
 
 
 def test_a_server_that_forgets_costs_one_more_computation(
@@ -233,43 +200,30 @@ def test_without_memory_a_computed_value_is_still_returned(
     assert guard.get(lambda: 4, timeout=5) == 3
 
 
-# -- keys of other programs ------------------------------------------------------------------
-
-
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 @pytest.mark.parametrize("kind", ["string", "list"])
 @pytest.mark.parametrize("place", [0, 1], ids=["value", "duty"])
 def test_keys_of_others_are_named_and_left_alone(
-    place: int, kind: str, new_redis: NewRedis, new_client: MakeClient
+    place: int, kind: str, face: Face, new_redis: NewRedis
 ) -> None:
-    server = new_redis()
-    guard = new_client(server.url).guard("g", ttl=60)
-    key = keys_of("g")[place]
-    with server.client() as admin:
-        if kind == "string":
-            admin.set(key, "mine" * 20)
-        else:
-            admin.rpush(key, "mine")
-        before = admin.dump(key)
-        for act in (lambda: guard.get(Source()), guard.invalidate, guard.inspect):
-            with pytest.raises(ConfigError, match="another program"):
-                act()
-        assert admin.dump(key) == before
+    server, key = new_redis(), keys_of("g")[place]
 
-        async def with_a_loop() -> None:
-            async with AsyncClient(server.url) as client:
-                asked = client.guard("g", ttl=60)
+    async def compute() -> int:
+        return 1
 
-                async def compute() -> int:
-                    return 1
-
+    async def main() -> None:
+        async with face.client(server.url) as client:
+            guard = client.guard("g", ttl=60)
+            for act in (lambda: guard.get(compute), guard.invalidate, guard.inspect):
                 with pytest.raises(ConfigError, match="another program"):
-                    await asked.get(compute)
-                assert await asked.get(compute, key="other") == 1
+                    await act()
+            assert await guard.get(compute, key="other") == 1
 
-        asyncio.run(with_a_loop())
-
-
-# -- remaining keys, and costs ---------------------------------------------------------------
+    with server.client() as admin:
+        (admin.set if kind == "string" else admin.rpush)(key, "mine" * 20)
+        before = admin.dump(key)
+        face.run(main, 60.0)
+        assert admin.dump(key) == before
 
 
 def test_nothing_is_left_but_what_ends(new_redis: NewRedis, new_client: MakeClient) -> None:
@@ -285,13 +239,12 @@ def test_nothing_is_left_but_what_ends(new_redis: NewRedis, new_client: MakeClie
             time.sleep(0.2)
             return 1
 
-        threads = [threading.Thread(target=guards[0].get, args=(slow,))]
-        threads[0].start()
+        # (while one computes, another waits)
+        thread = threading.Thread(target=guards[0].get, args=(slow,))
+        thread.start()
         inside.wait(10)
-        threads.append(threading.Thread(target=guards[1].get, args=(Source(),)))
-        threads[1].start()
-        for thread in threads:
-            thread.join(20)
+        guards[1].get(Source())
+        thread.join(20)
         for number in range(20):
             guards[0].get(Source(), key=str(number))
         with pytest.raises(LookupError):
@@ -302,12 +255,6 @@ def test_nothing_is_left_but_what_ends(new_redis: NewRedis, new_client: MakeClie
         assert not [key for key in made if admin.pttl(key) == -1]
         assert len([key for key in made if b"%" in key]) == 1
         eventually(lambda: not [one for one in admin.keys("holdfast:*=*") if admin.exists(one)])
-
-
-@pytest.fixture
-def counter(shared_redis: RedisServer) -> Iterator[Counted]:
-    with Counted(shared_redis.host, shared_redis.port, RESP) as one:
-        yield one
 
 
 @pytest.mark.parametrize("protocol", [3, 2])
@@ -369,3 +316,52 @@ def test_a_waiter_for_a_value_is_woken_and_reads_once(
     assert late[len(late) // 2] < 0.4
     # Two requests to read, one to ask, one after the wake-up; the first waiter also subscribes
     assert min(asked) == 4
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
+def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
+    old: bool, new_redis: NewRedis, new_client: MakeClient
+) -> None:
+    users = (" ".join([*rights(), *added("rights for guards")]),)
+    server = new_redis(users=users, server=old_program() if old else program())
+    address = server.url_for(USER, PASSWORD)
+    client, other = new_client(address), new_client(address)
+    ours, theirs = (one.guard("g", ttl=60, lease=3.0, failure_ttl=0.05) for one in (client, other))
+    inside = threading.Event()
+
+    def slow() -> int:
+        inside.set()
+        time.sleep(1.4)  # by then it was prolonged
+        return 1
+
+    thread = threading.Thread(target=ours.get, args=(slow,))
+    thread.start()
+    inside.wait(10)
+    assert theirs.get(Source()) == 1
+    thread.join(20)
+    with pytest.raises(LookupError):
+        ours.get(fail, key="x")
+    assert ours.get_many(["a", "b"], str) == {"a": "a", "b": "b"}
+    assert ours.invalidate() == 1
+    assert ours.inspect().version == 0
+    assert ours.stats().computes == 4
+    assert [one.name for one in client.guards()] == ["g"]
+    assert [str(one) for one in server.ask("ACL", "LOG")] == []
+    assert {word[1:] for word in added("rights for guards")} <= set(server.calls())
+
+
+def test_doctor_lists_the_missing_rights_and_recognises_the_keys(
+    new_redis: NewRedis, new_client: MakeClient
+) -> None:
+    assert {word[1:] for word in added("rights for guards")} == VALUES
+    server = new_redis(users=(" ".join([*rights(), "+getrange"]),))
+    finding = finding_of(server.url_for(USER, PASSWORD), "values")
+    assert finding.level is Level.WARN
+    assert finding.remedy.split()[-3:] == ["+hincrby", "+strlen", "+zrange"]
+    guard = new_client(server.url).guard("g", ttl=60)
+    guard.get(Source())
+    with pytest.raises(LookupError):
+        new_client(server.url).guard("g", ttl=60, failure_ttl=60).get(fail, key="x")
+    guard.stats()
+    assert finding_of(server.url, "values").level is Level.OK
+    assert finding_of(server.url, "keys").level is Level.OK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -20,32 +19,28 @@ LEASE_S, PAUSE_S = 2.0, 3.0
 #: Within this time a caller gets the refresh lease, whatever bit was flipped.
 SOON_S = 15.0
 ID, OTHER = "a" * 32, "b" * 32
+REQUESTS = ValueRequests()
 
 
 class Desk:
     """The refresh lease of one entry, requested by plain calls on the test's clock."""
 
     def __init__(self, verbs: Verbs, key: str) -> None:
-        self.verbs = verbs
-        self.requests = ValueRequests()
-        self.entry = Entry("flipped", key)
-        self.place = self.requests.place(self.entry)
+        self.verbs, self.entry = verbs, Entry("flipped", key)
+        self.place = REQUESTS.place(self.entry)
         self.duty = self.place.duty.split(b"\r\n")[1]
 
     def begin(self, id_: str, seat: bytes = b"") -> object:
-        """Ask for the refresh lease."""
         wish = Wish(self.entry, id_, "somebody", LEASE_S)
-        return replies.begun(self.verbs.ask(self.requests.begin(wish, seat)), self.place, LABEL)
+        return replies.begun(self.verbs.ask(REQUESTS.begin(wish, seat)), self.place, LABEL)
 
     def finish(self, id_: str, fence: int) -> bool:
-        """Store a value."""
         finish = Finish(self.entry, id_, fence, b"value", 60.0, 0.0, 0.0, 0.1)
-        return replies.yes(self.verbs.ask(self.requests.finish(finish)), LABEL)
+        return replies.yes(self.verbs.ask(REQUESTS.finish(finish)), LABEL)
 
-    def fail(self, id_: str) -> None:
-        """Give up the refresh lease, with a pause for all callers."""
-        abandon = Abandon(self.entry, id_, LEASE_S, PAUSE_S, PAUSE_S, "no such thing")
-        assert replies.yes(self.verbs.ask(self.requests.abandon(abandon)), LABEL)
+    def fields(self) -> dict[bytes, bytes]:
+        """Return the stored fields of the refresh lease."""
+        return self.verbs.client.hgetall(self.duty)
 
 
 def computing(desk: Desk) -> None:
@@ -57,13 +52,9 @@ def computing(desk: Desk) -> None:
 def failing(desk: Desk) -> None:
     """After a failure no caller may compute for a while."""
     assert isinstance(desk.begin(ID), Duty)
-    desk.fail(ID)
+    abandon = Abandon(desk.entry, ID, LEASE_S, PAUSE_S, PAUSE_S, "no such thing")
+    assert replies.yes(desk.verbs.ask(REQUESTS.abandon(abandon)), LABEL)
     assert isinstance(desk.begin(OTHER, b"1 somewhere"), Failing)
-
-
-def fields(desk: Desk) -> dict[bytes, bytes]:
-    """Return the stored fields of the refresh lease."""
-    return desk.verbs.client.hgetall(desk.duty)
 
 
 def kept_after(desk: Desk) -> float | str:
@@ -91,14 +82,15 @@ def test_no_flipped_bit_keeps_a_value_from_being_computed_and_stored(
         verbs.at(START)
         shape = Desk(verbs, "shape")
         scene(shape)
-        bits = [(field, bit) for field, raw in fields(shape).items() for bit in range(8 * len(raw))]
+        shown = shape.fields().items()
+        bits = [(field, bit) for field, raw in shown for bit in range(8 * len(raw))]
         assert len(bits) > 500
         late: dict[str, float | str] = {}
         for field, bit in bits:
             verbs.at(START)
             desk = Desk(verbs, f"{field.hex()}-{bit}")
             scene(desk)
-            whole = bytearray(fields(desk)[field])
+            whole = bytearray(desk.fields()[field])
             if bit >= 8 * len(whole):
                 continue
             whole[bit // 8] ^= 1 << bit % 8
@@ -109,18 +101,6 @@ def test_no_flipped_bit_keeps_a_value_from_being_computed_and_stored(
     assert late == {}
 
 
-def flip(verbs: Verbs, guard: str, key: str, bit: int) -> None:
-    """Flip a bit of a value."""
-    name = ValueRequests().place(Entry(guard, key)).value.split(b"\r\n")[1]
-    verbs.client.setbit(name, bit, 1 - verbs.client.getbit(name, bit))
-
-
-def compute(computed: list[str]) -> str:
-    """Return the value, and record the computation."""
-    computed.append("value")
-    return "value"
-
-
 def test_a_value_whose_head_is_flipped_is_computed_again_or_served(new_redis: NewRedis) -> None:
     server = new_redis()
     wrong: list[str] = []
@@ -129,9 +109,15 @@ def test_a_value_whose_head_is_flipped_is_computed_again_or_served(new_redis: Ne
         for bit in range(8 * HEAD_BYTES):
             key = f"bit {bit}"
             assert guard.get(lambda: "value", key=key) == "value"
-            flip(verbs, "values", key, bit)
-            computed: list[str] = []
-            again = partial(compute, computed)
+            name = REQUESTS.place(Entry("values", key)).value.split(b"\r\n")[1]
+            verbs.client.setbit(name, bit, 1 - verbs.client.getbit(name, bit))
+            computed = 0
+
+            def again() -> str:
+                nonlocal computed
+                computed += 1
+                return "value"
+
             try:
                 for _ in range(3):
                     assert guard.get(again, key=key) == "value"
@@ -141,6 +127,6 @@ def test_a_value_whose_head_is_flipped_is_computed_again_or_served(new_redis: Ne
                     wrong.append(f"bit {bit}: {foreign}")
             except HoldfastError as failed:
                 wrong.append(f"bit {bit}: {failed!r:.150}")
-            if len(computed) > 1:
-                wrong.append(f"bit {bit}: computed {len(computed)} times")
+            if computed > 1:
+                wrong.append(f"bit {bit}: computed {computed} times")
             assert wrong == []

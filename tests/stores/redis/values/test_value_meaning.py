@@ -209,21 +209,6 @@ def test_a_request_that_comes_after_it_was_given_up_gets_nothing(verbs: Verbs) -
     assert isinstance(duty(verbs, late, START + 40), Duty)
 
 
-def test_a_late_copy_after_an_invalidation_is_another_refresh_lease(
-    verbs: Verbs,
-) -> None:
-    """A reply was lost, the request was repeated, and at last the first copy arrives."""
-    requests, mine = ValueRequests(), wish()
-    first = duty(verbs, mine, START)
-    verbs.ask(requests.invalidate(mine.entry))
-    second = duty(verbs, mine, START + 1)
-    assert second.fence > first.fence
-    old = Finish(mine.entry, mine.id, first.fence, b"old", 60, 0, 0, 0)
-    assert verbs.ask(requests.finish(old)) == 0
-    assert verbs.ask(requests.prolong(Prolong(mine.entry, mine.id, first.fence, 60))) == 0
-    assert verbs.ask(requests.finish(old._replace(fence=second.fence, data=b"new"))) == 1
-
-
 def test_fences_rise_though_the_clock_goes_back(verbs: Verbs) -> None:
     requests, fences = ValueRequests(), []
     for turn in range(6):
@@ -250,27 +235,19 @@ def test_dead_waiters_are_forgotten_while_the_refresh_lease_lasts(verbs: Verbs) 
     assert verbs.client.hlen(key) == 3
 
 
-@pytest.mark.parametrize(
-    "left, fresh_in",
-    [
-        (70_000, 10.0),
-        (60_000, 0.0),
-        (59_000, -1.0),
-        (120_900, 60.0),
-        (999_000, -60.0),
-        (-2, 60.0),
-        (-1, None),
-    ],
-    ids=[
-        "fresh",
-        "on the edge",
-        "stale",
-        "longer than it can be",
-        "much longer",
-        "written since",
-        "no end",
-    ],
-)
+#: The milliseconds that are left, and the seconds for which the value is then fresh.
+LEFT = {
+    "fresh": (70_000, 10.0),
+    "on the edge": (60_000, 0.0),
+    "stale": (59_000, -1.0),
+    "longer than it can be": (120_900, 60.0),
+    "much longer": (999_000, -60.0),
+    "written since": (-2, 60.0),
+    "no end": (-1, None),
+}
+
+
+@pytest.mark.parametrize("left, fresh_in", LEFT.values(), ids=LEFT)
 def test_a_value_that_is_replaced_between_the_two_looks_is_never_younger_than_it_is(
     left: int, fresh_in: float | None, verbs: Verbs
 ) -> None:
