@@ -10,12 +10,14 @@ import pytest
 
 from holdfast import Client
 from holdfast.core.model import LineRecord
+from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import RESP, Proxy
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.verbs import START, Verbs
 
 MakeClient = Callable[..., Client]
+Look = Callable[[str], LineRecord | None]
 
 
 class Counted(Proxy):
@@ -25,6 +27,12 @@ class Counted(Proxy):
 
     def chosen(self, message: bytes, *of: str) -> None:
         self.requests += "request" in of
+
+
+@pytest.fixture(params=FACES.values(), ids=FACES)
+def face(request: pytest.FixtureRequest) -> Face:
+    face: Face = request.param
+    return face
 
 
 @pytest.fixture
@@ -61,9 +69,15 @@ def proxy(shared_redis: RedisServer) -> Iterator[Proxy]:
 
 
 @pytest.fixture(params=["resp3", "resp2"])
-def by_proxy(request: pytest.FixtureRequest, proxy: Proxy, new_client: MakeClient) -> Client:
-    """A client behind the proxy, with either protocol, that has connected already."""
-    client = new_client(f"redis://127.0.0.1:{proxy.port}?protocol={request.param[-1]}")
+def proxied(request: pytest.FixtureRequest, proxy: Proxy) -> str:
+    """The URL of the server behind the proxy, with either protocol."""
+    return f"redis://127.0.0.1:{proxy.port}?protocol={request.param[-1]}"
+
+
+@pytest.fixture
+def by_proxy(proxied: str, proxy: Proxy, new_client: MakeClient) -> Client:
+    """A client behind the proxy that has connected already."""
+    client = new_client(proxied)
     client.lock(f"warm:{proxy.port}").acquire().release()
     return client
 
@@ -77,7 +91,7 @@ def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
 
 
 @pytest.fixture
-def line(other: Client) -> Callable[[str], LineRecord | None]:
+def line(other: Client) -> Look:
     """A function that returns the line of a name."""
 
     def look(name: str) -> LineRecord | None:
@@ -85,6 +99,16 @@ def line(other: Client) -> Callable[[str], LineRecord | None]:
         return found[0] if found else None
 
     return look
+
+
+def fences(found: LineRecord | None) -> list[int]:
+    """Return the fences and tickets of the claims of a line."""
+    return [one.fence for one in found.claims] if found else []
+
+
+def waits(found: LineRecord | None, number: int = 1) -> bool:
+    """Return whether so many claims wait in a line."""
+    return found is not None and len(found.waiters) == number
 
 
 def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:

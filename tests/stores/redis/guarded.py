@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.model import (
-    Claim,
-    Keep,
-    Standing,
-)
+from holdfast.core.model import Claim, Keep, Standing
 from holdfast.core.ports import NotYet
 from holdfast.stores.redis import replies
 from holdfast.stores.redis.config import settings

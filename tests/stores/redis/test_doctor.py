@@ -37,7 +37,7 @@ def test_a_good_server_is_well_and_every_part_is_spoken_of(
 ) -> None:
     server = new_redis(*KEPT, server=old_program() if old else None)
     url = f"{server.url}?protocol={protocol}"
-    with Client(url) as locks, locks.lock("x"):
+    with Client(url) as locks, locks.lock("x"), locks.semaphore("y", 2), locks.semaphore("y", 2):
         assert troubles(url) == {}
         found = examined(url)
         assert set(found) >= ALL

@@ -1,81 +1,66 @@
-"""The oldest supported Redis: it needs other scripts, and its error texts differ."""
+"""The usual and the oldest supported Redis: it needs other scripts, and its error texts differ."""
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError, HoldfastError, StoreUnavailable
+from holdfast import ConfigError, HoldfastError, StoreUnavailable
 from holdfast.stores.redis.keys import keys_of
+from holdfast.testing.faces import Face
 from tests.servers.fixtures import NewRedis
-from tests.servers.redis_server import RedisServer, old_program
-from tests.stores.redis.conftest import eventually
+from tests.servers.redis_server import RedisServer, old_program, program
 
-FACES = pytest.mark.parametrize("face", ["threads", "asyncio"])
+LONG_S = 90.0
 
 
-@pytest.fixture
-def old(new_redis: NewRedis) -> RedisServer:
-    """A server with Redis 6.2."""
-    server = new_redis(server=old_program())
-    assert server.version[:2] == (6, 2)
+@pytest.fixture(params=[program, old_program], ids=["usual", "6.2"])
+def server(request: pytest.FixtureRequest, new_redis: NewRedis) -> RedisServer:
+    server = new_redis(server=request.param())
+    assert (server.version[:2] == (6, 2)) == (request.param is old_program)
     return server
 
 
-def acquired(server: RedisServer, name: str, face: str, timeout: float = 0.5) -> Exception | None:
-    """Acquire and release once; return the error if there was one."""
+def test_scripts_that_were_flushed_are_loaded_again(server: RedisServer, face: Face) -> None:
+    async def main() -> None:
+        async with face.client(server.url) as client:
+            for _ in range(3):
+                server.ask("SCRIPT", "FLUSH")
+                async with client.lock("x", timeout=10) as hold:
+                    server.ask("SCRIPT", "FLUSH")
+                    await hold.extend()
+                    server.ask("SCRIPT", "FLUSH")
+                    assert await client.inspect()
+                    server.ask("SCRIPT", "FLUSH")
 
-    async def with_a_loop() -> None:
-        async with AsyncClient(server.url) as locks, locks.lock(name, timeout=timeout):
-            pass
+    face.run(main, LONG_S)
 
-    try:
-        if face == "asyncio":
-            asyncio.run(with_a_loop())
-        else:
-            with Client(server.url) as locks, locks.lock(name, timeout=timeout):
+
+def test_a_replica_a_full_memory_and_a_foreign_key_are_named_while_they_last(
+    server: RedisServer, face: Face
+) -> None:
+    key = keys_of("holdfast", b"theirs")[0]
+
+    async def main() -> None:
+        async with face.client(server.url) as client:
+
+            async def refused(kind: type[HoldfastError], words: str, name: str = "x") -> None:
+                with pytest.raises(kind, match=words):
+                    await client.lock(name).acquire(timeout=0.5)
+
+            async with client.lock("x", timeout=10):
+                server.ask("SET", key, "mine")
+                await refused(ConfigError, key.decode().replace("{", r"\{"), "theirs")
+                assert server.ask("GET", key) == b"mine"
+            server.ask("CONFIG", "SET", "maxmemory", "1")
+            await refused(StoreUnavailable, "maxmemory")
+            server.ask("CONFIG", "SET", "maxmemory", "0")
+            async with client.lock("x", timeout=10):
+                server.ask("REPLICAOF", "127.0.0.1", "1")
+                await refused(StoreUnavailable, "is a replica", "y")
+                server.ask("REPLICAOF", "NO", "ONE")
+                # As a replica it can have missed writes, so it grants nothing for a while
+                await refused(StoreUnavailable, "grants nothing", "y")
+            async with client.lock("x", timeout=20):
                 pass
-    except HoldfastError as wrong:
-        return wrong
-    return None
 
-
-@FACES
-def test_it_learns_the_scripts_by_the_way(old: RedisServer, face: str) -> None:
-    for _ in range(3):
-        assert acquired(old, "x", face, 10.0) is None
-        old.ask("SCRIPT", "FLUSH")
-
-
-@FACES
-def test_a_replica_is_no_lasting_mistake(old: RedisServer, face: str) -> None:
-    assert acquired(old, "x", face, 10.0) is None
-    old.ask("REPLICAOF", "127.0.0.1", "1")
-    wrong = acquired(old, "x", face)
-    assert isinstance(wrong, StoreUnavailable)
-    assert "is a replica" in str(wrong)
-    old.ask("REPLICAOF", "NO", "ONE")
-    # As a replica it can have missed writes, so it grants nothing for a while
-    assert "grants nothing" in str(acquired(old, "x", face))
-    eventually(lambda: acquired(old, "x", face) is None)
-
-
-@FACES
-def test_without_memory_new_claims_are_refused(old: RedisServer, face: str) -> None:
-    old.ask("CONFIG", "SET", "maxmemory", "1")
-    wrong = acquired(old, "x", face)
-    assert isinstance(wrong, StoreUnavailable)
-    assert "maxmemory" in str(wrong)
-    old.ask("CONFIG", "SET", "maxmemory", "0")
-    assert acquired(old, "x", face, 10.0) is None
-
-
-@FACES
-def test_a_foreign_key_is_named_and_left_alone(old: RedisServer, face: str) -> None:
-    key = keys_of("holdfast", b"x")[0]
-    old.ask("SET", key, "mine")
-    wrong = acquired(old, "x", face)
-    assert isinstance(wrong, ConfigError)
-    assert key.decode() in str(wrong)
-    assert old.ask("GET", key) == b"mine"
+    face.run(main, LONG_S)

@@ -6,14 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.core.model import (
-    RWLOCK_CAPACITY,
-    Gone,
-    Held,
-    Keep,
-    Kind,
-    Loss,
-)
+from holdfast.core.model import RWLOCK_CAPACITY, Gone, Held, Keep, Kind, Loss
 from holdfast.core.ports import NotYet
 from tests.servers.fixtures import NewRedis
 from tests.stores.redis.guarded import WINDOW_S, Guarded, promoted
@@ -46,9 +39,7 @@ def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded)
     assert fence(verbs.stand(Keep(other, later, 30.0))) == later
 
 
-def test_tickets_continue_after_a_restored_holder_despite_the_clock(
-    verbs: Guarded,
-) -> None:
+def test_tickets_continue_after_a_restored_holder_despite_the_clock(verbs: Guarded) -> None:
     one, other = claim(), claim()
     held = fence(verbs.join(one))
     verbs.client.flushall()

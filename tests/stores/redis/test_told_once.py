@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable
@@ -10,7 +9,8 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from holdfast import AsyncClient, Client, StoreUnavailable
+from holdfast import Client, StoreUnavailable
+from holdfast.testing.faces import FACES
 from tests.servers.cluster import Cluster
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
@@ -18,6 +18,8 @@ from tests.servers.redis_server import RedisServer
 from tests.stores.redis.guarded import Guarded
 from tests.stores.redis.test_rights import rights
 from tests.stores.redis.verbs import START
+
+BOTH = pytest.mark.parametrize("face", FACES, ids=["threads", "asyncio"])
 
 
 def said(log: pytest.LogCaptureFixture, words: str) -> list[logging.LogRecord]:
@@ -27,35 +29,23 @@ def said(log: pytest.LogCaptureFixture, words: str) -> list[logging.LogRecord]:
 
 def use(face: str, address: str) -> None:
     """Let several threads or tasks of one client take the same lock in turns."""
+    one = FACES[face]
 
-    def with_threads() -> None:
-        with Client(address) as locks:
-
-            def work() -> None:
-                for _ in range(3):
-                    with locks.lock("x", timeout=20):
-                        pass
-
-            threads = [threading.Thread(target=work) for _ in range(5)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-
-    async def on_a_loop() -> None:
-        async with AsyncClient(address) as locks:
+    async def main() -> None:
+        async with one.client(address) as client:
 
             async def work() -> None:
                 for _ in range(3):
-                    async with locks.lock("x", timeout=20):
+                    async with client.lock("x", timeout=20):
                         pass
 
-            await asyncio.gather(*(work() for _ in range(5)))
+            for actor in [one.start(work) for _ in range(5)]:
+                await actor.result(60)
 
-    asyncio.run(on_a_loop()) if face == "asyncio" else with_threads()
+    one.run(main, 120)
 
 
-@pytest.mark.parametrize("face", ["threads", "asyncio"])
+@BOTH
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "noeviction"])
 def test_a_server_that_can_evict_keys_is_reported_once_as_an_error(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture, face: str, policy: str
@@ -73,35 +63,32 @@ def test_a_server_that_can_evict_keys_is_reported_once_as_an_error(
 def test_a_server_without_a_limit_evicts_nothing(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    use("threads", new_redis("maxmemory-policy allkeys-lru").url)
+    use("sync", new_redis("maxmemory-policy allkeys-lru").url)
     assert not said(caplog, "can evict keys")
 
 
-@pytest.mark.parametrize("face", ["threads", "asyncio"])
+@BOTH
 def test_a_cluster_that_can_evict_keys_is_reported_once_for_all_nodes(
     new_cluster: Callable[..., Cluster], caplog: pytest.LogCaptureFixture, face: str
 ) -> None:
-    cluster: Cluster = new_cluster("maxmemory 64mb", "maxmemory-policy allkeys-lru", replicas=0)
-    names = [f"name-{number}" for number in range(40)]
+    cluster = new_cluster("maxmemory 64mb", "maxmemory-policy allkeys-lru", replicas=0)
 
-    async def on_a_loop() -> None:
-        async with AsyncClient(cluster.url) as locks, locks.all(*names, timeout=40):
+    async def main() -> None:
+        names = [f"name-{number}" for number in range(40)]
+        async with FACES[face].client(cluster.url) as locks, locks.all(*names, timeout=40):
             pass
 
-    if face == "asyncio":
-        asyncio.run(on_a_loop())
-    else:
-        with Client(cluster.url) as locks, locks.all(*names, timeout=40):
-            pass
+    FACES[face].run(main, 90)
     assert len(said(caplog, "can evict keys")) == 1
 
 
-def test_a_user_without_the_right_to_ask_is_not_failed(
-    new_redis: NewRedis, caplog: pytest.LogCaptureFixture
+@BOTH
+def test_a_user_without_the_right_to_ask_is_warned_once_that_recovery_is_off(
+    new_redis: NewRedis, caplog: pytest.LogCaptureFixture, face: str
 ) -> None:
     left = " ".join(word for word in rights() if word not in ("+info", "+config|get"))
     server = new_redis("maxmemory 64mb", "maxmemory-policy allkeys-lru", users=(left,))
-    use("threads", server.url_for("holdfast", "secret"))
+    use(face, server.url_for("holdfast", "secret"))
     assert not said(caplog, "can evict keys")
     assert len(said(caplog, "give the right to INFO")) == 1
 
@@ -123,10 +110,9 @@ def busy(server: RedisServer) -> threading.Thread:
 
         def refuses() -> bool:
             try:
-                client.info("server")
+                return not client.info("server")
             except redis.exceptions.ResponseError as wrong:
                 return "BUSY" in str(wrong)
-            return False
 
         until(refuses, "the server is busy")
     return thread
@@ -169,7 +155,7 @@ def test_strict_recovery_recognises_a_promotion_without_a_record(
         assert verbs.judged(30.0, strict=True).cause == b"p"
 
 
-@pytest.mark.parametrize("face", ["sync", "aio"])
+@pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("scheme", ["redis", "redis+plain", "redis+timestamp", "redis+redisson"])
 def test_eviction_is_reported_without_recovery_too(
     scheme: str, face: str, new_redis: NewRedis, caplog: pytest.LogCaptureFixture

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncClient, Client
+from holdfast import AsyncClient
 from holdfast.testing.faults import Proxy
 from tests.stores.redis.aio.conftest import Open, play, wire_of
-from tests.stores.works import Work, enter, join, keep, leave
+from tests.stores.works import Work, enter, join, keep, leave, strike_waiters
 
 #: The number of tasks that are cancelled together, each on a separate name.
 CREW = 30
@@ -88,30 +88,8 @@ def test_a_cancelled_task_leaves_nothing_behind(
     play(main)
 
 
-def test_a_wait_for_that_timed_out_leaves_nothing(
-    behind: Open, proxy: Proxy, own_name: str, nothing_left: Look
-) -> None:
-    async def main() -> None:
-        async with behind() as client:
-            for number in range(ROUNDS):
-                # Given joins whose replies come late
-                proxy.hold("reply")
-                names = [f"{own_name}:{number}:{at}" for at in range(CREW)]
-                waits = [asyncio.wait_for(client.lock(one).acquire(), 0.005) for one in names]
-                crew = asyncio.gather(*waits, return_exceptions=True)
-                await asyncio.sleep(0)  # each has begun, so its time is over before ours
-                # When the time-out of each has expired
-                await asyncio.sleep(0.02)
-                proxy.heal()
-                # Then each raises a TimeoutError
-                assert all(isinstance(end, TimeoutError) for end in await crew)
-        nothing_left(own_name)
-
-    play(main)
-
-
 def test_a_cancelled_waiter_leaves_the_line(
-    behind: Open, own_name: str, other: Client, nothing_left: Look
+    behind: Open, own_name: str, nothing_left: Look
 ) -> None:
     print(f"seed {SEED}")
     dice = random.Random(SEED)
@@ -119,28 +97,7 @@ def test_a_cancelled_waiter_leaves_the_line(
     async def main() -> None:
         async with behind() as client:
             for number in range(ROUNDS):
-                name = f"{own_name}:{number}"
-                holder = await client.lock(name).acquire()
-                crew = [asyncio.create_task(client.lock(name).acquire()) for _ in range(CREW)]
-                # Given waiters, each at some point of its way into the line
-                for _ in range(dice.randrange(40)):
-                    await asyncio.sleep(0.000_2)
-                # When some of them are cancelled while the holder releases
-                struck = [task for task in crew if dice.random() < 0.7]
-                release = asyncio.create_task(holder.release())
-                for task in struck:
-                    task.cancel()
-                    await asyncio.sleep(0)
-                assert await release
-                # Then all others are granted, each in its turn
-                served = [task for task in crew if task not in struck]
-                for task in served:
-                    await (await task).release()
-                ends = await asyncio.gather(*struck, return_exceptions=True)
-                for end in ends:  # one may have been served before it was struck
-                    if not isinstance(end, asyncio.CancelledError):
-                        assert not isinstance(end, BaseException)
-                        await end.release()
+                await strike_waiters(client, f"{own_name}:{number}", CREW, dice)
         nothing_left(own_name)
 
     play(main)
