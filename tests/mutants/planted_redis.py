@@ -77,7 +77,7 @@ REDIS = [
     bug(
         "a refused subscription is never tried again",
         "tests/stores/redis/test_starving.py"
-        "::test_a_client_without_the_right_to_subscribe_polls_and_warns",
+        "::test_a_client_without_the_right_to_subscribe_polls_and_warns[sync-3]",
         (
             "holdfast.stores.redis.blocking.port",
             "(MUTE_S if passing else DEAF_S)",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import redis
 
 from holdfast import Client
 from holdfast.core.model import LineRecord
+from holdfast.stores.redis.keys import PREFIX, keys_of
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import RESP, Proxy
 from tests.servers.fixtures import NewRedis
@@ -118,6 +122,34 @@ def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:
         assert time.monotonic() < end, "it did not come true"
         time.sleep(0.002)
     return found
+
+
+def addresses(server: RedisServer, name: str) -> int:
+    """Return the number of waiters that have an address for wake-ups."""
+    rows = server.ask("HVALS", keys_of(PREFIX, name.encode())[1])
+    return sum(b":poke:" in row for row in rows)
+
+
+@contextlib.contextmanager
+def busy(server: RedisServer) -> Iterator[None]:
+    """Keep a server busy with a script that would never end, during the with-block."""
+    server.ask("CONFIG", "SET", "lua-time-limit", 10)
+
+    def refuses() -> bool:
+        try:
+            other.exists("x")
+            return False
+        except redis.ResponseError as wrong:
+            return "BUSY" in str(wrong)
+
+    with server.client() as one, server.client() as other, ThreadPoolExecutor(1) as pool:
+        endless = pool.submit(one.eval, "while true do end", 0)
+        try:
+            eventually(refuses)
+            yield
+        finally:
+            other.script_kill()
+        assert isinstance(endless.exception(10), redis.ResponseError)
 
 
 def connections(server: RedisServer, listening: bool = False) -> set[str]:

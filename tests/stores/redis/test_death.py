@@ -10,12 +10,11 @@ import pytest
 
 from holdfast import Client
 from holdfast.runtime.blocking import boottime
-from holdfast.stores.redis.keys import PREFIX, keys_of
 from holdfast.testing import lag
 from holdfast.testing.faults import Subject
 from holdfast.testing.faults.stage import Stage
 from tests.servers.redis_server import RedisServer
-from tests.stores.redis.conftest import Look, connections, eventually, waits
+from tests.stores.redis.conftest import Look, addresses, connections, eventually, waits
 
 PATIENCE_S = 3.0
 #: A server or another process can be late by this much, and the test can't measure that.
@@ -29,12 +28,6 @@ def wait(stage: Stage, url: str, name: str) -> None:
     with Client(url) as client, client.lock(name, timeout=30) as held:
         stage.say(held.fence)
         stage.hear()
-
-
-def addresses(server: RedisServer, name: str) -> int:
-    """Return the number of waiters that have an address for wake-ups."""
-    rows = server.ask("HVALS", keys_of(PREFIX, name.encode())[1])
-    return sum(b":poke:" in row for row in rows)
 
 
 def served(locks: Client, name: str) -> Callable[[], float]:

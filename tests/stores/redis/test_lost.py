@@ -19,10 +19,11 @@ from holdfast.stores.redis.library import (
 )
 from holdfast.testing import lag
 from holdfast.testing.faces import Face
-from holdfast.testing.faults import HOLD_REPLY, HOLD_REQUEST, Proxy
+from holdfast.testing.faults import DROP_PUSH, HOLD_REPLY, HOLD_REQUEST, Proxy
+from tests.servers.redis_server import RedisServer
 from tests.stores import lost
 from tests.stores.lost import *  # noqa: F403
-from tests.stores.redis.conftest import Look, eventually, fences
+from tests.stores.redis.conftest import Look, addresses, eventually, fences
 from tests.torture.scale import times
 
 #: Seconds in which a request that is let go arrives, and the most that a test takes.
@@ -97,5 +98,34 @@ def test_a_wake_up_in_the_same_read_as_the_reply_before_it_is_received(
             held_back.let_go()
             # Then it doesn't sleep until its next poll
             assert await waiter.result() - begun < 0.5 + lag.since(begun)
+
+    face.run(main, LONG_S)
+
+
+def test_a_lost_wake_up_costs_at_most_a_second(
+    face: Face,
+    proxied: str,
+    proxy: Proxy,
+    own_name: str,
+    line: Look,
+    shared_redis: RedisServer,
+) -> None:
+    async def main() -> None:
+        async with face.client(proxied) as client:
+
+            async def wait() -> float:
+                async with client.lock(own_name, timeout=10):
+                    return boottime()
+
+            holder = await client.lock(own_name).acquire()
+            waiter = face.start(wait)
+            while not addresses(shared_redis, own_name):
+                await face.sleep(0.001)
+            _, ticket = fences(line(own_name))
+            armed = proxy.arm(f"{ticket}".encode(), DROP_PUSH)
+            begun = boottime()
+            await holder.release()
+            assert await waiter.result() - begun < 2.5 + lag.since(begun)
+            assert armed.hits == 1
 
     face.run(main, LONG_S)

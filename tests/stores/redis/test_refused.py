@@ -124,21 +124,6 @@ def test_a_server_that_goes_away_is_an_error_until_it_is_back(
     face.run(main, LONG_S)
 
 
-def test_a_server_that_stands_still(new_redis: NewRedis, face: Face) -> None:
-    server = new_redis()
-
-    async def main() -> None:
-        async with face.client(server.url) as client:
-            async with client.lock("x"):
-                server.stop()
-                await unavailable(client, "y")
-                server.go_on()
-            async with client.lock("y", timeout=5):
-                pass
-
-    face.run(main, LONG_S)
-
-
 def test_a_restart_of_the_server_between_two_calls_causes_no_error(
     new_redis: NewRedis, face: Face
 ) -> None:
@@ -155,18 +140,24 @@ def test_a_restart_of_the_server_between_two_calls_causes_no_error(
     face.run(main, LONG_S)
 
 
-def test_an_idle_connection_that_was_closed_is_not_used(
-    new_redis: NewRedis, new_client: MakeClient
+@pytest.mark.parametrize("tls", [False, True])
+def test_an_idle_connection_is_checked_before_it_is_used(
+    tls: bool, new_redis: NewRedis, new_client: MakeClient, certificate: Certificate
 ) -> None:
-    # Given a connection that was idle for a while and is closed then
-    server = new_redis()
-    client = new_client(server.url)
+    server = new_redis(tls=certificate if tls else None)
+    trusted = f"?ssl_ca_certs={certificate.certificate}" if tls else ""
+    client = new_client((server.tls_url if tls else server.url) + trusted)
     with client.lock("x"):
         pass
-    link = client._ctx.store._port._pool[-1]  # type: ignore[attr-defined]
+    (link,) = pool = client._ctx.store._port._pool  # type: ignore[attr-defined]
+    # When it was idle for a while, then it is used again
+    link.used -= 2.0
+    with client.lock("x"):
+        pass
+    assert list(pool) == [link]
+    # And if it was closed, no request is sent on it, so none is sent twice and leaves a tombstone
     link.used -= 2.0
     server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    # When, then: no request is sent twice, so no tombstone is needed
     with client.lock("x", timeout=5):
         pass
     assert not server.ask("KEYS", "holdfast:*!x")
@@ -228,22 +219,6 @@ def test_tls(face: Face, new_redis: NewRedis, certificate: Certificate) -> None:
     # And with a URL and a port that disagree about TLS
     assert "without TLS write redis://" in error_of(face, f"rediss://127.0.0.1:{server.port}")
     assert "rediss" in error_of(face, f"redis://127.0.0.1:{server.tls_port}")
-
-
-def test_an_idle_tls_connection_is_checked(
-    new_redis: NewRedis, new_client: MakeClient, certificate: Certificate
-) -> None:
-    server = new_redis(tls=certificate)
-    client = new_client(f"{server.tls_url}?ssl_ca_certs={certificate.certificate}")
-    with client.lock("x"):
-        pass
-    port = client._ctx.store._port  # type: ignore[attr-defined]
-    for link in port._pool:
-        link.used -= 2.0
-    before = set(port._pool)
-    with client.lock("x"):
-        pass
-    assert set(port._pool) & before
 
 
 def test_a_unix_socket(face: Face, shared_redis: RedisServer, other: Client, own_name: str) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 
 import pytest
-import redis
 
 from holdfast import Client, StoreUnavailable
 from holdfast.testing.faces import FACES
 from tests.servers.cluster import Cluster
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
-from tests.servers.redis_server import RedisServer
+from tests.stores.redis.conftest import busy
 from tests.stores.redis.guarded import Guarded
 from tests.stores.redis.test_rights import rights
 from tests.stores.redis.verbs import START
@@ -96,40 +94,13 @@ def test_a_user_without_the_right_to_ask_is_warned_once_that_recovery_is_off(
 # -- a busy server is not hiding -----------------------------------------------------------------
 
 
-def busy(server: RedisServer) -> threading.Thread:
-    """Start a script that runs until it is killed, and return the thread that sent it."""
-    server.ask("CONFIG", "SET", "lua-time-limit", 10)
-
-    def run() -> None:
-        with pytest.raises(redis.ResponseError), server.client() as client:
-            client.eval("while true do end", 0)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    with server.client() as client:
-
-        def refuses() -> bool:
-            try:
-                return not client.info("server")
-            except redis.exceptions.ResponseError as wrong:
-                return "BUSY" in str(wrong)
-
-        until(refuses, "the server is busy")
-    return thread
-
-
 def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_guarded(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = new_redis()
     with Client(f"{server.url}?grace=2") as locks, Client(f"{server.url}?grace=2") as other:
-        runs = busy(server)
-        try:
-            with pytest.raises(StoreUnavailable, match="SCRIPT KILL"):
-                locks.lock("x").acquire(timeout=0.5)
-        finally:
-            server.ask("SCRIPT", "KILL")
-            runs.join(20)
+        with busy(server), pytest.raises(StoreUnavailable, match="SCRIPT KILL"):
+            locks.lock("x").acquire(timeout=0.5)
         with locks.lock("x", timeout=20, ttl=30) as hold:
             # Then recovery protects the hold: a restart without data grants nothing next to it
             server.restart(data=False)

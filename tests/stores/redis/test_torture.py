@@ -46,23 +46,6 @@ def test_processes_under_torture_and_network_faults_break_no_promise(redis_url: 
     assert sum(outcome.weather.values()) > times(SECONDS, 0)
 
 
-@pytest.mark.usual(0)
-def test_a_client_that_does_not_look_at_its_deadline_is_found_out(redis_url: str) -> None:
-    # Given a bug: a process that was stopped doesn't check its deadline when it continues
-    seed = seeded("torture on Redis, with a bug")
-    options = Options(
-        store=redis_url, seconds=3, seed=seed, names=1, ttl=0.3, strikes=("stop",), every=0.1
-    )
-    # When it runs (a few times, if no stop comes at the right moment of a hold)
-    for _ in range(10):
-        outcome = run(options._replace(first="tests.torture.no_deadline"))
-        print(outcome)
-        if "exclusion" in outcome.verdict.counts:
-            break
-    # Then the verdict names overlaps
-    assert outcome.verdict.counts.get("exclusion", 0) > 0
-
-
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("loss", ["FLUSHDB", "restart"])
 def test_data_lost_under_load_cause_no_overlap_with_strict_recovery(

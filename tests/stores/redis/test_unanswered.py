@@ -40,7 +40,8 @@ TTL_S = 8
 #: The renewer finishes a release within this time, even on a busy machine.
 LATER_S = 5.0
 #: Runs one aimed try on these names, and returns its outcome.
-Try = Callable[[AsyncClient, list[str], Callable[[], None], Look], Awaitable[str]]
+Aim = Callable[[], None]
+Try = Callable[[AsyncClient, list[str], Aim, Look], Awaitable[str]]
 
 
 def lock_of(client: AsyncClient, names: list[str]) -> Any:
@@ -62,7 +63,7 @@ async def enter(client: AsyncClient, names: list[str], aim: Callable[[], None], 
     return "held"
 
 
-async def keep(client: AsyncClient, names: list[str], aim: Callable[[], None], line: Look) -> str:
+async def keep(client: AsyncClient, names: list[str], aim: Aim, line: Look) -> str:
     hold = await lock_of(client, names).acquire()
     aim()
     said = "kept"
@@ -75,7 +76,7 @@ async def keep(client: AsyncClient, names: list[str], aim: Callable[[], None], l
     return said
 
 
-async def leave(client: AsyncClient, names: list[str], aim: Callable[[], None], line: Look) -> str:
+async def leave(client: AsyncClient, names: list[str], aim: Aim, line: Look) -> str:
     hold = await lock_of(client, names).acquire()
     aim()
     try:

@@ -41,15 +41,7 @@ START = 1_700_000_000.0
 
 def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
     """Return a new claim with a new secret id."""
-    spec = Spec(
-        name=name,
-        kind=other.get("kind", Kind.LOCK),
-        capacity=other.get("capacity", 1),
-        weight=other.get("weight", 1),
-        ttl=ttl,
-        owner=other.get("owner", "somebody"),
-        meta=other.get("meta", ""),
-    )
+    spec = Spec(name, Kind.LOCK, 1, 1, ttl, "somebody", "")._replace(**other)
     return Claim(secrets.token_hex(16), spec)
 
 

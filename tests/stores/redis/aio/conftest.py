@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncClient, Client
-from holdfast.testing.faults import Proxy
 from tests.stores.redis.conftest import eventually
 
 LIMIT_S = 90.0
@@ -18,22 +17,14 @@ LIMIT_S = 90.0
 Open = Callable[..., AbstractAsyncContextManager[AsyncClient]]
 
 
-@pytest.fixture(params=["resp3", "resp2"])
-def protocol(request: pytest.FixtureRequest) -> str:
-    """The version of Redis's protocol."""
-    return str(request.param)[-1]
-
-
 @pytest.fixture
-def behind(proxy: Proxy, protocol: str) -> Open:
+def behind(proxied: str) -> Open:
     """Open clients behind the proxy, with either protocol."""
 
     @asynccontextmanager
-    async def open_(**options: Any) -> AsyncIterator[AsyncClient]:
-        url = f"redis://127.0.0.1:{proxy.port}?protocol={protocol}"
-        async with AsyncClient(url, **options) as client:
-            async with client.lock(f"warm:{proxy.port}"):
-                pass
+    async def open_() -> AsyncIterator[AsyncClient]:
+        async with AsyncClient(proxied) as client:
+            await client.inspect("nobody")
             yield client
 
     return open_

@@ -5,28 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from holdfast import AsyncClient
-from holdfast.core.model import LineRecord
-from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.library import JOIN, LEAVE, Script
-from holdfast.testing import lag
-from holdfast.testing.faults import (
-    DROP_PUSH,
-    DROP_REPLY,
-    DROP_REQUEST,
-    Fault,
-    Proxy,
-)
+from holdfast.testing.faults import DROP_REPLY, DROP_REQUEST, Fault, Proxy
 from holdfast.testing.faults.wire import resp
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.aio.conftest import Open, play, wire_of
 from tests.stores.redis.conftest import Look, fences
-
-lag.watch()
 
 
 @pytest.mark.usual(3)
@@ -133,72 +121,3 @@ def test_a_reply_with_a_wrong_tag_drops_the_connection(
         nothing_left(own_name)
 
     play(main)
-
-
-def test_a_lost_wake_up_costs_at_most_a_second(behind: Open, proxy: Proxy, own_name: str) -> None:
-    async def main() -> None:
-        async with behind() as client:
-            holder = await client.lock(own_name).acquire()
-            waiter = asyncio.create_task(client.lock(own_name).acquire())
-            while ear_of(client) is None:
-                await asyncio.sleep(0.001)
-            (waits,) = (await waiting(client, own_name, 1)).waiters
-            armed = proxy.arm(f"{waits.fence}".encode(), DROP_PUSH)
-            begun = boottime()
-            await holder.release()
-            await (await waiter).release()
-            assert armed.hits == 1
-            assert boottime() - begun < 2.5 + lag.since(begun)
-
-    play(main)
-
-
-def test_waiters_are_woken_again_after_their_connection_was_cut_off(
-    behind: Open, proxy: Proxy, own_name: str
-) -> None:
-    async def main() -> None:
-        async with behind() as client, AsyncClient(f"redis://127.0.0.1:{proxy.port}") as other:
-            took = []
-            for _ in range(20):
-                # Given waiters whose connections are cut off
-                holder = await other.lock(own_name).acquire()
-                crew = [asyncio.create_task(client.lock(own_name).acquire()) for _ in range(5)]
-                before = await waiting(client, own_name, 5)
-                ears = {ear_of(client), None}
-                proxy.reset()
-                # When they have connected again and sent their new addresses
-                while ear_of(client) in ears:
-                    await asyncio.sleep(0.001)
-                after = await waiting(client, own_name, 5)
-                assert tickets(after) == tickets(before)
-                # Then the first waiter is woken immediately
-                begun = boottime()
-                await holder.release()
-                await (await crew[0]).release()
-                took.append(boottime() - begun - lag.since(begun))
-                for task in crew[1:]:
-                    await (await task).release()
-            # (two of the wake-ups can be late on a busy machine)
-            assert sorted(took)[-3] < 0.5
-
-    play(main)
-
-
-def tickets(line: LineRecord) -> list[int]:
-    """Return the tickets of the waiters."""
-    return [one.fence for one in line.waiters]
-
-
-def ear_of(client: AsyncClient) -> Any:
-    """Return the connection on which this client receives its wake-ups."""
-    store: Any = client._ctx.store
-    return store._port._ear
-
-
-async def waiting(client: AsyncClient, name: str, number: int) -> LineRecord:
-    """Return the line as soon as it has `number` waiters."""
-    while True:
-        for line in await client.inspect(name, exact=True):
-            if len(line.waiters) == number:
-                return line
-        await asyncio.sleep(0.001)

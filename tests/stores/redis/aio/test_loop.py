@@ -1,4 +1,4 @@
-"""The connection belongs to one loop: the loop's end, forks and crowds of tasks do no harm."""
+"""The connection of an event loop: crowds of tasks, parsers, closing, a Ctrl-C between replies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast import AsyncClient, StoreUnavailable
 from holdfast.core.model import Granted, Held, Leave
-from holdfast.testing.faults import Fork
+from holdfast.stores.redis.aio.answer import Answer, new_answer, wake_all
+from holdfast.stores.redis.blocking import resp
+from tests.servers.fixtures import NewRedis
 from tests.stores.redis.aio.conftest import play, wire_of
 from tests.stores.redis.verbs import claim
 
@@ -89,58 +91,6 @@ def test_a_wake_up_for_an_earlier_ticket_is_ignored(redis_url: str, own_name: st
     play(main)
 
 
-def test_a_store_refuses_a_second_loop_in_words(redis_url: str, own_name: str) -> None:
-    clients: list[AsyncClient] = []
-
-    async def first() -> None:
-        clients.append(AsyncClient(redis_url))
-        async with clients[0].lock(own_name):
-            pass
-        await clients[0].close()
-
-    async def second() -> None:
-        with pytest.raises(ConfigError, match="this is another one"):
-            await clients[0]._ctx.store.inspect(own_name, 1.0)
-
-    play(first)
-    play(second)
-
-
-def test_a_forked_child_starts_fresh_and_its_parent_is_unaffected(
-    redis_url: str, own_name: str, protocol: str, other: Client
-) -> None:
-    url = f"{redis_url}?protocol={protocol}"
-
-    async def main() -> None:
-        async with AsyncClient(url) as client:
-            hold = await client.lock(own_name).acquire()
-            waiter = asyncio.create_task(client.lock(own_name).acquire())
-            while not any(line.waiters for line in other.inspect(own_name)):
-                await asyncio.sleep(0.001)
-            wire = wire_of(client)
-
-            async def in_child() -> bool:
-                async with client.lock(f"{own_name}:child", timeout=20) as mine:
-                    assert mine.fence
-                    assert hold.lost
-                    return await hold.release()
-
-            def forked() -> bool:
-                asyncio.events._set_running_loop(None)
-                return asyncio.run(in_child())
-
-            with Fork(forked) as child:
-                assert await asyncio.to_thread(child.result) is False
-            # Then the parent's connection is the same, and both of its claims are there
-            assert wire_of(client) is wire
-            assert not wire.over
-            hold.check()
-            assert await hold.release()
-            assert await (await waiter).release()
-
-    play(main)
-
-
 def test_closing_ends_an_acquire_that_has_not_connected_yet(redis_url: str, own_name: str) -> None:
     async def main() -> None:
         for steps in range(5):
@@ -176,3 +126,113 @@ def test_more_requests_than_a_connection_takes_are_refused(
             assert "under way" in str(refused[0])
 
     play(main)
+
+
+async def use(client: AsyncClient, name: str) -> None:
+    """Hold a lock, let a waiter follow, and inspect the line."""
+    async with client.lock(name) as hold:
+        waiter = asyncio.create_task(client.lock(name).acquire())
+        while not any(line.waiters for line in await client.inspect(name, exact=True)):
+            await asyncio.sleep(0.001)
+        assert await hold.extend()
+    served = await asyncio.wait_for(waiter, 5)
+    assert served.fence > hold.fence
+    assert await served.release()
+    assert await client.inspect(name, exact=True) == []  # others' names may begin so
+
+
+@pytest.mark.parametrize("protocol", [3, 2])
+@pytest.mark.parametrize("plain_parser", [False, True], ids=["hiredis", "own"])
+def test_both_protocols_and_both_parsers(
+    plain_parser: bool,
+    protocol: int,
+    redis_url: str,
+    own_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if plain_parser:
+        monkeypatch.setattr(resp, "_quick", None)
+        monkeypatch.setattr("holdfast.stores.redis.aio.wire.Push", resp.PlainPush)
+
+    async def main() -> None:
+        async with AsyncClient(f"{redis_url}?protocol={protocol}") as client:
+            await asyncio.gather(*[use(client, f"{own_name}:{at}") for at in range(20)])
+            assert isinstance(wire_of(client)._reader, resp.Parser) is plain_parser
+
+    play(main)
+
+
+def test_a_server_that_became_a_replica_is_left_for_a_new_connection(
+    new_redis: NewRedis, own_name: str
+) -> None:
+    server = new_redis()
+
+    async def main() -> None:
+        async with AsyncClient(server.url) as client:
+            async with client.lock(own_name):
+                wire: Any = wire_of(client)
+            server.ask("REPLICAOF", "127.0.0.1", "1")
+            with pytest.raises(StoreUnavailable, match="is a replica"):
+                await client.lock(own_name).acquire(timeout=0.3)
+            assert wire.over
+
+    play(main)
+
+
+def test_a_connect_cancelled_before_it_begins_is_started_again(
+    redis_url: str, own_name: str
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(redis_url) as client:
+            # Given a cancellation of every task of the loop, as at the end of a test
+            waiting = asyncio.create_task(client.lock(own_name).acquire())
+            await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            # Then the client still works
+            async with client.lock(own_name, timeout=5):
+                pass
+
+    play(main)
+
+
+# -- the reply that a task awaits ------------------------------------------------------------
+
+
+def test_a_ctrl_c_in_one_task_leaves_no_other_asleep() -> None:
+    async def struck(answer: Answer) -> None:
+        await answer
+        raise KeyboardInterrupt
+
+    async def other(answer: Answer) -> object:
+        return await answer
+
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        answers = [new_answer(loop) for _ in range(3)]
+        first = loop.create_task(struck(answers[0]))
+        others = [loop.create_task(other(one)) for one in answers[1:]]
+
+        def arrived() -> None:
+            for number, one in enumerate(answers):
+                one.give(number)
+            wake_all(answers)
+
+        loop.call_later(0.01, arrived)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_forever()
+        assert isinstance(first.exception(), KeyboardInterrupt)
+        assert loop.run_until_complete(asyncio.wait_for(asyncio.gather(*others), 5)) == [1, 2]
+
+
+def test_an_answer_that_is_cancelled_wakes_its_task_as_any_future_does() -> None:
+    async def main() -> None:
+        answer = new_answer(asyncio.get_running_loop())
+        task = asyncio.ensure_future(asyncio.wait_for(answer, 5))
+        await asyncio.sleep(0)
+        answer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
