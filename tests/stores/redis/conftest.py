@@ -13,6 +13,7 @@ import redis
 
 from holdfast import Client
 from holdfast.core.model import LineRecord
+from holdfast.stores.redis.blocking import resp
 from holdfast.stores.redis.keys import PREFIX, keys_of
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import RESP, Proxy
@@ -25,8 +26,6 @@ Look = Callable[[str], LineRecord | None]
 
 
 class Counted(Proxy):
-    """A proxy that counts the requests that pass."""
-
     requests = 0
 
     def chosen(self, message: bytes, *of: str) -> None:
@@ -86,6 +85,18 @@ def by_proxy(proxied: str, proxy: Proxy, new_client: MakeClient) -> Client:
     return client
 
 
+@pytest.fixture(params=["own", "hiredis"])
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The parser of replies that is used: holdfast's, or that of hiredis."""
+    if request.param == "own":
+        monkeypatch.setattr(resp, "_quick", None)
+        for module in ("blocking.link", "aio.wire"):
+            monkeypatch.setattr(f"holdfast.stores.redis.{module}.Push", resp.PlainPush)
+    elif resp._quick is None:
+        pytest.skip("hiredis is not installed")
+    return str(request.param)
+
+
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
     """The scripts on a separate server, with the test's clock."""
@@ -96,7 +107,6 @@ def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
 
 @pytest.fixture
 def line(other: Client) -> Look:
-    """A function that returns the line of a name."""
 
     def look(name: str) -> LineRecord | None:
         found = other.inspect(name, exact=True)
@@ -106,17 +116,14 @@ def line(other: Client) -> Look:
 
 
 def fences(found: LineRecord | None) -> list[int]:
-    """Return the fences and tickets of the claims of a line."""
     return [one.fence for one in found.claims] if found else []
 
 
 def waits(found: LineRecord | None, number: int = 1) -> bool:
-    """Return whether so many claims wait in a line."""
     return found is not None and len(found.waiters) == number
 
 
 def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:
-    """Wait until the function returns something true, and return that."""
     end = time.monotonic() + within
     while not (found := true()):
         assert time.monotonic() < end, "it did not come true"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from holdfast.core.model import Gone, Held, Keep, Refused, Waiting
@@ -64,35 +62,6 @@ def test_the_remedy_grants_the_right_only_to_the_user_that_lacks_it(user: str, r
 
 
 # -- keys of other programs ------------------------------------------------------------------
-
-MAKERS: dict[str, Callable[[Verbs, bytes], object]] = {
-    "string": lambda verbs, key: verbs.client.set(key, "theirs"),
-    "list": lambda verbs, key: verbs.client.rpush(key, "theirs"),
-    "set": lambda verbs, key: verbs.client.sadd(key, "theirs"),
-}
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_a_state_that_is_none_is_named_with_its_type(
-    kind: str, shared_redis: RedisServer, own_name: str
-) -> None:
-    with Verbs(shared_redis) as verbs:
-        key = verbs.keys(own_name)[0]
-        MAKERS[kind](verbs, key)
-        one = claim(own_name)
-        keep = Keep(one, 1, 30.0)
-        assert isinstance(verbs.keep([keep])[0], ConfigError)
-        for verb in (
-            lambda: verbs.join(one),
-            lambda: verbs.stand(keep),
-            lambda: verbs.gone(one),
-            lambda: verbs.gone(one, suspect=True),
-            lambda: verbs.resize(own_name, 2),
-            lambda: verbs.look(own_name),
-        ):
-            with pytest.raises(ConfigError, match=f"{own_name} is a {kind}, not a hash"):
-                verb()
-        assert verbs.client.type(key) == kind.encode()
 
 
 def test_foreign_waiters_are_named_and_left_alone_and_cost_the_holder_nothing(

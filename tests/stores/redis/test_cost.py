@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.core.model import Claim, Full, Held, Keep, Leave, Waiting
+from holdfast.core.model import Claim, Full, Held, Keep
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.verbs import START, Verbs, claim, permit
@@ -38,7 +37,6 @@ def timeless(server: RedisServer) -> Iterator[Verbs]:
 
 
 def counted(server: RedisServer, work: Callable[[], object]) -> dict[str, int]:
-    """Return the commands that this work ran inside of scripts."""
     server.ask("CONFIG", "RESETSTAT")
     work()
     return {name: calls for name, calls in sorted(server.calls().items()) if name not in OURS}
@@ -160,43 +158,3 @@ def test_no_verb_costs_more_with_a_thousand_holders(server: RedisServer, verbs: 
         assert isinstance(verbs.join(permit(2000)), Held)
     assert costs() == few
     assert max(sum(one.values()) for one in few.values()) <= 8, few
-
-
-def test_a_thousand_holders_are_looked_through_once_for_each_end(
-    server: RedisServer, timeless: Verbs
-) -> None:
-    # Given a thousand holders; the lease of every tenth one ends at the same time
-    verbs = timeless
-    for number in range(1000):
-        assert isinstance(verbs.join(permit(1000, ttl=2.0 if number % 10 == 0 else 50.0)), Held)
-    assert isinstance(verbs.join(permit(1000, 100)), Waiting)
-    # When these leases have ended
-    verbs.at(START + 2)
-    first = counted(server, lambda: verbs.join(permit(1000)))
-    second = counted(server, lambda: verbs.join(permit(1000)))
-    # Then the first verb drops them in one pass, and grants; the next has no such work
-    assert first["hgetall"] == 1
-    assert first["hdel"] <= 2
-    assert "hgetall" not in second
-    line = verbs.look("gpu")
-    assert line is not None
-    assert len(line.holders) == 901
-
-
-def test_seats_that_were_left_are_stepped_over_many_at_a_time(
-    server: RedisServer, timeless: Verbs
-) -> None:
-    verbs = timeless
-    # Given ten thousand waiters, of which only the first and the last have stayed
-    holder, first, last = claim(), claim(), claim()
-    verbs.join(holder)
-    verbs.join(first)
-    crew = crowd(verbs, WAITERS - 2)
-    verbs.join(last)
-    assert set(verbs.all([verbs.requests.leave(Leave("refund", c.id, 0)) for c in crew])) == {1}
-    # When the first is granted, and releases
-    verbs.gone(holder)
-    cost = counted(server, lambda: verbs.gone(first))
-    # Then the same verb grants the last
-    assert isinstance(verbs.stand(Keep(last, 0, 30.0)), Held)
-    assert sum(cost.values()) < 200, Counter(cost)

@@ -115,7 +115,6 @@ def test_a_server_that_is_too_old_is_reported_with_the_needed_version(
 
 @pytest.fixture
 def balanced(new_redis: NewRedis) -> Iterator[str]:
-    """An address that leads to two different servers."""
     with Between(new_redis(), new_redis()) as balancer:
         yield balancer.url
 

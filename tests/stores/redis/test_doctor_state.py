@@ -14,7 +14,6 @@ from holdfast import Client, StoreUnavailable
 from holdfast.core.finding import Level
 from holdfast.stores.redis.blocking.doctor import keeping, rights
 from holdfast.stores.redis.blocking.doctor import keys as keys_part
-from holdfast.stores.redis.config import Settings
 from holdfast.stores.redis.keys import keys_of
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
@@ -35,17 +34,6 @@ def with_rights(new_redis: NewRedis, *without: str, more: str = "", old: bool = 
     words = [word for word in least_rights() if word not in without]
     line = " ".join([*words, more])
     return least_url(new_redis(users=(line,), server=old_program() if old else None))
-
-
-def test_every_command_that_is_called_can_be_tried() -> None:
-    plain = Settings("tcp", {}, "redis://here")
-    assert set(rights.TRIALS) >= rights.LOCKS | rights.QUEUES | rights.VALUES
-    assert rights.needed(plain._replace(replicas=1)) == rights.LOCKS
-    assert rights.needed(plain) == rights.LOCKS - {"wait"}
-    assert rights.needed(plain._replace(guard="off")) == rights.needed(plain) - rights.GUARD
-    assert {word[1:] for word in least_rights() if word.startswith("+")} <= (
-        rights.LOCKS | {"publish", "subscribe", "select", "client|setname"}
-    )
 
 
 def test_missing_rights_for_queues_are_no_failure_for_locks(new_redis: NewRedis) -> None:

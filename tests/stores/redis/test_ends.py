@@ -93,26 +93,6 @@ def test_the_other_keys_exist_only_while_a_claim_waits(verbs: Verbs) -> None:
     assert verbs.client.hlen(state) == 1
 
 
-def test_a_second_key_of_a_line_that_was_lost_does_no_harm(verbs: Verbs) -> None:
-    # Given a line whose first key was deleted, or evicted
-    one, two, three, four = (claim() for _ in range(4))
-    verbs.join(one)
-    verbs.join(two)
-    verbs.join(three)
-    verbs.client.delete(verbs.keys()[0])
-    # When the name is used again
-    fence(verbs.join(four))
-    assert isinstance(verbs.join(one), Waiting)
-    verbs.gone(four)
-    # Then only claims that joined since then are granted
-    assert fence(verbs.stand(Keep(one, 0, 30.0)))
-    assert verbs.stand(Keep(two, 0, 30.0)) == Gone(Loss.EXPIRED)
-    assert not verbs.gone(three)
-    line = verbs.look()
-    assert line is not None
-    assert len(line.claims) == 1
-
-
 def test_a_line_that_lost_its_second_key_continues(verbs: Verbs) -> None:
     one, two, three = claim(), claim(), claim()
     verbs.join(one)

@@ -19,7 +19,6 @@ ASKED_S = 1.0
 
 
 def fields(verbs: Verbs, name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each key and field of the line."""
     for key in sorted(verbs.client.keys(f"*{name}*")):
         if verbs.client.type(key) == b"hash":
             for field in sorted(verbs.client.hkeys(key)):

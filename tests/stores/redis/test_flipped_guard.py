@@ -24,7 +24,6 @@ STEP_S = 2.5
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    """The scripts on a separate server."""
     with Guarded(new_redis(known=False)) as one:
         one.at(START)
         yield one

@@ -36,11 +36,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def made(face: Face, server: RedisServer, **options: Any) -> Any:
-    """Return a client of redis-py for this face."""
     kind = redis.Redis if face.name == "sync" else redis.asyncio.Redis
     return kind(host=server.host, port=server.port, **options)
 
 
+@pytest.mark.usual(14)
+@pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_every_client_will_do_and_stays_unchanged(
     options: dict[str, Any], face: Face, shared_redis: RedisServer, own_name: str
@@ -151,19 +152,6 @@ def test_a_connect_function_of_ones_own_is_called(
     with new_client(given).lock("x"):
         pass
     assert seen
-
-
-def test_a_subscriber_of_the_given_client_receives_no_message_of_holdfast(
-    shared_redis: RedisServer, own_name: str
-) -> None:
-    with redis.Redis(port=shared_redis.port) as given, Client(given) as locks:
-        ear = given.pubsub(ignore_subscribe_messages=True)
-        ear.psubscribe("*")
-        assert ear.get_message(timeout=1) is None
-        with locks.lock(own_name):
-            pass
-        assert ear.get_message(timeout=0.05) is None
-        ear.close()
 
 
 def test_two_clients_on_one_given_client_are_two_owners(

@@ -19,7 +19,6 @@ from tests.stores.redis.verbs import START, claim, fence, ticket
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    """The scripts on a separate server."""
     with Guarded(new_redis(known=False)) as one:
         one.at(START)
         yield one
@@ -123,9 +122,7 @@ def test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used(
 def test_a_window_lasts_until_no_fence_can_fall(verbs: Guarded) -> None:
     # Given a promoted replica whose clock is 20 s behind the clock of the lost primary
     latest = int((START + 20) * 1e6)
-    verbs.remember(b"0" * 40)
-    verbs.up(1000)
-    verbs.know()
+    verbs.copied()
     assert verbs.judged(latest=latest).seconds == 20.0
     verbs.at(START + 20.001)
     assert fence(verbs.join(claim())) > latest
@@ -177,9 +174,7 @@ def test_a_grace_period_ends_in_time_although_the_clock_was_set_back(verbs: Guar
 @pytest.mark.parametrize("up", [1.0, 1000.0])
 def test_the_data_of_another_server_are_not_to_be_trusted(verbs: Guarded, up: float) -> None:
     # Given an old backup, or the copy of a replica
-    verbs.remember(b"0" * 40)
-    verbs.up(up)
-    verbs.know()
+    verbs.copied(up)
     barred(verbs, claim())
     found = verbs.judged()
     assert found[1:3] == (5.0, b"r" if up < WINDOW_S else b"p")
@@ -253,7 +248,6 @@ def test_a_strict_guard_sees_that_data_were_thrown_away(
 
 
 def evict_all(client: redis.Redis) -> None:
-    """Make the server evict all its keys."""
     client.config_set("maxmemory-policy", "allkeys-random")
     client.config_set("maxmemory", "1")
     while client.dbsize():
@@ -321,8 +315,6 @@ def test_a_waiter_on_a_server_that_is_another_one_makes_the_guard_be_asked(
     holds, waits = claim(), claim()
     fence(verbs.join(holds))
     place = ticket(verbs.join(waits))
-    verbs.remember(b"0" * 40)
-    verbs.up(1000)
-    verbs.know()
+    verbs.copied()
     verbs.gone(holds)
     assert verbs.ask(verbs.requests.stand(Keep(waits, 0, 30.0)))[:2] == [6, place]

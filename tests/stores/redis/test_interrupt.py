@@ -13,11 +13,10 @@ from functools import partial
 import pytest
 
 from holdfast import Client
-from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.library import JOIN, KEEP, LEAVE, STAND, Script
 from holdfast.testing import lag
 from holdfast.testing.faults import DROP_REPLY, Proxy
-from tests.stores.redis.conftest import Look, eventually, waits
+from tests.stores.redis.conftest import eventually
 from tests.torture.scale import times
 
 lag.watch()
@@ -71,22 +70,3 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
                 pass
     # Half of the tries are fast; the machine can delay the others
     assert sorted(took)[len(took) // 2] < 0.25
-
-
-def test_a_waiter_in_its_sleep_is_woken_by_ctrl_c(
-    locks: Client, other: Client, own_name: str, line: Look
-) -> None:
-    with ctrl_c() as interrupt:
-        # Without `with`, because inside of it the other client's wait would be refused.
-        hold = other.lock(own_name).acquire()
-        thread = threading.Thread(
-            target=lambda: (eventually(lambda: waits(line(own_name))), interrupt())
-        )
-        thread.start()
-        begun = boottime()
-        with pytest.raises(KeyboardInterrupt):
-            locks.lock(own_name).acquire()
-        assert boottime() - begun < 1.0 + lag.since(begun)
-        thread.join()
-        assert not waits(line(own_name))
-        hold.release()

@@ -65,7 +65,6 @@ class Peer:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Close the server."""
         self._over = True
         self._listener.close()
 
@@ -101,7 +100,6 @@ class Peer:
 
 @contextlib.contextmanager
 def peer(answer: Callable[[bytes], bytes], **more: Any) -> Iterator[Peer]:
-    """Run such a server during the with-block."""
     one = Peer(answer, **more)
     try:
         yield one
@@ -159,18 +157,6 @@ VERBS: dict[str, Callable[[Any], Awaitable[Any]]] = {
     "entry": lambda client: _guard(client).inspect(),
     "guards": lambda client: client.guards(),
 }
-
-
-@pytest.fixture(params=["own", "hiredis"])
-def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The parser of replies that is used: holdfast's, or that of hiredis."""
-    if request.param == "own":
-        monkeypatch.setattr(resp, "_quick", None)
-        for module in ("blocking.link", "aio.wire"):
-            monkeypatch.setattr(f"holdfast.stores.redis.{module}.Push", resp.PlainPush)
-    elif resp._quick is None:
-        pytest.skip("hiredis is not installed")
-    return str(request.param)
 
 
 @pytest.mark.usual(6)

@@ -39,10 +39,8 @@ def test_a_child_uses_and_ends_none_of_its_parents_connections(
             busy = locks.lock("x").acquire(blocking=False) is None
             return [lost, released, busy]
 
-        # When
         with Fork(inside) as child:
             assert child.result() == [Loss.FORKED, False, True]
-        # Then
         hold.check()
         assert hold.release()
         assert before <= connections(server)

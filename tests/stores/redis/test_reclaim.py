@@ -15,7 +15,6 @@ from tests.stores.redis.verbs import START, claim, fence, permit, ticket
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    """The scripts on a separate server."""
     with Guarded(new_redis(known=False)) as one:
         one.at(START)
         yield one

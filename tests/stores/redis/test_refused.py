@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import Client, ConfigError, StoreUnavailable
+from holdfast import Client, ConfigError, HoldfastError, StoreUnavailable
 from holdfast.runtime.blocking import boottime
+from holdfast.stores.redis.keys import keys_of
 from holdfast.testing import lag
 from holdfast.testing.faces import Face
 from holdfast.testing.faults import Proxy
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import free_port
-from tests.servers.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer, old_program, program
 from tests.servers.tls import Certificate
 from tests.stores.redis.conftest import MakeClient
 
@@ -64,7 +65,6 @@ async def unavailable(client: Any, name: str = "x") -> str:
 
 
 def error_of(face: Face, url: str) -> str:
-    """Return the text of this error in time."""
 
     async def main() -> str:
         async with face.client(url) as client:
@@ -124,22 +124,6 @@ def test_a_server_that_goes_away_is_an_error_until_it_is_back(
     face.run(main, LONG_S)
 
 
-def test_a_restart_of_the_server_between_two_calls_causes_no_error(
-    new_redis: NewRedis, face: Face
-) -> None:
-    server = new_redis()
-
-    async def main() -> None:
-        async with face.client(server.url) as client:
-            async with client.lock("x") as first:
-                pass
-            server.restart(data=False)
-            async with client.lock("x", timeout=15) as second:
-                assert second.fence > first.fence
-
-    face.run(main, LONG_S)
-
-
 @pytest.mark.parametrize("tls", [False, True])
 def test_an_idle_connection_is_checked_before_it_is_used(
     tls: bool, new_redis: NewRedis, new_client: MakeClient, certificate: Certificate
@@ -185,7 +169,6 @@ def test_a_login_that_is_wrong_is_refused_without_its_password(
 
 
 async def passed_on(face: Face, client: Any) -> float:
-    """Hand a lock over to a waiter; return the seconds that it took."""
 
     async def wait() -> float:
         async with client.lock("x", timeout=10):
@@ -229,5 +212,61 @@ def test_a_unix_socket(face: Face, shared_redis: RedisServer, other: Client, own
         async with face.client("redis+unix:///nowhere/socket") as client:
             with pytest.raises(match="/nowhere"):
                 await client.lock("x").acquire(timeout=0.2)
+
+    face.run(main, LONG_S)
+
+
+# -- the usual server and the oldest one, which needs other scripts -----------------------------
+
+
+@pytest.fixture(params=[program, old_program], ids=["usual", "6.2"])
+def server(request: pytest.FixtureRequest, new_redis: NewRedis) -> RedisServer:
+    server = new_redis(server=request.param())
+    assert (server.version[:2] == (6, 2)) == (request.param is old_program)
+    return server
+
+
+def test_scripts_that_were_flushed_are_loaded_again(server: RedisServer, face: Face) -> None:
+    async def main() -> None:
+        async with face.client(server.url) as client:
+            for _ in range(3):
+                server.ask("SCRIPT", "FLUSH")
+                async with client.lock("x", timeout=10) as hold:
+                    server.ask("SCRIPT", "FLUSH")
+                    await hold.extend()
+                    server.ask("SCRIPT", "FLUSH")
+                    assert await client.inspect()
+                    server.ask("SCRIPT", "FLUSH")
+
+    face.run(main, LONG_S)
+
+
+def test_a_replica_a_full_memory_and_a_foreign_key_are_named_while_they_last(
+    server: RedisServer, face: Face
+) -> None:
+    key = keys_of("holdfast", b"theirs")[0]
+
+    async def main() -> None:
+        async with face.client(server.url) as client:
+
+            async def refused(kind: type[HoldfastError], words: str, name: str = "x") -> None:
+                with pytest.raises(kind, match=words):
+                    await client.lock(name).acquire(timeout=0.5)
+
+            async with client.lock("x", timeout=10):
+                server.ask("SET", key, "mine")
+                await refused(ConfigError, key.decode().replace("{", r"\{"), "theirs")
+                assert server.ask("GET", key) == b"mine"
+            server.ask("CONFIG", "SET", "maxmemory", "1")
+            await refused(StoreUnavailable, "maxmemory")
+            server.ask("CONFIG", "SET", "maxmemory", "0")
+            async with client.lock("x", timeout=10):
+                server.ask("REPLICAOF", "127.0.0.1", "1")
+                await refused(StoreUnavailable, "is a replica", "y")
+                server.ask("REPLICAOF", "NO", "ONE")
+                # As a replica it can have missed writes, so it grants nothing for a while
+                await refused(StoreUnavailable, "grants nothing", "y")
+            async with client.lock("x", timeout=20):
+                pass
 
     face.run(main, LONG_S)

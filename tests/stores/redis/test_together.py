@@ -7,16 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import Client, ConfigError, StoreUnavailable
+from holdfast import StoreUnavailable
 from holdfast.core.model import Claim, Leave
 from holdfast.stores.redis import replies
-from holdfast.stores.redis.keys import PREFIX, keys_of
 from holdfast.testing.faces import Face
-from holdfast.testing.faults import RESP
 from holdfast.testing.promise import promised
 from tests.servers.fixtures import NewRedis
-from tests.servers.redis_server import RedisServer, old_program, program
-from tests.stores.redis.conftest import Counted, Look, MakeClient
+from tests.servers.redis_server import old_program, program
 from tests.stores.redis.guarded import Guarded
 from tests.stores.redis.verbs import CLOCK, LABEL, START, Verbs, claim
 from tests.torture.scale import seed_of, times
@@ -32,7 +29,6 @@ def names_of(start: str, many: int = 3) -> list[str]:
 
 
 def joined(verbs: Verbs, claims: list[Claim], tag: bytes = b"") -> list[int] | None:
-    """Return the tickets of the claims if all were granted together."""
     reply = verbs.ask(verbs.requests.join_free(claims), tag)
     held = replies.let_in(reply, claims, LABEL)
     return None if held is None else [one.fence for one in held]
@@ -74,7 +70,6 @@ def test_tickets_rise_whatever_the_clock_shows(verbs: Verbs) -> None:
 
 @pytest.mark.parametrize("there", ["holder", "waiter", "tombstone", "late copy", "foreign"])
 def test_one_line_that_is_not_empty_keeps_all_of_them_out(there: str, verbs: Verbs) -> None:
-    # Given
     claims = [claim(f"n{number}") for number in range(3)]
     middle = claims[1].spec.name
     if there == "holder":
@@ -90,7 +85,6 @@ def test_one_line_that_is_not_empty_keeps_all_of_them_out(there: str, verbs: Ver
     else:
         verbs.client.set(verbs.keys(middle)[0], "mine")
     before = _all(verbs)
-    # When, then
     assert joined(verbs, claims) is None
     assert _all(verbs) == before
 
@@ -110,9 +104,7 @@ def test_only_a_claim_without_others_in_line_is_released_by_the_short_path(verbs
     verbs.join(behind)
     verbs.at(START + 2)
     leaves = [Leave(one.spec.name, one.id, 0) for one in (alone, crowded, nobody, dead)]
-    # When
     reply = verbs.ask(verbs.requests.leave_all(leaves), b"7f")
-    # Then
     assert replies.released(reply, 4, LABEL) == [True, None, None, False]
     assert verbs.look("a") is None
     found = verbs.look("b")
@@ -128,7 +120,6 @@ def test_the_guard_of_each_name_is_asked(new_redis: NewRedis) -> None:
         assert verbs.judged().seconds == 0
         # Given a record of another server for one name
         verbs.client.set(verbs.keys(claims[2].spec.name)[3], b"0" * 40)
-        # When, then
         assert verbs.ask(verbs.requests.join_free(claims)) == [6]
         assert not verbs.names()
         verbs.client.set(verbs.keys(claims[2].spec.name)[3], verbs.run_id)
@@ -136,21 +127,6 @@ def test_the_guard_of_each_name_is_asked(new_redis: NewRedis) -> None:
 
 
 # -- a client ----------------------------------------------------------------------------------
-
-
-def test_all_names_take_one_round_trip_to_acquire_and_one_to_release(
-    shared_redis: RedisServer, new_client: MakeClient, own_name: str
-) -> None:
-    names = names_of(own_name, 10)
-    with Counted(shared_redis.host, shared_redis.port, RESP) as counter:
-        client = new_client(f"redis://127.0.0.1:{counter.port}")
-        with client.all(*names):
-            pass
-        before = counter.requests
-        with client.all(*names) as hold:
-            assert counter.requests - before == 1
-            assert set(hold.fences) == set(names)
-        assert counter.requests - before == 2
 
 
 @pytest.mark.parametrize("which", [program, old_program], ids=["new", "6.2"])
@@ -175,19 +151,6 @@ def test_a_server_that_knows_no_script_and_has_no_memory(
             assert not await client.inspect()
 
     face.run(main, LONG_S)
-
-
-def test_a_key_of_a_foreign_type_is_named_and_nothing_is_held(
-    locks: Client, shared_redis: RedisServer, own_name: str, line: Look
-) -> None:
-    names = names_of(own_name)
-    key = keys_of(PREFIX, names[1].encode())[0]
-    shared_redis.ask("SET", key, "mine", "PX", 60_000)
-    with pytest.raises(ConfigError, match=r"is a string, not a hash"):
-        locks.all(*names).acquire(timeout=5)
-    assert shared_redis.ask("GET", key) == b"mine"
-    shared_redis.ask("DEL", key)
-    assert not any(map(line, names))
 
 
 def test_clients_that_want_some_of_the_same_names_never_share_one_and_all_get_on(

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Client, ConfigError, StoreUnavailable
-from holdfast.stores.redis.complaints import ServerSaid
+from holdfast import Client, ConfigError
 from holdfast.stores.redis.config import settings
-from holdfast.stores.redis.guard import Guard
 from holdfast.testing.faces import Face
 from holdfast.url import find
 from tests.servers.fixtures import NewRedis
@@ -54,14 +52,3 @@ def test_a_certificate_for_another_host_is_refused_and_named(
 def test_the_host_name_is_checked_whatever_the_driver_would_do(more: str, checked: bool) -> None:
     found = settings(find(f"rediss://there.example{more}")[1])
     assert found.arguments["ssl_check_hostname"] is checked
-
-
-@pytest.mark.parametrize("code, passes", [("BUSY", True), ("LOADING", True), ("NOPERM", False)])
-def test_only_a_lacking_right_leaves_a_connection_without_a_guard(code: str, passes: bool) -> None:
-    guard = Guard(settings(find("redis://there.example")[1]))
-    refused = [ServerSaid(code, "no"), ServerSaid(code, "no")]
-    if passes:
-        with pytest.raises(StoreUnavailable):
-            guard.server(refused)
-    else:
-        assert guard.server(refused) == b""

@@ -21,12 +21,10 @@ BOTH = pytest.mark.parametrize("face", FACES, ids=["threads", "asyncio"])
 
 
 def said(log: pytest.LogCaptureFixture, words: str) -> list[logging.LogRecord]:
-    """Return the log records that contain these words."""
     return [one for one in log.records if words in one.getMessage()]
 
 
 def use(face: str, address: str) -> None:
-    """Let several threads or tasks of one client take the same lock in turns."""
     one = FACES[face]
 
     async def main() -> None:

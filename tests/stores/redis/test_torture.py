@@ -31,7 +31,6 @@ WINDOW_S, LOSS_S = 3.0, 8.0
 
 
 def seeded(what: str) -> int:
-    """Return a seed for this run, and print it."""
     return dice(what).randrange(1 << 32)
 
 

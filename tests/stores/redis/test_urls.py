@@ -73,12 +73,9 @@ def test_the_urls_of_redis_py_and_celery_are_understood(
 
 
 def test_what_redis_py_reads_in_a_url_is_read_the_same_here() -> None:
-    # Given
     text = f"redis://ann:{CANARY}@h:7/3?client_name=x&protocol=3"
     theirs = redis.ConnectionPool.from_url(text).connection_kwargs
-    # When
     ours = read(text)
-    # Then
     for key in ("host", "port", "db", "username", "password", "client_name"):
         assert ours.arguments[key] == theirs[key]
     assert ours.protocol == 3
@@ -112,11 +109,8 @@ def test_what_is_wrong_is_named(text: str, words: str) -> None:
 
 @pytest.mark.parametrize("face", [redis, redis.asyncio])
 def test_a_client_of_redis_py_is_taken_by_what_its_connections_are_made_of(face: Any) -> None:
-    # Given
     client = face.Redis(host="h", port=7, db=3, password=CANARY, decode_responses=True)
-    # When
     found = given(client)
-    # Then
     assert (found.kind, found.label) == ("tcp", "redis://h:7/3")
     assert found.arguments["password"] == CANARY
     assert not {"decode_responses", "socket_timeout", "retry"} & set(found.arguments)

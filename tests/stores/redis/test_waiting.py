@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.core.model import RWLOCK_CAPACITY, Claim, Granted, Held, Keep, Kind, Leave, Waiting
+from holdfast.core.model import RWLOCK_CAPACITY, Claim, Granted, Held, Kind, Leave, Waiting
 from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.stores.redis import open_blocking
-from holdfast.stores.redis.blocking import link, resp
 from holdfast.stores.redis.blocking.port import ThreadPort
 from holdfast.stores.redis.store import RedisStore
 from holdfast.testing import lag
@@ -67,15 +66,9 @@ def heard(desk: Desk, waiter: Claim, waiting: Waiting) -> Granted | None:
     return found
 
 
-@pytest.fixture(params=[(3, True), (2, True), (3, False)], ids=["resp3", "resp2", "own parser"])
-def desk(
-    request: pytest.FixtureRequest, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Desk]:
-    protocol, quick = request.param
-    if not quick:  # as if hiredis was not installed
-        monkeypatch.setattr(resp, "_quick", None)
-        monkeypatch.setattr(link, "Push", resp.PlainPush)
-    one = Desk(f"{redis_url}?protocol={protocol}")
+@pytest.fixture(params=[3, 2], ids=["resp3", "resp2"])
+def desk(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Desk]:
+    one = Desk(f"{redis_url}?protocol={request.param}")
     yield one
     run_sync(one.store.close())
 
@@ -106,6 +99,7 @@ def test_a_wake_up_for_another_ticket_or_claim_is_ignored(
     assert heard(desk, second, waiting) == Granted(waiting.ticket)
 
 
+@pytest.mark.usefixtures("parser")
 def test_an_unexpected_wake_up_is_not_taken_for_a_reply(desk: Desk, own_name: str) -> None:
     # Given a waiter that is granted, and that stops listening before it reads the wake-up
     first, second, _ = desk.line_up(own_name)
@@ -116,47 +110,7 @@ def test_an_unexpected_wake_up_is_not_taken_for_a_reply(desk: Desk, own_name: st
         third = claim(own_name + ":2")
         desk.hold(third)
         assert desk.leave(third)
-    # Then
     assert desk.leave(second)
-
-
-def test_a_connection_that_died_is_made_again_under_the_same_address(
-    desk: Desk, shared_redis: RedisServer, own_name: str
-) -> None:
-    first, second, waiting = desk.line_up(own_name)
-    address = desk.address(second)
-    # When the connection that listens dies
-    shared_redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
-    begun = boottime()
-    assert desk.wait(second, waiting, 5.0) is None
-    assert boottime() - begun < 1.0 + lag.since(begun)
-    assert shared_redis.ask("PUBSUB", "NUMSUB", address) == [address, 0]
-    # Then its next request connects it again, in its old place
-    keep = Keep(second, waiting.ticket, second.spec.ttl)
-    (answer,) = run_sync(desk.store.keep([keep], WITHIN_S))
-    assert isinstance(answer, Waiting)
-    assert answer.ticket == waiting.ticket
-    assert desk.address(second) == address
-    assert shared_redis.ask("PUBSUB", "NUMSUB", address) == [address, 1]
-    desk.leave(first)
-    assert heard(desk, second, answer) == Granted(waiting.ticket)
-
-
-def test_one_connection_is_enough_for_one_after_the_other(
-    desk: Desk, shared_redis: RedisServer, own_name: str
-) -> None:
-    """The connection stays subscribed, so the next wait on it costs no further round trip."""
-    _, second, _ = desk.line_up(own_name)
-    third = claim(own_name)
-    address = desk.address(second)
-    desk.store.unlisten(second)
-    desk.leave(second)
-    before = shared_redis.calls()
-    desk.stand(third)
-    after = shared_redis.calls()
-    assert desk.address(third) == address
-    assert after["evalsha"] - before["evalsha"] == 1
-    assert after["subscribe"] == before["subscribe"]
 
 
 def test_a_writer_that_leaves_grants_all_readers_at_once(desk: Desk, own_name: str) -> None:

@@ -27,7 +27,6 @@ Look = Callable[[str], None]
 
 
 async def interrupted(stage: Stage, url: str, name: str, ttl: float) -> None:
-    """Work until the process is interrupted."""
     client = AsyncClient(url)
 
     async def work(at: int) -> None:

@@ -12,8 +12,6 @@ import pytest
 from holdfast import AsyncClient, StoreUnavailable
 from holdfast.core.model import Granted, Held, Leave
 from holdfast.stores.redis.aio.answer import Answer, new_answer, wake_all
-from holdfast.stores.redis.blocking import resp
-from tests.servers.fixtures import NewRedis
 from tests.stores.redis.aio.conftest import play, wire_of
 from tests.stores.redis.verbs import claim
 
@@ -128,57 +126,6 @@ def test_more_requests_than_a_connection_takes_are_refused(
     play(main)
 
 
-async def use(client: AsyncClient, name: str) -> None:
-    """Hold a lock, let a waiter follow, and inspect the line."""
-    async with client.lock(name) as hold:
-        waiter = asyncio.create_task(client.lock(name).acquire())
-        while not any(line.waiters for line in await client.inspect(name, exact=True)):
-            await asyncio.sleep(0.001)
-        assert await hold.extend()
-    served = await asyncio.wait_for(waiter, 5)
-    assert served.fence > hold.fence
-    assert await served.release()
-    assert await client.inspect(name, exact=True) == []  # others' names may begin so
-
-
-@pytest.mark.parametrize("protocol", [3, 2])
-@pytest.mark.parametrize("plain_parser", [False, True], ids=["hiredis", "own"])
-def test_both_protocols_and_both_parsers(
-    plain_parser: bool,
-    protocol: int,
-    redis_url: str,
-    own_name: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if plain_parser:
-        monkeypatch.setattr(resp, "_quick", None)
-        monkeypatch.setattr("holdfast.stores.redis.aio.wire.Push", resp.PlainPush)
-
-    async def main() -> None:
-        async with AsyncClient(f"{redis_url}?protocol={protocol}") as client:
-            await asyncio.gather(*[use(client, f"{own_name}:{at}") for at in range(20)])
-            assert isinstance(wire_of(client)._reader, resp.Parser) is plain_parser
-
-    play(main)
-
-
-def test_a_server_that_became_a_replica_is_left_for_a_new_connection(
-    new_redis: NewRedis, own_name: str
-) -> None:
-    server = new_redis()
-
-    async def main() -> None:
-        async with AsyncClient(server.url) as client:
-            async with client.lock(own_name):
-                wire: Any = wire_of(client)
-            server.ask("REPLICAOF", "127.0.0.1", "1")
-            with pytest.raises(StoreUnavailable, match="is a replica"):
-                await client.lock(own_name).acquire(timeout=0.3)
-            assert wire.over
-
-    play(main)
-
-
 def test_a_connect_cancelled_before_it_begins_is_started_again(
     redis_url: str, own_name: str
 ) -> None:
@@ -224,15 +171,3 @@ def test_a_ctrl_c_in_one_task_leaves_no_other_asleep() -> None:
             loop.run_forever()
         assert isinstance(first.exception(), KeyboardInterrupt)
         assert loop.run_until_complete(asyncio.wait_for(asyncio.gather(*others), 5)) == [1, 2]
-
-
-def test_an_answer_that_is_cancelled_wakes_its_task_as_any_future_does() -> None:
-    async def main() -> None:
-        answer = new_answer(asyncio.get_running_loop())
-        task = asyncio.ensure_future(asyncio.wait_for(answer, 5))
-        await asyncio.sleep(0)
-        answer.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
