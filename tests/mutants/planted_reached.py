@@ -18,7 +18,7 @@ NEVER_MADE = "test_a_connection_that_was_never_made_counts_until_the_server_has_
 MYSQL_ENDING = "tests/stores/mysql/test_ending.py"
 MYSQL_COUNTS = f"{MYSQL_ENDING}::test_a_session_that_the_server_has_not_ended_counts"
 PROMPT = "test_a_release_finds_a_connection_while_others_wait_for_a_row"
-TOLD = "tests/stores/redis/test_told.py"
+TOLD = "tests/stores/redis/test_told_once.py"
 DEAF = (
     "tests/stores/redis/test_starving.py"
     "::test_a_client_without_the_right_to_subscribe_polls_and_warns"

@@ -25,7 +25,7 @@ REDIS = [
     ),
     bug(
         "a read starts its time limit again after each signal",
-        "tests/stores/redis/test_signals.py::test_a_server_that_is_silent_is_given_up_in_time",
+        "tests/stores/redis/test_interrupt.py::test_a_server_that_is_silent_is_given_up_in_time",
         (
             "holdfast.stores.redis.blocking.link",
             (

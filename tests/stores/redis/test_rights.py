@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -114,15 +115,12 @@ def handed_over(locks: Client, address: str, times: int = 2) -> None:
 def given_up(locks: Client) -> None:
     """Let one of three waiters leave the line; the others are granted over the gap."""
     hold = locks.lock("given up").acquire()
-    threads = []
-    for timeout in (10, 2.5, 10):
-        threads.append(threading.Thread(target=try_for, args=(locks, "given up", timeout)))
-        threads[-1].start()
-        until(lambda: waiters(locks, "given up") == len(threads), "one more waits")
-    threads[1].join(10)
-    assert hold.release()
-    for thread in threads:
-        thread.join(10)
+    with ThreadPoolExecutor(3) as pool:
+        for number, timeout in enumerate((10, 2.5, 10), 1):
+            pool.submit(try_for, locks, "given up", timeout)
+            until(lambda: waiters(locks, "given up") == number, "one more waits")  # noqa: B023
+        until(lambda: waiters(locks, "given up") == 2, "one gives up")
+        assert hold.release()
 
 
 def try_for(client: Client, name: str, timeout: float) -> None:

@@ -1,17 +1,22 @@
-"""Log entries about a server that can evict keys, and about one that hides its identity."""
+"""Log entries about a server that can evict keys or hides its identity; certificates of others."""
 
 from __future__ import annotations
 
 import logging
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from holdfast import Client, StoreUnavailable
-from holdfast.testing.faces import FACES
+from holdfast import Client, ConfigError, StoreUnavailable
+from holdfast.stores.redis.config import settings
+from holdfast.testing.faces import FACES, Face
+from holdfast.url import find
 from tests.servers.cluster import Cluster
 from tests.servers.fixtures import NewRedis
-from tests.servers.process import until
+from tests.servers.process import need, until
+from tests.servers.tls import Certificate
 from tests.stores.redis.conftest import busy
 from tests.stores.redis.guarded import Guarded
 from tests.stores.redis.test_rights import rights
@@ -134,3 +139,44 @@ def test_eviction_is_reported_without_recovery_too(
     use(face, f"{scheme}://127.0.0.1:{server.port}/0{options}")
     assert len(said(caplog, "can evict keys")) == 1
     assert not said(caplog, "no recovery")
+
+
+# -- the host name in a certificate ---------------------------------------------------------------
+
+
+def test_a_certificate_for_another_host_is_refused_and_named(
+    new_redis: NewRedis, tmp_path: Path, face: Face
+) -> None:
+    # Given a server with a trusted certificate for another host
+    made = Certificate(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    subprocess.run(
+        [
+            *(need("openssl"), "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"),
+            *("-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=elsewhere.example"),
+            *("-addext", "subjectAltName=DNS:elsewhere.example"),
+            *("-keyout", str(made.key), "-out", str(made.certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    server = new_redis(tls=made)
+    url = f"{server.tls_url}?ssl_ca_certs={made.certificate}"
+
+    async def main() -> None:
+        async with face.client(url) as client:
+            with pytest.raises(ConfigError, match="for another host"):
+                await client.lock("x").acquire(timeout=2)
+
+    face.run(main, 60)
+    # But a client that turns the check off connects
+    with Client(f"{url}&ssl_check_hostname=false") as client, client.lock("x"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "more, checked",
+    [("", True), ("?ssl_cert_reqs=none", False), ("?ssl_check_hostname=no", False)],
+)
+def test_the_host_name_is_checked_whatever_the_driver_would_do(more: str, checked: bool) -> None:
+    found = settings(find(f"rediss://there.example{more}")[1])
+    assert found.arguments["ssl_check_hostname"] is checked

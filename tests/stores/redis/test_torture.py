@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -82,18 +82,16 @@ def _run_beside(
 
     The data are lost in this thread, because a server ends with the thread that started it.
     """
-    outcomes: list[Outcome] = []
-    thread = threading.Thread(target=lambda: outcomes.append(run(options)))
-    losses = 0
-    begun = time.monotonic()
-    thread.start()
-    while time.monotonic() + LOSS_S < begun + options.seconds:
-        time.sleep(LOSS_S)
-        lose()
-        losses += 1
-    thread.join()
+    losses, begun = 0, time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(run, options)
+        while time.monotonic() + LOSS_S < begun + options.seconds:
+            time.sleep(LOSS_S)
+            lose()
+            losses += 1
+        found = outcome.result()
     assert server.runs
-    return losses, outcomes[0]
+    return losses, found
 
 
 def test_network_faults_need_a_store_with_a_known_protocol() -> None:

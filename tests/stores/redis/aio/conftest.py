@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -13,21 +12,6 @@ from holdfast import AsyncClient, Client
 from tests.stores.redis.conftest import eventually
 
 LIMIT_S = 90.0
-#: Opens a client behind the proxy, connects it, and closes it after the with-block.
-Open = Callable[..., AbstractAsyncContextManager[AsyncClient]]
-
-
-@pytest.fixture
-def behind(proxied: str) -> Open:
-    """Open clients behind the proxy, with either protocol."""
-
-    @asynccontextmanager
-    async def open_() -> AsyncIterator[AsyncClient]:
-        async with AsyncClient(proxied) as client:
-            await client.inspect("nobody")
-            yield client
-
-    return open_
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from holdfast.stores.redis.library import JOIN, LEAVE, Script
 from holdfast.testing.faults import DROP_REPLY, DROP_REQUEST, Fault, Proxy
 from holdfast.testing.faults.wire import resp
 from tests.servers.redis_server import RedisServer
-from tests.stores.redis.aio.conftest import Open, play, wire_of
+from tests.stores.redis.aio.conftest import play, wire_of
 from tests.stores.redis.conftest import Look, fences
 
 
@@ -23,14 +23,14 @@ from tests.stores.redis.conftest import Look, fences
 def test_what_is_lost_among_others_is_noticed_by_the_next_reply(
     fault: Fault,
     script: Script,
-    behind: Open,
+    proxied: str,
     proxy: Proxy,
     own_name: str,
     line: Look,
     nothing_left: Callable[[str], None],
 ) -> None:
     async def main() -> None:
-        async with behind() as client:
+        async with AsyncClient(proxied) as client:
             for number in range(10):
                 names = [f"{own_name}:{number}:{at}" for at in range(20)]
                 # Given many requests on one connection, one of them without a reply: the replies to
