@@ -71,6 +71,18 @@ def test_all_requests_of_one_tick_leave_in_one_write(redis_url: str, own_name: s
     play(main)
 
 
+def test_a_single_task_starts_its_renewer_once(redis_url: str, own_name: str) -> None:
+    async def main() -> None:
+        renewers = set[asyncio.Task[Any]]()
+        async with AsyncClient(redis_url) as client:
+            for _ in range(50):
+                async with client.lock(own_name):
+                    renewers |= {one for one in asyncio.all_tasks() if "keeper" in one.get_name()}
+        assert len(renewers) == 1
+
+    play(main)
+
+
 def test_a_wake_up_for_an_earlier_ticket_is_ignored(redis_url: str, own_name: str) -> None:
     async def main() -> None:
         async with AsyncClient(redis_url) as client:
