@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "resp2": {"protocol": 2},
     "resp3": {"protocol": 3},
     "resp3 decoding": {"protocol": 3, "decode_responses": True},
-    "impatient": {"socket_timeout": 5, "retry_on_timeout": True},
+    "impatient": {"socket_timeout": 5},
     "one connection": {"single_connection_client": True},
     "few connections": {"max_connections": 1},
     "watched": {"health_check_interval": 1},
