@@ -72,15 +72,6 @@ def test_the_urls_of_redis_py_and_celery_are_understood(
     assert found.arguments.keys() <= {"host", "port", "db"} or expected is not PLAIN[1]
 
 
-def test_what_redis_py_reads_in_a_url_is_read_the_same_here() -> None:
-    text = f"redis://ann:{CANARY}@h:7/3?client_name=x&protocol=3"
-    theirs = redis.ConnectionPool.from_url(text).connection_kwargs
-    ours = read(text)
-    for key in ("host", "port", "db", "username", "password", "client_name"):
-        assert ours.arguments[key] == theirs[key]
-    assert ours.protocol == 3
-
-
 @pytest.mark.parametrize(
     "text, words",
     [

@@ -73,15 +73,6 @@ def desk(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Desk]:
     run_sync(one.store.close())
 
 
-def test_a_leave_notifies_the_next_waiter_of_its_grant(desk: Desk, own_name: str) -> None:
-    first, second, waiting = desk.line_up(own_name)
-    assert desk.wait(second, waiting, 0.0) is None
-    assert desk.leave(first)
-    begun = boottime()
-    assert heard(desk, second, waiting) == Granted(waiting.ticket)
-    assert boottime() - begun < 1.0 + lag.since(begun)
-
-
 def test_a_wake_up_for_another_ticket_or_claim_is_ignored(
     desk: Desk, shared_redis: RedisServer, own_name: str
 ) -> None:
