@@ -61,9 +61,6 @@ def test_the_remedy_grants_the_right_only_to_the_user_that_lacks_it(user: str, r
     assert "..." not in told
 
 
-# -- keys of other programs ------------------------------------------------------------------
-
-
 def test_foreign_waiters_are_named_and_left_alone_and_cost_the_holder_nothing(
     shared_redis: RedisServer, own_name: str
 ) -> None:
@@ -92,9 +89,6 @@ def test_foreign_waiters_are_named_and_left_alone_and_cost_the_holder_nothing(
         assert isinstance(verbs.stand(Keep(two, 1, 30.0)), Gone)
         assert isinstance(verbs.join(three), Held)
         assert not verbs.gone(one)
-
-
-# -- no memory left --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])

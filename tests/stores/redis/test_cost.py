@@ -128,7 +128,6 @@ def test_no_verb_costs_more_behind_ten_thousand_waiters(
     assert verbs.join(latest) == Full(WAITERS)
     verbs.gone(crew[17])
     verbs.gone(crew[18])
-    # Then each verb costs the same
     assert costs(WAITERS - 3) == few
     # (Ten, and a check of the few holders, which happens in one second of five.)
     assert max(sum(one.values()) for one in few.values()) <= 11, few

@@ -103,9 +103,7 @@ def test_a_caller_that_knew_another_server_opens_a_window_however_long_this_one_
     assert fence(verbs.join(claim()))
 
 
-def test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used(
-    verbs: Guarded,
-) -> None:
+def test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used(verbs: Guarded) -> None:
     verbs.client.replicaof("127.0.0.1", "1")
     verbs.client.replicaof("NO", "ONE")
     verbs.at(START)
@@ -309,9 +307,7 @@ def test_a_waiter_is_not_granted_until_the_grace_period_has_passed(
     assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Held)
 
 
-def test_a_waiter_on_a_server_that_is_another_one_makes_the_guard_be_asked(
-    verbs: Guarded,
-) -> None:
+def test_a_waiter_on_a_server_that_is_another_one_makes_the_guard_be_asked(verbs: Guarded) -> None:
     holds, waits = claim(), claim()
     fence(verbs.join(holds))
     place = ticket(verbs.join(waits))

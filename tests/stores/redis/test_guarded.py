@@ -30,9 +30,6 @@ def url(server: RedisServer, *options: str) -> str:
     return f"{server.url}?{'&'.join(options)}"
 
 
-# -- restarts --------------------------------------------------------------------------------
-
-
 def test_a_restart_without_data_costs_no_holder_its_hold(new_redis: NewRedis, face: Face) -> None:
     server = new_redis()
     address = url(server, f"grace={LONG_S}")
@@ -132,9 +129,6 @@ def test_a_short_time_out_in_the_grace_period_is_kept(new_redis: NewRedis, face:
     face.run(main, 90)
 
 
-# -- options -----------------------------------------------------------------------------------
-
-
 def test_without_recovery_no_client_waits_after_a_crash(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
@@ -159,9 +153,6 @@ def test_a_strict_guard_gives_no_lease_that_is_longer_than_its_window(
         hold.check()
     with pytest.raises(ConfigError, match="auto_renew"):
         client.lock("x", ttl=3600, auto_renew=False)
-
-
-# -- replicas ------------------------------------------------------------------------------------
 
 
 def test_a_grant_that_no_replica_confirms_is_none(new_watched: NewWatched, face: Face) -> None:

@@ -76,9 +76,7 @@ def test_a_renamed_command_of_one_part_is_reported_where_it_is_used(
         use(new_redis(f'rename-command {gone} ""').url)
 
 
-def test_a_setting_that_can_never_work_is_one_error_with_its_remedy(
-    new_redis: NewRedis,
-) -> None:
+def test_a_setting_that_can_never_work_is_one_error_with_its_remedy(new_redis: NewRedis) -> None:
     # A password that the URL lacks, and a database that isn't there
     server = new_redis("requirepass sesame", "databases 1", known=False)
     refused(

@@ -64,7 +64,6 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
         # Only for this name, because the renewer can still clean up after the last one
         armed = proxy.arm(partial(_is_of, verb.sha, name.encode()), DROP_REPLY)
         thread = threading.Thread(target=lambda: (armed.wait(), ctrl_c()))  # noqa: B023
-        # When Ctrl-C comes during the read
         thread.start()
         with pytest.raises(KeyboardInterrupt):
             _pass(by_proxy, name, extend=verb is KEEP)
@@ -72,7 +71,6 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
         thread.join()
         if rival is not None:
             rival.release()
-        # Then nothing of the request is left
         eventually(lambda: not other.inspect(name))  # noqa: B023
         took.append(time.monotonic() - came)
         with by_proxy.lock(name, timeout=5):

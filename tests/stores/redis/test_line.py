@@ -43,9 +43,6 @@ NAMES = (
 )
 
 
-# -- names and keys --------------------------------------------------------------------------
-
-
 def test_a_name_is_found_again_in_its_keys_and_no_two_share_one() -> None:
     seen: set[bytes] = set()
     for name in NAMES:
@@ -101,9 +98,6 @@ def test_what_can_not_be_packed_is_refused() -> None:
             requests.join(Claim(wrong, claim().spec), True)
     with pytest.raises(ConfigError, match="address"):
         requests.join(claim(), True, b"a" * (ADDRESS_MAX + 1))
-
-
-# -- late copies, and a batch -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -168,9 +162,6 @@ def test_any_name_owner_and_note_are_returned_unchanged(verbs: Verbs) -> None:
         assert verbs.gone(two)
 
 
-# -- wake-ups ----------------------------------------------------------------------------------
-
-
 class Ear:
     address = b"ear"
 
@@ -206,7 +197,6 @@ def test_one_leave_skips_one_waiter_without_a_listener(verbs: Verbs, ear: Ear) -
     for one in waiting[:3]:
         verbs.join(one, address=b"deaf")
     verbs.join(waiting[3], address=ear.address)
-    # When the holder releases
     assert verbs.gone(first)
     # Then the first is skipped, and the second holds, though no client received its wake-up
     line = verbs.look()
@@ -227,7 +217,6 @@ def test_of_several_waiters_without_a_listener_one_is_skipped(verbs: Verbs, ear:
     for one in waiting[:2]:
         verbs.join(one, address=b"deaf")
     last = ticket(verbs.join(waiting[2], address=ear.address))
-    # When the holder releases
     assert verbs.gone(first)
     # Then the first is skipped, and the third is granted in its place
     assert verbs.stand(Keep(waiting[0], 0, 30.0)) == Gone(Loss.EXPIRED)

@@ -8,15 +8,7 @@ import pytest
 
 from holdfast import Client, StoreUnavailable
 from holdfast.runtime.blocking import boottime
-from holdfast.stores.redis.library import (
-    JOIN,
-    JOIN_FREE,
-    KEEP,
-    LEAVE,
-    LEAVE_ALL,
-    STAND,
-    Script,
-)
+from holdfast.stores.redis.library import JOIN, JOIN_FREE, KEEP, LEAVE, LEAVE_ALL, STAND, Script
 from holdfast.testing import lag
 from holdfast.testing.faces import Face
 from holdfast.testing.faults import DROP_PUSH, HOLD_REPLY, HOLD_REQUEST, Proxy
@@ -103,12 +95,7 @@ def test_a_wake_up_in_the_same_read_as_the_reply_before_it_is_received(
 
 
 def test_a_lost_wake_up_costs_at_most_a_second(
-    face: Face,
-    proxied: str,
-    proxy: Proxy,
-    own_name: str,
-    line: Look,
-    shared_redis: RedisServer,
+    face: Face, proxied: str, proxy: Proxy, own_name: str, line: Look, shared_redis: RedisServer
 ) -> None:
     async def main() -> None:
         async with face.client(proxied) as client:

@@ -71,5 +71,4 @@ def test_an_outage_of_two_fifths_of_the_lease_costs_no_hold(proxy: Proxy, own_na
                 time.sleep(chance.uniform(*BREAK_S))
         finally:
             over.set()
-        # Then no hold is lost
         assert [wrong for one in found for wrong in one.result()] == []

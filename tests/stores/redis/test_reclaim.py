@@ -137,10 +137,8 @@ def test_of_two_claimed_holds_the_later_one_is_restored(verbs: Guarded, first: i
     verbs.client.flushall()
     verbs.at(START + 1)
     promoted(verbs)
-    # When both ask to be restored, in either order, and again
     for number in (first, 1 - first, 0, 1):
         answer = verbs.reclaim(keeps[number])
-    # Then the later claim holds
     assert isinstance(answer, Held)
     assert [row.fence for row in verbs.look().holders] == [keeps[1].ticket]  # type: ignore[union-attr]
 
@@ -158,7 +156,6 @@ def test_live_claims_are_not_displaced_by_remembered_ones(verbs: Guarded) -> Non
     assert verbs.keep([keep[live]]) == [Held(keep[live].ticket, 30.0)]
     for one in later:
         assert isinstance(verbs.reclaim(one), Held)
-    # Then exactly these hold
     found = [row.fence for row in verbs.look("gpu").holders]  # type: ignore[union-attr]
     assert found == sorted(one.ticket for one in (keep[live], *later))
     # And there is no permit for a fourth claim

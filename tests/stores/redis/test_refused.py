@@ -19,7 +19,6 @@ from tests.servers.fixtures import NewRedis
 from tests.servers.process import free_port
 from tests.servers.redis_server import RedisServer, old_program, program
 from tests.servers.tls import Certificate
-from tests.stores.redis.conftest import MakeClient
 
 TIMEOUT_S = 1.0
 #: A time-out for cases that are refused immediately, and the most that a test takes.
@@ -124,29 +123,6 @@ def test_a_server_that_goes_away_is_an_error_until_it_is_back(
     face.run(main, LONG_S)
 
 
-@pytest.mark.parametrize("tls", [False, True])
-def test_an_idle_connection_is_checked_before_it_is_used(
-    tls: bool, new_redis: NewRedis, new_client: MakeClient, certificate: Certificate
-) -> None:
-    server = new_redis(tls=certificate if tls else None)
-    trusted = f"?ssl_ca_certs={certificate.certificate}" if tls else ""
-    client = new_client((server.tls_url if tls else server.url) + trusted)
-    with client.lock("x"):
-        pass
-    (link,) = pool = client._ctx.store._port._pool  # type: ignore[attr-defined]
-    # When it was idle for a while, then it is used again
-    link.used -= 2.0
-    with client.lock("x"):
-        pass
-    assert list(pool) == [link]
-    # And if it was closed, no request is sent on it, so none is sent twice and leaves a tombstone
-    link.used -= 2.0
-    server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    with client.lock("x", timeout=5):
-        pass
-    assert not server.ask("KEYS", "holdfast:*!x")
-
-
 @pytest.mark.parametrize("protocol", [3, 2])
 def test_a_login_that_is_wrong_is_refused_without_its_password(
     face: Face, protocol: int, new_redis: NewRedis, redis_url: str
@@ -214,9 +190,6 @@ def test_a_unix_socket(face: Face, shared_redis: RedisServer, other: Client, own
                 await client.lock("x").acquire(timeout=0.2)
 
     face.run(main, LONG_S)
-
-
-# -- the usual server and the oldest one, which needs other scripts -----------------------------
 
 
 @pytest.fixture(params=[program, old_program], ids=["usual", "6.2"])

@@ -209,9 +209,7 @@ def test_no_connection_is_handed_to_a_thread_that_has_left(redis_url: str, own_n
         ghost.gone = True
         port._queue.append(ghost)
         port._short = True
-        # When connections are returned
         for _ in range(3):
             client.lock(own_name).acquire().release()
-        # Then the only connection is used again
         assert list(port._pool) == [link]
         assert ghost.link is None

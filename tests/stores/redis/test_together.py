@@ -34,9 +34,6 @@ def joined(verbs: Verbs, claims: list[Claim], tag: bytes = b"") -> list[int] | N
     return None if held is None else [one.fence for one in held]
 
 
-# -- the scripts -------------------------------------------------------------------------------
-
-
 def test_what_is_written_is_what_single_joins_write(verbs: Verbs) -> None:
     for ttl in (30.0, 3600.0):
         verbs.client.flushdb()
@@ -124,9 +121,6 @@ def test_the_guard_of_each_name_is_asked(new_redis: NewRedis) -> None:
         assert not verbs.names()
         verbs.client.set(verbs.keys(claims[2].spec.name)[3], verbs.run_id)
         assert joined(verbs, claims) is not None
-
-
-# -- a client ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", [program, old_program], ids=["new", "6.2"])

@@ -94,9 +94,6 @@ def test_a_user_without_the_right_to_ask_is_warned_once_that_recovery_is_off(
     assert len(said(caplog, "give the right to INFO")) == 1
 
 
-# -- a busy server is not hiding -----------------------------------------------------------------
-
-
 def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_guarded(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,9 +111,7 @@ def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_g
     assert not said(caplog, "give the right to INFO")
 
 
-def test_strict_recovery_recognises_a_promotion_without_a_record(
-    new_redis: NewRedis,
-) -> None:
+def test_strict_recovery_recognises_a_promotion_without_a_record(new_redis: NewRedis) -> None:
     primary = new_redis()
     replica = new_redis(f"replicaof {primary.host} {primary.port}")
     until(lambda: primary.ask("WAIT", 1, 100) == 1, "the replica follows")
@@ -139,9 +134,6 @@ def test_eviction_is_reported_without_recovery_too(
     use(face, f"{scheme}://127.0.0.1:{server.port}/0{options}")
     assert len(said(caplog, "can evict keys")) == 1
     assert not said(caplog, "no recovery")
-
-
-# -- the host name in a certificate ---------------------------------------------------------------
 
 
 def test_a_certificate_for_another_host_is_refused_and_named(
@@ -174,8 +166,7 @@ def test_a_certificate_for_another_host_is_refused_and_named(
 
 
 @pytest.mark.parametrize(
-    "more, checked",
-    [("", True), ("?ssl_cert_reqs=none", False), ("?ssl_check_hostname=no", False)],
+    "more, checked", [("", True), ("?ssl_cert_reqs=none", False), ("?ssl_check_hostname=no", False)]
 )
 def test_the_host_name_is_checked_whatever_the_driver_would_do(more: str, checked: bool) -> None:
     found = settings(find(f"rediss://there.example{more}")[1])

@@ -81,11 +81,9 @@ def test_a_wake_up_for_another_ticket_or_claim_is_ignored(
     # When it receives wake-ups for an earlier ticket, for another claim, and without meaning
     for text in (f"{second.id} {waiting.ticket - 1}", f"{first.id} {waiting.ticket}", "", "x"):
         assert shared_redis.ask("PUBLISH", address, text) == 1
-    # Then it continues to sleep
     begun = boottime()
     assert desk.wait(second, waiting, 0.2) is None
     assert boottime() - begun >= 0.15
-    # And it is woken by its own wake-up
     assert shared_redis.ask("PUBLISH", address, f"{second.id} {waiting.ticket}") == 1
     assert heard(desk, second, waiting) == Granted(waiting.ticket)
 
@@ -113,7 +111,6 @@ def test_a_writer_that_leaves_grants_all_readers_at_once(desk: Desk, own_name: s
     desk.hold(writer)
     for reader in readers:
         desk.stand(reader)
-    # When the writer releases
     desk.leave(writer)
     # Then all six hold without asking
     (line,) = run_sync(desk.store.inspect(own_name, WITHIN_S, True))

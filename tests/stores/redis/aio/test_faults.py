@@ -112,10 +112,8 @@ def test_a_reply_with_a_wrong_tag_drops_the_connection(
                 liar.twice = 1
                 names = [f"{own_name}:{number}:{at}" for at in range(crew)]
                 holds = await asyncio.gather(*[client.lock(one).acquire() for one in names])
-                # Then each claim has its own fence
                 assert [fences(line(name)) for name in names] == [[hold.fence] for hold in holds]
                 assert all(await asyncio.gather(*[hold.release() for hold in holds]))
-                # And the client has a new connection
                 assert wire.over
                 assert wire_of(client) is not wire
         nothing_left(own_name)

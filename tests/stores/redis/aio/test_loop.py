@@ -12,7 +12,7 @@ import pytest
 from holdfast import AsyncClient, StoreUnavailable
 from holdfast.core.model import Granted, Held, Leave
 from holdfast.stores.redis.aio.answer import Answer, new_answer, wake_all
-from tests.stores.redis.aio.conftest import play, wire_of
+from tests.stores.redis.aio.conftest import play
 from tests.stores.redis.verbs import claim
 
 WITHIN_S = 5.0
@@ -39,36 +39,6 @@ def test_a_thousand_tasks_on_one_name(redis_url: str, own_name: str) -> None:
     # Every task is granted the lock, and the fences rise in the order of the holds
     assert min(served) > 0
     assert all(one < other for one, other in itertools.pairwise(fences))
-
-
-def test_all_requests_of_one_tick_leave_in_one_write(redis_url: str, own_name: str) -> None:
-    async def main() -> None:
-        async with AsyncClient(redis_url) as client:
-            async with client.lock(own_name):
-                pass
-            written: list[int] = []
-            wire = wire_of(client)
-            real = wire._transport
-
-            class Counting:
-                def write(self, data: bytes) -> None:
-                    written.append(data.count(b"EVALSHA"))
-                    real.write(data)
-
-                def __getattr__(self, name: str) -> Any:
-                    return getattr(real, name)
-
-            wire._transport = Counting()
-            locks = [client.lock(f"{own_name}:{at}") for at in range(500)]
-            holds = await asyncio.gather(*[lock.acquire() for lock in locks])
-            # The first request needn't wait for others; all others leave together
-            assert written == [1, 499]
-            written.clear()
-            assert all(await asyncio.gather(*[hold.release() for hold in holds]))
-            assert written == [500]
-            wire._transport = real
-
-    play(main)
 
 
 def test_a_single_task_starts_its_renewer_once(redis_url: str, own_name: str) -> None:
@@ -149,14 +119,10 @@ def test_a_connect_cancelled_before_it_begins_is_started_again(
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-            # Then the client still works
             async with client.lock(own_name, timeout=5):
                 pass
 
     play(main)
-
-
-# -- the reply that a task awaits ------------------------------------------------------------
 
 
 def test_a_ctrl_c_in_one_task_leaves_no_other_asleep() -> None:
