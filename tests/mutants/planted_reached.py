@@ -18,7 +18,11 @@ NEVER_MADE = "test_a_connection_that_was_never_made_counts_until_the_server_has_
 MYSQL_ENDING = "tests/stores/mysql/test_ending.py"
 MYSQL_COUNTS = f"{MYSQL_ENDING}::test_a_session_that_the_server_has_not_ended_counts"
 PROMPT = "test_a_release_finds_a_connection_while_others_wait_for_a_row"
-TOLD = "tests/stores/redis/test_told.py"
+TOLD = "tests/stores/redis/test_told_once.py"
+DEAF = (
+    "tests/stores/redis/test_starving.py"
+    "::test_a_client_without_the_right_to_subscribe_polls_and_warns"
+)
 SECRETS = (
     "tests/stores/redis/several/test_secrets.py"
     "::test_sentinels_with_a_password_of_their_own_name_what_is_missing"
@@ -33,14 +37,12 @@ REACHED = [
     ),
     bug(
         "asyncio: a refused subscription is never tried again",
-        "tests/stores/redis/aio/test_connect.py"
-        "::test_a_right_to_subscribe_that_is_given_later_is_of_use[resp3]",
+        f"{DEAF}[aio-3]",
         (f"{AIO}.port", "= boottime() + DEAF_S", "= boottime() + 1e9"),
     ),
     bug(
         "asyncio: a refused subscription is not logged",
-        "tests/stores/redis/aio/test_connect.py"
-        "::test_a_user_without_the_right_to_subscribe_can_still_wait[resp3]",
+        f"{DEAF}[aio-3]",
         (f"{AIO}.port", "        log.warning(DEAF, self.label, reply, DEAF_S)\n", ""),
     ),
     bug(

@@ -25,7 +25,7 @@ REDIS = [
     ),
     bug(
         "a read starts its time limit again after each signal",
-        "tests/stores/redis/test_signals.py::test_a_server_that_is_silent_is_given_up_in_time",
+        "tests/stores/redis/test_interrupt.py::test_a_server_that_is_silent_is_given_up_in_time",
         (
             "holdfast.stores.redis.blocking.link",
             (
@@ -77,7 +77,7 @@ REDIS = [
     bug(
         "a refused subscription is never tried again",
         "tests/stores/redis/test_starving.py"
-        "::test_a_client_without_the_right_to_subscribe_polls_and_warns",
+        "::test_a_client_without_the_right_to_subscribe_polls_and_warns[sync-3]",
         (
             "holdfast.stores.redis.blocking.port",
             "(MUTE_S if passing else DEAF_S)",

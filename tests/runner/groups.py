@@ -61,7 +61,7 @@ GROUPS = (
     Group("histories", ("sim", "stores/redis/test_torture.py")),
     Group("starving", ("stores/redis/test_odd.py", "stores/redis/test_starving.py")),
     Group("kit-redis", (KIT,), only=REDIS),
-    Group("interrupts", ("stores/redis/test_interrupt.py", "stores/redis/test_death.py")),
+    Group("interrupts", ("stores/redis/test_interrupt.py", "stores/redis/test_processes.py")),
     Group("redis-jobs", ("stores/redis/queues", "stores/redis/values")),
 )
 #: The first tests of a change: no server, and two minutes with all checks. So the longest tests are

@@ -10,8 +10,6 @@ from tests.stores.bytes import changed
 
 
 class Field(NamedTuple):
-    """One key, or one field or member of a key."""
-
     key: bytes
     type: str
     field: bytes = b""
@@ -30,7 +28,6 @@ class RedisGround:
         self._client = server.client()
 
     def items(self, token: str) -> list[Field]:
-        """Return all keys of a round's names, and their fields and members."""
         found = []
         for key in sorted(self._client.scan_iter(f"*{token}*", count=10_000)):
             kind = self._client.type(key).decode()

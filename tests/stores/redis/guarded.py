@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.model import (
-    Claim,
-    Keep,
-    Standing,
-)
+from holdfast.core.model import Claim, Keep, Standing
 from holdfast.core.ports import NotYet
 from holdfast.stores.redis import replies
 from holdfast.stores.redis.config import settings
@@ -42,7 +38,6 @@ class Guarded(Verbs):
         self.client.hset(CLOCK, "up", str(int(seconds) + 1))
 
     def at(self, now: float) -> None:
-        """Set the time of the test's clock."""
         super().at(now)
         self.client.hsetnx(CLOCK, "up", "1000")
 
@@ -57,6 +52,12 @@ class Guarded(Verbs):
         self.run_id = guard.server([line.encode() for line in lines])
         return self.run_id
 
+    def copied(self, up: float = 1000) -> None:
+        """Make the server the copy of another one."""
+        self.remember(b"0" * 40)
+        self.up(up)
+        self.know()
+
     def judged(self, window: float = WINDOW_S, strict: bool = False, **caller: Any) -> Verdict:
         """Return the verdict of recovery after it has read all records.
 
@@ -69,15 +70,12 @@ class Guarded(Verbs):
         return found._replace(record=found.record or found.run_id)
 
     def remember(self, record: bytes) -> None:
-        """Write this record into all buckets."""
         self.client.mset({guard_of("holdfast", bucket): record for bucket in range(BUCKETS)})
 
     def records(self) -> set[bytes | None]:
-        """Return the records of all buckets."""
         return set(self.client.mget([guard_of("holdfast", bucket) for bucket in range(BUCKETS)]))
 
     def reclaim(self, keep: Keep) -> Standing:
-        """Restore a forgotten claim."""
         reply = self.ask(self.requests.reclaim(keep, WINDOW_S))
         if reply == [6]:
             raise NotYet("ask the guard", 0.0)
@@ -93,7 +91,5 @@ def barred(verbs: Verbs, one: Claim) -> None:
 
 def promoted(verbs: Guarded) -> None:
     """Make the server the copy of another one, which grants nothing for the grace period."""
-    verbs.remember(b"0" * 40)
-    verbs.up(1000)
-    verbs.know()
+    verbs.copied()
     assert verbs.judged().seconds == WINDOW_S

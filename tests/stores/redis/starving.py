@@ -22,7 +22,6 @@ STACK, DRAIN_S = 256 * 1024, 60.0
 
 
 def main(url: str, threads: int, ttl: float, seconds: float, descriptors: int) -> Counter[str]:
-    """Hold two locks while threads wait, and return the counts."""
     logging.basicConfig(level=logging.CRITICAL)
     if descriptors:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -24,6 +24,5 @@ __all__ = [
 
 @pytest.fixture
 def clocked(new_redis: NewRedis, server_clock: Clock) -> Iterator[ClockGround]:
-    """A server with a separate clock."""
     with server_clock.worn():
         yield ClockGround(new_redis().url, server_clock)

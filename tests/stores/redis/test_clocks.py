@@ -13,7 +13,6 @@ from tests.stores.examined import examined, one
 
 
 def replicated(new_redis: NewRedis, clock: Clock) -> tuple[RedisServer, RedisServer]:
-    """Return a primary, and a replica that has this clock."""
     primary = new_redis()
     with clock.worn():
         replica = new_redis(f"replicaof {primary.host} {primary.port}")

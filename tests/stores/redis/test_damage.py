@@ -20,5 +20,4 @@ __all__ = [
 
 @pytest.fixture
 def damaged(new_redis: NewRedis) -> Damaged:
-    """A separate server for the test, which damages its keys."""
     return Damaged(RedisGround(new_redis()), items=24, usual=15, at_once=12)

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from holdfast import ConfigError
-from holdfast.core.model import Held, Keep
+from holdfast.core.model import Claim, Held, Keep, Standing
 from tests.stores.redis.verbs import START, Verbs, claim, fence, permit, ticket
 
 HOUR_S, DECADE_S = 3600.0, 10 * 365.25 * 86_400
@@ -17,7 +17,6 @@ HOUR_S, DECADE_S = 3600.0, 10 * 365.25 * 86_400
 def test_a_holder_whose_row_is_gone_bars_the_name_until_its_lease_ends_and_no_longer(
     verbs: Verbs, how: str
 ) -> None:
-    verbs.at(START)
     holder, waits = claim(ttl=2.0), claim()
     fence(verbs.join(holder))
     place = ticket(verbs.join(waits))
@@ -34,7 +33,6 @@ def test_a_holder_whose_row_is_gone_bars_the_name_until_its_lease_ends_and_no_lo
 def test_a_state_cut_to_any_length_grants_nothing_next_to_the_holder(
     verbs: Verbs, alone: bool
 ) -> None:
-    verbs.at(START)
     for length in range(1, 74):
         fence(verbs.join(claim()))
         if not alone:
@@ -48,23 +46,16 @@ def test_a_state_cut_to_any_length_grants_nothing_next_to_the_holder(
         verbs.client.delete(*verbs.keys())
 
 
-@pytest.mark.parametrize("damage", ["truncated", "extreme", "emptied"])
-def test_an_impossible_state_is_refused_and_its_key_is_named(verbs: Verbs, damage: str) -> None:
-    verbs.at(START)
+def test_an_impossible_state_is_refused_and_its_key_is_named(verbs: Verbs) -> None:
     holder, waits = claim(), claim()
     fence(verbs.join(holder))
     place = ticket(verbs.join(waits))
     state = verbs.keys()[0]
-    whole = verbs.client.hget(state, "s")
-    assert whole
-    changed = {
-        "truncated": whole[:40],
-        "extreme": whole[:2] + b"\xff" * (len(whole) - 2),
-        "emptied": b"",
-    }
-    verbs.client.hset(state, "s", changed[damage])
-    with pytest.raises(ConfigError, match=r"damaged from outside.*refund"):
-        verbs.stand(Keep(waits, place, 30.0))
+    whole = verbs.client.hget(state, "s") or b""
+    for changed in (whole[:40], whole[:2] + b"\xff" * (len(whole) - 2), b""):
+        verbs.client.hset(state, "s", changed)
+        with pytest.raises(ConfigError, match=r"damaged from outside.*refund"):
+            verbs.stand(Keep(waits, place, 30.0))
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -72,20 +63,31 @@ def test_an_impossible_state_is_refused_and_its_key_is_named(verbs: Verbs, damag
 def test_a_dead_holder_is_dropped_in_time_though_the_clock_was_set_back(
     verbs: Verbs, alone: bool, back: float
 ) -> None:
-    verbs.at(START)
     holder, waits = claim(ttl=30.0), claim()
     before = fence(verbs.join(holder))
     if not alone:
         ticket(verbs.join(waits))
     verbs.at(START - back)
-    place = ticket(verbs.join(waits))
-    found = None
-    for second in range(0, 120, 2):
-        verbs.at(START - back + second)
-        found = verbs.stand(Keep(waits, place, 30.0))
+    ticket(verbs.join(waits))
+    found, _ = asked_until_held(verbs, waits, START - back, 120)
+    assert fence(found) > before
+
+
+def asked_until_held(
+    verbs: Verbs, waits: Claim, since: float, most: int, *others: Keep
+) -> tuple[Standing | Exception, int]:
+    """Let a waiter ask each second until it holds; return the last answer and its second.
+
+    The ``others`` are renewed every ten seconds.
+    """
+    for second in range(1, most):
+        verbs.at(since + second)
+        if others and second % 10 == 0:
+            assert all(isinstance(one, Held) for one in verbs.keep(others))
+        found = verbs.stand(Keep(waits, 0, 30.0))
         if isinstance(found, Held):
             break
-    assert fence(found) > before  # type: ignore[arg-type]
+    return found, second
 
 
 def renewed_for(verbs: Verbs, keeps: list[Keep], until: float) -> None:
@@ -102,7 +104,6 @@ def test_a_dead_holder_that_was_renewed_for_long_is_dropped_in_time_after_a_step
     verbs: Verbs, others: int
 ) -> None:
     # Given a line whose last ticket is older than the time to which the clock is set back
-    verbs.at(START)
     claims = [permit(others + 1) for _ in range(others + 1)]
     keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in claims]
     renewed_for(verbs, keeps, START + 2 * HOUR_S)
@@ -110,13 +111,8 @@ def test_a_dead_holder_that_was_renewed_for_long_is_dropped_in_time_after_a_step
     # When one of the holders has died
     verbs.at(since)
     waits = permit(others + 1)
-    place = ticket(verbs.join(waits))
-    for second in range(1, 130):
-        verbs.at(since + second)
-        if keeps[1:] and second % 10 == 0:
-            assert all(isinstance(one, Held) for one in verbs.keep(keeps[1:]))
-        if isinstance(verbs.stand(Keep(waits, place, 30.0)), Held):
-            break
+    ticket(verbs.join(waits))
+    _, second = asked_until_held(verbs, waits, since, 130, *keeps[1:])
     assert second < (45 if others < 8 else 120)
 
 
@@ -124,7 +120,6 @@ def test_a_dead_holder_that_was_renewed_for_long_is_dropped_in_time_after_a_step
 def test_a_holder_that_dies_after_a_renewal_behind_a_step_back_is_dropped_in_time(
     verbs: Verbs, others: int
 ) -> None:
-    verbs.at(START)
     claims = [permit(others + 1) for _ in range(others + 1)]
     keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in claims]
     renewed_for(verbs, keeps, START + 2 * HOUR_S)
@@ -139,7 +134,6 @@ def test_a_holder_that_dies_after_a_renewal_behind_a_step_back_is_dropped_in_tim
 
 
 def test_a_dead_waiter_that_waited_for_long_gives_way_after_a_step_back(verbs: Verbs) -> None:
-    verbs.at(START)
     holder, dead, waits = permit(2), permit(2, weight=2), permit(2, weight=2)
     keep = Keep(holder, fence(verbs.join(holder)), 30.0)
     waiting = Keep(dead, ticket(verbs.join(dead)), 30.0)
@@ -151,17 +145,13 @@ def test_a_dead_waiter_that_waited_for_long_gives_way_after_a_step_back(verbs: V
         ticket(verbs.stand(waiting))
     since = START + 100.0
     verbs.at(since)
-    place = ticket(verbs.join(waits))
+    ticket(verbs.join(waits))
     verbs.gone(holder)
-    for second in range(1, 30):
-        verbs.at(since + second)
-        if isinstance(verbs.stand(Keep(waits, place, 30.0)), Held):
-            break
+    _, second = asked_until_held(verbs, waits, since, 30)
     assert second < 10
 
 
 def test_a_lease_that_was_made_longer_stays_so_when_it_is_renewed_by_less(verbs: Verbs) -> None:
-    verbs.at(START)
     one = claim()
     held = fence(verbs.join(one))
     assert isinstance(verbs.keep([Keep(one, held, 3600.0)])[0], Held)
@@ -174,7 +164,6 @@ def test_a_lease_that_was_made_longer_stays_so_when_it_is_renewed_by_less(verbs:
 
 
 def test_a_look_after_a_step_back_writes_nothing_and_succeeds(verbs: Verbs) -> None:
-    verbs.at(START)
     holder = claim()
     fence(verbs.join(holder))
     verbs.at(START - HOUR_S)
@@ -185,23 +174,18 @@ def test_a_look_after_a_step_back_writes_nothing_and_succeeds(verbs: Verbs) -> N
 
 @pytest.mark.parametrize("back", [HOUR_S, DECADE_S])
 def test_a_living_holder_outlasts_a_clock_that_is_set_back(verbs: Verbs, back: float) -> None:
-    verbs.at(START)
     holder, waits = claim(ttl=30.0), claim()
-    held = fence(verbs.join(holder))
+    keep = Keep(holder, fence(verbs.join(holder)), 30.0)
     verbs.at(START - back)
     place = ticket(verbs.join(waits))
-    for second in range(0, 200, 2):
-        verbs.at(START - back + second)
-        if second % 10 == 0:
-            assert verbs.keep([Keep(holder, held, 30.0)]) == [Held(held, 30.0)]
-        assert ticket(verbs.stand(Keep(waits, place, 30.0))) == place
+    found, second = asked_until_held(verbs, waits, START - back, 200, keep)
+    assert (ticket(found), second) == (place, 199)
 
 
 @pytest.mark.parametrize("back", [HOUR_S, DECADE_S])
 def test_a_dead_waiter_gives_way_in_time_though_the_clock_was_set_back(
     verbs: Verbs, back: float
 ) -> None:
-    verbs.at(START)
     holder, dead, waits = claim(), claim(), claim()
     fence(verbs.join(holder))
     ticket(verbs.join(dead))
@@ -209,8 +193,5 @@ def test_a_dead_waiter_gives_way_in_time_though_the_clock_was_set_back(
     verbs.at(START - back)
     ticket(verbs.stand(Keep(waits, place, 30.0)))
     verbs.gone(holder)
-    for second in range(10):
-        verbs.at(START - back + second)
-        if isinstance(found := verbs.stand(Keep(waits, place, 30.0)), Held):
-            break
+    found, _ = asked_until_held(verbs, waits, START - back, 11)
     assert fence(found) == place

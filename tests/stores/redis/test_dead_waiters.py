@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from holdfast.core.model import Claim, Full, Held, Keep, Waiting
+from holdfast.core.model import Claim, Held, Keep, Waiting
 from holdfast.stores.redis import replies
-from tests.servers.fixtures import NewRedis
 from tests.stores.redis.verbs import LABEL, START, Verbs, claim, fence, ticket
 from tests.torture.scale import seed_of
 
@@ -19,14 +18,6 @@ MOST = 10_000
 STEPS = 500
 #: No call takes longer than this, even on a busy machine.
 BOUND_S = 0.25
-
-
-@pytest.fixture
-def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
-    """The scripts on a separate server, with the test's clock."""
-    with Verbs(new_redis(), clock=True) as one:
-        one.at(START)
-        yield one
 
 
 def full_line(verbs: Verbs) -> tuple[Claim, list[Claim], list[int]]:
@@ -46,56 +37,33 @@ def revive(verbs: Verbs, waiters: list[Claim], places: list[int], now: float) ->
     verbs.all([verbs.requests.stand(Keep(one, place, 30.0)) for one, place in pairs])
 
 
-@pytest.mark.parametrize("living", ["the last", "one in a hundred", "half"])
+@pytest.mark.parametrize("living", ["the last", "a quarter"])
 def test_the_living_are_served_at_once_behind_thousands_of_dead(verbs: Verbs, living: str) -> None:
     seed = seed_of("dead waiters")
     chance = random.Random(seed)
     holder, waiters, places = full_line(verbs)
-    share = {"the last": 0.0, "one in a hundred": 0.01, "half": 0.5}[living]
-    alive = [at for at in range(MOST - 1) if chance.random() < share] + [MOST - 1]
+    share = 0.5 if living == "a quarter" else 0.0
+    alive = [at for at in range(MOST // 2) if chance.random() < share] + [MOST - 1]
     revive(verbs, [waiters[at] for at in alive], [places[at] for at in alive], START + 2.5)
-    # Given that all other waiters have expired
+    # Given that all other waiters have expired, when any verb comes, then it takes little time
     verbs.at(START + 4)
-    begun = time.monotonic()
-    assert verbs.gone(holder)
-    longest = time.monotonic() - begun
-    first = alive[0]
-    keep = Keep(waiters[first], places[first], 30.0)
+    dead = waiters[MOST // 2 + 1]
+    keep, *others = [Keep(waiters[at], places[at], 30.0) for at in alive[:20]]
+    for verb in (
+        lambda: verbs.keep([Keep(holder, 0, 60.0)]),
+        lambda: verbs.join(claim()),
+        lambda: verbs.resize("refund", 1),
+        lambda: verbs.gone(dead, suspect=True),
+        lambda: verbs.gone(holder),
+        *[partial(verbs.stand, other) for other in others],
+    ):
+        begun = time.monotonic()
+        verb()
+        assert time.monotonic() - begun < BOUND_S
     calls = 0
     while not isinstance(answer := verbs.stand(keep), Held):
-        # Then the waiter must ask again immediately, while there are more waiters to drop
+        # And the first living waiter must ask again immediately, while there are more to drop
         assert isinstance(answer, Waiting)
         assert answer.retry_in == 0
         calls += 1
         assert calls <= MOST / STEPS
-    for at in alive[1:20]:
-        begun = time.monotonic()
-        assert isinstance(verbs.stand(Keep(waiters[at], places[at], 30.0)), Waiting)
-        longest = max(longest, time.monotonic() - begun)
-    assert longest < BOUND_S
-
-
-def test_each_verb_is_bounded_in_a_line_of_dead(verbs: Verbs) -> None:
-    holder, waiters, places = full_line(verbs)
-    assert isinstance(verbs.join(claim()), Full)
-    verbs.at(START + 4)
-    late = claim()
-    longest = 0.0
-    for verb in (
-        lambda: verbs.keep([Keep(holder, 0, 60.0)]),
-        lambda: verbs.join(late),
-        lambda: verbs.stand(Keep(waiters[0], places[0], 30.0)),
-        lambda: verbs.resize("refund", 1),
-        lambda: verbs.gone(waiters[MOST // 2], suspect=True),
-        lambda: verbs.gone(holder),
-    ):
-        begun = time.monotonic()
-        verb()
-        longest = max(longest, time.monotonic() - begun)
-    assert longest < BOUND_S
-    # And a new claim is granted once the dead waiters are dropped
-    for _ in range(MOST // STEPS + 2):
-        answer = verbs.join(late)
-        if isinstance(answer, Held):
-            return
-    raise AssertionError(f"still {answer}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast import Client, ConfigError
-from holdfast.core.finding import Level
+from holdfast.core.finding import Finding, Level
 from holdfast.runtime.blocking import walltime
 from holdfast.stores.redis.blocking import doctor
 from holdfast.stores.redis.blocking.doctor import reach, visit
@@ -27,6 +27,15 @@ ALL = {
 }  # fmt: skip
 
 
+def expect(url: str, subject: str, level: Level, text: str = "", *, remedy: str = "") -> Finding:
+    """Check the level of the one finding of a subject, and words in its text and its remedy."""
+    finding = one(url, subject)
+    assert finding.level is level
+    assert text in finding.text
+    assert remedy in finding.remedy
+    return finding
+
+
 # -- a server without defects ----------------------------------------------------------------
 
 
@@ -37,7 +46,7 @@ def test_a_good_server_is_well_and_every_part_is_spoken_of(
 ) -> None:
     server = new_redis(*KEPT, server=old_program() if old else None)
     url = f"{server.url}?protocol={protocol}"
-    with Client(url) as locks, locks.lock("x"):
+    with Client(url) as locks, locks.lock("x"), locks.semaphore("y", 2), locks.semaphore("y", 2):
         assert troubles(url) == {}
         found = examined(url)
         assert set(found) >= ALL
@@ -70,10 +79,9 @@ def test_a_password_is_never_shown(new_redis: NewRedis) -> None:
 
 def test_a_replica_is_no_place_for_locks(new_watched: Callable[..., Watched]) -> None:
     watched = new_watched(replicas=1, sentinels=0)
-    finding = one(watched.replicas[0].url, "role")
-    assert finding.level is Level.FAIL
-    assert f":{watched.primary.port}" in finding.text
-    assert "primary" in finding.remedy
+    expect(
+        watched.replicas[0].url, "role", Level.FAIL, f":{watched.primary.port}", remedy="primary"
+    )
     # And a replica that has lost its primary gets the same finding
     watched.cut_off()
     assert "(not connected to it now)" in one(watched.replicas[0].url, "role").text
@@ -81,16 +89,12 @@ def test_a_replica_is_no_place_for_locks(new_watched: Callable[..., Watched]) ->
 
 def test_a_sentinel_keeps_no_data(new_watched: Callable[..., Watched]) -> None:
     watched = new_watched(replicas=0, sentinels=1)
-    finding = one(f"redis://127.0.0.1:{watched.sentinels[0].port}", "kind")
-    assert finding.level is Level.FAIL
-    assert "sentinel" in finding.text
+    expect(f"redis://127.0.0.1:{watched.sentinels[0].port}", "kind", Level.FAIL, "sentinel")
 
 
 def test_a_node_of_a_cluster_has_a_part_of_the_names(new_cluster: Callable[..., Cluster]) -> None:
     cluster = new_cluster(replicas=0)
-    finding = one(cluster.servers[0].url, "kind")
-    assert finding.level is Level.FAIL
-    assert "state is ok" in finding.text
+    expect(cluster.servers[0].url, "kind", Level.FAIL, "state is ok")
 
 
 @pytest.mark.parametrize(
@@ -111,16 +115,12 @@ def test_a_server_that_is_too_old_is_reported_with_the_needed_version(
 
 @pytest.fixture
 def balanced(new_redis: NewRedis) -> Iterator[str]:
-    """An address that leads to two different servers."""
     with Between(new_redis(), new_redis()) as balancer:
         yield balancer.url
 
 
 def test_an_address_of_two_servers_is_reported_as_unusable(balanced: str) -> None:
-    finding = one(balanced, "identity")
-    assert finding.level is Level.FAIL
-    assert "2 different servers" in finding.text
-    assert "proxy" in finding.remedy
+    expect(balanced, "identity", Level.FAIL, "2 different servers", remedy="proxy")
 
 
 def test_a_wake_up_published_at_another_server_never_arrives(
@@ -128,18 +128,14 @@ def test_a_wake_up_published_at_another_server_never_arrives(
 ) -> None:
     monkeypatch.setattr(doctor.server, "CHECKS", {})
     monkeypatch.setattr(reach, "LOST_S", 0.1)
-    finding = one(balanced, "pokes")
-    assert finding.level is Level.WARN
-    assert "did not arrive" in finding.text
+    expect(balanced, "pokes", Level.WARN, "did not arrive")
 
 
 def test_a_server_that_hides_which_one_it_is(shared_redis: RedisServer) -> None:
     run_id = shared_redis.info("server")["run_id"].encode()
     zeros = b"0" * len(run_id)
     with Between(shared_redis, change=lambda said: said.replace(run_id, zeros)) as proxy:
-        finding = one(proxy.url, "identity")
-    assert finding.level is Level.WARN
-    assert "hides its run id" in finding.text
+        expect(proxy.url, "identity", Level.WARN, "hides its run id")
 
 
 # -- latency and clock -----------------------------------------------------------------------
@@ -149,11 +145,9 @@ def test_a_slow_answer_is_noticed(shared_redis: RedisServer) -> None:
     with Proxy(shared_redis.host, shared_redis.port, RESP) as proxy:
         url = f"redis://127.0.0.1:{proxy.port}"
         fault = proxy.arm(b"TIME", delay_reply(0.3))
-        finding = one(url, "latency")
+        expect(url, "latency", Level.WARN, remedy="SLOWLOG")
         assert fault.hits == 1
-        assert finding.level is Level.WARN
-        assert "SLOWLOG" in finding.remedy
-        assert one(url, "latency").level is Level.OK
+        expect(url, "latency", Level.OK)
 
 
 @pytest.mark.parametrize("apart, way", [(-90.0, "ahead of"), (3600.0, "behind")])
@@ -161,7 +155,5 @@ def test_clocks_that_differ(
     redis_url: str, apart: float, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(visit, "walltime", lambda: walltime() + apart)
-    finding = one(redis_url, "clock")
-    assert finding.level is Level.WARN
-    assert way in finding.text
+    finding = expect(redis_url, "clock", Level.WARN, way)
     assert f"{abs(apart):,.1f} s" in finding.text

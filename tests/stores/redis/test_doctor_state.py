@@ -7,22 +7,21 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import redis
 
-from holdfast import Client, HoldfastError, StoreUnavailable
+from holdfast import Client, StoreUnavailable
 from holdfast.core.finding import Level
 from holdfast.stores.redis.blocking.doctor import keeping, rights
 from holdfast.stores.redis.blocking.doctor import keys as keys_part
-from holdfast.stores.redis.config import Settings
 from holdfast.stores.redis.keys import keys_of
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import until
 from tests.servers.redis_server import old_program
 from tests.servers.sentinels import Watched
-from tests.stores.examined import KEPT, examined, one, troubles
+from tests.stores.examined import KEPT, examined, one
+from tests.stores.redis.conftest import busy
+from tests.stores.redis.test_doctor import expect
 from tests.stores.redis.test_rights import PAGE
 from tests.stores.redis.test_rights import rights as least_rights
 from tests.stores.redis.test_rights import url as least_url
@@ -37,17 +36,6 @@ def with_rights(new_redis: NewRedis, *without: str, more: str = "", old: bool = 
     return least_url(new_redis(users=(line,), server=old_program() if old else None))
 
 
-def test_every_command_that_is_called_can_be_tried() -> None:
-    plain = Settings("tcp", {}, "redis://here")
-    assert set(rights.TRIALS) >= rights.LOCKS | rights.QUEUES | rights.VALUES
-    assert rights.needed(plain._replace(replicas=1)) == rights.LOCKS
-    assert rights.needed(plain) == rights.LOCKS - {"wait"}
-    assert rights.needed(plain._replace(guard="off")) == rights.needed(plain) - rights.GUARD
-    assert {word[1:] for word in least_rights() if word.startswith("+")} <= (
-        rights.LOCKS | {"publish", "subscribe", "select", "client|setname"}
-    )
-
-
 def test_missing_rights_for_queues_are_no_failure_for_locks(new_redis: NewRedis) -> None:
     text = PAGE.read_text(encoding="utf-8")
     found = re.search(r"<!-- rights for queues -->\n```\n(.*?)```", text, re.DOTALL)
@@ -55,20 +43,18 @@ def test_missing_rights_for_queues_are_no_failure_for_locks(new_redis: NewRedis)
     more = found[1].split()
     assert {word[1:] for word in more} == rights.QUEUES
     # For a user with rights for locks only, the finding names the missing rights for queues
-    finding = one(with_rights(new_redis, more="+info"), "queues")
-    assert finding.level is Level.WARN
+    finding = expect(with_rights(new_redis, more="+info"), "queues", Level.WARN)
     assert set(more) <= set(finding.remedy.replace(",", "").split())
     # For a user that lacks a single right, the finding names that right
     line = [word for word in more if word != "+zpopmin"]
-    finding = one(with_rights(new_redis, more=" ".join(line)), "queues")
-    assert (finding.level, "ZPOPMIN:" in finding.text) == (Level.WARN, True)
+    expect(with_rights(new_redis, more=" ".join(line)), "queues", Level.WARN, "ZPOPMIN:")
     # And a user with all these rights can use queues, and the doctor finds no trouble
     url = with_rights(new_redis, more=" ".join(more))
     with Client(url) as client:
         client.queue("q").put_many([{"payload": n, "group": str(n), "id": str(n)} for n in (1, 2)])
         job = client.queue("q").take(timeout=5)
-        assert one(url, "queues").level is Level.OK
-        assert one(url, "keys").level is Level.OK
+        expect(url, "queues", Level.OK)
+        expect(url, "keys", Level.OK)
         assert job
         assert job.ack()
 
@@ -88,11 +74,17 @@ def test_with_minimal_rights_doctor_lists_the_missing_checks(
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
-@pytest.mark.parametrize("right", ["+hset", "+evalsha", "+time", "+zadd", "+hkeys", "+get"])
-def test_a_missing_command_is_named(new_redis: NewRedis, right: str, old: bool) -> None:
-    url = with_rights(new_redis, right, more="+info", old=old)
+@pytest.mark.parametrize(
+    "right, text",
+    [
+        *((f"+{one}", one.upper()) for one in ("hset", "evalsha", "time", "zadd", "hkeys", "get")),
+        ("~holdfast:*", "begin with holdfast:"),
+    ],
+)
+def test_a_missing_right_is_named(new_redis: NewRedis, right: str, text: str, old: bool) -> None:
+    url = with_rights(new_redis, right, more="~other:*" if right[0] == "~" else "+info", old=old)
     (finding,) = (each for each in examined(url)["rights"] if each.level is Level.FAIL)
-    assert right[1:].upper() in finding.text
+    assert text in finding.text
     assert right in finding.remedy.split()
 
 
@@ -103,21 +95,12 @@ def test_what_goes_without_is_no_failure(new_redis: NewRedis, right: str) -> Non
     assert {finding.level for finding in findings} == {Level.WARN}
 
 
-@pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
-def test_keys_that_may_not_be_touched(new_redis: NewRedis, old: bool) -> None:
-    url = with_rights(new_redis, "~holdfast:*", more="~other:*", old=old)
-    (finding,) = (each for each in examined(url)["rights"] if each.level is Level.FAIL)
-    assert "begin with holdfast:" in finding.text
-    assert "~holdfast:*" in finding.remedy
-
-
 @pytest.mark.parametrize("gone", ["&holdfast:*", "+publish", "+subscribe"])
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_without_the_right_to_a_channel_wake_ups_are_missed(
     new_redis: NewRedis, gone: str, protocol: int
 ) -> None:
-    finding = one(with_rights(new_redis, gone) + f"protocol={protocol}", "pokes")
-    assert finding.level is Level.WARN
+    finding = expect(with_rights(new_redis, gone) + f"protocol={protocol}", "pokes", Level.WARN)
     assert gone in finding.remedy.split()
 
 
@@ -133,18 +116,49 @@ def test_a_command_that_was_taken_away(new_redis: NewRedis) -> None:
 
 # -- memory, disk and replicas ---------------------------------------------------------------
 
+#: The modes of the append-only file, and what a crash loses.
+SYNCS = {
+    "appendfsync always": "loses nothing",
+    "appendfsync everysec": "the last second",
+    "appendfsync no": "the system",
+}
+EVICTS = (*KEPT, "maxmemory 60mb", "maxmemory-policy volatile-ttl")
 
-def test_a_server_that_evicts(new_redis: NewRedis) -> None:
-    server = new_redis(*KEPT, "maxmemory 6mb", "maxmemory-policy volatile-ttl")
-    finding = one(server.url, "eviction")
-    assert finding.level is Level.WARN
-    assert "volatile-ttl" in finding.text
+
+@pytest.mark.parametrize(
+    "settings, options, subject, level, text, remedy",
+    [
+        (EVICTS, "", "eviction", Level.WARN, "volatile-ttl", "noeviction"),
+        (EVICTS, "recovery=strict", "eviction", Level.FAIL, "volatile-ttl", "noeviction"),
+        (("min-replicas-to-write 1",), "", "writing", Level.FAIL, "min-replicas-to-write", ""),
+        ((), "replicas=1", "replicas", Level.FAIL, "replicas=1", ""),
+        ((), "recovery=off", "persistence", Level.WARN, "every lock", "appendonly yes"),
+        (("save 3600 1",), "recovery=off", "persistence", Level.WARN, "save 3600 1", "appendonly"),
+        # Recovery makes up for the loss
+        ((), "", "persistence", Level.OK, "", ""),
+        *((("appendonly yes", how), "recovery=off", "persistence", Level.OK, text, "")
+          for how, text in SYNCS.items()),
+    ],
+)  # fmt: skip
+def test_a_setting_is_reported_with_its_remedy(
+    settings: tuple[str, ...],
+    options: str,
+    subject: str,
+    level: Level,
+    text: str,
+    remedy: str,
+    new_redis: NewRedis,
+) -> None:
+    url = f"{new_redis(*settings, known=False).url}?{options}"
+    finding = expect(url, subject, level, text, remedy=remedy)
     assert "has evicted" not in finding.text
-    assert "noeviction" in finding.remedy
-    # And when keys have been evicted, the finding reports that
+
+
+def test_a_server_that_has_evicted_keys(new_redis: NewRedis) -> None:
+    server = new_redis(*KEPT, "maxmemory 6mb", "maxmemory-policy volatile-ttl")
     for number in range(5000):
         server.ask("SET", f"filler{number}", "x" * 1000, "EX", 1000)
-    assert "has evicted" in one(server.url, "eviction").text
+    expect(server.url, "eviction", Level.WARN, "has evicted")
 
 
 def test_memory_that_is_full_and_that_will_be(new_redis: NewRedis) -> None:
@@ -152,41 +166,11 @@ def test_memory_that_is_full_and_that_will_be(new_redis: NewRedis) -> None:
     server.ask("SETRANGE", "much", 60 << 20, "x")
     used = int(server.info("memory")["used_memory"])
     server.ask("CONFIG", "SET", "maxmemory", int(used * 1.2))
-    assert one(server.url, "memory").level is Level.OK
+    expect(server.url, "memory", Level.OK)
     server.ask("CONFIG", "SET", "maxmemory", int(used * 1.06))
-    finding = one(server.url, "memory")
-    assert finding.level is Level.WARN
-    assert "maxmemory" in finding.remedy
+    expect(server.url, "memory", Level.WARN, remedy="maxmemory")
     server.ask("CONFIG", "SET", "maxmemory", 1)
-    assert troubles(server.url)["writing"] is Level.FAIL
-    assert "maxmemory" in one(server.url, "writing").text
-
-
-def test_a_strict_guard_fails_where_keys_may_be_evicted(new_redis: NewRedis) -> None:
-    server = new_redis(*KEPT, "maxmemory 60mb", "maxmemory-policy allkeys-lru")
-    assert one(server.url, "eviction").level is Level.WARN
-    assert one(f"{server.url}?recovery=strict", "eviction").level is Level.FAIL
-
-
-@pytest.mark.parametrize(
-    "settings, level, words",
-    [
-        (("appendonly yes", "appendfsync always"), Level.OK, "loses nothing"),
-        (("appendonly yes", "appendfsync everysec"), Level.OK, "the last second"),
-        (("appendonly yes", "appendfsync no"), Level.OK, "the system"),
-        (("save 3600 1",), Level.WARN, "save 3600 1"),
-        ((), Level.WARN, "every lock"),
-    ],
-)
-def test_what_a_restart_loses(
-    new_redis: NewRedis, settings: tuple[str, ...], level: Level, words: str
-) -> None:
-    server = new_redis(*settings)
-    finding = one(f"{server.url}?recovery=off", "persistence")
-    assert (finding.level, words in finding.text) == (level, True)
-    assert ("appendonly yes" in finding.remedy) == (level is not Level.OK)
-    # And recovery makes up for the loss
-    assert one(server.url, "persistence").level is Level.OK
+    expect(server.url, "writing", Level.FAIL, "maxmemory")
 
 
 def test_a_disk_that_cannot_be_written_to(new_redis: NewRedis) -> None:
@@ -215,9 +199,7 @@ def test_a_replica_that_does_not_follow(
     stopped.stop()
     for _ in range(20):
         primary.ask("SET", "much", "x" * 100_000)
-    finding = one(primary.url, "replicas")
-    assert finding.level is Level.WARN
-    assert f":{stopped.port} is " in finding.text
+    finding = expect(primary.url, "replicas", Level.WARN, f":{stopped.port} is ")
     assert "MiB behind" in finding.text
     # And when a replica is only silent
     monkeypatch.setattr(keeping, "BEHIND_BYTES", 1 << 40)
@@ -229,66 +211,36 @@ def test_a_replica_that_does_not_follow(
 def test_doctor_reports_the_state_of_recovery(new_redis: NewRedis) -> None:
     # Given a server that has just started, and that no client has used
     server = new_redis(*KEPT, known=False)
-    assert "grants nothing" in one(server.url, "guard").text
-    assert one(f"{server.url}?recovery=off", "guard").level is Level.OK
+    expect(server.url, "guard", Level.WARN, "grants nothing")
+    expect(f"{server.url}?recovery=off", "guard", Level.OK)
     # When it is used, then it waits for possible holders
     with Client(f"{server.url}?grace=2") as locks:
         assert locks.lock("x").acquire(timeout=10)
     until(lambda: one(f"{server.url}?grace=2", "guard").level is Level.OK, "all are let in")
     # And when it restarts with its records, it counts as another server
     server.restart(data=True)
-    finding = one(f"{server.url}?grace=0.5", "guard")
-    assert finding.level is Level.WARN
+    expect(f"{server.url}?grace=0.5", "guard", Level.WARN)
     # And the doctor reports that during the grace period
     with Client(f"{server.url}?grace=20") as locks:
         with pytest.raises(StoreUnavailable):
             locks.lock("y").acquire(timeout=0.2)
-        assert "just restarted" in one(f"{server.url}?grace=20", "guard").text
-
-
-def test_fewer_replicas_than_must_confirm(redis_url: str) -> None:
-    finding = one(f"{redis_url}?replicas=1", "replicas")
-    assert finding.level is Level.FAIL
-    assert "replicas=1" in finding.text
-
-
-def test_too_few_replicas(new_redis: NewRedis) -> None:
-    server = new_redis()
-    server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
-    finding = one(server.url, "writing")
-    assert finding.level is Level.FAIL
-    assert "min-replicas-to-write" in finding.text
+        expect(f"{server.url}?grace=20", "guard", Level.WARN, "just restarted")
 
 
 def test_an_endless_script_of_another_client_is_a_failed_finding(new_redis: NewRedis) -> None:
-    server = new_redis("lua-time-limit 20", *KEPT)
-    with server.client() as other, ThreadPoolExecutor(1) as pool:
-        endless = pool.submit(other.eval, "while true do end", 0)
-        with server.client() as admin:
-            until(lambda: _busy(admin), "it is busy")
-            findings = examined(server.url)
-            admin.script_kill()
-        assert isinstance(endless.exception(10), redis.ResponseError)
+    server = new_redis(*KEPT)
+    with busy(server):
+        findings = examined(server.url)
     assert findings["writing"][0].level is Level.FAIL
     assert "SCRIPT KILL" in findings["writing"][0].text
 
 
-def _busy(admin: redis.Redis) -> bool:
-    try:
-        admin.get("x")
-    except redis.ResponseError as wrong:
-        return "BUSY" in str(wrong)
-    return False
-
-
 def test_few_connections_are_left(new_redis: NewRedis) -> None:
     server = new_redis("maxclients 20")
-    assert one(server.url, "connections").level is Level.OK
+    expect(server.url, "connections", Level.OK)
     crowd = [socket.create_connection((server.host, server.port)) for _ in range(16)]
     until(lambda: server.info("clients")["connected_clients"] > 16, "they are there")
-    finding = one(server.url, "connections")
-    assert finding.level is Level.WARN
-    assert "maxclients" in finding.remedy
+    expect(server.url, "connections", Level.WARN, remedy="maxclients")
     for each in crowd:
         each.close()
 
@@ -300,24 +252,15 @@ def test_foreign_keys_under_the_prefix_are_reported(new_redis: NewRedis) -> None
     server = new_redis(*KEPT)
     for key in ("holdfast:config", "holdfast:{1}:wrong-bucket", "holdfast:{3}#other", "other:x"):
         server.ask("SET", key, "theirs")
-    finding = one(server.url, "keys")
-    assert finding.level is Level.WARN
+    finding = expect(server.url, "keys", Level.WARN, "holdfast:config")
     assert finding.text.startswith("3 under holdfast: ")
-    assert "holdfast:config" in finding.text
     assert "other:x" not in finding.text
-    # And another prefix has no foreign keys
-    assert one(f"{server.url}?prefix=mine", "keys").level is Level.OK
-
-
-def test_a_key_of_a_foreign_type_is_reported_and_refused(new_redis: NewRedis) -> None:
-    server = new_redis(*KEPT)
-    key = keys_of("holdfast", b"taken")[0].decode()
+    # And another prefix has no foreign keys, unless one of its keys has another type
+    url = f"{server.url}?prefix=mine"
+    expect(url, "keys", Level.OK)
+    key = keys_of("mine", b"taken")[0].decode()
     server.ask("SET", key, "theirs")
-    finding = one(server.url, "keys")
-    assert finding.level is Level.WARN
-    assert f"of another type: {key}" in finding.text
-    with Client(server.url) as locks, pytest.raises(HoldfastError):
-        locks.lock("taken").acquire(blocking=False)
+    expect(url, "keys", Level.WARN, f"of another type: {key}")
 
 
 def test_a_key_whose_end_was_taken_away(new_redis: NewRedis) -> None:
@@ -325,9 +268,7 @@ def test_a_key_whose_end_was_taken_away(new_redis: NewRedis) -> None:
     with Client(server.url) as locks:
         locks.lock("x").acquire().release()
         server.ask("PERSIST", keys_of("holdfast", b"x")[0])
-        finding = one(server.url, "keys")
-    assert finding.level is Level.WARN
-    assert "PERSIST" in finding.remedy
+        expect(server.url, "keys", Level.WARN, remedy="PERSIST")
 
 
 def test_the_scan_of_a_large_database_is_bounded(
@@ -340,16 +281,6 @@ def test_the_scan_of_a_large_database_is_bounded(
     assert "too large to search" in findings[-1].text
 
 
-def test_the_last_ticket_is_read_from_any_state_but_a_crowd(redis_url: str, own_name: str) -> None:
-    key = keys_of("holdfast", own_name.encode())[0]
-    with Client(redis_url) as locks, redis.Redis.from_url(redis_url) as admin:
-        with locks.lock(own_name) as hold:
-            assert keys_part.ticket_of(admin.hget(key, "s")) == hold.fence
-        assert keys_part.ticket_of(admin.hget(key, "s")) == hold.fence
-        with locks.semaphore(own_name, 2), locks.semaphore(own_name, 2):
-            assert keys_part.ticket_of(admin.hget(key, "s")) == 0
-
-
 def test_a_clock_that_was_set_back_is_found_by_the_fences(new_redis: NewRedis) -> None:
     server = new_redis(*KEPT)
     with Client(server.url) as locks:
@@ -358,9 +289,6 @@ def test_a_clock_that_was_set_back_is_found_by_the_fences(new_redis: NewRedis) -
         # Given a fence from a time when the clock was an hour ahead
         key = keys_of("holdfast", b"x")[0]
         server.ask("HSET", key, "s", struct.pack(">d", int((time.time() + 3600) * 1e6)))
-        finding = one(server.url, "fences")
-        assert finding.level is Level.WARN
-        assert "set back" in finding.text
-        assert "NTP" in finding.remedy
+        expect(server.url, "fences", Level.WARN, "set back", remedy="NTP")
         # And later fences do continue from there
         assert locks.lock("x").acquire().fence > (time.time() + 3000) * 1e6

@@ -8,7 +8,6 @@ import pytest
 
 from holdfast import HoldfastError
 from holdfast.core.model import Claim, Full, Gone, Held, Keep, Mismatch
-from tests.servers.fixtures import NewRedis
 from tests.stores.redis.verbs import START, Verbs, claim, fence, ticket
 
 #: The ttl of the holder, and of each later claim.
@@ -19,15 +18,7 @@ LONGEST_S = 10.0
 ASKED_S = 1.0
 
 
-@pytest.fixture
-def verbs(new_redis: NewRedis) -> Iterator[Verbs]:
-    """The scripts on a separate server, with the test's clock."""
-    with Verbs(new_redis(), clock=True) as one:
-        yield one
-
-
 def fields(verbs: Verbs, name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each key and field of the line."""
     for key in sorted(verbs.client.keys(f"*{name}*")):
         if verbs.client.type(key) == b"hash":
             for field in sorted(verbs.client.hkeys(key)):
@@ -61,19 +52,35 @@ def free_after(verbs: Verbs, name: str, waits: Claim | None, place: int) -> floa
     return f"locked: {said}"
 
 
+def bits_of(verbs: Verbs, waiting: bool) -> list[tuple[int, int]]:
+    """Return each bit of a line with or without a waiter: the number of its field, and its own."""
+    verbs.at(START)
+    name = f"shape{waiting}"
+    fence(verbs.join(claim(name, ttl=TTL_S)))
+    if waiting:
+        ticket(verbs.join(claim(name, ttl=TTL_S)))
+    return [
+        (number, bit)
+        for number, (key, field) in enumerate(fields(verbs, name))
+        for bit in range(8 * len(verbs.client.hget(key, field) or b""))
+    ]
+
+
+def flip(verbs: Verbs, name: str, number: int, bit: int) -> bytes:
+    """Flip this bit of this field of a line; return the field, or b"" if it is shorter here."""
+    key, field = [*fields(verbs, name)][number]
+    whole = bytearray(verbs.client.hget(key, field) or b"")
+    if bit >= 8 * len(whole):
+        return b""
+    whole[bit // 8] ^= 1 << bit % 8
+    verbs.client.hset(key, field, bytes(whole))
+    return bytes(field)
+
+
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("waiting", [False, True])
 def test_no_flipped_bit_locks_a_name(verbs: Verbs, waiting: bool) -> None:
-    verbs.at(START)
-    shape, held = f"shape{waiting}", claim(f"shape{waiting}", ttl=TTL_S)
-    fence(verbs.join(held))
-    if waiting:
-        ticket(verbs.join(claim(shape, ttl=TTL_S)))
-    bits = [
-        (number, bit)
-        for number, (key, field) in enumerate(fields(verbs, shape))
-        for bit in range(8 * len(verbs.client.hget(key, field) or b""))
-    ]
+    bits = bits_of(verbs, waiting)
     assert len(bits) > 500
     late: dict[str, float | str] = {}
     for number, bit in bits:
@@ -84,44 +91,27 @@ def test_no_flipped_bit_locks_a_name(verbs: Verbs, waiting: bool) -> None:
         if waiting:
             waits = claim(name, ttl=TTL_S)
             place = ticket(verbs.join(waits))
-        key, field = [*fields(verbs, name)][number]
-        whole = bytearray(verbs.client.hget(key, field) or b"")
-        if bit >= 8 * len(whole):
+        if not (field := flip(verbs, name, number, bit)):
             continue
-        whole[bit // 8] ^= 1 << bit % 8
-        verbs.client.hset(key, field, bytes(whole))
         took = free_after(verbs, name, waits, place)
         if not (isinstance(took, str) and took.startswith("clear")) and (
             isinstance(took, str) or took > TTL_S + LONGEST_S + 2 * ASKED_S
         ):
-            late[f"{key!r} {field!r} bit {bit}"] = took
+            late[f"{field!r} bit {bit}"] = took
     assert late == {}
 
 
 @pytest.mark.usual(0)
 def test_no_flipped_bit_lets_a_second_one_in_that_both_keep(verbs: Verbs) -> None:
-    verbs.at(START)
-    shape = claim("shape", ttl=TTL_S)
-    fence(verbs.join(shape))
-    ticket(verbs.join(claim("shape", ttl=TTL_S)))
-    bits = [
-        (number, bit)
-        for number, (key, field) in enumerate(fields(verbs, "shape"))
-        for bit in range(8 * len(verbs.client.hget(key, field) or b""))
-    ]
     two: list[str] = []
-    for number, bit in bits:
+    for number, bit in bits_of(verbs, True):
         name = f"n{number}-{bit}"
         verbs.at(START)
         holder, waits = claim(name, ttl=TTL_S), claim(name, ttl=TTL_S)
         kept = Keep(holder, fence(verbs.join(holder)), TTL_S)
         waiting = Keep(waits, ticket(verbs.join(waits)), TTL_S)
-        key, field = [*fields(verbs, name)][number]
-        whole = bytearray(verbs.client.hget(key, field) or b"")
-        if bit >= 8 * len(whole):
+        if not (field := flip(verbs, name, number, bit)):
             continue
-        whole[bit // 8] ^= 1 << bit % 8
-        verbs.client.hset(key, field, bytes(whole))
         both = 0
         for turn in range(1, 9):  # both ask for longer than any lease that they had before
             verbs.at(START + turn * TTL_S / 4)

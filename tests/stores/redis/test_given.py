@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -12,14 +11,13 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
 from holdfast import Client, ConfigError, StoreUnavailable
-from holdfast.runtime.blocking import boottime, run_sync
-from holdfast.stores.redis.blocking import link, resp
+from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
+from holdfast.testing.faces import Face
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
 from tests.servers.tls import Certificate
-from tests.stores.redis import test_waiting as waiting
-from tests.stores.redis.conftest import MakeClient, eventually
+from tests.stores.redis.conftest import MakeClient
 
 lag.watch()
 
@@ -29,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "resp2": {"protocol": 2},
     "resp3": {"protocol": 3},
     "resp3 decoding": {"protocol": 3, "decode_responses": True},
-    "impatient": {"socket_timeout": 5, "retry": Retry(ConstantBackoff(0.1), 10)},
+    "impatient": {"socket_timeout": 5},
     "one connection": {"single_connection_client": True},
     "few connections": {"max_connections": 1},
     "watched": {"health_check_interval": 1},
@@ -37,35 +35,61 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+def made(face: Face, server: RedisServer, **options: Any) -> Any:
+    kind = redis.Redis if face.name == "sync" else redis.asyncio.Redis
+    return kind(host=server.host, port=server.port, **options)
+
+
+@pytest.mark.usual(14)
+@pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_every_client_will_do(
-    options: dict[str, Any], shared_redis: RedisServer, new_client: MakeClient, own_name: str
+def test_every_client_will_do_and_stays_unchanged(
+    options: dict[str, Any], face: Face, shared_redis: RedisServer, own_name: str
 ) -> None:
-    # Given
-    with redis.Redis(host=shared_redis.host, port=shared_redis.port, **options) as given:
-        given.set(own_name + ":theirs", "1")
-        locks = new_client(given)
-        found: list[int] = []
+    given = made(face, shared_redis, **options)
 
-        def work() -> None:
-            with locks.lock(own_name, timeout=10) as mine:
-                found.append(mine.fence)
+    async def theirs(call: Any) -> Any:
+        return call if face.name == "sync" else await call
 
-        # When the lock is held, waited for, and handed off
-        took = []
-        for turn in range(3):
-            with locks.lock(own_name) as hold:
-                thread = threading.Thread(target=work)
-                thread.start()
-                eventually(lambda: locks.inspect(own_name)[0].waiters)
-                begun = boottime()
-            thread.join(10)
-            took.append(boottime() - begun - lag.since(begun))
-            assert found[turn] > hold.fence
-        assert sorted(took)[1] < 0.5
+    async def main() -> None:
+        await theirs(given.set(own_name, "1", ex=60))
+        async with face.client(given) as locks:
+
+            async def work() -> int:
+                async with locks.lock(own_name, timeout=10) as mine:
+                    return mine.fence
+
+            # When the lock is held, waited for, and handed off
+            took = []
+            for _ in range(3):
+                async with locks.lock(own_name) as hold:
+                    waiter = face.start(work)
+                    while not (await locks.inspect(own_name))[0].waiters:
+                        await face.sleep(0.001)
+                    begun = boottime()
+                assert await waiter.result() > hold.fence
+                took.append(boottime() - begun - lag.since(begun))
+            assert sorted(took)[1] < 0.5
         # Then the given client is unchanged, and still open after holdfast's client is closed
-        locks.close()
-        assert given.get(own_name + ":theirs") in (b"1", "1")
+        assert await theirs(given.get(own_name)) == ("1" if "decode_responses" in options else b"1")
+        await theirs(given.close() if face.name == "sync" else given.aclose())
+
+    face.run(main, 60)
+
+
+def test_a_client_of_the_other_face_will_do_too(
+    face: Face, shared_redis: RedisServer, other: Client, own_name: str
+) -> None:
+    kind = redis.asyncio.Redis if face.name == "sync" else redis.Redis
+    given = kind(host=shared_redis.host, port=shared_redis.port, db=1)
+
+    async def main() -> None:
+        async with face.client(given) as locks, locks.lock(own_name, timeout=10):
+            assert locks.url == f"redis://{shared_redis.host}:{shared_redis.port}/1"
+            # And two databases have separate locks
+            assert not other.inspect(own_name)
+
+    face.run(main, 60)
 
 
 def test_a_long_wait_is_longer_than_the_time_out_of_the_given_client(
@@ -89,16 +113,6 @@ def test_the_retries_of_a_given_client_are_not_used(
     with pytest.raises(StoreUnavailable):
         new_client(given).lock("x").acquire(timeout=0.3)
     assert boottime() - begun < 0.3 + 0.25 + lag.since(begun)
-
-
-def test_a_client_of_the_other_face_will_do_too(
-    shared_redis: RedisServer, new_client: MakeClient, own_name: str
-) -> None:
-    given = redis.asyncio.Redis(host=shared_redis.host, port=shared_redis.port, db=1)
-    locks = new_client(given)
-    assert locks.url == f"redis://{shared_redis.host}:{shared_redis.port}/1"
-    with locks.lock(own_name):
-        assert not new_client().inspect(own_name)
 
 
 def test_login_database_socket_and_tls_come_along(
@@ -140,34 +154,8 @@ def test_a_connect_function_of_ones_own_is_called(
     assert seen
 
 
-def test_a_subscriber_of_the_given_client_receives_no_message_of_holdfast(
-    shared_redis: RedisServer, own_name: str
-) -> None:
-    with redis.Redis(port=shared_redis.port) as given, Client(given) as locks:
-        ear = given.pubsub(ignore_subscribe_messages=True)
-        ear.psubscribe("*")
-        assert ear.get_message(timeout=1) is None
-        with locks.lock(own_name):
-            pass
-        assert ear.get_message(timeout=0.05) is None
-        ear.close()
-
-
 def test_two_clients_on_one_given_client_are_two_owners(
     shared_redis: RedisServer, new_client: MakeClient, own_name: str
 ) -> None:
     with redis.Redis(port=shared_redis.port) as given, new_client(given).lock(own_name):
         assert new_client(given).lock(own_name).acquire(blocking=False) is None
-
-
-def test_without_hiredis_all_is_the_same(
-    monkeypatch: pytest.MonkeyPatch, redis_url: str, own_name: str
-) -> None:
-    monkeypatch.setattr(resp, "_quick", None)
-    monkeypatch.setattr(link, "Push", resp.PlainPush)
-    for protocol in (2, 3):
-        desk = waiting.Desk(f"{redis_url}?protocol={protocol}")
-        name = f"{own_name}:{protocol}"
-        waiting.test_a_leave_notifies_the_next_waiter_of_its_grant(desk, name)
-        waiting.test_an_unexpected_wake_up_is_not_taken_for_a_reply(desk, name + ":late")
-        run_sync(desk.store.close())

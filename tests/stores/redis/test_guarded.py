@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError, NotHeld, StoreUnavailable
+from holdfast import Client, ConfigError, NotHeld, StoreUnavailable
 from holdfast.core import across, token
 from holdfast.core.context import Context
 from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.testing import lag
+from holdfast.testing.faces import Face
 from holdfast.testing.promise import promised
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.conftest import MakeClient, eventually
-from tests.stores.redis.test_rights import rights
 from tests.traps.amnesia import NewWatched, tries
 
 lag.watch()
 
-WINDOW_S = 1.0
 #: A grace period in which holders can renew, even if the machine stalls for a while.
 LONG_S = 3.0
 
@@ -32,32 +30,31 @@ def url(server: RedisServer, *options: str) -> str:
     return f"{server.url}?{'&'.join(options)}"
 
 
-def young(new_redis: NewRedis, *options: str) -> tuple[RedisServer, str]:
-    """Return a server that has just started, and its URL with a grace period of a second."""
-    server = new_redis(known=False)
-    return server, url(server, f"grace={WINDOW_S}", *options)
+def test_a_restart_without_data_costs_no_holder_its_hold(new_redis: NewRedis, face: Face) -> None:
+    server = new_redis()
+    address = url(server, f"grace={LONG_S}")
 
+    async def main() -> None:
+        async with face.client(address) as locks, face.client(address) as other:
+            holds = [await locks.lock(f"x{n}", ttl=30).acquire() for n in range(600)]
+            permits = [await locks.semaphore("some", 5, ttl=30).acquire() for _ in range(5)]
+            server.restart(data=False)
+            with pytest.raises(StoreUnavailable, match="has just restarted"):
+                await other.lock("x7").acquire(blocking=False)
+            with promised("one holder at a time"):
+                assert await other.lock("x7").acquire(timeout=LONG_S + 1) is None
+                assert await other.semaphore("some", 5).acquire(blocking=False) is None
+            for hold in [*holds, *permits]:
+                hold.check()
+                assert await hold.release()
+            # And as soon as the holds are released, others are granted
+            after = await other.lock("x7").acquire(timeout=5)
+            assert after
+            assert after.fence > holds[7].fence
+            assert await after.release()
 
-# -- restarts --------------------------------------------------------------------------------
-
-
-async def loop_holds_over_a_restart(server: RedisServer, address: str) -> None:
-    async with AsyncClient(address) as locks, AsyncClient(address) as other:
-        holds = [await locks.lock(f"x{n}", ttl=30).acquire() for n in range(300)]
-        permits = [await locks.semaphore("some", 5, ttl=30).acquire() for _ in range(5)]
-        server.restart(data=False)
-        with pytest.raises(StoreUnavailable, match="has just restarted"):
-            await other.lock("x7").acquire(blocking=False)
-        assert await other.lock("x7").acquire(timeout=LONG_S + 1) is None
-        assert await other.semaphore("some", 5).acquire(blocking=False) is None
-        for hold in [*holds, *permits]:
-            hold.check()
-            assert await hold.release()
-        # And as soon as the holds are released, others are granted
-        after = await other.lock("x7").acquire(timeout=5)
-        assert after
-        assert after.fence > holds[7].fence
-        assert await after.release()
+    # A server is started by the main thread
+    asyncio.run(main()) if face.name == "aio" else run_sync(main())
 
 
 def test_no_token_brings_back_a_hold_that_a_restart_has_lost(
@@ -82,24 +79,6 @@ def test_no_token_brings_back_a_hold_that_a_restart_has_lost(
 
 async def renewed(ctx: Context, passed: token.Passed) -> None:
     await across.renew(ctx, passed, 30.0, ctx.now() + 30.0)
-
-
-def test_a_restart_without_data_costs_no_holder_on_a_loop_its_hold(new_redis: NewRedis) -> None:
-    server = new_redis()
-    asyncio.run(loop_holds_over_a_restart(server, url(server, f"grace={LONG_S}")))
-
-
-def test_many_holds_are_all_back_within_the_window(
-    new_redis: NewRedis, new_client: MakeClient
-) -> None:
-    server = new_redis()
-    client = new_client(url(server, f"grace={LONG_S}"))
-    holds = [client.lock(f"x{number}", ttl=60).acquire() for number in range(2000)]
-    server.restart(data=False)
-    back = eventually(lambda: server.ask("EVAL", "return #redis.call('KEYS', '*:x*')", 0) == 2000)
-    assert back
-    for hold in holds:
-        hold.check()
 
 
 def test_a_waiter_during_a_restart_is_granted_when_the_holder_leaves(
@@ -137,26 +116,17 @@ def test_a_waiter_outlasts_a_window_that_is_longer_than_a_silence_may_be(
         assert 10 < time.monotonic() - begun < 25
 
 
-@pytest.mark.parametrize("face", ["threads", "asyncio"])
-def test_a_short_time_out_in_the_grace_period_is_kept(new_redis: NewRedis, face: str) -> None:
-    _, address = young(new_redis)
-    address = address.replace("grace=1.0", "grace=30")
+def test_a_short_time_out_in_the_grace_period_is_kept(new_redis: NewRedis, face: Face) -> None:
+    address = url(new_redis(known=False), "grace=30")
 
-    async def on_a_loop() -> None:
-        async with AsyncClient(address) as locks:
-            await locks.lock("x").acquire(timeout=0.5)
+    async def main() -> None:
+        async with face.client(address) as locks:
+            begun = boottime()
+            with pytest.raises(StoreUnavailable, match="grants nothing for"):
+                await locks.lock("x").acquire(timeout=0.5)
+            assert boottime() - begun < 5.0 + lag.since(begun)
 
-    def with_threads() -> None:
-        with Client(address) as locks:
-            locks.lock("x").acquire(timeout=0.5)
-
-    begun = boottime()
-    with pytest.raises(StoreUnavailable, match="grants nothing for"):
-        asyncio.run(on_a_loop()) if face == "asyncio" else with_threads()
-    assert boottime() - begun < 5.0 + lag.since(begun)
-
-
-# -- options -----------------------------------------------------------------------------------
+    face.run(main, 90)
 
 
 def test_without_recovery_no_client_waits_after_a_crash(
@@ -168,15 +138,6 @@ def test_without_recovery_no_client_waits_after_a_crash(
     assert hold
     server.restart(data=False)
     assert client.lock("x").acquire(blocking=False)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    ["recovery=strickt", "grace=0.1", "grace=soon", "replicas=-1", "recovery=strict&grace=2"],
-)
-def test_a_wrong_option_is_refused(wrong: str) -> None:
-    with pytest.raises(ConfigError, match=r"recovery|grace|replicas"):
-        Client(f"redis://localhost?{wrong}")
 
 
 def test_a_strict_guard_gives_no_lease_that_is_longer_than_its_window(
@@ -194,57 +155,19 @@ def test_a_strict_guard_gives_no_lease_that_is_longer_than_its_window(
         client.lock("x", ttl=3600, auto_renew=False)
 
 
-# -- where recovery is not possible ------------------------------------------------------------
-
-
-@pytest.mark.parametrize("face", ["threads", "asyncio"])
-def test_without_the_right_to_info_recovery_is_off_with_a_warning(
-    new_redis: NewRedis, face: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    left = " ".join(word for word in rights() if word != "+info")
-    server = new_redis(users=(left,), known=False)
-    address = server.url_for("holdfast", "secret")
-
-    async def on_a_loop() -> None:
-        async with AsyncClient(address) as locks, locks.lock("x"), locks.lock("y"):
-            pass
-
-    with caplog.at_level(logging.WARNING, "holdfast"):
-        if face == "asyncio":
-            asyncio.run(on_a_loop())
-        else:
-            with Client(address) as locks, locks.lock("x"), locks.lock("y"):
-                pass
-    said = [one.getMessage() for one in caplog.records if "recovery" in one.getMessage()]
-    assert len(said) == 1
-    assert "give the right to INFO" in said[0]
-
-
-# -- replicas ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("face", ["threads", "asyncio"])
-def test_a_grant_that_no_replica_confirms_is_none(new_watched: NewWatched, face: str) -> None:
+def test_a_grant_that_no_replica_confirms_is_none(new_watched: NewWatched, face: Face) -> None:
     with new_watched(replicas=1, sentinels=0) as watched:
-        address = url(watched.primary, "replicas=1")
 
-        async def on_a_loop() -> None:
-            async with AsyncClient(address) as locks:
+        async def acquired() -> None:
+            async with face.client(url(watched.primary, "replicas=1")) as locks:
                 assert await locks.lock("x").acquire(timeout=2)
 
-        def with_threads() -> None:
-            with Client(address) as locks:
-                assert locks.lock("x").acquire(timeout=2)
-
-        def run() -> None:
-            asyncio.run(on_a_loop()) if face == "asyncio" else with_threads()
-
         # Given a replica that follows, the grant is on the replica when the acquire returns
-        run()
+        face.run(acquired, 60)
         (replica,) = watched.replicas
         watched.cut_off()
         with pytest.raises(StoreUnavailable, match="0 of 1 replicas"):
-            run()
+            face.run(acquired, 60)
         # And the grant that no replica confirmed has been withdrawn
         with Client(url(watched.primary)) as other:
             eventually(lambda: tries(other, "x", time.monotonic() + 5))

@@ -19,13 +19,8 @@ SETTINGS = [
     'rename-command HELLO ""',
     "databases 1",
     'rename-command CLIENT ""',
-    'rename-command PUBLISH ""',
-    'rename-command SUBSCRIBE ""',
-    'rename-command CONFIG ""',
-    'rename-command KEYS ""',
-    'rename-command FLUSHALL ""',
-    'rename-command EVAL ""',
-    'rename-command WAIT ""',
+    *(f'rename-command {one} ""' for one in ("PUBLISH", "SUBSCRIBE", "CONFIG", "KEYS", "FLUSHALL")),
+    *(f'rename-command {one} ""' for one in ("EVAL", "WAIT")),
     "notify-keyspace-events KEA",
     "maxmemory-policy allkeys-lru",
     "maxmemory-policy volatile-ttl",
@@ -81,9 +76,7 @@ def test_a_renamed_command_of_one_part_is_reported_where_it_is_used(
         use(new_redis(f'rename-command {gone} ""').url)
 
 
-def test_a_setting_that_can_never_work_is_one_error_with_its_remedy(
-    new_redis: NewRedis,
-) -> None:
+def test_a_setting_that_can_never_work_is_one_error_with_its_remedy(new_redis: NewRedis) -> None:
     # A password that the URL lacks, and a database that isn't there
     server = new_redis("requirepass sesame", "databases 1", known=False)
     refused(

@@ -1,31 +1,103 @@
-"""Trouble between the verbs: late copies, breaks, roll-outs, adoptions, strange names."""
+"""Names and keys, late copies, a batch with a damaged key, and waiters without a listener."""
 
 from __future__ import annotations
 
-import secrets
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from holdfast.core.model import (
-    Claim,
-    Gone,
-    Held,
-    Joined,
-    Keep,
-    Loss,
-    Mismatch,
-    Refused,
-    Waiting,
-)
-from holdfast.core.policy import PATIENCE_S, TOMB_S
-from holdfast.core.ports import NotYet
+from holdfast.core.model import Claim, Gone, Keep, Leave, Loss, Waiting
+from holdfast.core.policy import TOMB_S
+from holdfast.errors import ConfigError
 from holdfast.stores.redis import replies
-from tests.servers.redis_server import RedisServer
-from tests.stores.redis.test_keys import NAMES
-from tests.stores.redis.verbs import LABEL, START, Verbs, claim, fence, permit, ticket
+from holdfast.stores.redis.keys import (
+    BUCKETS,
+    bucket_of,
+    keys_of,
+    name_of,
+    pattern_of,
+    state_of,
+    tag_of,
+)
+from holdfast.stores.redis.library import packed
+from holdfast.stores.redis.scripts import ADDRESS_MAX, Requests
+from tests.servers.fixtures import NewRedis
+from tests.stores.redis.verbs import START, TAG, Verbs, claim, fence, permit, ticket
 
-# -- late copies and repetitions ---------------------------------------------------------------
+NAMES = (
+    "x",
+    " ",
+    "a:b",
+    "{a}b",
+    "}",
+    "{}",
+    "a{17}:b",
+    "two\nlines\r\n$3",
+    "nul\0nul",
+    "*?[a-z]^\\",
+    "grüße/日本語/🔒",
+    "x" * 512,
+    "ü" * 256,
+    "x}:y",
+    "holdfast:{17}:x",
+)
+
+
+def test_a_name_is_found_again_in_its_keys_and_no_two_share_one() -> None:
+    seen: set[bytes] = set()
+    for name in NAMES:
+        raw = name.encode()
+        state, *others = keys = keys_of("holdfast", raw)
+        assert name_of("holdfast", state) == name
+        assert state_of("holdfast", bucket_of(raw), raw) == state
+        assert [name_of("holdfast", key) for key in others] == [None] * 3
+        # All four are in one slot, as the first braces contain only the bucket's number.
+        assert all(key.startswith(f"holdfast:{tag_of(bucket_of(raw))}".encode()) for key in keys)
+        assert max(map(len, keys)) <= len(raw) + 20
+        assert seen.isdisjoint(keys[:3])
+        seen.update(keys[:3])
+
+
+def test_buckets_are_used_evenly() -> None:
+    counts = [0] * BUCKETS
+    for number in range(BUCKETS * 100):
+        counts[bucket_of(b"job-%d" % number)] += 1
+    assert min(counts) > 50
+    assert max(counts) < 200
+
+
+def test_a_foreign_key_is_no_name() -> None:
+    for key in (
+        b"other:{3}:x",
+        b"holdfast:{4}:x",  # in a bucket that isn't the name's
+        b"holdfast:{3}:",
+        b"holdfast:{03}:x",
+        b"holdfast:{3}x",
+        b"holdfast:{3}:\xff",
+    ):
+        assert name_of("holdfast", key) is None
+
+
+def test_a_pattern_has_nothing_to_interpret() -> None:
+    assert pattern_of("holdfast", rb"a*b?[c]\d") == rb"holdfast:{*}:a\*b\?\[c\]\\d*"
+
+
+def test_the_number_of_remembered_requests_stays_bounded() -> None:
+    requests = Requests()
+    for number in range(5000):
+        requests.join(claim(f"n{number}"), True)
+        requests.leave(Leave(f"n{number}", "0" * 32, 0))
+    assert len(requests._joins) <= 2048
+    assert len(requests._leaves) <= 2048
+
+
+def test_what_can_not_be_packed_is_refused() -> None:
+    requests = Requests()
+    for wrong in ("", "t", "ü" * 32):
+        with pytest.raises(ConfigError, match="32 bytes"):
+            requests.join(Claim(wrong, claim().spec), True)
+    with pytest.raises(ConfigError, match="address"):
+        requests.join(claim(), True, b"a" * (ADDRESS_MAX + 1))
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -54,37 +126,6 @@ def test_a_late_copy_of_a_join_finds_a_tombstone(there: bool, busy: bool, verbs:
     assert fence(verbs.join(one))
 
 
-def test_a_release_that_is_sure_of_its_join_leaves_nothing_behind(verbs: Verbs) -> None:
-    one = claim()
-    verbs.join(one)
-    assert verbs.gone(one)
-    assert verbs.client.exists(*verbs.keys()[1:]) == 0
-    assert verbs.client.hlen(verbs.keys()[0]) == 1
-
-
-def test_a_repeated_leave_finds_no_claim(verbs: Verbs) -> None:
-    one = claim()
-    verbs.join(one)
-    assert verbs.gone(one)
-    assert not verbs.gone(one)
-    assert not verbs.gone(one, suspect=True)
-
-
-def test_a_repeated_join_enters_once_and_returns_the_rest_of_the_lease(verbs: Verbs) -> None:
-    # Given a holder and a waiter
-    one, two = claim(ttl=10.0), claim()
-    held, waits = verbs.join(one), verbs.join(two)
-    # When each repeats its request some time later
-    verbs.at(START + 2.0)
-    again, still = verbs.join(one), verbs.join(two)
-    # Then the holder gets the rest of its lease, and the waiter's lease is renewed
-    assert again == Held(fence(held), 8.0)
-    assert ticket(still) == ticket(waits)
-    verbs.at(START + 2.0 + PATIENCE_S - 0.01)
-    assert verbs.gone(one)
-    assert fence(verbs.stand(Keep(two, 0, 10.0))) == ticket(waits)
-
-
 def test_tombstones_are_cleared_away(verbs: Verbs) -> None:
     for number in range(50):
         verbs.at(START + number * 10)
@@ -93,119 +134,6 @@ def test_tombstones_are_cleared_away(verbs: Verbs) -> None:
     assert verbs.client.pttl(verbs.keys()[2]) <= (30 + TOMB_S) * 1000
     verbs.at(START + 1000)
     assert fence(verbs.join(claim()))
-
-
-# -- breaks, min_hold, resize, adopt -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("behind", [0, 2])
-def test_a_broken_claim_stays_out_and_the_next_is_served(behind: int, verbs: Verbs) -> None:
-    one = claim()
-    held = fence(verbs.join(one))
-    others = [claim() for _ in range(behind)]
-    for other in others:
-        verbs.join(other)
-    assert verbs.break_("refund", held)
-    assert verbs.stand(Keep(one, held, 30.0)) == Gone(Loss.BROKEN)
-    assert verbs.join(one) == Gone(Loss.BROKEN)
-    assert not verbs.gone(one)
-    assert not verbs.break_("refund", held)
-    for other in others:
-        assert fence(verbs.stand(Keep(other, 0, 30.0)))
-        assert verbs.gone(other)
-    assert fence(verbs.join(claim()))
-
-
-def test_a_waiter_can_be_broken_too(verbs: Verbs) -> None:
-    one, two, three = claim(), claim(), claim()
-    verbs.join(one)
-    middle = ticket(verbs.join(two))
-    verbs.join(three)
-    assert verbs.break_("refund", middle)
-    assert verbs.stand(Keep(two, middle, 30.0)) == Gone(Loss.BROKEN)
-    assert verbs.gone(one)
-    assert fence(verbs.stand(Keep(three, 0, 30.0)))
-
-
-def test_a_claim_that_stays_on_can_not_be_kept_and_ends_in_time(verbs: Verbs) -> None:
-    one, two = claim(), claim()
-    verbs.join(one)
-    assert verbs.gone(one, after=5.0)
-    assert verbs.keep([Keep(one, 0, 60.0)]) == [Gone(Loss.EXPIRED)]
-    assert verbs.join(one) == Gone(Loss.EXPIRED)
-    assert verbs.join(two, wait=False) == Refused(1.0, "somebody")
-    verbs.at(START + 4.5)
-    # A repetition doesn't extend the stay.
-    assert verbs.gone(one, after=5.0)
-    assert verbs.join(two, wait=False) == Refused(0.5, "somebody")
-    verbs.at(START + 5.0)
-    assert fence(verbs.join(two, wait=False))
-
-
-def test_a_roll_out_of_more_permits_takes_both_numbers_in(verbs: Verbs) -> None:
-    old, new = (lambda: permit(2)), (lambda: permit(4))
-    holds = [old(), old()]
-    for one in holds:
-        fence(verbs.join(one))
-    waits = old()
-    verbs.join(waits)
-    assert verbs.join(new()) == Mismatch("semaphore", 2)
-    assert verbs.resize("gpu", 4) == 2
-    assert fence(verbs.stand(Keep(waits, 0, 30.0)))
-    assert fence(verbs.join(new()))
-    assert isinstance(verbs.join(old()), Waiting)
-    assert verbs.join(permit(3)) == Mismatch("semaphore", 4)
-    # And back again: no holder loses its hold, and a waiter that is too heavy now is removed.
-    heavy = permit(4, 3)
-    verbs.join(heavy)
-    assert verbs.resize("gpu", 2) == 4
-    assert all(isinstance(one, Held) for one in verbs.keep([Keep(h, 0, 30.0) for h in holds]))
-    for one in holds:
-        verbs.gone(one)
-    verbs.gone(waits)
-    assert verbs.stand(Keep(heavy, 0, 30.0)) == Gone(Loss.EXPIRED)
-
-
-def test_of_two_adoptions_of_one_claim_one_succeeds(verbs: Verbs) -> None:
-    one = claim(meta="note", owner="first")
-    held = fence(verbs.join(one))
-    mine, theirs = secrets.token_hex(16), secrets.token_hex(16)
-    spec = one.spec._replace(owner="adopter of it")
-    adopt = Keep(Claim(one.id, spec), held, 30.0, new_id=mine)
-    assert fence(verbs.stand(adopt)) == held
-    # When the request is repeated because its reply was lost, its reply is the same.
-    assert fence(verbs.stand(adopt)) == held
-    assert verbs.stand(adopt._replace(new_id=theirs)) == Gone(Loss.EXPIRED)
-    assert verbs.stand(Keep(one, held, 30.0)) == Gone(Loss.EXPIRED)
-    assert not verbs.gone(one)
-    (row,) = verbs.look().claims  # type: ignore[union-attr]
-    assert (row.owner, row.meta, row.fence) == ("adopter of it", "note", held)
-    assert verbs.gone(Claim(mine, spec))
-
-
-# -- the record of recovery --------------------------------------------------------------------
-
-
-def test_where_a_guard_is_asked_its_record_must_fit(verbs: Verbs) -> None:
-    state, _, _, guard = verbs.keys()
-    one = claim()
-
-    def joined(run_id: bytes) -> Joined:
-        verbs.run_id = run_id
-        return replies.joined(verbs.ask(verbs.requests.join(one, True)), one, LABEL)
-
-    for record in (None, b"other"):
-        if record:
-            verbs.client.set(guard, record)
-        with pytest.raises(NotYet):
-            joined(b"this")
-        assert not verbs.client.exists(state)
-    verbs.client.set(guard, b"this")
-    held = fence(joined(b"this"))
-    assert fence(joined(b"this")) == held
-
-
-# -- limits of a batch and of a name -----------------------------------------------------------
 
 
 def test_a_batch_of_a_hundred_with_a_broken_key_in_its_middle(verbs: Verbs) -> None:
@@ -219,29 +147,103 @@ def test_a_batch_of_a_hundred_with_a_broken_key_in_its_middle(verbs: Verbs) -> N
     assert [fence(a) for a in answers[:50] + answers[51:]] == fences[:50] + fences[51:]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_any_name_owner_and_note_are_returned_unchanged(name: str, verbs: Verbs) -> None:
+def test_any_name_owner_and_note_are_returned_unchanged(verbs: Verbs) -> None:
     strange = "new\nline\r\n nul\0 %s 日本 {1} 17 "
-    one = permit(3, 2, name, owner=strange, meta=strange * 2)
-    two = permit(3, 2, name, owner=name[:80], meta="")
-    held, waits = fence(verbs.join(one, tag=b"7f")), ticket(verbs.join(two, tag=b"7f"))
-    for _ in range(2):
-        rows = [(c.owner, c.meta, c.fence, c.weight) for c in verbs.look(name).claims]  # type: ignore[union-attr]
+    for name in NAMES:
+        one = permit(3, 2, name, owner=strange, meta=strange * 2)
+        two = permit(3, 2, name, owner=name[:80], meta="")
+        held, waits = fence(verbs.join(one, tag=TAG)), ticket(verbs.join(two, tag=TAG))
+        line = verbs.look(name)
+        assert line is not None
+        rows = [(c.owner, c.meta, c.fence, c.weight) for c in line.claims]
         assert rows == [(strange, strange * 2, held, 2), (name[:80], "", waits, 2)]
-        assert isinstance(verbs.join(permit(3, 1, name), wait=False), Refused)
-        verbs.keep([Keep(one, held, 30.0), Keep(two, waits, 30.0)])
-    assert verbs.gone(one)
-    assert fence(verbs.stand(Keep(two, 0, 30.0))) == waits
-    assert verbs.gone(two)
+        assert verbs.gone(one)
+        assert fence(verbs.stand(Keep(two, 0, 30.0))) == waits
+        assert verbs.gone(two)
 
 
-def test_ids_that_look_alike_are_not_mixed_up(shared_redis: RedisServer, own_name: str) -> None:
-    with Verbs(shared_redis) as verbs:
-        spec = claim(own_name).spec
-        ids = ["0" * 32, "0" * 31 + "1", "1" + "0" * 31, "*" + "0" * 31]
-        claims: list[Any] = [Claim(one, spec) for one in ids]
-        fence(verbs.join(claims[0]))
-        for other in claims[1:]:
-            assert verbs.keep([Keep(other, 0, 30.0)]) == [Gone(Loss.EXPIRED)]
-            assert not verbs.gone(other)
-        assert verbs.gone(claims[0])
+class Ear:
+    address = b"ear"
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._pushes = verbs.client.pubsub()
+        self._pushes.subscribe(self.address)
+        self._pushes.get_message(timeout=9)
+
+    def heard(self) -> list[tuple[str, int] | None]:
+        """Return the wake-ups that have come since the last call."""
+        seen = []
+        self._pushes.ping()
+        while (message := self._pushes.get_message(timeout=9))["type"] != "pong":
+            seen.append(replies.poked(message["data"]))
+        return seen
+
+    def close(self) -> None:
+        self._pushes.close()
+
+
+@pytest.fixture
+def ear(verbs: Verbs) -> Iterator[Ear]:
+    one = Ear(verbs)
+    yield one
+    one.close()
+
+
+def test_one_leave_skips_one_waiter_without_a_listener(verbs: Verbs, ear: Ear) -> None:
+    # Given four waiters; the clients of the first three are connecting again and don't listen
+    first = claim()
+    verbs.join(first)
+    waiting = [claim() for _ in range(4)]
+    for one in waiting[:3]:
+        verbs.join(one, address=b"deaf")
+    verbs.join(waiting[3], address=ear.address)
+    assert verbs.gone(first)
+    # Then the first is skipped, and the second holds, though no client received its wake-up
+    line = verbs.look()
+    assert line is not None
+    assert [c.held for c in line.claims] == [True, False, False]
+    assert verbs.stand(Keep(waiting[0], 0, 30.0)) == Gone(Loss.EXPIRED)
+    assert fence(verbs.stand(Keep(waiting[1], 0, 30.0)))
+    # And the order of the others is unchanged
+    assert isinstance(verbs.stand(Keep(waiting[2], 0, 30.0)), Waiting)
+    assert ear.heard() == []
+
+
+def test_of_several_waiters_without_a_listener_one_is_skipped(verbs: Verbs, ear: Ear) -> None:
+    # Given one holder of both permits, and three waiters, the first two without a listener
+    first = permit(2, 2)
+    verbs.join(first)
+    waiting = [permit(2) for _ in range(3)]
+    for one in waiting[:2]:
+        verbs.join(one, address=b"deaf")
+    last = ticket(verbs.join(waiting[2], address=ear.address))
+    assert verbs.gone(first)
+    # Then the first is skipped, and the third is granted in its place
+    assert verbs.stand(Keep(waiting[0], 0, 30.0)) == Gone(Loss.EXPIRED)
+    assert fence(verbs.stand(Keep(waiting[1], 0, 30.0)))
+    assert ear.heard() == [(waiting[2].id, last)]
+
+
+def test_an_address_that_comes_later_is_used(verbs: Verbs, ear: Ear) -> None:
+    one, two = claim(), claim()
+    verbs.join(one)
+    waits = ticket(verbs.join(two))
+    verbs.stand(Keep(two, 0, 30.0), ear.address)
+    verbs.stand(Keep(two, 0, 30.0))
+    verbs.gone(one)
+    assert ear.heard() == [(two.id, waits)]
+
+
+def test_a_waiter_with_a_sharded_address_is_woken_there(new_redis: NewRedis) -> None:
+    server = new_redis()
+    address = b"{17}ear"
+    with Verbs(server) as verbs, Verbs(server, load=False) as ear:
+        ear.raw(packed(b"SSUBSCRIBE", address))
+        one, two, three = permit(2, 2), permit(2, 2), permit(2)
+        verbs.join(one)
+        tickets = [ticket(verbs.join(c, address=address)) for c in (two, three)]
+        for left, served, wanted in zip((one, two), (two, three), tickets, strict=True):
+            assert verbs.gone(left)
+            kind, where, message = ear.raw(b"")
+            assert (kind, where) == (b"smessage", address)
+            assert replies.poked(message) == (served.id, wanted)

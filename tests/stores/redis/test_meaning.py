@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.model import Held, Refused, Waiting
+from holdfast.core.model import Refused, Waiting
 from holdfast.stores.redis import replies
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program
-from tests.stores.redis.verbs import START, TAG, Verbs, permit
+from tests.stores.redis.verbs import START, TAG, Verbs
 from tests.stores.twins import Twins, listens
 from tests.torture.scale import times
 
@@ -85,24 +85,3 @@ def test_so_they_are_by_the_oldest_redis(new_redis: NewRedis) -> None:
     for turn in range(times(10, 2)):
         with Verbs(server, clock=True, old=True) as verbs:
             RedisTwins(verbs, SEED + 100 + turn).walk()
-
-
-def test_a_claim_behind_expired_waiters_is_the_first(
-    shared_redis: RedisServer,
-) -> None:
-    with Verbs(shared_redis, clock=True, patience=1.0) as verbs:
-        verbs.at(START)
-        name = f"shrunk-{secrets.token_hex(8)}"
-        for one in (permit(4, 2, name), permit(4, 2, name)):
-            assert isinstance(verbs.join(one), Held)
-        for place in (1, 2):
-            waits = verbs.join(permit(4, 2, name))
-            assert isinstance(waits, Waiting)
-            assert waits.position == place
-        # The capacity is below the held weight, so no waiter fits. No verb has dropped the expired
-        # waiters since.
-        assert verbs.resize(name, 3) == 4
-        verbs.at(START + 2.0)
-        last = verbs.join(permit(3, 1, name))
-        assert isinstance(last, Waiting)
-        assert last.position == 1

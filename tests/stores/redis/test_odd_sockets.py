@@ -46,44 +46,30 @@ def test_a_silent_server_blocks_no_call_with_patched_sockets(
     windows: None, proxy: Proxy, own_name: str, protocol: int
 ) -> None:
     client = Client(f"redis://127.0.0.1:{proxy.port}?protocol={protocol}")
-    with client.lock(own_name):
-        pass
-    proxy.blackhole()
-    ended: list[BaseException | None] = []
+    ended: list[BaseException | bool] = []
 
-    def ask() -> None:
+    def ask(timeout: float) -> None:
         try:
-            client.lock(own_name).acquire(timeout=0.5)
-            ended.append(None)
+            with client.lock(own_name, timeout=timeout):
+                ended.append(True)
         except StoreUnavailable as wrong:
             ended.append(wrong)
 
-    thread = threading.Thread(target=ask, daemon=True)
+    # A name is handed over as usual
+    with client.lock(own_name):
+        thread = threading.Thread(target=ask, args=(STUCK_S,), daemon=True)
+        thread.start()
+        while not client.inspect(own_name, exact=True)[0].waiters:
+            assert thread.is_alive()
+    thread.join(STUCK_S)
+    assert ended.pop() is True
+    # And a call ends although the server is silent
+    proxy.blackhole()
+    thread = threading.Thread(target=ask, args=(0.5,), daemon=True)
     thread.start()
     thread.join(STUCK_S)
     assert ended, "the server is silent, and whoever asks it waits for ever"
     assert isinstance(ended[0], StoreUnavailable)
-
-
-@pytest.mark.parametrize("protocol", [2, 3])
-def test_a_name_is_handed_over_where_the_time_of_a_call_is_another_type(
-    windows: None, redis_url: str, own_name: str, protocol: int
-) -> None:
-    client = Client(f"{redis_url}?protocol={protocol}")
-    with client, client.lock(own_name, ttl=5) as hold:
-        took: list[bool] = []
-        waits = threading.Thread(target=lambda: took.append(_takes(client, own_name)), daemon=True)
-        waits.start()
-        while not client.inspect(own_name, exact=True)[0].waiters:
-            assert waits.is_alive()
-        hold.release()
-        waits.join(STUCK_S)
-        assert took == [True]
-
-
-def _takes(client: Client, name: str) -> bool:
-    hold = client.lock(name, ttl=5).acquire(timeout=STUCK_S)
-    return hold is not None and hold.release()
 
 
 class Green(socket.socket):

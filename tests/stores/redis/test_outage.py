@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import threading
+import itertools
 import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
-from holdfast.testing.faces import FACES
+from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import Proxy, dice
 from tests.torture.scale import times
 
@@ -26,69 +28,47 @@ LATE_S = 0.05 * TTL_S
 lag.watch()
 
 
-class Holder:
-    """A client that holds locks, in a separate thread, until `end` is called."""
+async def hold_all(face: Face, url: str, name: str, ready: Event, over: Event) -> list[str]:
+    """Hold some locks until ``over``; return those that were lost or couldn't be released."""
+    wrong: list[str] = []
 
-    def __init__(self, face: str, url: str, name: str) -> None:
-        self.ready, self.over = threading.Event(), threading.Event()
-        #: The lost holds, each with the lag of the machine during its last lease.
-        self.lost: list[tuple[str, float]] = []
-        self.released: list[bool] = []
-        self.wrong: list[BaseException] = []
-        self._face = FACES[face]
-        self._url, self._name = url, name
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        assert self.ready.wait(20)
+    def lost(hold: Any, reason: object) -> None:
+        late = lag.since(boottime() - TTL_S)
+        print(f"{hold.name}: {reason}; the machine was late by {late:.2f} s of {TTL_S} s then")
+        if late < LATE_S:
+            wrong.append(f"{hold.name}: {reason}")
 
-    def _run(self) -> None:
-        try:
-            self._face.run(self._main, LIFE_S)
-        except BaseException as failure:
-            self.wrong.append(failure)
-        finally:
-            self.ready.set()
-
-    async def _main(self) -> None:
-        def lost(hold: Any, reason: object) -> None:
-            self.lost.append((f"{hold.name}: {reason}", lag.since(boottime() - TTL_S)))
-
-        async with self._face.client(self._url) as client:
-            locks = [client.lock(f"{self._name}:{at}", ttl=TTL_S) for at in range(HOLDS)]
-            holds = [await lock.acquire() for lock in locks]
-            for hold in holds:
-                hold.on_lost(lost)
-            self.ready.set()
-            await self._face.outside(self.over.wait)
-            self.released = [await hold.release() for hold in holds if hold.lost is None]
-
-    def end(self) -> None:
-        """Release the holds, and wait for the thread."""
-        self.over.set()
-        self._thread.join()
+    async with face.client(url) as client:
+        holds = [await client.lock(f"{name}:{at}", ttl=TTL_S).acquire() for at in range(HOLDS)]
+        for hold in holds:
+            hold.on_lost(lost)
+        ready.set()
+        await face.outside(over.wait)
+        kept = [hold for hold in holds if hold.lost is None]
+        return wrong + [f"{hold.name}: not released" for hold in kept if not await hold.release()]
 
 
 def test_an_outage_of_two_fifths_of_the_lease_costs_no_hold(proxy: Proxy, own_name: str) -> None:
-    chance = dice("outages")
-    url = f"redis://127.0.0.1:{proxy.port}?protocol="
-    # Given holds on both faces, by both protocols
-    crew = [
-        Holder(face, f"{url}{protocol}", f"{own_name}:{face}:{protocol}")
-        for face in FACES
-        for protocol in (2, 3)
-    ]
-    # When the server is silent, stalls or refuses, again and again
-    for number in range(OUTAGES):
-        (proxy.blackhole, proxy.hold, proxy.refuse)[number % 3]()
-        time.sleep(OUTAGE_S)
-        proxy.heal()
-        time.sleep(chance.uniform(*BREAK_S))
-    for one in crew:
-        one.end()
-    # Then no hold is lost
-    lost = [entry for one in crew for entry in one.lost]
-    print(f"{OUTAGES} outages of {OUTAGE_S:g} s, {len(crew) * HOLDS} holds: {len(lost)} lost")
-    print(f"the machine was late by {[f'{late:.2f} s' for _, late in lost]} of {TTL_S} s then")
-    assert [one.wrong for one in crew] == [[]] * len(crew)
-    assert [what for what, late in lost if late < LATE_S] == []
-    assert all(all(one.released) for one in crew)
+    chance, over = dice("outages"), Event()
+    crew = list(itertools.product(FACES.values(), (2, 3)))
+    readies = [Event() for _ in crew]
+
+    def run(at: int) -> list[str]:
+        face, protocol = crew[at]
+        url, name = f"redis://127.0.0.1:{proxy.port}?protocol={protocol}", f"{own_name}:{at}"
+        return face.run(lambda: hold_all(face, url, name, readies[at], over), LIFE_S)
+
+    with ThreadPoolExecutor(len(crew)) as pool:
+        # Given holds on both faces, by both protocols
+        found = [pool.submit(run, at) for at in range(len(crew))]
+        try:
+            assert all(ready.wait(20) for ready in readies)
+            # When the server is silent, stalls or refuses, again and again
+            for number in range(OUTAGES):
+                (proxy.blackhole, proxy.hold, proxy.refuse)[number % 3]()
+                time.sleep(OUTAGE_S)
+                proxy.heal()
+                time.sleep(chance.uniform(*BREAK_S))
+        finally:
+            over.set()
+        assert [wrong for one in found for wrong in one.result()] == []

@@ -1,4 +1,4 @@
-"""Forks, threads and the end of a client: no connection is shared, and none is left."""
+"""Waiters that die, forks, threads, and the end of a client."""
 
 from __future__ import annotations
 
@@ -7,25 +7,72 @@ import os
 import threading
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast import Client, Loss, StoreUnavailable
-from holdfast.core.model import LineRecord
+from holdfast import Client, Loss
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
-from holdfast.testing.faults import Fork
+from holdfast.testing.faults import Fork, Subject
+from holdfast.testing.faults.stage import Stage
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
 from tests.servers.tls import Certificate
-from tests.stores.redis.conftest import MakeClient, connections, eventually
+from tests.stores.redis.conftest import Look, MakeClient, addresses, connections, eventually, waits
 from tests.torture.scale import times
 
+PATIENCE_S = 3.0
+#: The lag of the machine itself is measured and subtracted.
 lag.watch()
 
-Look = Callable[[str], LineRecord | None]
+
+def wait(stage: Stage, url: str, name: str) -> None:
+    """Wait for the lock, report the fence, and hold until the test sends a message."""
+    with Client(url) as client, client.lock(name, timeout=30) as held:
+        stage.say(held.fence)
+        stage.hear()
+
+
+def served(locks: Client, name: str) -> Callable[[], float]:
+    """Start a thread that waits for the lock; the function returns when it held the lock."""
+    at: list[float] = []
+
+    def work() -> None:
+        with locks.lock(name, timeout=30):
+            at.append(time.monotonic())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return lambda: (thread.join(20), at[0])[1]
+
+
+@pytest.mark.usual(1)
+@pytest.mark.parametrize("protocol", [3, 2])
+def test_a_killed_waiter_costs_those_behind_it_milliseconds(
+    protocol: int, locks: Client, shared_redis: RedisServer, own_name: str, line: Look
+) -> None:
+    late = []
+    for _ in range(5):
+        # Given a holder, a waiter, and another waiter behind it
+        hold = locks.lock(own_name).acquire()
+        url = f"{shared_redis.url}?protocol={protocol}"
+        with Subject(f"{__name__}:wait", url, own_name) as doomed:
+            eventually(lambda: waits(line(own_name)))
+            at = served(locks, own_name)
+            eventually(lambda: addresses(shared_redis, own_name) == 2)
+            listening = connections(shared_redis, listening=True)
+            doomed.kill()
+        eventually(lambda: listening - connections(shared_redis, listening=True))  # noqa: B023
+        released, begun = time.monotonic(), boottime()
+        hold.release()
+        late.append(at() - released - lag.since(begun))
+    print(f"served after {[f'{one * 1e3:.1f} ms' for one in late]}")
+    # The server can be late now and then, so the median counts. Each try is shorter than the
+    # waiter TTL
+    assert sorted(late)[2] <= 0.05
+    assert max(late) <= PATIENCE_S / 2
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
@@ -47,10 +94,8 @@ def test_a_child_uses_and_ends_none_of_its_parents_connections(
             busy = locks.lock("x").acquire(blocking=False) is None
             return [lost, released, busy]
 
-        # When
         with Fork(inside) as child:
             assert child.result() == [Loss.FORKED, False, True]
-        # Then
         hold.check()
         assert hold.release()
         assert before <= connections(server)
@@ -60,33 +105,25 @@ def test_a_fork_in_the_middle_of_others_verbs_harms_neither_side(
     locks: Client, own_name: str
 ) -> None:
     over = threading.Event()
-    failures: list[BaseException] = []
 
     def work(number: int) -> None:
+        while not over.is_set():
+            with locks.lock(f"{own_name}:{number % 2}", timeout=10):
+                pass
+
+    def inside() -> bool:
+        with locks.lock(f"{own_name}:0", timeout=10):
+            return True
+
+    with ThreadPoolExecutor(4) as pool:
+        working = [pool.submit(work, number) for number in range(4)]
         try:
-            while not over.is_set():
-                with locks.lock(f"{own_name}:{number % 2}", timeout=10):
-                    pass
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(times(100, 15)):
-
-            def inside() -> bool:
-                with locks.lock(f"{own_name}:0", timeout=10):
-                    return True
-
-            with Fork(inside) as child:
-                assert child.result() is True
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join(10)
-    assert failures == []
+            for _ in range(times(100, 15)):
+                with Fork(inside) as child:
+                    assert child.result() is True
+        finally:
+            over.set()
+    assert [one.result() for one in working] == [None] * 4
 
 
 def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
@@ -96,12 +133,13 @@ def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
     # Given a parent that waits, and its child that stays alive
     hold = locks.lock(own_name).acquire()
     before = connections(shared_redis, listening=True)
+    found: list[float] = []
 
     def parent() -> None:
         mine = Client(shared_redis.url)
         mine.lock(own_name + ":warm").acquire().release()
         threading.Thread(target=lambda: mine.lock(own_name).acquire(), daemon=True).start()
-        eventually(lambda: len((line(own_name) or empty()).waiters) == 1)
+        eventually(lambda: waits(line(own_name)))
         # The claim is in the line before the client listens. A connection that is still being
         # opened during the fork would stay open in the child.
         eventually(lambda: connections(shared_redis, listening=True) - before)
@@ -111,69 +149,26 @@ def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(
         os.write(ready, b"x")
         time.sleep(20)
 
+    def behind() -> None:
+        with locks.lock(own_name, timeout=20):
+            found.append(time.monotonic())
+
     get, ready = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with Fork(parent) as doomed:
-            os.read(get, 1)
-            listening = connections(shared_redis, listening=True)
-            found: list[float] = []
-
-            def behind() -> None:
-                with locks.lock(own_name, timeout=20):
-                    found.append(time.monotonic())
-
-            thread = threading.Thread(target=behind)
-            thread.start()
-            eventually(lambda: len((line(own_name) or empty()).waiters) == 2)
-            # When the parent is killed
-            doomed.kill()
-            eventually(lambda: listening - connections(shared_redis, listening=True))
-            released = time.monotonic()
-            hold.release()
-            thread.join(20)
+    with warnings.catch_warnings(action="ignore"), Fork(parent) as doomed:
+        os.read(get, 1)
+        listening = connections(shared_redis, listening=True)
+        thread = threading.Thread(target=behind)
+        thread.start()
+        eventually(lambda: waits(line(own_name), 2))
+        doomed.kill()
+        eventually(lambda: listening - connections(shared_redis, listening=True))
+        released = time.monotonic()
+        hold.release()
+        thread.join(20)
     os.close(get)
     os.close(ready)
-    # Then
-    # The dead waiter's place would cost its waiter TTL, 3 s
+    # Then the dead waiter's place doesn't cost its waiter TTL of 3 s
     assert found[0] - released < 2.0
-
-
-def empty() -> LineRecord:
-    return LineRecord("", "lock", 1, ())
-
-
-@pytest.mark.parametrize("protocol", [3, 2], ids=["resp3", "resp2"])
-@pytest.mark.parametrize("names", [1, 8], ids=["one name", "many names"])
-def test_threads_that_share_a_client_do_not_overlap(
-    names: int, protocol: int, new_client: MakeClient, redis_url: str, own_name: str
-) -> None:
-    locks = new_client(f"{redis_url}?protocol={protocol}")
-    inside: Counter[str] = Counter()
-    failures: list[object] = []
-    fences: dict[str, list[int]] = {f"{own_name}:{number}": [] for number in range(names)}
-
-    def work(number: int) -> None:
-        try:
-            for turn in range(60):
-                name = f"{own_name}:{(number + turn) % names}"
-                with locks.lock(name, timeout=30) as hold:
-                    inside[name] += 1
-                    if inside[name] != 1:
-                        failures.append(f"{inside[name]} inside")
-                    fences[name].append(hold.fence)
-                    inside[name] -= 1
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
-    assert all(one == sorted(set(one)) for one in fences.values())
-    assert sum(map(len, fences.values())) == 8 * 60
 
 
 def test_no_thread_is_started_before_a_hold_must_be_kept(locks: Client, own_name: str) -> None:
@@ -185,62 +180,16 @@ def test_no_thread_is_started_before_a_hold_must_be_kept(locks: Client, own_name
     assert threading.active_count() <= before
 
 
-def test_the_end_of_a_client_ends_its_connections(new_redis: NewRedis) -> None:
-    # Given a hold, and threads that wait
-    server = new_redis()
-    locks = Client(server.url)
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            locks.lock("x").acquire()
-        except BaseException as failure:
-            failures.append(failure)
-
-    hold = locks.lock("x").acquire()
-    threads = [threading.Thread(target=work) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    eventually(lambda: len(locks.inspect("x")[0].waiters) == 5)
-    # When
-    begun = boottime()
-    locks.close()
-    for thread in threads:
-        thread.join(10)
-    # Then
-    assert boottime() - begun < 5.0 + lag.since(begun)
-    assert [type(one) for one in failures] == [StoreUnavailable] * 5
-    assert hold.lost is Loss.CLOSED
-    eventually(lambda: connections(server) == set())
-    with Client(server.url) as other:
-        eventually(lambda: other.inspect() == [])
-
-
-def test_a_client_that_is_forgotten_leaves_no_connection(new_redis: NewRedis) -> None:
+@pytest.mark.parametrize("end", ["closed", "forgotten"])
+def test_the_end_of_a_client_ends_its_connections(new_redis: NewRedis, end: str) -> None:
     server = new_redis()
     locks = Client(server.url)
     with locks.lock("x", auto_renew=False):
         pass
     assert connections(server)
-    del locks
-    gc.collect()
+    if end == "closed":
+        locks.close()
+    else:
+        del locks
+        gc.collect()
     eventually(lambda: connections(server) == set())
-
-
-def test_connections_beyond_what_is_used_at_once_are_ended(new_redis: NewRedis) -> None:
-    # Given 100 threads that wait at the same time
-    server = new_redis()
-    with Client(server.url) as locks:
-        hold = locks.lock("x").acquire()
-        threads = [
-            threading.Thread(target=lambda: locks.lock("x").acquire().release()) for _ in range(100)
-        ]
-        for thread in threads:
-            thread.start()
-        eventually(lambda: len(locks.inspect("x")[0].waiters) == 100)
-        # When all of them have held the lock
-        hold.release()
-        for thread in threads:
-            thread.join(30)
-        # Then
-        eventually(lambda: len(connections(server)) <= 65)

@@ -6,14 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.core.model import (
-    RWLOCK_CAPACITY,
-    Gone,
-    Held,
-    Keep,
-    Kind,
-    Loss,
-)
+from holdfast.core.model import RWLOCK_CAPACITY, Gone, Held, Keep, Kind, Loss
 from holdfast.core.ports import NotYet
 from tests.servers.fixtures import NewRedis
 from tests.stores.redis.guarded import WINDOW_S, Guarded, promoted
@@ -22,7 +15,6 @@ from tests.stores.redis.verbs import START, claim, fence, permit, ticket
 
 @pytest.fixture
 def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    """The scripts on a separate server."""
     with Guarded(new_redis(known=False)) as one:
         one.at(START)
         yield one
@@ -46,9 +38,7 @@ def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded)
     assert fence(verbs.stand(Keep(other, later, 30.0))) == later
 
 
-def test_tickets_continue_after_a_restored_holder_despite_the_clock(
-    verbs: Guarded,
-) -> None:
+def test_tickets_continue_after_a_restored_holder_despite_the_clock(verbs: Guarded) -> None:
     one, other = claim(), claim()
     held = fence(verbs.join(one))
     verbs.client.flushall()
@@ -147,10 +137,8 @@ def test_of_two_claimed_holds_the_later_one_is_restored(verbs: Guarded, first: i
     verbs.client.flushall()
     verbs.at(START + 1)
     promoted(verbs)
-    # When both ask to be restored, in either order, and again
     for number in (first, 1 - first, 0, 1):
         answer = verbs.reclaim(keeps[number])
-    # Then the later claim holds
     assert isinstance(answer, Held)
     assert [row.fence for row in verbs.look().holders] == [keeps[1].ticket]  # type: ignore[union-attr]
 
@@ -168,7 +156,6 @@ def test_live_claims_are_not_displaced_by_remembered_ones(verbs: Guarded) -> Non
     assert verbs.keep([keep[live]]) == [Held(keep[live].ticket, 30.0)]
     for one in later:
         assert isinstance(verbs.reclaim(one), Held)
-    # Then exactly these hold
     found = [row.fence for row in verbs.look("gpu").holders]  # type: ignore[union-attr]
     assert found == sorted(one.ticket for one in (keep[live], *later))
     # And there is no permit for a fourth claim

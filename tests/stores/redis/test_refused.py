@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from holdfast import Client, ConfigError, StoreUnavailable
+from holdfast import Client, ConfigError, HoldfastError, StoreUnavailable
 from holdfast.runtime.blocking import boottime
+from holdfast.stores.redis.keys import keys_of
 from holdfast.testing import lag
+from holdfast.testing.faces import Face
 from holdfast.testing.faults import Proxy
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import free_port
 from tests.servers.redis_server import RedisServer, old_program, program
 from tests.servers.tls import Certificate
-from tests.stores.redis.conftest import MakeClient
 
 TIMEOUT_S = 1.0
-#: A time-out for cases that are refused immediately.
-PLENTY_S = 10.0
+#: A time-out for cases that are refused immediately, and the most that a test takes.
+PLENTY_S, LONG_S = 10.0, 90.0
 LATE_S = 2.0
 CANARY = "hunter2"
 # The lag of the machine itself is measured and subtracted.
@@ -39,246 +39,207 @@ def silent() -> Iterator[int]:
 @pytest.fixture
 def full() -> Iterator[int]:
     """A port whose host drops every packet, so that no connection is accepted."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+    with contextlib.ExitStack() as ends:
+        listener = ends.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         port = listener.getsockname()[1]
-        crowd = []
         for _ in range(4):
-            one = socket.socket()
+            one = ends.enter_context(socket.socket())
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))
-            crowd.append(one)
         yield port
-        for one in crowd:
-            one.close()
 
 
-def unavailable(client: Client, name: str = "x") -> str:
+@pytest.fixture
+def free() -> int:
+    return free_port()
+
+
+async def unavailable(client: Any, name: str = "x") -> str:
     """Return the text of the error, which must come in time and be StoreUnavailable."""
     begun = boottime()
     with pytest.raises(StoreUnavailable) as failure:
-        client.lock(name).acquire(timeout=TIMEOUT_S)
+        await client.lock(name).acquire(timeout=TIMEOUT_S)
     assert boottime() - begun - lag.since(begun) <= TIMEOUT_S + LATE_S
     return str(failure.value)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_server_that_refuses(host: str, new_client: MakeClient) -> None:
-    port = free_port()
-    text = unavailable(new_client(f"redis://{host}:{port}"))
-    assert f"redis://{host}:{port}/0" in text
-    assert "refused" in text
+def error_of(face: Face, url: str) -> str:
+
+    async def main() -> str:
+        async with face.client(url) as client:
+            return await unavailable(client)
+
+    return face.run(main, LONG_S)
 
 
-@pytest.mark.parametrize("tls", ["", "s"])
-def test_a_server_that_accepts_and_never_answers_is_an_error(
-    tls: str, silent: int, new_client: MakeClient
-) -> None:
-    text = unavailable(new_client(f"redis{tls}://127.0.0.1:{silent}"))
-    assert "did not answer" in text
+def refusal(face: Face, url: str) -> str:
+    """Return the text of the ConfigError of an acquire, which has plenty of time."""
 
+    async def main() -> str:
+        async with face.client(url) as client:
+            with pytest.raises(ConfigError) as failure:
+                await client.lock("x").acquire(timeout=PLENTY_S)
+            assert CANARY not in repr(client)
+            return str(failure.value)
 
-def test_a_host_that_swallows_everything(full: int, new_client: MakeClient) -> None:
-    assert "did not answer" in unavailable(new_client(f"redis://127.0.0.1:{full}"))
-
-
-@pytest.mark.parametrize("how", ["blackhole", "hold", "refuse"])
-def test_a_server_that_goes_away_while_we_are_connected(
-    how: str, by_proxy: Client, proxy: Proxy, own_name: str
-) -> None:
-    # Given
-    with by_proxy.lock(own_name):
-        pass
-    # When
-    getattr(proxy, how)()
-    # Then
-    unavailable(by_proxy, own_name)
-    # And when the server is back, the client works
-    proxy.heal()
-    with by_proxy.lock(own_name, timeout=5):
-        pass
-
-
-def test_a_server_that_stands_still(new_redis: NewRedis, new_client: MakeClient) -> None:
-    server = new_redis()
-    client = new_client(server.url)
-    with client.lock("x"):
-        pass
-    server.stop()
-    unavailable(client)
-    server.go_on()
-    with client.lock("x", timeout=5):
-        pass
-
-
-def test_a_restart_of_the_server_between_two_calls_causes_no_error(
-    new_redis: NewRedis, new_client: MakeClient
-) -> None:
-    server = new_redis()
-    client = new_client(server.url)
-    with client.lock("x") as first:
-        pass
-    server.restart(data=False)
-    with client.lock("x", timeout=15) as second:
-        assert second.fence > first.fence
-
-
-def test_an_idle_connection_that_was_closed_is_not_used(
-    new_redis: NewRedis, new_client: MakeClient
-) -> None:
-    # Given a connection that was idle for a while and is closed then
-    server = new_redis()
-    client = new_client(server.url)
-    with client.lock("x"):
-        pass
-    link = client._ctx.store._port._pool[-1]  # type: ignore[attr-defined]
-    link.used -= 2.0
-    server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    # When, then: no request is sent twice, so no tombstone is needed
-    with client.lock("x", timeout=5):
-        pass
-    assert not server.ask("KEYS", "holdfast:*!x")
+    return face.run(main, LONG_S)
 
 
 @pytest.mark.parametrize(
-    "login, words",
+    "port, url, words",
     [
-        ("", "put it into the URL"),
-        (f":{CANARY}@", "user name or password is wrong"),
-        (f"ann:{CANARY}@", "user name or password is wrong"),
+        ("free", "redis://127.0.0.1:{}", "can't be reached"),
+        ("free", "redis://localhost:{}", "can't be reached"),
+        ("silent", "redis://127.0.0.1:{}", "did not answer"),
+        ("silent", "rediss://127.0.0.1:{}", "did not answer"),
+        ("full", "redis://127.0.0.1:{}", "did not answer"),
     ],
 )
+def test_a_server_that_accepts_no_connection_is_an_error_in_time(
+    face: Face, port: str, url: str, words: str, request: pytest.FixtureRequest
+) -> None:
+    url = url.format(request.getfixturevalue(port))
+    text = error_of(face, url)
+    assert f"{url}/0" in text
+    assert words in text
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
+@pytest.mark.parametrize("how", ["blackhole", "hold", "refuse"])
+def test_a_server_that_goes_away_is_an_error_until_it_is_back(
+    face: Face, how: str, warm: bool, proxied: str, proxy: Proxy, own_name: str
+) -> None:
+    async def main() -> None:
+        async with face.client(proxied) as client:
+            if warm:
+                async with client.lock(own_name):
+                    pass
+            getattr(proxy, how)()
+            await unavailable(client, own_name)
+            proxy.heal()
+            async with client.lock(own_name, timeout=10):
+                pass
+
+    face.run(main, LONG_S)
+
+
 @pytest.mark.parametrize("protocol", [3, 2])
-def test_a_login_that_is_wrong(
-    login: str, words: str, protocol: int, new_redis: NewRedis, new_client: MakeClient
+def test_a_login_that_is_wrong_is_refused_without_its_password(
+    face: Face, protocol: int, new_redis: NewRedis, redis_url: str
 ) -> None:
     server = new_redis(password="sesame")
-    url = f"redis://{login}127.0.0.1:{server.port}?protocol={protocol}"
-    with pytest.raises(ConfigError) as failure:
-        new_client(url).lock("x").acquire(timeout=PLENTY_S)
-    assert words in str(failure.value)
-    assert CANARY not in str(failure.value)
-    with new_client(server.url).lock("x"):
+    for login, words in (
+        ("", "it requires a password"),
+        (f":{CANARY}@", "user name or password is wrong"),
+        (f"ann:{CANARY}@", "user name or password is wrong"),
+    ):
+        text = refusal(face, f"redis://{login}127.0.0.1:{server.port}?protocol={protocol}")
+        assert words in text
+        assert CANARY not in text
+    # And a password that the server doesn't want
+    text = refusal(face, redis_url.replace("redis://", f"redis://:{CANARY}@") + "?protocol=2")
+    assert "it has no password" in text
+    assert CANARY not in text
+    with Client(server.url) as client, client.lock("x"):
         pass
 
 
-def test_a_password_that_the_server_doesnt_want(redis_url: str, new_client: MakeClient) -> None:
-    url = redis_url.replace("redis://", f"redis://:{CANARY}@") + "?protocol=2"
-    with pytest.raises(ConfigError, match="it has no password") as failure:
-        new_client(url).lock("x").acquire(timeout=PLENTY_S)
-    assert CANARY not in str(failure.value)
+async def passed_on(face: Face, client: Any) -> float:
+
+    async def wait() -> float:
+        async with client.lock("x", timeout=10):
+            return boottime()
+
+    async with client.lock("x"):
+        waiter = face.start(wait)
+        while not (await client.inspect("x", exact=True))[0].waiters:
+            await face.sleep(0.001)
+        begun = boottime()
+    return float(await waiter.result()) - begun - lag.since(begun)
 
 
-def test_a_database_that_isnt_there(shared_redis: RedisServer, new_client: MakeClient) -> None:
-    url = f"redis://127.0.0.1:{shared_redis.port}/77"
-    with pytest.raises(ConfigError, match="DB index is out of range"):
-        new_client(url).lock("x").acquire(timeout=PLENTY_S)
-
-
-def test_tls(new_redis: NewRedis, new_client: MakeClient, certificate: Certificate) -> None:
+def test_tls(face: Face, new_redis: NewRedis, certificate: Certificate) -> None:
     server = new_redis(tls=certificate)
     trusted = f"{server.tls_url}?ssl_ca_certs={certificate.certificate}"
-    client = new_client(trusted)
-    took = []
-    for _ in range(3):
-        with client.lock("x") as hold:
-            found: list[int] = []
-            thread = threading.Thread(target=lambda: found.append(_fence(client)))  # noqa: B023
-            thread.start()
-            while not client.inspect("x")[0].waiters:
-                time.sleep(0.001)
-            begun = boottime()
-        thread.join(10)
-        took.append(boottime() - begun - lag.since(begun))
-        assert found[0] > hold.fence
-    # The first wait can begin without a listener. If no wait had one, each would take a second
-    assert min(took) < 0.5
-    # An idle TLS connection is checked, too
-    port = client._ctx.store._port  # type: ignore[attr-defined]
-    for link in port._pool:
-        link.used -= 2.0
-    before = set(port._pool)
-    with client.lock("x"):
-        pass
-    assert set(port._pool) & before
-    # Wrong ways to connect
-    with pytest.raises(ConfigError, match="ssl_ca_certs"):
-        new_client(server.tls_url).lock("x").acquire(timeout=PLENTY_S)
-    assert "without TLS write redis://" in unavailable(
-        new_client(f"rediss://127.0.0.1:{server.port}")
-    )
-    assert "rediss" in unavailable(new_client(f"redis://127.0.0.1:{server.tls_port}"))
+
+    async def main() -> None:
+        async with face.client(trusted) as client:
+            # The first wait can begin without a listener. If none had one, each would take a second
+            assert min([await passed_on(face, client) for _ in range(3)]) < 0.5
+            # And with data that is longer than one TLS record
+            names = [f"{at}:{'x' * 300}" for at in range(200)]
+            holds = [await client.lock(name).acquire() for name in names]
+            assert len(await client.inspect()) == 200
+            for hold in holds:
+                assert await hold.release()
+
+    face.run(main, LONG_S)
+    assert "ssl_ca_certs" in refusal(face, server.tls_url)
+    # And with a URL and a port that disagree about TLS
+    assert "without TLS write redis://" in error_of(face, f"rediss://127.0.0.1:{server.port}")
+    assert "rediss" in error_of(face, f"redis://127.0.0.1:{server.tls_port}")
 
 
-def _fence(client: Client) -> int:
-    with client.lock("x", timeout=10) as hold:
-        return hold.fence
+def test_a_unix_socket(face: Face, shared_redis: RedisServer, other: Client, own_name: str) -> None:
+    async def main() -> None:
+        for url in (shared_redis.unix_url, "redis+" + shared_redis.unix_url):
+            async with face.client(url) as client, client.lock(own_name):
+                assert other.inspect(own_name)
+        async with face.client("redis+unix:///nowhere/socket") as client:
+            with pytest.raises(match="/nowhere"):
+                await client.lock("x").acquire(timeout=0.2)
+
+    face.run(main, LONG_S)
 
 
-def test_something_else_at_the_port(new_client: MakeClient) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        over = threading.Event()
-
-        def answer() -> None:
-            while not over.is_set():
-                one, _ = listener.accept()
-                one.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-                one.close()
-
-        threading.Thread(target=answer, daemon=True).start()
-        with pytest.raises(ConfigError, match="is no Redis"):
-            new_client(f"redis://127.0.0.1:{listener.getsockname()[1]}").lock("x").acquire(
-                timeout=1
-            )
-        over.set()
+@pytest.fixture(params=[program, old_program], ids=["usual", "6.2"])
+def server(request: pytest.FixtureRequest, new_redis: NewRedis) -> RedisServer:
+    server = new_redis(server=request.param())
+    assert (server.version[:2] == (6, 2)) == (request.param is old_program)
+    return server
 
 
-def test_an_answer_over_which_the_driver_stumbles_is_no_error_of_the_driver(
-    new_client: MakeClient,
+def test_scripts_that_were_flushed_are_loaded_again(server: RedisServer, face: Face) -> None:
+    async def main() -> None:
+        async with face.client(server.url) as client:
+            for _ in range(3):
+                server.ask("SCRIPT", "FLUSH")
+                async with client.lock("x", timeout=10) as hold:
+                    server.ask("SCRIPT", "FLUSH")
+                    await hold.extend()
+                    server.ask("SCRIPT", "FLUSH")
+                    assert await client.inspect()
+                    server.ask("SCRIPT", "FLUSH")
+
+    face.run(main, LONG_S)
+
+
+def test_a_replica_a_full_memory_and_a_foreign_key_are_named_while_they_last(
+    server: RedisServer, face: Face
 ) -> None:
-    """redis-py searches the reply OK for the parts of a greeting."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    key = keys_of("holdfast", b"theirs")[0]
 
-        def answer() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    one, _ = listener.accept()
-                    with one:
-                        one.recv(1000)
-                        one.sendall(b"+OK\r\n" * 20)
-                        one.recv(1000)
+    async def main() -> None:
+        async with face.client(server.url) as client:
 
-        threading.Thread(target=answer, daemon=True).start()
-        client = new_client(f"redis://127.0.0.1:{listener.getsockname()[1]}")
-        told = False
-        try:
-            client.lock("x").acquire(timeout=1)
-        except Exception as wrong:
-            told = isinstance(wrong, ConfigError) and "is no Redis" in str(wrong)
-    assert told
+            async def refused(kind: type[HoldfastError], words: str, name: str = "x") -> None:
+                with pytest.raises(kind, match=words):
+                    await client.lock(name).acquire(timeout=0.5)
 
+            async with client.lock("x", timeout=10):
+                server.ask("SET", key, "mine")
+                await refused(ConfigError, key.decode().replace("{", r"\{"), "theirs")
+                assert server.ask("GET", key) == b"mine"
+            server.ask("CONFIG", "SET", "maxmemory", "1")
+            await refused(StoreUnavailable, "maxmemory")
+            server.ask("CONFIG", "SET", "maxmemory", "0")
+            async with client.lock("x", timeout=10):
+                server.ask("REPLICAOF", "127.0.0.1", "1")
+                await refused(StoreUnavailable, "is a replica", "y")
+                server.ask("REPLICAOF", "NO", "ONE")
+                # As a replica it can have missed writes, so it grants nothing for a while
+                await refused(StoreUnavailable, "grants nothing", "y")
+            async with client.lock("x", timeout=20):
+                pass
 
-def test_a_unix_socket(shared_redis: RedisServer, new_client: MakeClient, own_name: str) -> None:
-    for url in (shared_redis.unix_url, "redis+" + shared_redis.unix_url):
-        with new_client(url).lock(own_name):
-            assert new_client().inspect(own_name)
-    with pytest.raises(StoreUnavailable, match="/nowhere"):
-        new_client("redis+unix:///nowhere/socket").lock("x").acquire(timeout=0.2)
-
-
-@pytest.mark.parametrize("which", [program, old_program], ids=["debian", "6.2"])
-def test_scripts_that_were_flushed_are_loaded_again(
-    which: Callable[[], str], new_redis: NewRedis, new_client: MakeClient
-) -> None:
-    server = new_redis(server=which())
-    client = new_client(server.url)
-    for _ in range(3):
-        with client.lock("x") as hold:
-            server.ask("SCRIPT", "FLUSH")
-            hold.extend()
-            server.ask("SCRIPT", "FLUSH")
-            assert client.inspect()
-            server.ask("SCRIPT", "FLUSH")
-    # And several names in one request
-    with client.all(*(f"x{number}" for number in range(10))):
-        server.ask("SCRIPT", "FLUSH")
-        assert len(client.inspect()) == 10
+    face.run(main, LONG_S)

@@ -8,13 +8,17 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast import Client
+from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.blocking.connections import _Turn
 from holdfast.testing import lag
+from holdfast.testing.faces import Face
 from tests.cli import world
 from tests.servers.fixtures import NewRedis
 from tests.stores.redis.conftest import eventually
@@ -27,6 +31,26 @@ THREADS, TTL, SECONDS = 500, 6.0, 9.0
 DIALECT_THREADS = 50
 #: The maximum: one that listens, one in reserve, some used in turns, and two of this test.
 CONNECTIONS_MAX = 40
+#: Seconds after which each waiter has asked again, with its new address.
+ASK_AGAIN_S = 1.5
+
+
+def starved(url: str, protocol: int, threads: int, descriptors: int = 0) -> dict[str, int]:
+    """Run the program with so many waiting threads; check that neither hold was lost."""
+    words = (f"{url}?protocol={protocol}", threads, TTL, SECONDS, descriptors)
+    run = subprocess.run(
+        [sys.executable, str(PROGRAM), *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(world.ROOT / "src")},
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    came: dict[str, int] = json.loads(run.stdout)
+    assert came.get("lost", 0) == 0, came
+    assert came["served"] == threads, came
+    return came
 
 
 @pytest.mark.usual(1)
@@ -36,22 +60,9 @@ def test_waiting_threads_never_cost_their_own_client_a_lock(
     clients: int, descriptors: int, protocol: int, new_redis: NewRedis
 ) -> None:
     # Given a server or a process with few connections, and many threads that wait
-    server = new_redis(f"maxclients {clients}")
-    words = (f"{server.url}?protocol={protocol}", THREADS, TTL, SECONDS, descriptors)
-    run = subprocess.run(
-        [sys.executable, str(PROGRAM), *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(world.ROOT / "src")},
-    )
-    # Then neither hold was lost, all threads waited in the line, and all were granted
-    assert run.returncode == 0, run.stderr[-2000:]
-    came = json.loads(run.stdout)
-    assert came.get("lost", 0) == 0, came
-    assert came["served"] == THREADS, came
-    assert came["waiting"] == THREADS, came
+    url = new_redis(f"maxclients {clients}").url
+    # Then all threads waited in the line
+    assert starved(url, protocol, THREADS, descriptors)["waiting"] == THREADS
 
 
 @pytest.mark.usual(1)
@@ -61,22 +72,8 @@ def test_waiting_threads_of_a_dialect_never_cost_their_own_client_a_lock(
     dialect: str, protocol: int, new_redis: NewRedis
 ) -> None:
     # Given more waiting threads than the server has connections, each on a separate connection
-    server = new_redis("maxclients 40")
-    url = server.url.replace("redis://", f"redis+{dialect}://")
-    words = (f"{url}?protocol={protocol}", DIALECT_THREADS, TTL, SECONDS, 0)
-    run = subprocess.run(
-        [sys.executable, str(PROGRAM), *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(world.ROOT / "src")},
-    )
-    # Then neither hold was lost, and all threads were granted
-    assert run.returncode == 0, run.stderr[-2000:]
-    came = json.loads(run.stdout)
-    assert came.get("lost", 0) == 0, came
-    assert came["served"] == DIALECT_THREADS, came
+    url = new_redis("maxclients 40").url.replace("redis://", f"redis+{dialect}://")
+    starved(url, protocol, DIALECT_THREADS)
 
 
 @pytest.mark.usual(1)
@@ -113,63 +110,93 @@ def test_a_thousand_waiting_threads_have_a_few_connections(
         assert served == sorted(served)
 
 
+def port_of(client: Any) -> Any:
+    return client._ctx.store._port
+
+
+def ear_of(client: Any) -> Any:
+    """Return the connection on which this client receives its wake-ups; None if there is none."""
+    ear = port_of(client)._ear
+    return getattr(ear, "link", ear)
+
+
+@pytest.mark.usual(2)
 @pytest.mark.parametrize("protocol", [3, 2])
 def test_all_waiters_are_woken_again_after_their_listener_died(
-    protocol: int, new_redis: NewRedis
+    protocol: int, face: Face, new_redis: NewRedis
 ) -> None:
-    # Given twenty threads, each of which waits for another lock
+    # Given twenty threads or tasks, each of which waits for another lock
     server = new_redis()
-    url = f"{server.url}?protocol={protocol}"
-    with Client(url) as holder, Client(url) as client:
-        holds = [holder.lock(f"x{at}").acquire() for at in range(20)]
-        served: dict[int, float] = {}
+    url, names = f"{server.url}?protocol={protocol}", [f"x{at}" for at in range(20)]
+    took: list[float] = []
 
-        def work(at: int) -> None:
-            with client.lock(f"x{at}", timeout=60):
-                served[at] = time.monotonic()
+    async def main() -> None:
+        holds = [holder.lock(name).acquire() for name in names]
+        async with face.client(url) as client:
 
-        crowd = [threading.Thread(target=work, args=(at,)) for at in range(20)]
-        for one in crowd:
-            one.start()
-        port = client._ctx.store._port  # type: ignore[attr-defined]
-        eventually(lambda: len(port._ear.boxes) == 20 and port._ear.link is not None)
-        # When the listening connection dies, and a new one listens
-        link = port._ear.link
-        server.ask("CLIENT", "KILL", "TYPE", "pubsub")
-        eventually(lambda: port._ear.link not in (None, link), 30)
-        eventually(lambda: server.ask("PUBSUB", "NUMSUB", port._address)[1] == 1, 30)
-        # Then each thread is granted when its turn comes
-        for hold in holds:
-            hold.release()
-        for one in crowd:
-            one.join(60)
-        assert len(served) == 20
+            async def work(name: str) -> float:
+                async with client.lock(name, timeout=60):
+                    return boottime()
+
+            waiters = [face.start(partial(work, name)) for name in names]
+            await face.outside(lambda: eventually(lambda: all_wait() and ear_of(client)))
+            # When the listening connection dies, and a new one listens
+            ear = ear_of(client)
+            server.ask("CLIENT", "KILL", "TYPE", "pubsub")
+            address = port_of(client)._address
+            await face.outside(lambda: eventually(lambda: ear_of(client) not in (None, ear), 30))
+            await face.sleep(ASK_AGAIN_S)
+            assert server.ask("PUBSUB", "NUMSUB", address)[1] == 1
+            # Then each is woken when its turn comes
+            for hold, waiter in zip(holds, waiters, strict=True):
+                begun = boottime()
+                hold.release()
+                took.append(await waiter.result(60) - begun - lag.since(begun))
+
+    def all_wait() -> bool:
+        return [len(line.waiters) for line in holder.inspect("x")] == [1] * len(names)
+
+    with Client(url) as holder:
+        face.run(main, 120)
+    # (some of the wake-ups can be late on a busy machine)
+    assert sorted(took)[len(names) // 2] < 0.5
 
 
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("protocol", [3, 2])
 def test_a_client_without_the_right_to_subscribe_polls_and_warns(
-    new_redis: NewRedis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    protocol: int,
+    face: Face,
+    new_redis: NewRedis,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A right that is granted later takes effect without a new client."""
-    monkeypatch.setattr("holdfast.stores.redis.blocking.port.DEAF_S", 0.5)
+    for runtime in ("blocking", "aio"):
+        monkeypatch.setattr(f"holdfast.stores.redis.{runtime}.port.DEAF_S", 0.5)
     server = new_redis(users=("user app on >secret ~* resetchannels +@all",))
-    with Client(server.url) as holder, Client(server.url_for("app", "secret")) as client:
+
+    async def main() -> None:
         hold = holder.lock("x").acquire()
-        served: list[float] = []
+        url = f"{server.url_for('app', 'secret')}?protocol={protocol}"
+        async with face.client(url) as client:
 
-        def work() -> None:
-            with client.lock("x", timeout=60):
-                served.append(time.monotonic())
+            async def work() -> None:
+                async with client.lock("x", timeout=60):
+                    pass
 
-        thread = threading.Thread(target=work)
-        thread.start()
-        eventually(lambda: "refused the subscription" in caplog.text)
-        port = client._ctx.store._port  # type: ignore[attr-defined]
-        assert port._ear.link is None
-        server.ask("ACL", "SETUSER", "app", "&holdfast:*")
-        eventually(lambda: port._ear.link is not None, 30)
-        hold.release()
-        thread.join(30)
-        assert served
+            waiter = face.start(work)
+            await face.outside(
+                lambda: eventually(lambda: "refused the subscription" in caplog.text)
+            )
+            assert ear_of(client) is None
+            server.ask("ACL", "SETUSER", "app", "&holdfast:*")
+            await face.outside(lambda: eventually(lambda: ear_of(client) is not None, 30))
+            hold.release()
+            await waiter.result(30)
+
+    with Client(server.url) as holder:
+        face.run(main, 120)
 
 
 def test_no_connection_is_handed_to_a_thread_that_has_left(redis_url: str, own_name: str) -> None:
@@ -182,9 +209,7 @@ def test_no_connection_is_handed_to_a_thread_that_has_left(redis_url: str, own_n
         ghost.gone = True
         port._queue.append(ghost)
         port._short = True
-        # When connections are returned
         for _ in range(3):
             client.lock(own_name).acquire().release()
-        # Then the only connection is used again
         assert list(port._pool) == [link]
         assert ghost.link is None

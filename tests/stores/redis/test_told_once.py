@@ -1,61 +1,52 @@
-"""Log entries about a server that can evict keys, and about one that hides its identity."""
+"""Log entries about a server that can evict keys or hides its identity; certificates of others."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-import redis
 
-from holdfast import AsyncClient, Client, StoreUnavailable
+from holdfast import Client, ConfigError, StoreUnavailable
+from holdfast.stores.redis.config import settings
+from holdfast.testing.faces import FACES, Face
+from holdfast.url import find
 from tests.servers.cluster import Cluster
 from tests.servers.fixtures import NewRedis
-from tests.servers.process import until
-from tests.servers.redis_server import RedisServer
+from tests.servers.process import need, until
+from tests.servers.tls import Certificate
+from tests.stores.redis.conftest import busy
 from tests.stores.redis.guarded import Guarded
 from tests.stores.redis.test_rights import rights
 from tests.stores.redis.verbs import START
 
+BOTH = pytest.mark.parametrize("face", FACES, ids=["threads", "asyncio"])
+
 
 def said(log: pytest.LogCaptureFixture, words: str) -> list[logging.LogRecord]:
-    """Return the log records that contain these words."""
     return [one for one in log.records if words in one.getMessage()]
 
 
 def use(face: str, address: str) -> None:
-    """Let several threads or tasks of one client take the same lock in turns."""
+    one = FACES[face]
 
-    def with_threads() -> None:
-        with Client(address) as locks:
-
-            def work() -> None:
-                for _ in range(3):
-                    with locks.lock("x", timeout=20):
-                        pass
-
-            threads = [threading.Thread(target=work) for _ in range(5)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-
-    async def on_a_loop() -> None:
-        async with AsyncClient(address) as locks:
+    async def main() -> None:
+        async with one.client(address) as client:
 
             async def work() -> None:
                 for _ in range(3):
-                    async with locks.lock("x", timeout=20):
+                    async with client.lock("x", timeout=20):
                         pass
 
-            await asyncio.gather(*(work() for _ in range(5)))
+            for actor in [one.start(work) for _ in range(5)]:
+                await actor.result(60)
 
-    asyncio.run(on_a_loop()) if face == "asyncio" else with_threads()
+    one.run(main, 120)
 
 
-@pytest.mark.parametrize("face", ["threads", "asyncio"])
+@BOTH
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "noeviction"])
 def test_a_server_that_can_evict_keys_is_reported_once_as_an_error(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture, face: str, policy: str
@@ -73,63 +64,34 @@ def test_a_server_that_can_evict_keys_is_reported_once_as_an_error(
 def test_a_server_without_a_limit_evicts_nothing(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    use("threads", new_redis("maxmemory-policy allkeys-lru").url)
+    use("sync", new_redis("maxmemory-policy allkeys-lru").url)
     assert not said(caplog, "can evict keys")
 
 
-@pytest.mark.parametrize("face", ["threads", "asyncio"])
+@BOTH
 def test_a_cluster_that_can_evict_keys_is_reported_once_for_all_nodes(
     new_cluster: Callable[..., Cluster], caplog: pytest.LogCaptureFixture, face: str
 ) -> None:
-    cluster: Cluster = new_cluster("maxmemory 64mb", "maxmemory-policy allkeys-lru", replicas=0)
-    names = [f"name-{number}" for number in range(40)]
+    cluster = new_cluster("maxmemory 64mb", "maxmemory-policy allkeys-lru", replicas=0)
 
-    async def on_a_loop() -> None:
-        async with AsyncClient(cluster.url) as locks, locks.all(*names, timeout=40):
+    async def main() -> None:
+        names = [f"name-{number}" for number in range(40)]
+        async with FACES[face].client(cluster.url) as locks, locks.all(*names, timeout=40):
             pass
 
-    if face == "asyncio":
-        asyncio.run(on_a_loop())
-    else:
-        with Client(cluster.url) as locks, locks.all(*names, timeout=40):
-            pass
+    FACES[face].run(main, 90)
     assert len(said(caplog, "can evict keys")) == 1
 
 
-def test_a_user_without_the_right_to_ask_is_not_failed(
-    new_redis: NewRedis, caplog: pytest.LogCaptureFixture
+@BOTH
+def test_a_user_without_the_right_to_ask_is_warned_once_that_recovery_is_off(
+    new_redis: NewRedis, caplog: pytest.LogCaptureFixture, face: str
 ) -> None:
     left = " ".join(word for word in rights() if word not in ("+info", "+config|get"))
     server = new_redis("maxmemory 64mb", "maxmemory-policy allkeys-lru", users=(left,))
-    use("threads", server.url_for("holdfast", "secret"))
+    use(face, server.url_for("holdfast", "secret"))
     assert not said(caplog, "can evict keys")
     assert len(said(caplog, "give the right to INFO")) == 1
-
-
-# -- a busy server is not hiding -----------------------------------------------------------------
-
-
-def busy(server: RedisServer) -> threading.Thread:
-    """Start a script that runs until it is killed, and return the thread that sent it."""
-    server.ask("CONFIG", "SET", "lua-time-limit", 10)
-
-    def run() -> None:
-        with pytest.raises(redis.ResponseError), server.client() as client:
-            client.eval("while true do end", 0)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    with server.client() as client:
-
-        def refuses() -> bool:
-            try:
-                client.info("server")
-            except redis.exceptions.ResponseError as wrong:
-                return "BUSY" in str(wrong)
-            return False
-
-        until(refuses, "the server is busy")
-    return thread
 
 
 def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_guarded(
@@ -137,13 +99,8 @@ def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_g
 ) -> None:
     server = new_redis()
     with Client(f"{server.url}?grace=2") as locks, Client(f"{server.url}?grace=2") as other:
-        runs = busy(server)
-        try:
-            with pytest.raises(StoreUnavailable, match="SCRIPT KILL"):
-                locks.lock("x").acquire(timeout=0.5)
-        finally:
-            server.ask("SCRIPT", "KILL")
-            runs.join(20)
+        with busy(server), pytest.raises(StoreUnavailable, match="SCRIPT KILL"):
+            locks.lock("x").acquire(timeout=0.5)
         with locks.lock("x", timeout=20, ttl=30) as hold:
             # Then recovery protects the hold: a restart without data grants nothing next to it
             server.restart(data=False)
@@ -154,9 +111,7 @@ def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_g
     assert not said(caplog, "give the right to INFO")
 
 
-def test_strict_recovery_recognises_a_promotion_without_a_record(
-    new_redis: NewRedis,
-) -> None:
+def test_strict_recovery_recognises_a_promotion_without_a_record(new_redis: NewRedis) -> None:
     primary = new_redis()
     replica = new_redis(f"replicaof {primary.host} {primary.port}")
     until(lambda: primary.ask("WAIT", 1, 100) == 1, "the replica follows")
@@ -169,7 +124,7 @@ def test_strict_recovery_recognises_a_promotion_without_a_record(
         assert verbs.judged(30.0, strict=True).cause == b"p"
 
 
-@pytest.mark.parametrize("face", ["sync", "aio"])
+@pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("scheme", ["redis", "redis+plain", "redis+timestamp", "redis+redisson"])
 def test_eviction_is_reported_without_recovery_too(
     scheme: str, face: str, new_redis: NewRedis, caplog: pytest.LogCaptureFixture
@@ -179,3 +134,40 @@ def test_eviction_is_reported_without_recovery_too(
     use(face, f"{scheme}://127.0.0.1:{server.port}/0{options}")
     assert len(said(caplog, "can evict keys")) == 1
     assert not said(caplog, "no recovery")
+
+
+def test_a_certificate_for_another_host_is_refused_and_named(
+    new_redis: NewRedis, tmp_path: Path, face: Face
+) -> None:
+    # Given a server with a trusted certificate for another host
+    made = Certificate(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    subprocess.run(
+        [
+            *(need("openssl"), "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"),
+            *("-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=elsewhere.example"),
+            *("-addext", "subjectAltName=DNS:elsewhere.example"),
+            *("-keyout", str(made.key), "-out", str(made.certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    server = new_redis(tls=made)
+    url = f"{server.tls_url}?ssl_ca_certs={made.certificate}"
+
+    async def main() -> None:
+        async with face.client(url) as client:
+            with pytest.raises(ConfigError, match="for another host"):
+                await client.lock("x").acquire(timeout=2)
+
+    face.run(main, 60)
+    # But a client that turns the check off connects
+    with Client(f"{url}&ssl_check_hostname=false") as client, client.lock("x"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "more, checked", [("", True), ("?ssl_cert_reqs=none", False), ("?ssl_check_hostname=no", False)]
+)
+def test_the_host_name_is_checked_whatever_the_driver_would_do(more: str, checked: bool) -> None:
+    found = settings(find(f"rediss://there.example{more}")[1])
+    assert found.arguments["ssl_check_hostname"] is checked

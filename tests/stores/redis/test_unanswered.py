@@ -10,12 +10,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
 from holdfast import AsyncClient, Client, StoreUnavailable
-from holdfast.stores.redis.library import JOIN, KEEP, LEAVE, Script
-from holdfast.testing.faces import FACES
+from holdfast.stores.redis.library import JOIN, JOIN_FREE, KEEP, LEAVE, LEAVE_ALL, Script
+from holdfast.testing.faces import Face
 from holdfast.testing.faults import (
     DROP_REPLY,
     DROP_REQUEST,
@@ -25,7 +27,7 @@ from holdfast.testing.faults import (
     Fault,
     Proxy,
 )
-from tests.stores.redis.conftest import eventually
+from tests.stores.redis.conftest import Look, eventually, fences
 from tests.torture.scale import times
 
 #: The number of parallel threads; each fault gets the same number of them.
@@ -37,23 +39,32 @@ TRIES = times(300, CREW // len(FAULTS))
 TTL_S = 8
 #: The renewer finishes a release within this time, even on a busy machine.
 LATER_S = 5.0
-#: Runs one aimed try, and returns its outcome.
-Try = Callable[[AsyncClient, str, Callable[[], None]], Awaitable[str]]
+#: Runs one aimed try on these names, and returns its outcome.
+Aim = Callable[[], None]
+Try = Callable[[AsyncClient, list[str], Aim, Look], Awaitable[str]]
 
 
-async def join(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
+def lock_of(client: AsyncClient, names: list[str]) -> Any:
+    wanted = [client.lock(name, ttl=TTL_S) for name in names]
+    return wanted[0] if len(wanted) == 1 else client.all(*wanted)
+
+
+async def enter(client: AsyncClient, names: list[str], aim: Callable[[], None], line: Look) -> str:
     aim()
     try:
-        hold = await client.lock(name, ttl=TTL_S).acquire(timeout=3.0)
+        hold = await lock_of(client, names).acquire(timeout=3.0)
     except StoreUnavailable:
         return "unavailable"
     assert hold, "it was called busy"
+    # Each claim is in its line once
+    held = {names[0]: hold.fence} if len(names) == 1 else hold.fences
+    assert {name: fences(line(name)) for name in names} == {one: [held[one]] for one in names}
     assert await hold.release()
     return "held"
 
 
-async def keep(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
-    hold = await client.lock(name, ttl=TTL_S).acquire()
+async def keep(client: AsyncClient, names: list[str], aim: Aim, line: Look) -> str:
+    hold = await lock_of(client, names).acquire()
     aim()
     said = "kept"
     try:
@@ -65,8 +76,8 @@ async def keep(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
     return said
 
 
-async def leave(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
-    hold = await client.lock(name, ttl=TTL_S).acquire()
+async def leave(client: AsyncClient, names: list[str], aim: Aim, line: Look) -> str:
+    hold = await lock_of(client, names).acquire()
     aim()
     try:
         assert await hold.release(), "it was called not held"
@@ -75,13 +86,31 @@ async def leave(client: AsyncClient, name: str, aim: Callable[[], None]) -> str:
     return "released"
 
 
-@pytest.mark.usual(3)
-@pytest.mark.parametrize(
-    "work, script", [(join, JOIN), (keep, KEEP), (leave, LEAVE)], ids=["join", "keep", "leave"]
-)
-@pytest.mark.parametrize("face", ["sync", "aio"])
+WORKS: dict[str, tuple[Try, Script, int]] = {
+    "join": (enter, JOIN, 1),
+    "keep": (keep, KEEP, 1),
+    "leave": (leave, LEAVE, 1),
+    "several": (enter, JOIN_FREE, 2),
+    "leave several": (leave, LEAVE_ALL, 2),
+}
+
+
+def aimed(proxy: Proxy, armed: list[Armed], script: Script, name: str, fault: Fault) -> None:
+    """Let the fault meet the next request of this script about this name."""
+    armed.append(proxy.arm(lambda sent: script.sha in sent and name.encode() in sent, fault))
+
+
+@pytest.mark.usual(5)
+@pytest.mark.parametrize("work, script, many", WORKS.values(), ids=WORKS)
 def test_what_is_not_answered_is_neither_called_busy_nor_lost_and_leaves_nothing(
-    face: str, work: Try, script: Script, proxy: Proxy, own_name: str, other: Client
+    face: Face,
+    work: Try,
+    script: Script,
+    many: int,
+    proxy: Proxy,
+    own_name: str,
+    other: Client,
+    line: Look,
 ) -> None:
     said: Counter[str] = Counter()
     wrong: list[BaseException] = []
@@ -91,40 +120,29 @@ def test_what_is_not_answered_is_neither_called_busy_nor_lost_and_leaves_nothing
         protocol, fault = 2 + at % 2, FAULTS[at // 2 % len(FAULTS)]
 
         async def main() -> None:
-            client = FACES[face].client(f"redis://127.0.0.1:{proxy.port}?protocol={protocol}")
-            async with client:
+            async with face.client(f"redis://127.0.0.1:{proxy.port}?protocol={protocol}") as client:
                 for number in range(at // len(FAULTS), TRIES, CREW // len(FAULTS)):
-                    found = await one(client, f"{own_name}:{at}:{number}:", fault)
-                    said[f"{fault.what} {fault.of}: {found}"] += 1
+                    names = [f"{own_name}:{at}:{number}:{part}" for part in range(many)]
+                    armed: list[Armed] = []
+                    aim = partial(aimed, proxy, armed, script, names[0], fault)
+                    said[f"{fault.what} {fault.of}: {await work(client, names, aim, line)}"] += 1
+                    assert armed[0].hits == 1
                 # The renewer withdraws suspect claims; closing waits for that only briefly
                 until = time.monotonic() + LATER_S
                 while other.inspect(f"{own_name}:{at}:") and time.monotonic() < until:
-                    await FACES[face].sleep(0.02)
+                    await face.sleep(0.02)
 
         try:
-            FACES[face].run(main, 900)
+            face.run(main, 900)
         except BaseException as failure:
             wrong.append(failure)
-
-    async def one(client: AsyncClient, name: str, fault: Fault) -> str:
-        armed: list[Armed] = []
-
-        def aim() -> None:
-            def meant(sent: bytes) -> bool:
-                return script.sha in sent and name.encode() in sent
-
-            armed.append(proxy.arm(meant, fault))
-
-        found = await work(client, name, aim)
-        assert armed[0].hits == 1
-        return found
 
     threads = [threading.Thread(target=crew_member, args=(at,)) for at in range(CREW)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    print(f"{face}, {script.name}:", ", ".join(f"{what} {n}" for what, n in sorted(said.items())))
+    print(", ".join(f"{what} {number}" for what, number in sorted(said.items())))
     assert wrong == []
     assert said.total() == TRIES * len(FAULTS)
     # Then nothing is left, long before a lease would expire

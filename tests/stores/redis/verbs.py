@@ -40,32 +40,20 @@ START = 1_700_000_000.0
 
 
 def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
-    """Return a new claim with a new secret id."""
-    spec = Spec(
-        name=name,
-        kind=other.get("kind", Kind.LOCK),
-        capacity=other.get("capacity", 1),
-        weight=other.get("weight", 1),
-        ttl=ttl,
-        owner=other.get("owner", "somebody"),
-        meta=other.get("meta", ""),
-    )
+    spec = Spec(name, Kind.LOCK, 1, 1, ttl, "somebody", "")._replace(**other)
     return Claim(secrets.token_hex(16), spec)
 
 
 def permit(capacity: int, weight: int = 1, name: str = "gpu", **other: Any) -> Claim:
-    """Return a new claim to some permits."""
     return claim(name, kind=Kind.SEMAPHORE, capacity=capacity, weight=weight, **other)
 
 
 def fence(standing: Joined | Standing | Exception) -> int:
-    """Return the ticket of a claim that must be held."""
     assert isinstance(standing, Held), standing
     return standing.fence
 
 
 def ticket(standing: Joined | Standing | Exception) -> int:
-    """Return the ticket of a claim that must wait."""
     assert isinstance(standing, Waiting), standing
     return standing.ticket
 
@@ -107,7 +95,6 @@ class Verbs:
         self._ahead = b"*6\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(one), one) for one in words)
 
     def raw(self, wire: bytes) -> Any:
-        """Send some bytes, and read one reply."""
         self._send(wire)
         return self._reply()
 
@@ -149,12 +136,10 @@ class Verbs:
     def join(
         self, wanted: Claim, wait: bool = True, address: bytes = b"", tag: bytes = b""
     ) -> Joined:
-        """Enter the line."""
         reply = self.ask(self.requests.join(wanted, wait, address), tag)
         return replies.joined(reply, wanted, LABEL)
 
     def stand(self, keep: Keep, address: bytes = b"", tag: bytes = b"") -> Standing:
-        """Renew one claim, held or waiting."""
         return replies.stood(self.ask(self.requests.stand(keep, address), tag), keep, LABEL)
 
     def keep(self, keeps: Sequence[Keep], tag: bytes = b"") -> list[Standing | Exception]:
@@ -171,23 +156,18 @@ class Verbs:
         ]
 
     def leave(self, leave: Leave, tag: bytes = b"") -> bool:
-        """Withdraw or release."""
         return replies.left(self.ask(self.requests.leave(leave), tag), LABEL)
 
     def break_(self, name: str, ticket: int, tag: bytes = b"") -> bool:
-        """End a claim by its ticket."""
         return replies.left(self.ask(self.requests.break_(name, ticket), tag), LABEL)
 
     def gone(self, left: Claim, ticket: int = 0, **other: Any) -> bool:
-        """Withdraw or release this claim."""
         return self.leave(Leave(left.spec.name, left.id, ticket, **other))
 
     def resize(self, name: str, capacity: int, tag: bytes = b"") -> int | Mismatch | None:
-        """Change a capacity."""
         return replies.resized(self.ask(self.requests.resize(name, capacity), tag), LABEL)
 
     def look(self, name: str = "refund", tag: bytes = b"") -> LineRecord | None:
-        """Return one line."""
         return replies.looked(self.ask(self.requests.inspect(name), tag), name, LABEL)
 
     def names(self, prefix: str = "") -> list[str]:
@@ -197,11 +177,9 @@ class Verbs:
         return sorted({name for name in found if name and name.startswith(prefix)})
 
     def keys(self, name: str = "refund") -> tuple[bytes, bytes, bytes, bytes]:
-        """Return the keys of a name."""
         return keys.keys_of(keys.PREFIX, name.encode())
 
     def close(self) -> None:
-        """Close the connections."""
         self._socket.close()
         self.client.close()
 

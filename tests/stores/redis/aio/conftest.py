@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from holdfast import AsyncClient, Client
-from holdfast.testing.faults import Proxy
 from tests.stores.redis.conftest import eventually
 
 LIMIT_S = 90.0
-#: Opens a client behind the proxy, connects it, and closes it after the with-block.
-Open = Callable[..., AbstractAsyncContextManager[AsyncClient]]
-
-
-@pytest.fixture(params=["resp3", "resp2"])
-def protocol(request: pytest.FixtureRequest) -> str:
-    """The version of Redis's protocol."""
-    return str(request.param)[-1]
-
-
-@pytest.fixture
-def behind(proxy: Proxy, protocol: str) -> Open:
-    """Open clients behind the proxy, with either protocol."""
-
-    @asynccontextmanager
-    async def open_(**options: Any) -> AsyncIterator[AsyncClient]:
-        url = f"redis://127.0.0.1:{proxy.port}?protocol={protocol}"
-        async with AsyncClient(url, **options) as client:
-            async with client.lock(f"warm:{proxy.port}"):
-                pass
-            yield client
-
-    return open_
 
 
 @pytest.fixture

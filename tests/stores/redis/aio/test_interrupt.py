@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -29,9 +27,6 @@ Look = Callable[[str], None]
 
 
 async def interrupted(stage: Stage, url: str, name: str, ttl: float) -> None:
-    """Work until the process is interrupted; on SIGUSR1, report what the tasks wait for."""
-    signal.signal(signal.SIGUSR1, lambda *_: stage.say(_waiting(loop)))
-    loop = asyncio.get_running_loop()
     client = AsyncClient(url)
 
     async def work(at: int) -> None:
@@ -43,15 +38,6 @@ async def interrupted(stage: Stage, url: str, name: str, ttl: float) -> None:
     await asyncio.sleep(0.03)
     stage.say("at work")
     await asyncio.gather(*crew)
-
-
-def _waiting(loop: asyncio.AbstractEventLoop) -> list[list[object]]:
-    """Return for each pending task its name, and whether the future that it awaits is done."""
-    found: list[list[object]] = []
-    for task in asyncio.all_tasks(loop):
-        waiter: Any = getattr(task, "_fut_waiter", None)
-        found.append([task.get_name(), waiter is not None and waiter.done()])
-    return found
 
 
 @pytest.mark.usual(1)
@@ -75,8 +61,6 @@ def test_ctrl_c_ends_the_process_and_leaves_nothing(
             except subprocess.TimeoutExpired:
                 # A signal can come after asyncio took a callback from its queue and before it runs
                 # the callback. Then the callback is lost, and a task that needs it never ends.
-                one.signal(signal.SIGUSR1)
-                print("asyncio waits for", one.hear())
                 forgotten += 1
         # Then nothing is left; after an interrupted cleanup, a claim lasts until its lease ends
         if often == 1:

@@ -1,37 +1,21 @@
-"""The connection belongs to one loop: the loop's end, forks and crowds of tasks do no harm."""
+"""The connection of an event loop: crowds of tasks, parsers, closing, a Ctrl-C between replies."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
-import os
-import random
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
-from holdfast.core.model import Claim, Granted, Held, Keep, Kind, Leave, Spec, Waiting
-from holdfast.runtime.aio import AioRuntime
-from holdfast.runtime.blocking import boottime
-from holdfast.testing import lag
-from tests.servers.redis_server import RedisServer
-from tests.stores.redis.aio.conftest import Open, play, wire_of
-from tests.torture.scale import times
+from holdfast import AsyncClient, StoreUnavailable
+from holdfast.core.model import Granted, Held, Leave
+from holdfast.stores.redis.aio.answer import Answer, new_answer, wake_all
+from tests.stores.redis.aio.conftest import play
+from tests.stores.redis.verbs import claim
 
-lag.watch()
-
-Look = Callable[[str], None]
-SEED = random.SystemRandom().randrange(1 << 32)
-TRIES = times(100, 6)
 WITHIN_S = 5.0
-
-
-def claim(name: str) -> Claim:
-    return Claim(os.urandom(16).hex(), Spec(name, Kind.LOCK, 1, 1, 30.0, "somebody"))
 
 
 def test_a_thousand_tasks_on_one_name(redis_url: str, own_name: str) -> None:
@@ -57,85 +41,14 @@ def test_a_thousand_tasks_on_one_name(redis_url: str, own_name: str) -> None:
     assert all(one < other for one, other in itertools.pairwise(fences))
 
 
-def test_all_requests_of_one_tick_leave_in_one_write(redis_url: str, own_name: str) -> None:
+def test_a_single_task_starts_its_renewer_once(redis_url: str, own_name: str) -> None:
     async def main() -> None:
-        async with AsyncClient(redis_url) as client:
-            async with client.lock(own_name):
-                pass
-            written: list[int] = []
-            wire = wire_of(client)
-            real = wire._transport
-
-            class Counting:
-                def write(self, data: bytes) -> None:
-                    written.append(data.count(b"EVALSHA"))
-                    real.write(data)
-
-                def __getattr__(self, name: str) -> Any:
-                    return getattr(real, name)
-
-            wire._transport = Counting()
-            locks = [client.lock(f"{own_name}:{at}") for at in range(500)]
-            holds = await asyncio.gather(*[lock.acquire() for lock in locks])
-            # The first request needn't wait for others; all others leave together
-            assert written == [1, 499]
-            written.clear()
-            assert all(await asyncio.gather(*[hold.release() for hold in holds]))
-            assert written == [500]
-            wire._transport = real
-
-    play(main)
-
-
-def test_a_single_task_starts_its_renewer_once(
-    redis_url: str, own_name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[str] = []
-    real = AioRuntime.background
-
-    def background(self: AioRuntime, main: Any, over: Any, name: str) -> None:
-        begun.append(name)
-        real(self, main, over, name)
-
-    monkeypatch.setattr(AioRuntime, "background", background)
-
-    async def main() -> None:
+        renewers = set[asyncio.Task[Any]]()
         async with AsyncClient(redis_url) as client:
             for _ in range(50):
                 async with client.lock(own_name):
-                    pass
-
-    play(main)
-    assert len(begun) == 1
-
-
-def test_a_wake_up_in_the_same_read_as_a_reply_is_received(redis_url: str, own_name: str) -> None:
-    async def main() -> None:
-        async with AsyncClient(redis_url) as client:
-            store = client._ctx.store
-            with Client(redis_url) as other:
-                for _ in range(20):
-                    # Given a waiter that asks, and whose reply isn't read yet
-                    hold = other.lock(own_name).acquire()
-                    wanted = claim(own_name)
-                    waiting = await store.join(wanted, True, WITHIN_S)
-                    assert isinstance(waiting, Waiting)
-                    keep = store.keep([Keep(wanted, waiting.ticket, 30.0)], WITHIN_S)
-                    asked = asyncio.ensure_future(keep)
-                    await asyncio.sleep(0)
-                    time.sleep(0.002)
-                    # When the holder releases, so that the wake-up arrives behind that reply
-                    assert hold.release()
-                    # Then both are received
-                    (answer,) = await asked
-                    assert isinstance(answer, Waiting)
-                    begun = boottime()
-                    granted = await store.wait(wanted, waiting, 1.0)
-                    assert granted == Granted(waiting.ticket)
-                    assert boottime() - begun < 0.1 + lag.since(begun)
-                    leave = Leave(own_name, wanted.id, waiting.ticket)
-                    assert await store.leave(leave, WITHIN_S)
-                    store.unlisten(wanted)
+                    renewers |= {one for one in asyncio.all_tasks() if "keeper" in one.get_name()}
+        assert len(renewers) == 1
 
     play(main)
 
@@ -154,120 +67,6 @@ def test_a_wake_up_for_an_earlier_ticket_is_ignored(redis_url: str, own_name: st
             assert await store.wait(wanted, waiting, 5.0) == Granted(waiting.ticket)
             for one, ticket in ((held, 0), (wanted, waiting.ticket)):
                 assert await store.leave(Leave(own_name, one.id, ticket), WITHIN_S)
-
-    play(main)
-
-
-def test_a_store_refuses_a_second_loop_in_words(redis_url: str, own_name: str) -> None:
-    clients: list[AsyncClient] = []
-
-    async def first() -> None:
-        clients.append(AsyncClient(redis_url))
-        async with clients[0].lock(own_name):
-            pass
-        await clients[0].close()
-
-    async def second() -> None:
-        with pytest.raises(ConfigError, match="this is another one"):
-            await clients[0]._ctx.store.inspect(own_name, 1.0)
-
-    play(first)
-    play(second)
-
-
-def test_the_end_of_the_loop_in_the_middle_of_everything(
-    redis_url: str, own_name: str, nothing_left: Look
-) -> None:
-    print(f"seed {SEED}")
-    dice = random.Random(SEED)
-
-    async def main() -> None:
-        client = AsyncClient(redis_url)
-
-        async def work(at: int) -> None:
-            while True:
-                async with client.lock(f"{own_name}:{at % 20}"):
-                    await asyncio.sleep(0)
-
-        crew = [asyncio.create_task(work(at)) for at in range(50)]
-        await asyncio.sleep(0.02 + dice.random() * 0.02)
-        # When the main task ends, `asyncio.run` cancels all other tasks
-        assert not any(task.done() for task in crew)
-        keep.append(client)
-
-    keep: list[AsyncClient] = []
-
-    def unclosed() -> None:
-        asyncio.run(main())
-        keep.clear()
-        gc.collect()
-
-    for _ in range(TRIES):
-        unclosed()
-        # Then the client is closed with the loop, and nothing is left behind
-        nothing_left(own_name)
-
-
-def test_a_forked_child_starts_fresh_and_its_parent_is_unaffected(
-    redis_url: str, own_name: str, protocol: str, other: Client
-) -> None:
-    url = f"{redis_url}?protocol={protocol}"
-
-    async def main() -> None:
-        async with AsyncClient(url) as client:
-            hold = await client.lock(own_name).acquire()
-            waiter = asyncio.create_task(client.lock(own_name).acquire())
-            while not any(line.waiters for line in other.inspect(own_name)):
-                await asyncio.sleep(0.001)
-            wire = wire_of(client)
-            child = os.fork()
-            if child == 0:
-                os._exit(in_child(client, hold))
-            _, status = await asyncio.to_thread(os.waitpid, child, 0)
-            assert os.waitstatus_to_exitcode(status) == 0
-            # Then the parent's connection is the same, and both of its claims are there
-            assert wire_of(client) is wire
-            assert not wire.over
-            hold.check()
-            assert await hold.release()
-            assert await (await waiter).release()
-
-    def in_child(client: AsyncClient, hold: Any) -> int:
-        try:
-            asyncio.events._set_running_loop(None)
-            assert hold.lost
-
-            async def work() -> None:
-                async with client.lock(f"{own_name}:child") as mine:
-                    assert mine.fence
-                    assert not await hold.release()
-                await client.close()
-
-            asyncio.run(work())
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-            return 1
-        return 0
-
-    play(main)
-
-
-def test_closing_finishes_what_is_under_way(
-    behind: Open, own_name: str, nothing_left: Look
-) -> None:
-    async def main() -> None:
-        async with behind() as client:
-            holds = await asyncio.gather(
-                *[client.lock(f"{own_name}:{at}").acquire() for at in range(20)]
-            )
-            releases = [asyncio.create_task(hold.release()) for hold in holds]
-            await asyncio.sleep(0)
-        assert all(await asyncio.gather(*releases))
-        with pytest.raises(StoreUnavailable, match="closed"):
-            await client.lock(own_name).acquire()
-        nothing_left(own_name)
 
     play(main)
 
@@ -309,17 +108,44 @@ def test_more_requests_than_a_connection_takes_are_refused(
     play(main)
 
 
-def test_a_server_that_forgot_the_scripts(new_redis: Any, own_name: str) -> None:
-    server: RedisServer = new_redis()
-
+def test_a_connect_cancelled_before_it_begins_is_started_again(
+    redis_url: str, own_name: str
+) -> None:
     async def main() -> None:
-        async with AsyncClient(server.url) as client:
-            for _ in range(5):
-                await asyncio.to_thread(server.ask, "SCRIPT", "FLUSH")
-                # Given many tasks that ask at the same time
-                locks = [client.lock(f"{own_name}:{at}") for at in range(100)]
-                holds = await asyncio.gather(*[lock.acquire() for lock in locks])
-                assert all(await asyncio.gather(*[hold.release() for hold in holds]))
-            assert await client.inspect() == []
+        async with AsyncClient(redis_url) as client:
+            # Given a cancellation of every task of the loop, as at the end of a test
+            waiting = asyncio.create_task(client.lock(own_name).acquire())
+            await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            async with client.lock(own_name, timeout=5):
+                pass
 
     play(main)
+
+
+def test_a_ctrl_c_in_one_task_leaves_no_other_asleep() -> None:
+    async def struck(answer: Answer) -> None:
+        await answer
+        raise KeyboardInterrupt
+
+    async def other(answer: Answer) -> object:
+        return await answer
+
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        answers = [new_answer(loop) for _ in range(3)]
+        first = loop.create_task(struck(answers[0]))
+        others = [loop.create_task(other(one)) for one in answers[1:]]
+
+        def arrived() -> None:
+            for number, one in enumerate(answers):
+                one.give(number)
+            wake_all(answers)
+
+        loop.call_later(0.01, arrived)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_forever()
+        assert isinstance(first.exception(), KeyboardInterrupt)
+        assert loop.run_until_complete(asyncio.wait_for(asyncio.gather(*others), 5)) == [1, 2]
