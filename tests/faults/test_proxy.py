@@ -6,7 +6,6 @@ import select
 import socket
 import socketserver
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -24,7 +23,6 @@ from holdfast.testing.faults import (
     Fault,
     Proxy,
     delay_reply,
-    delay_request,
 )
 from tests.servers.process import until
 
@@ -159,19 +157,6 @@ def test_a_reset_request_never_arrives_and_that_of_a_reset_reply_does(
     assert connect(proxy).ask("two") == "0 two"
 
 
-def test_a_delayed_request_is_late_at_the_server(
-    server: Server, proxy: Proxy, client: Client
-) -> None:
-    proxy.arm(b"two", delay_request(1.5))
-    begun = time.monotonic()
-    client.send("two")
-    with pytest.raises(TimeoutError):
-        client.read(0.1)
-    assert server.seen == ["hello"]
-    until_seen(server, "two")
-    assert 1.5 <= time.monotonic() - begun < SOON_S
-
-
 def test_a_delayed_reply_is_late_at_the_client(
     server: Server, proxy: Proxy, client: Client
 ) -> None:
@@ -219,44 +204,6 @@ def test_a_reply_is_known_by_its_request_though_an_earlier_one_was_lost(
     proxy.arm(b"three", DROP_REPLY)
     client.send("one", "two", "three", "four")
     assert [client.read(), client.read()] == ["1 two", "3 four"]
-
-
-def test_a_blackhole_swallows_and_a_partition_keeps(
-    server: Server, proxy: Proxy, client: Client, connect: Connect
-) -> None:
-    # When the replies are dropped, the requests still arrive
-    proxy.blackhole("reply")
-    client.send("one")
-    until_seen(server, "one")
-    with pytest.raises(TimeoutError):
-        client.read(0.1)
-    proxy.heal()
-    client = connect(proxy)
-    assert client.ask("two") == "0 two"
-    # When everything is held back, nothing arrives before the proxy heals; then everything does
-    proxy.hold()
-    client.send("three", "four")
-    with pytest.raises(TimeoutError):
-        client.read(0.1)
-    assert "three" not in server.seen
-    proxy.heal()
-    until_seen(server, "four")
-
-
-def test_refused_means_no_old_and_no_new_connection(
-    server: Server, proxy: Proxy, client: Client, connect: Connect
-) -> None:
-    proxy.refuse()
-    with pytest.raises(ConnectionError):
-        client.ask("one")
-    with pytest.raises(ConnectionError):
-        connect(proxy).ask("one")
-    proxy.heal()
-    assert connect(proxy).ask("one") == "0 one"
-    # And a server that is away looks the same
-    server.close()
-    with pytest.raises(ConnectionError):
-        connect(proxy).ask("one")
 
 
 def test_without_a_splitter_what_arrives_at_once_is_one_message(

@@ -3,7 +3,6 @@ starter."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import ssl
 import time
@@ -21,7 +20,7 @@ from tests.servers import process
 from tests.servers.clock import DECADE_S, STEPS_S, Clock
 from tests.servers.fixtures import NewRedis
 from tests.servers.mariadb_server import MariadbServer, template
-from tests.servers.process import Program, until
+from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
 from tests.servers.sentinels import Watched
 from tests.servers.tls import Certificate
@@ -110,23 +109,6 @@ def test_a_server_follows_each_step_of_its_clock(
         server_clock.slew(100.0 - server_clock.ahead, over=0.2)
         assert server_clock.ahead == 100.0
         assert told(server) - time.time() == pytest.approx(100.0, abs=SLACK_S)
-
-
-def worked(server: Program) -> float:
-    stat = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def test_a_mariadb_whose_clock_is_set_back_sleeps_as_before(
-    new_mariadb: Callable[..., MariadbServer], server_clock: Clock
-) -> None:
-    with server_clock.worn():
-        server = new_mariadb()
-    server_clock.set(-DECADE_S)
-    server.ask("SELECT 1")
-    before = worked(server)
-    time.sleep(1.0)
-    assert worked(server) - before < 0.4
 
 
 # -- the end ---------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing
     assert tally.held == (tally.cancelled if verb == "leave" else 0)
 
 
-async def _ended(attempt: Awaitable[object], name: str, tally: Tally) -> None:
+async def _ended(attempt: Awaitable[object], tally: Tally) -> None:
     """Count the end of an attempt: cancelled, timed out, or held."""
     try:
         hold = await attempt
@@ -123,7 +123,7 @@ def test_a_cancellation_at_any_moment_before_the_reply_leaves_nothing(url: str) 
         task = asyncio.create_task(client.lock(name).acquire())  # type: ignore[arg-type]
         await asyncio.sleep(chance.random() * 0.004)
         task.cancel()
-        await _ended(task, name, tally)
+        await _ended(task, tally)
 
     async def attempts(client: AsyncClient, _: AsyncClient, tally: Tally) -> None:
         # Given replies that come some milliseconds late, because the file mutex is locked
@@ -150,7 +150,7 @@ def test_wait_for_and_the_reply_in_the_same_turn_of_the_loop_leave_nothing(url: 
         with aim(client, stall):
             for name in NAMES:
                 acquiring = asyncio.wait_for(client.lock(name).acquire(), chance.random() * 0.004)
-                await _ended(acquiring, name, tally)
+                await _ended(acquiring, tally)
 
     run(url, attempts)
 
