@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,12 @@ from tests.ahead import Ahead  # noqa: E402
 AT_ONCE = 10
 #: A session that is longer than the longest lease without renewal in the kit.
 LONG = "?session=60"
+#: The other servers, and their fixtures.
+SERVERS = {
+    "postgresql": "shared_postgres",
+    "mysql": "shared_mariadb",
+    "zookeeper": "shared_zookeeper",
+}
 #: The stores that need no server and no file.
 IN_PROCESS = {"memory"}
 HERE = {*IN_PROCESS, "sqlite"}
@@ -55,17 +62,14 @@ def one_face(chosen: Sequence[Run]) -> Iterator[Run]:
         turns[case] += 1
 
 
+def parameter(item: pytest.Item, name: str) -> Any:
+    call = getattr(item, "callspec", None)
+    return call.params.get(name) if call is not None else None
+
+
 def runs_of(item: pytest.Item) -> list[Run]:
-    """The run of this test, if it has one."""
-    call = getattr(item, "callspec", None)
-    run = call.params.get("run") if call is not None else None
+    run = parameter(item, "run")
     return [run] if isinstance(run, Run) else []
-
-
-def store_of(item: pytest.Item) -> str:
-    """The name of the store that this test has as a parameter, or ""."""
-    call = getattr(item, "callspec", None)
-    return str(call.params.get("store", "")) if call is not None else ""
 
 
 @pytest.fixture(scope="session")
@@ -76,18 +80,17 @@ def urls(no_disk: Path, request: pytest.FixtureRequest) -> dict[str, str]:
         "sqlite": f"sqlite://{no_disk}/locks.db",
     }
     wanted = {run.store for item in request.session.items for run in runs_of(item)}
-    wanted |= {store_of(item) for item in request.session.items}
+    wanted |= {str(parameter(item, "store")) for item in request.session.items}
     if any(store.startswith("redis") for store in wanted):
         server = request.getfixturevalue("shared_redis")
         found["redis"] = server.url
         for dialect in (store for store in wanted if store.startswith("redis+")):
             found[dialect] = f"{dialect}://127.0.0.1:{server.port}/0?prefix={dialect}:"
-    if "postgresql" in wanted:
-        found["postgresql"] = request.getfixturevalue("shared_postgres").url
-    if "mysql" in wanted:
-        found["mysql"] = request.getfixturevalue("shared_mariadb").url
-    if "zookeeper" in wanted:
-        found["zookeeper"] = request.getfixturevalue("shared_zookeeper").url + LONG
+    for store, fixture in SERVERS.items():
+        if store in wanted:
+            found[store] = request.getfixturevalue(fixture).url
+    if "zookeeper" in found:
+        found["zookeeper"] += LONG
     return found
 
 

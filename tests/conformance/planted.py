@@ -32,12 +32,22 @@ from holdfast.url import StoreURL
 Answers = tuple[Any, list[Poke]]
 
 
-class GrantsEverybody(Lines):
+class AtARefusal(Lines):
+    """Does something wrong when a join is refused."""
+
     def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
         answer, pokes = super().join(claim, wait, now, address)
         if isinstance(answer, Refused):
-            return Held(self.next_ticket, claim.spec.ttl), pokes
+            answer = self.refused(claim, now) or answer
         return answer, pokes
+
+    def refused(self, claim: Claim, now: float) -> Held | None:
+        raise NotImplementedError
+
+
+class GrantsEverybody(AtARefusal):
+    def refused(self, claim: Claim, now: float) -> Held | None:
+        return Held(self.next_ticket, claim.spec.ttl)
 
 
 class RepeatsFences(Lines):
@@ -94,12 +104,10 @@ class LeavesTheFirstOnly(MemoryStore):
         return [*await super().leave_all(leaves[:1], within), *[True] * (len(leaves) - 1)]
 
 
-class QueuesTries(Lines):
-    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
-        answer, pokes = super().join(claim, wait, now, address)
-        if isinstance(answer, Refused):
-            super().join(claim, True, now, None)
-        return answer, pokes
+class QueuesTries(AtARefusal):
+    def refused(self, claim: Claim, now: float) -> Held | None:
+        Lines.join(self, claim, True, now, None)
+        return None
 
 
 class FreesWhoeverHolds(Lines):
@@ -252,22 +260,18 @@ class UndoesWhateverLooksAlike(Lines):
         return super().leave(leave, now)
 
 
-class RefusesAndShortens(Lines):
-    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
-        answer, pokes = super().join(claim, wait, now, address)
-        if isinstance(answer, Refused):
-            for row in self.lines[claim.spec.name].held.values():
-                row.expires -= 0.5 * row.ttl
-        return answer, pokes
+class RefusesAndShortens(AtARefusal):
+    def refused(self, claim: Claim, now: float) -> Held | None:
+        for row in self.lines[claim.spec.name].held.values():
+            row.expires -= 0.5 * row.ttl
+        return None
 
 
-class LengthensWhoIsAsked(Lines):
-    def join(self, claim: Claim, wait: bool, now: float, address: Any = None) -> Answers:
-        answer, pokes = super().join(claim, wait, now, address)
-        if isinstance(answer, Refused):
-            for row in self.lines[claim.spec.name].held.values():
-                row.expires += 10.0
-        return answer, pokes
+class LengthensWhoIsAsked(AtARefusal):
+    def refused(self, claim: Claim, now: float) -> Held | None:
+        for row in self.lines[claim.spec.name].held.values():
+            row.expires += 10.0
+        return None
 
 
 #: A store with a fault -> the primitive and the case with which the kit must find the fault.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from holdfast.testing.differential.pair import Pair
 from tests.conformance import planted
 from tests.conformance.test_conformance import STORES
 from tests.mutants.failure import Failure, broken, chosen, judge
+from tests.shared_stores import url_of
 from tests.torture.scale import seed_of, times
 
 STEPS = times(2500, 1200)
@@ -35,19 +35,8 @@ LIKE_THE_MODEL = [
 
 
 @pytest.fixture
-def place(store: str, no_disk: Path, request: pytest.FixtureRequest) -> str:
-    if store == "redis":
-        server: str = request.getfixturevalue("redis_url")
-        return server
-    if store == "postgresql":
-        database: str = request.getfixturevalue("postgres_url")
-        return database
-    if store == "mysql":
-        mariadb: str = request.getfixturevalue("mariadb_url")
-        return mariadb
-    return {"memory": "memory://differential", "sqlite": f"sqlite://{no_disk}/differential.db"}[
-        store
-    ]
+def place(store: str, own_name: str, request: pytest.FixtureRequest) -> str:
+    return url_of(store, request, own_name)
 
 
 @pytest.mark.usual(5)
@@ -57,11 +46,8 @@ def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
     seed = seed_of("store and model")
     summary = differential.check(place, face=face, seed=seed, steps=STEPS)
     assert summary.restarts < STEPS / 50
-    one, several = (
-        {"join", "keep", "leave", "break_", "wait", "inspect", "resize"},
-        {"join_free", "leave_all"},
-    )
-    assert set(summary.verbs) == one | several
+    one = {"join", "keep", "leave", "break_", "wait", "inspect", "resize"}
+    assert set(summary.verbs) == one | {"join_free", "leave_all"}
     answers = {"Held", "Waiting", "Refused", "Gone", "Mismatch"}
     if url.find(place)[0].CAPABILITIES.wakes_waiters:
         answers.add("Granted")
@@ -70,71 +56,72 @@ def test_the_store_answers_as_the_model_does(face: str, place: str) -> None:
     assert min(summary.verbs.values()) > 20
 
 
-@pytest.mark.parametrize("store", LIKE_THE_MODEL)
-def test_a_claim_reported_as_expired_is_not_reported_as_broken_later(place: str) -> None:
-    # Given a claim that the store has reported as expired
-    module, parsed = url.find(place)
-    name = f"differential:{os.urandom(8).hex()}"
-    spec = Spec(name, Kind.LOCK, 1, 1, 0.05, "owner", "")
-    known = Known(Claim(os.urandom(16).hex(), spec))
-    keep = Keep(known.claim, 0, 0.05)
-
-    async def told() -> tuple[object, object]:
-        store = module.open_blocking(parsed)
-        try:
-            await store.inspect(name, 10.0)  # connecting takes longer than a verb may
-            pair = Pair(store, BlockingRuntime(), 0, name)
-            assert await pair.join(known, True)
-            time.sleep(0.1)
-            before = await pair.keep([(known, keep)])
-            # When a client that inspected the claim earlier breaks it
-            await pair.break_(known)
-            return before, await pair.keep([(known, keep)])
-        finally:
-            await store.close()
-
-    # Then the break has changed nothing, in the store as in the model
-    assert run_sync(told()) == ([Gone(Loss.EXPIRED)], [Gone(Loss.EXPIRED)])
+Play = Callable[[Callable[[Pair, str], Coroutine[Any, Any, object]]], Any]
 
 
-@pytest.mark.parametrize("store", LIKE_THE_MODEL)
-def test_a_claim_that_the_store_granted_earlier_may_have_less_lease_left(place: str) -> None:
-    # Given a waiter behind a dead holder
+@pytest.fixture
+def play(place: str) -> Play:
+    """Return a function that plays verbs on the store and on the model."""
     module, parsed = url.find(place)
     start = f"differential:{os.urandom(8).hex()}:"
 
-    def claim(name: str, ttl: float) -> Known:
-        return Known(Claim(os.urandom(16).hex(), Spec(start + name, Kind.LOCK, 1, 1, ttl, "o", "")))
+    def played(text: Callable[[Pair, str], Coroutine[Any, Any, object]]) -> Any:
+        async def main() -> object:
+            store = module.open_blocking(parsed)
+            try:
+                await store.inspect(start, 10.0)  # connecting takes longer than a verb may
+                return await text(Pair(store, BlockingRuntime(), 0, start), start)
+            finally:
+                await store.close()
 
-    busy, dead, waits = claim("busy", 30.0), claim("a", 0.05), claim("a", 30.0)
+        return run_sync(main())
 
-    async def compared() -> None:
-        store = module.open_blocking(parsed)
-        try:
-            await store.inspect(start, 10.0)  # connecting takes longer than a verb may
-            pair = Pair(store, BlockingRuntime(), 0, start)
-            for known in (busy, dead, waits):
-                assert await pair.join(known, True)
-            time.sleep(0.1)
-            # When an acquire of several names is refused because of another one of its names
-            assert not await pair.join_free([claim("busy", 30.0), claim("a", 30.0)])
-            time.sleep(0.1)
-            # Then the waiter's next renewal may leave its remaining lease, or renew its waiter TTL
-            await pair.keep([(waits, Keep(waits.claim, 0, 0.05))])
-            await pair.join(waits, True)
-            await pair.inspect(start, exact=False)
-        finally:
-            await store.close()
+    return played
 
-    run_sync(compared())
+
+def known(name: str, ttl: float) -> Known:
+    return Known(Claim(os.urandom(16).hex(), Spec(name, Kind.LOCK, 1, 1, ttl, "owner", "")))
+
+
+@pytest.mark.parametrize("store", LIKE_THE_MODEL)
+def test_a_claim_reported_as_expired_is_not_reported_as_broken_later(play: Play) -> None:
+    async def told(pair: Pair, start: str) -> object:
+        # Given a claim that the store has reported as expired
+        claim = known(start + "x", 0.05)
+        keep = Keep(claim.claim, 0, 0.05)
+        assert await pair.join(claim, True)
+        time.sleep(0.1)
+        before = await pair.keep([(claim, keep)])
+        # When a client that inspected the claim earlier breaks it
+        await pair.break_(claim)
+        return before, await pair.keep([(claim, keep)])
+
+    # Then the break has changed nothing, in the store as in the model
+    assert play(told) == ([Gone(Loss.EXPIRED)], [Gone(Loss.EXPIRED)])
+
+
+@pytest.mark.parametrize("store", LIKE_THE_MODEL)
+def test_a_claim_that_the_store_granted_earlier_may_have_less_lease_left(play: Play) -> None:
+    async def compared(pair: Pair, start: str) -> None:
+        # Given a waiter behind a dead holder
+        busy, dead = known(start + "busy", 30.0), known(start + "a", 0.05)
+        waits = known(start + "a", 30.0)
+        for one in (busy, dead, waits):
+            assert await pair.join(one, True)
+        time.sleep(0.1)
+        # When an acquire of several names is refused because of another one of its names
+        assert not await pair.join_free([known(start + "busy", 30.0), known(start + "a", 30.0)])
+        time.sleep(0.1)
+        # Then the waiter's next renewal may leave its remaining lease, or renew its waiter TTL
+        await pair.keep([(waits, Keep(waits.claim, 0, 0.05))])
+        await pair.join(waits, True)
+        await pair.inspect(start, exact=False)
+
+    play(compared)
 
 
 class OwnTime(BlockingRuntime):
-    """A runtime on whose clock time passes only during a sleep.
-
-    With a real clock, a machine that is slow for some milliseconds lets a short lease end between
-    two other verbs. Then the answers differ.
-    """
+    """A runtime on whose clock time passes only during a sleep, so that no slow machine counts."""
 
     def __init__(self) -> None:
         self.passed = 1000.0
@@ -151,14 +138,11 @@ class OwnTime(BlockingRuntime):
 
 
 def test_the_same_seed_goes_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given a clock that doesn't depend on the machine
     own = OwnTime()
     monkeypatch.setattr(differential, "BlockingRuntime", lambda: own)
     monkeypatch.setattr(blocking, "boottime", own.boottime)
-    # When two walks have the same seed, and one another seed
     one, other = (differential.check("memory://same", seed=4, steps=300) for _ in range(2))
     another = differential.check("memory://same", seed=5, steps=300)
-    # Then only the walks with the same seed have the same result
     assert one.restarts == 0
     assert one == other
     assert another._replace(seed=one.seed) != one
@@ -194,14 +178,6 @@ TABLE = "differential"
 SEEDS = range(11, 16)
 
 
-@pytest.fixture
-def fresh() -> Iterator[None]:
-    before = dict(url.BUILTIN)
-    yield
-    url.BUILTIN.clear()
-    url.BUILTIN.update(before)
-
-
 def difference(scheme: str) -> differential.Difference | None:
     """The first difference that is found, or None."""
     for seed in SEEDS:
@@ -221,11 +197,10 @@ def kind(found: differential.Difference) -> Failure:
     return Failure("Difference", "{}: {} instead of {}".format(*told))
 
 
-@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("name", chosen(TABLE, FAULTS, FAULTS))
-def test_a_planted_fault_is_found(name: str) -> None:
+def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scheme = f"planted-{name.lower()}"
-    url.BUILTIN[scheme] = planted.module(FAULTS[name])
+    monkeypatch.setitem(url.BUILTIN, scheme, planted.module(FAULTS[name]))
     found = difference(scheme)
     assert found is not None
     assert "seed=" in str(found)

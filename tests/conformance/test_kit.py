@@ -80,12 +80,10 @@ class Poor(Lines):
 
 
 def test_what_a_store_can_not_do_must_be_refused(register: Register) -> None:
-    # Given a store that declares none of the operations
     flags = dict.fromkeys(conformance.OPERATIONS | {"fair", "wakes_waiters"}, False)
     scheme = register(Poor, can=CAPABILITIES._replace(**flags))
     lacking = [run for run in runs(scheme) if run.lacks]
     assert {run.lacks for run in lacking} == conformance.OPERATIONS
-    # When each run with a missing operation is played, then the operation is refused
     with ThreadPoolExecutor(8) as pool:
         for ended in [pool.submit(run.on, f"{scheme}://") for run in lacking]:
             ended.result()
@@ -98,36 +96,32 @@ def test_a_property_that_a_store_does_not_have_is_not_asked_for(register: Regist
     assert "never_two_are_inside_at_once" in asked
 
 
-class Rich(Lines):
-    """A store that can resize and declares that it can't."""
-
-
 def test_a_store_that_does_what_it_declares_impossible_is_found(register: Register) -> None:
-    scheme = register(Rich)
-    (run,) = (
-        one
-        for one in runs(scheme)
-        if str(one) == f"{scheme}-sync-semaphore-fewer_permits_take_nothing_away"
-    )
+    # Given a store that can resize and declares that it can't
+    scheme = register(Poor)
+    wanted = f"{scheme}-sync-semaphore-fewer_permits_take_nothing_away"
+    (run,) = (one for one in runs(scheme) if str(one) == wanted)
     with pytest.raises(AssertionError, match="declares no resize"):
         run._replace(lacks="resize").on(f"{scheme}://")
 
 
-def test_a_case_that_leaves_a_claim_behind_is_found(register: Register) -> None:
-    async def leaves_one(at: Any) -> None:
-        await at.locks.lock(at.name, auto_renew=False).acquire()
-
-    case = conformance.Case(leaves_one, ("lock",), ("sync",), (), False)
-    with pytest.raises(AssertionError, match="claims are left"):
-        Run("memory", "sync", "lock", case).on("memory://kit")
+async def leaves_one(at: Any) -> None:
+    await at.locks.lock(at.name, auto_renew=False).acquire()
 
 
-def test_a_case_that_hangs_fails_and_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def hangs(at: Any) -> None:
-        await at.lock().acquire()
-        await at.rival().acquire()
+async def hangs(at: Any) -> None:
+    await at.lock().acquire()
+    await at.rival().acquire()
 
+
+@pytest.mark.parametrize(
+    "text, error, said",
+    [(leaves_one, AssertionError, "claims are left"), (hangs, TimeoutError, "in hangs")],
+)
+def test_a_case_that_leaves_a_claim_or_hangs_fails(
+    text: Any, error: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kit, "LIMIT_S", 2.0)
-    case = conformance.Case(hangs, ("lock",), ("sync",), (), False)
-    with pytest.raises(TimeoutError, match="in hangs"):
+    case = conformance.Case(text, ("lock",), ("sync",), (), False)
+    with pytest.raises(error, match=said):
         Run("memory", "sync", "lock", case).on("memory://kit")

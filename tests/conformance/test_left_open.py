@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -30,12 +31,8 @@ from tests.torture.scale import times
 TTL_S, SESSION = 2.0, "?session=2"
 #: Maximum seconds that are allowed after a ttl or a session.
 MORE_S = 1.0
-#: Number of threads that check at the same time that a name is free.
-JUDGES = 64
 STORES = ("sqlite", "redis", "postgresql", "mysql", "zookeeper")
 
-
-# -- ways to leave things open -------------------------------------------------------------------
 
 #: Acquires a hold, a delivery and a refresh lease; returns what must be kept from the collector.
 Main = Callable[[], Coroutine[Any, Any, list[object]]]
@@ -69,7 +66,6 @@ def run(main: Main) -> object:
 
 
 def close(main: Main) -> object:
-    """Close the loop without the steps of ``asyncio.run``."""
     loop = asyncio.new_event_loop()
     taken = loop.run_until_complete(main())
     loop.close()
@@ -77,7 +73,6 @@ def close(main: Main) -> object:
 
 
 def stop(main: Main) -> object:
-    """Stop the loop without closing it."""
     loop = asyncio.new_event_loop()
     return loop, loop.run_until_complete(main())
 
@@ -101,12 +96,7 @@ def block(main: Main) -> Callable[[], None]:
     thread = threading.Thread(target=lambda: asyncio.run(work()), daemon=True)
     thread.start()
     assert taken.wait(20)
-
-    def end() -> None:
-        judged.set()
-        thread.join()
-
-    return end
+    return lambda: (judged.set(), thread.join())[0]
 
 
 def forget(url: str, name: str) -> None:
@@ -119,17 +109,7 @@ def forget(url: str, name: str) -> None:
     gc.collect()
 
 
-LOOPS: dict[Callable[[Main], object], int] = {
-    run: times(200, 2),
-    close: times(20, 1),
-    stop: times(20, 1),
-    drop: times(20, 1),
-    block: times(20, 1),
-}
-FORGOTTEN = times(20, 1)
-
-
-# -- the state that must follow ------------------------------------------------------------------
+ENDS: tuple[Callable[[Main], object], ...] = (run, close, stop, drop, block)
 
 
 def left(url: str) -> tuple[int, int, int]:
@@ -137,40 +117,29 @@ def left(url: str) -> tuple[int, int, int]:
     gc.collect()
     sessions = 0
     if url.startswith("zookeeper"):
-        host, port = url.partition("//")[2].partition("?")[0].split(":")
-        told = dict(line.split("\t")[:2] for line in ask(host, int(port), "mntr").splitlines())
-        sessions = int(told["zk_global_sessions"])
+        place = urlsplit(url)
+        told = ask(place.hostname or "", place.port or 0, "mntr").splitlines()
+        sessions = int(dict(line.split("\t")[:2] for line in told)["zk_global_sessions"])
     return threading.active_count(), len(os.listdir("/proc/self/fd")), sessions
 
 
 def judge(client: Client, name: str, ended: float) -> float:
     """Check that everything under this name is free in time; return the seconds that it took."""
     asked = now()
-    for free in _ways(client, name):
-        free()
+    for what in ("lock", "job", "duty"):
+        if what == "lock":
+            client.lock(name, timeout=10).acquire().release()
+        elif what == "job":
+            found = client.queue(name).take(timeout=10)
+            assert found is not None
+            found.ack()
+        elif client.supports("guards"):
+            client.guard(name, ttl=60, timeout=10).get(lambda: 1)
         freed = now()
         # The delay counts from the end of the lease, or from the first check if that is later.
         late = freed - max(ended + TTL_S, asked) - lag.since(ended)
-        assert late < MORE_S, f"{free.__name__} of {name} after {freed - ended:.1f} s"
+        assert late < MORE_S, f"{what} of {name} after {freed - ended:.1f} s"
     return freed - ended
-
-
-def _ways(client: Client, name: str) -> Iterator[Callable[[], object]]:
-    def lock() -> None:
-        client.lock(name, timeout=10).acquire().release()
-
-    def job() -> None:
-        found = client.queue(name).take(timeout=10)
-        assert found is not None
-        found.ack()
-
-    def duty() -> None:
-        client.guard(name, ttl=60, timeout=10).get(lambda: 1)
-
-    yield lock
-    yield job
-    if client.supports("guards"):
-        yield duty
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -186,7 +155,7 @@ def test_what_is_left_open_is_free_in_time(store: str, urls: dict[str, str], own
     before = left(lasting)
     kept: list[object] = []
     try:
-        with Client(lasting) as client, ThreadPoolExecutor(JUDGES) as judges:
+        with Client(lasting) as client, ThreadPoolExecutor(64) as judges:
             # Given leases that are left open in each way, then all of them are free in time
             judged = [
                 judges.submit(judge, client, name, ended)
@@ -196,7 +165,6 @@ def test_what_is_left_open_is_free_in_time(store: str, urls: dict[str, str], own
     finally:
         _let_go(kept)
     print(f"{store}: {len(took)} left open, free after {max(took):.1f} s at most")
-    # And no thread, descriptor or session of them is left
     found = [before]
 
     def clean() -> bool:
@@ -226,12 +194,12 @@ async def _use(url: str, name: str) -> None:
 def _leave_open(url: str, own_name: str, kept: list[object]) -> Iterator[tuple[str, float]]:
     """Leave names open, and yield each with the time. Every second loop shares one client."""
     shared = AsyncClient(url)
-    for end, many in LOOPS.items():
-        for number in range(many):
+    for end in ENDS:
+        for number in range(times(200, 2) if end is run else times(20, 1)):
             name = f"{own_name}:{end.__name__}:{number}"
             kept.append(end(take(shared if number % 2 else AsyncClient(url), name)))
             yield name, now()
-    for number in range(FORGOTTEN):
+    for number in range(times(20, 1)):
         name = f"{own_name}:forget:{number}"
         forget(url, name)
         yield name, now()

@@ -17,6 +17,7 @@ import pytest
 
 from holdfast import AsyncClient, Client, Loss, StoreUnavailable
 from holdfast.aio import loops
+from tests.servers.process import until
 
 SOON_S = 20.0
 #: Number of descriptors by which the open connections of two closed loops may differ.
@@ -53,13 +54,6 @@ def others() -> Iterator[list[Elsewhere]]:
         one.end()
 
 
-def until(condition: Any) -> None:
-    end = time.monotonic() + SOON_S
-    while not condition():
-        assert time.monotonic() < end, condition
-        time.sleep(0.01)
-
-
 def test_an_error_of_one_loop_leaves_the_client_open_in_no_other(
     others: list[Elsewhere], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,9 +70,8 @@ def test_an_error_of_one_loop_leaves_the_client_open_in_no_other(
         hold = await client.lock("mine").acquire()
         with pytest.raises(StoreUnavailable, match="no answer") as caught:
             await client.close()
-        assert caught.value.__notes__ == [
-            "also, in another event loop: StoreUnavailable: no answer"
-        ]
+        (note,) = caught.value.__notes__
+        assert note == "also, in another event loop: StoreUnavailable: no answer"
         assert hold.lost is Loss.CLOSED
         assert hold._ctx.ended
 
@@ -110,7 +103,7 @@ def test_a_slow_close_in_another_loop_continues_there(
     asyncio.run(client.close())
     assert not hold._ctx.ended
     go.set()
-    until(lambda: hold._ctx.ended or cut)
+    until(lambda: hold._ctx.ended or cut, "it ends")
     assert not cut
     with Client("memory://slow") as other:
         assert not other.inspect()
@@ -135,7 +128,6 @@ def test_what_a_loop_held_that_was_closed_without_ado_is_free_with_the_next_loop
 
 
 def test_an_invalidation_empties_the_layer_of_its_own_loop() -> None:
-    # Given a guard with a local cache, and its value in two loops
     client, calls = AsyncClient("memory://"), 0
     guard = client.guard("layered", ttl=60, local_ttl=60)
 
@@ -149,7 +141,6 @@ def test_an_invalidation_empties_the_layer_of_its_own_loop() -> None:
 
     with asyncio.Runner() as one, asyncio.Runner() as other:
         assert [one.run(asked()), other.run(asked())] == [1, 1]
-        # When the value is invalidated in one loop
         assert one.run(guard.invalidate()) == 1
         # Then that loop computes a new value at once; the other may keep the old one for a while
         assert [one.run(asked()), other.run(asked())] == [2, 1]

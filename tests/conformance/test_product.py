@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import collections
 import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
 
-import pytest
-
 from holdfast import Client
 from holdfast.core.model import Capabilities
 from holdfast.testing import conformance
 from holdfast.testing.conformance import PRIMITIVES, all_cases, cases
-from holdfast.testing.faces import FACES
 from holdfast.url import BUILTIN
 from tests.conformance import test_conformance as ours
 from tests.conformance.conftest import IN_PROCESS
-
-#: Minimum number of cases for each primitive on each face.
-CASES_MIN = 10
 
 
 def written() -> Iterator[str]:
@@ -41,7 +34,6 @@ def test_every_case_that_is_written_is_registered() -> None:
 
 
 def test_every_built_in_store_is_tested() -> None:
-    # Given stores by scheme, where one store may have several schemes
     modules = [BUILTIN[scheme] for scheme in ours.STORES]
     assert len(modules) == len(set(modules))
     assert set(modules) == set(BUILTIN.values())
@@ -49,16 +41,8 @@ def test_every_built_in_store_is_tested() -> None:
 
 #: The capabilities that no dialect has.
 FOREIGN = {
-    "fair",
-    "visible_line",
-    "owners",
-    "kinds",
-    "election",
-    "detach",
-    "min_hold",
-    "fences",
-    "queues",
-    "guards",
+    *("fair", "visible_line", "owners", "kinds", "election", "detach", "min_hold", "fences"),
+    *("queues", "guards"),
 }
 ONLY_LOCKS = {"semaphore", "rwlock", "resize"}
 #: Missing capabilities: operations, which are refused, and properties, whose cases don't run.
@@ -71,36 +55,26 @@ LACKS: dict[str, set[str]] = {
 }
 
 
-def lacks(store: str) -> set[str]:
-    """The capabilities that this store lacks; a store without an entry has all of them."""
-    return LACKS.get(store, set())
-
-
 def test_every_combination_is_run() -> None:
-    # Given all combinations, but for cases that need a property that the store lacks
     wanted = {
         f"{store}-{face}-{primitive}-{one.name}"
         for store in ours.STORES
         for one in all_cases()
         for primitive in one.primitives
         for face in one.faces
-        if not (lacks(store) & {*one.needs} - conformance.OPERATIONS)
+        if not (LACKS.get(store, set()) & {*one.needs} - conformance.OPERATIONS)
     }
-    # When the runs of all stores are made
     given = [str(run) for run in ours.RUNS]
-    # Then they are exactly these combinations, and each run has its missing operation
     assert len(given) == len(set(given))
     assert set(given) == wanted
     for run in ours.RUNS:
-        missing = lacks(run.store) & conformance.OPERATIONS
+        missing = LACKS.get(run.store, set()) & conformance.OPERATIONS
         needs = {*run.case.needs, PRIMITIVES[run.primitive].needs}
         assert bool(run.lacks) == bool(missing & needs)
 
 
 def test_in_turn_each_case_is_played_on_each_server_and_on_each_primitive_somewhere() -> None:
-    # Given the runs on stores outside this process
     everything = [run for run in ours.RUNS if run.store not in IN_PROCESS]
-    # When the cases are spread over the primitives
     chosen = conformance.in_turn(everything)
     # Then each case runs once on each face of each store, and the choice is always the same
     assert len(chosen) < len(everything) / 2
@@ -119,15 +93,6 @@ def test_in_turn_each_case_is_played_on_each_server_and_on_each_primitive_somewh
         assert len(played) == min(len({run.primitive for run in mine}), len(places)), one.name
 
 
-def test_a_case_runs_on_both_faces_unless_it_gives_a_reason() -> None:
-    for one in all_cases():
-        assert one.faces == tuple(FACES) or len(one.faces) == 1
-    alone = [one for one in all_cases() if len(one.faces) == 1]
-    assert len(alone) < len(all_cases()) / 5
-    with pytest.raises(AssertionError, match="gives its reason"):
-        conformance.case("lock", only="aio")
-
-
 def test_everything_that_a_client_makes_is_a_primitive_of_the_kit() -> None:
     kinds = {"Lock", "Semaphore", "RWLock", "MultiLock", "Election", "Queue", "Guard"}
     makers = {
@@ -138,13 +103,6 @@ def test_everything_that_a_client_makes_is_a_primitive_of_the_kit() -> None:
     assert makers == {one.factory for one in PRIMITIVES.values()}
 
 
-@pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("primitive", PRIMITIVES)
-def test_every_primitive_is_asked_enough_on_each_face(primitive: str, face: str) -> None:
-    questions = [c for c in all_cases() if primitive in c.primitives and face in c.faces]
-    assert len(questions) >= CASES_MIN
-
-
 def test_every_operation_that_a_store_may_lack_is_needed_by_some_case() -> None:
     flags = {name for name, value in Capabilities("x")._asdict().items() if isinstance(value, bool)}
     assert flags >= conformance.OPERATIONS
@@ -152,8 +110,3 @@ def test_every_operation_that_a_store_may_lack_is_needed_by_some_case() -> None:
     needed |= {one.needs for one in PRIMITIVES.values() if one.needs}
     assert needed >= conformance.OPERATIONS | {"fair", "across_processes", "own_expiry"}
     assert needed <= flags
-
-
-def test_no_two_stores_have_the_same_runs_twice() -> None:
-    counts = collections.Counter(map(str, ours.RUNS))
-    assert max(counts.values()) == 1

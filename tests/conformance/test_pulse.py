@@ -13,17 +13,11 @@ from tests.servers.fixtures import NewRedis
 STILL_S = 0.6
 
 
-def names() -> list[str]:
-    return [one.name for one in threading.enumerate()]
-
-
 def test_what_a_frozen_server_stole_is_allowed_for(new_redis: NewRedis) -> None:
-    # Given a server whose pulse is measured
     lag.watch()
     server = new_redis()
     with pulse.felt(server.url), pulse.felt(server.url):
         time.sleep(0.3)  # it has connected
-        # When the server is stopped for a while
         begun = now()
         server.stop()
         time.sleep(STILL_S)
@@ -33,11 +27,8 @@ def test_what_a_frozen_server_stole_is_allowed_for(new_redis: NewRedis) -> None:
         time.sleep(0.2)
         assert arena.at_once(begun) > STILL_S
         assert arena.unclear(begun)
-        assert names().count("holdfast-pulse") == 1
-    assert "holdfast-pulse" not in names()
-
-
-def test_a_store_in_this_process_has_none() -> None:
+        assert [one.name for one in threading.enumerate()].count("holdfast-pulse") == 1
+    # And a store in this process has no pulse
     for url in ("memory://here", "sqlite:///tmp/locks.db", "planted://"):
         with pulse.felt(url):
-            assert "holdfast-pulse" not in names()
+            assert "holdfast-pulse" not in [one.name for one in threading.enumerate()]

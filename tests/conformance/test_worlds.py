@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Client
-from holdfast.testing.conformance import Run, in_turn, runs
+from holdfast.testing.conformance import in_turn, runs
 from holdfast.testing.faults import RESP, Proxy
 from holdfast.testing.promise import PromiseBroken
 from holdfast.testing.surroundings import surroundings
@@ -74,18 +74,13 @@ def told(*words: str, given: str = "") -> str:
     return done.stdout
 
 
-def played_in(world: str, store: str) -> list[Run]:
-    """The runs of the kit that are played in this environment."""
-    face = WORLDS[world][1]
-    these = in_turn(run for run in runs(store) if run.face == face and not run.case.alone)
-    return [run for run in these if FULL or run.case.name in CORE]
-
-
 def played(world: str, urls: dict[str, str]) -> Failed:
     """The failures in this environment on each store, and whether a promise was broken."""
-    lines = [
-        json.dumps([str(run), url]) for of, url in urls.items() for run in played_in(world, of)
-    ]
+    lines = []
+    for store, url in urls.items():
+        mine = (one for one in runs(store) if one.face == WORLDS[world][1] and not one.case.alone)
+        these = [run for run in in_turn(mine) if FULL or run.case.name in CORE]
+        lines += [json.dumps([str(run), url]) for run in these]
     said = told("-m", "tests.conformance.worlds", world, given="\n".join(lines))
     failed: Failed = {store: [] for store in urls}
     for run, promise, text in map(json.loads, said.splitlines()):
@@ -99,9 +94,11 @@ def failures(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[A
     stores: dict[str, list[str]] = {}
     for world, store in asked(request, KEPT, "world", "store"):
         stores.setdefault(world, []).append(store)
-    with Ahead(
-        lambda world: played(world, {store: urls[store] for store in stores[world]}), stores, 2
-    ) as ahead:
+
+    def play(world: str) -> Failed:
+        return played(world, {store: urls[store] for store in stores[world]})
+
+    with Ahead(play, stores, 2) as ahead:
         yield ahead
 
 
@@ -143,19 +140,13 @@ TRIES = """
 
 
 @pytest.mark.parametrize("world", ["gevent", "eventlet"])
-def test_a_silent_server_holds_no_greenlet_up(
-    world: str, shared_redis: RedisServer, own_name: str
+def test_neither_a_silent_server_nor_a_locked_file_mutex_holds_a_greenlet_up(
+    world: str, shared_redis: RedisServer, tmp_path: Path, own_name: str
 ) -> None:
     with Proxy(shared_redis.host, shared_redis.port, RESP) as proxy:
         proxy.blackhole()
         url = f"redis://127.0.0.1:{proxy.port}"
         assert printed(TRIES, url, own_name, patched=world) == ["False", "True"]
-
-
-@pytest.mark.parametrize("world", ["gevent", "eventlet"])
-def test_a_file_mutex_held_by_another_process_blocks_no_greenlet(
-    world: str, tmp_path: Path, own_name: str
-) -> None:
     url = f"sqlite://{tmp_path}/locks.db"
     with Client(url) as locks, locks.lock(own_name):
         pass

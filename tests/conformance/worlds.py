@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable
 
 
@@ -19,8 +20,6 @@ def gevent() -> None:
 
 
 def eventlet() -> None:
-    import warnings
-
     warnings.simplefilter("ignore")  # it is deprecated, and says so
     from eventlet import monkey_patch
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import signal
@@ -20,14 +19,7 @@ def echo(stage: Stage, start: str) -> None:
         stage.say(["heard", told])
 
 
-async def echo_later(stage: Stage) -> None:
-    """Send back each message that arrives, under asyncio."""
-    while (told := await asyncio.to_thread(stage.hear)) is not None:
-        stage.say(told)
-
-
 def count(stage: Stage) -> None:
-    """Count without pauses, and send every number."""
     number = 0
     while True:
         number += 1
@@ -50,13 +42,7 @@ def waits_for_interrupt(stage: Stage) -> None:
 
 
 def knows(stage: Stage, module: str) -> None:
-    """Report whether a module was imported before this one."""
     stage.say(module in sys.modules)
-
-
-def fails(stage: Stage) -> None:
-    """Raise an error."""
-    raise ValueError("on purpose")
 
 
 def tells_all(stage: Stage) -> None:

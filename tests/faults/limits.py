@@ -15,6 +15,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import urlsplit
 
 from holdfast import HoldfastError
@@ -29,43 +30,35 @@ async def compute() -> str:
 
 
 async def fail() -> str:
-    """A computation that fails."""
     raise LookupError("there is none")
 
 
 async def acquired(client: Any) -> None:
-    """Wait for a lock, and release it."""
     await (await client.lock("x").acquire(timeout=1)).release()
 
 
 async def tried(client: Any) -> None:
-    """Try to get a lock without waiting, and release it."""
     await (await client.lock("x").acquire(blocking=False)).release()
 
 
 async def waited(client: Any) -> None:
-    """Wait for a lock that another client holds."""
     await client.lock("taken").acquire(timeout=0.3)
 
 
 async def several(client: Any) -> None:
-    """Hold two names."""
     await (await client.all("x", "y").acquire(timeout=1)).release()
 
 
 async def extended(client: Any) -> None:
-    """Hold a lock and renew it by hand."""
     async with client.lock("x", timeout=1) as hold:
         await hold.extend()
 
 
 async def looked(client: Any) -> None:
-    """Inspect all lines."""
     await client.inspect("")
 
 
 async def worked(client: Any) -> None:
-    """Put a job, take it, and ack it."""
     queue = client.queue("work", ttl=5)
     await queue.put("job", group="g")
     if job := await queue.take(timeout=1):
@@ -73,7 +66,6 @@ async def worked(client: Any) -> None:
 
 
 async def mended(client: Any) -> None:
-    """Let a job fail twice, make it a dead letter, retry the dead letters, and purge the queue."""
     queue = client.queue("mended", ttl=5)
     await queue.put("job", group="g", id="known")
     for _ in range(2):
@@ -87,7 +79,6 @@ async def mended(client: Any) -> None:
 
 
 async def kept(client: Any) -> None:
-    """Store a value, let a computation fail, inspect the value, and invalidate it."""
     guard = client.guard("kept", ttl=60, lease=5, failure_ttl=0.1)
     with contextlib.suppress(LookupError):
         await guard.get(fail, key="fails", timeout=1)
@@ -97,12 +88,10 @@ async def kept(client: Any) -> None:
 
 
 async def idled(client: Any) -> None:
-    """Wait for a job in an empty queue."""
     await client.queue("idle").take(timeout=0.3)
 
 
 async def refreshed(client: Any) -> None:
-    """Invalidate a value, and let it be computed."""
     guard = client.guard("value", ttl=60, lease=5)
     await guard.invalidate()
     await guard.get(compute, timeout=1)
@@ -126,6 +115,16 @@ LACK_S = 0.15
 
 
 @contextlib.contextmanager
+def _limited(what: int, most: int) -> Generator[None]:
+    soft, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, (soft, hard))
+
+
+@contextlib.contextmanager
 def no_descriptors(url: str = "") -> Generator[None]:
     """End all TCP connections over IPv4, and let no new descriptor be opened inside the block."""
     for number in os.listdir("/proc/self/fd"):
@@ -134,40 +133,20 @@ def no_descriptors(url: str = "") -> Generator[None]:
                 with socket.socket(fileno=os.dup(int(number))) as one:
                     if one.family == socket.AF_INET:
                         one.shutdown(socket.SHUT_RDWR)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # also of those that are closed now
-    try:
+    with _limited(resource.RLIMIT_NOFILE, 3):  # also of those that are closed now
         yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@contextlib.contextmanager
-def no_threads(url: str) -> Generator[None]:
+def no_threads(url: str) -> Any:
     """Let no thread be started inside the block."""
-    start = threading.Thread.start
-
-    def refuse(self: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    threading.Thread.start = refuse  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        threading.Thread.start = start  # type: ignore[method-assign]
+    error = RuntimeError("can't start new thread")
+    return mock.patch.object(threading.Thread, "start", side_effect=error)
 
 
-@contextlib.contextmanager
-def no_memory(url: str) -> Generator[None]:
+def no_memory(url: str) -> Any:
     """Let this process get no more memory from the system inside the block."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    with open("/proc/self/statm", encoding="ascii") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+    return _limited(resource.RLIMIT_AS, used)
 
 
 @contextlib.contextmanager
@@ -201,12 +180,9 @@ def no_room(url: str) -> Generator[None]:
 
 #: Maximum number of clients that a server for ``no_clients`` accepts.
 CLIENTS = 40
-LACKS = {
-    "clients": no_clients,
-    "descriptors": no_descriptors,
-    "threads": no_threads,
-    "memory": no_memory,
-    "room": no_room,
+LACKS: dict[str, Callable[[str], Any]] = {
+    one.__name__.removeprefix("no_"): one
+    for one in (no_clients, no_descriptors, no_threads, no_memory, no_room)
 }
 #: Errors that are allowed while a resource is missing: those of holdfast, and those of the system
 #: about threads and memory.
@@ -263,9 +239,8 @@ async def play(face: Face, lack: str, url: str) -> int:
         for name, work in WORKS.items():
             if name in NEEDS and not getattr(other.capabilities, NEEDS[name]):
                 continue
-            for number in range(
-                1 + len(lack + name + url + face.name) % STRIDE, STEPS_MAX + 1, STRIDE
-            ):
+            first = 1 + len(lack + name + url + face.name) % STRIDE
+            for number in range(first, STEPS_MAX + 1, STRIDE):
                 async with client.lock("warm", timeout=5):
                     pass
                 if not await struck(client, lack, url, work, number):
@@ -278,11 +253,6 @@ async def play(face: Face, lack: str, url: str) -> int:
     return count
 
 
-def main(lack: str, url: str, face: str) -> int:
-    """Return the number of steps at which the resource was missing."""
-    one = FACES[face]
-    return one.run(lambda: play(one, lack, url), 280)
-
-
 if __name__ == "__main__":
-    print(main(*sys.argv[1:]))
+    _, wanted, store, kind = sys.argv
+    print(FACES[kind].run(lambda: play(FACES[kind], wanted, store), 280))

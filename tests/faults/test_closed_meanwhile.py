@@ -33,16 +33,16 @@ def none_is_left(before: set[str]) -> None:
         time.sleep(0.01)
 
 
-def waits(client: Client, name: str) -> threading.Thread:
-    """A thread that waits for this name until the client is closed."""
+def elsewhere(act: Callable[[], object]) -> None:
+    """Do this in another thread, and wait for its end."""
 
-    def wait() -> None:
+    def acts() -> None:
         with contextlib.suppress(HoldfastError):
-            client.lock(name).acquire()
+            act()
 
-    thread = threading.Thread(target=wait)
+    thread = threading.Thread(target=acts)
     thread.start()
-    return thread
+    thread.join(20)
 
 
 def closes_before(client: Client, made: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,9 +50,7 @@ def closes_before(client: Client, made: Callable[..., Any]) -> Callable[..., Any
 
     def make(*given: Any) -> Any:
         link = made(*given)
-        closer = threading.Thread(target=client.close)
-        closer.start()
-        closer.join()
+        elsewhere(client.close)
         return link
 
     return make
@@ -66,18 +64,13 @@ class ClosesBefore(deque[Any]):
         self._client = client
 
     def append(self, link: Any) -> None:
-        closer = threading.Thread(target=self._client.close)
-        closer.start()
-        closer.join()
+        elsewhere(self._client.close)
         super().append(link)
 
 
 @pytest.mark.parametrize("store", ["redis", "postgres"])
 def test_the_connection_that_listens_is_ended_if_it_is_made_during_the_close(
-    store: str,
-    request: pytest.FixtureRequest,
-    own_name: str,
-    monkeypatch: pytest.MonkeyPatch,
+    store: str, request: pytest.FixtureRequest, own_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = request.getfixturevalue(f"{store}_url")
     before = sockets()
@@ -99,7 +92,7 @@ def test_the_connection_that_listens_is_ended_if_it_is_made_during_the_close(
             closes_before(client, listen)(link, *given)
 
         monkeypatch.setattr(postgres.Link, "listen", hears)
-    waits(client, own_name).join(20)
+    elsewhere(client.lock(own_name).acquire)
     none_is_left(before)
 
 
@@ -129,9 +122,7 @@ def test_a_close_ends_the_listener_although_no_thread_reads_it(
     before = sockets()
     with Client(url) as client, Client(url) as other:
         hold = other.lock(own_name).acquire()
-        waiter = threading.Thread(target=lambda: client.lock(own_name).acquire(timeout=0.3))
-        waiter.start()
-        waiter.join()
+        elsewhere(lambda: client.lock(own_name).acquire(timeout=0.3))
         hold.release()
     none_is_left(before)
     assert client.url

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.faults import NoSmallDisk, SmallDisk
+from holdfast.testing.surroundings import surroundings
 from tests.cli import world
 from tests.faults.limits import CLIENTS
 from tests.servers.fixtures import NewRedis
@@ -17,13 +17,9 @@ from tests.servers.fixtures import NewRedis
 ROOT = Path(__file__).parents[2]
 #: Minimum number of steps at which the resource was missing, over all works.
 STRUCK_MIN = 6
-#: The fixture of each server.
-SERVERS = {
-    "redis": "redis_url",
-    "mariadb": "mariadb_url",
-    "postgres": "postgres_url",
-    "zookeeper": "zookeeper_url",
-}
+#: The options of each server. The pools are so small that the test notices a connection that is
+#: lost permanently.
+SERVERS = {"redis": "?prefix=limits", "mariadb": "?pool=2", "postgres": "?pool=2", "zookeeper": ""}
 
 
 @pytest.fixture(params=["sqlite", *SERVERS])
@@ -31,10 +27,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store; a new store needs one line here."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/locks"
-    found: str = request.getfixturevalue(SERVERS[request.param])
-    # The pools are so small that the test notices a connection that is lost permanently
-    options = {"redis": "?prefix=limits", "mariadb": "?pool=2", "postgres": "?pool=2"}
-    return found + options.get(request.param, "")
+    return str(request.getfixturevalue(f"{request.param}_url")) + SERVERS[request.param]
 
 
 def struck(lack: str, url: str, face: str) -> int:
@@ -46,7 +39,7 @@ def struck(lack: str, url: str, face: str) -> int:
         timeout=300,
         check=False,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(world.ROOT / "src")},
+        env=surroundings(PYTHONPATH=str(world.ROOT / "src")),
     )
     if run.returncode:
         print(run.stderr[-3000:])

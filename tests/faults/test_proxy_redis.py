@@ -13,13 +13,10 @@ from holdfast.testing.faults import (
     DROP_PUSH,
     DROP_REPLY,
     DROP_REQUEST,
-    HOLD_REQUEST,
-    RESET_REPLY,
     RESP,
     Proxy,
 )
 from holdfast.testing.faults.wire import resp
-from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
 
 #: Seconds that a client waits for a reply that is lost. Every other client waits ``LONG_S``, so
@@ -37,7 +34,6 @@ def proxy(shared_redis: RedisServer) -> Iterator[Proxy]:
 
 @pytest.fixture(params=[2, 3])
 def protocol(request: pytest.FixtureRequest) -> int:
-    """The version of the Redis protocol."""
     number: int = request.param
     return number
 
@@ -83,7 +79,6 @@ REPLIES = {
 
 @pytest.mark.parametrize("message", REPLIES.values(), ids=REPLIES)
 def test_a_message_is_found_whole_and_never_before(message: bytes) -> None:
-    # Given a message of each kind, and another behind it
     # Then its length is found as soon as its last byte is here
     assert resp(message + b"+more") == len(message)
     assert resp(message) == len(message)
@@ -105,45 +100,9 @@ def test_one_of_many_pipelined_requests_is_lost(
     assert connect().lrange(own_name, 0, -1) == [b"first", b"third"]
 
 
-def test_one_of_many_replies_is_lost_and_the_request_was_carried_out(
-    proxy: Proxy, connect: Connect, own_name: str
-) -> None:
-    client = connect(socket_timeout=SHORT_S)
-    fault = proxy.arm(b"INCRBY", DROP_REPLY)
-    with pytest.raises(redis.TimeoutError):
-        client.incrby(own_name, 5)
-    fault.wait()
-    assert connect().get(own_name) == b"5"
-
-
-def test_a_reset_in_place_of_a_reply(proxy: Proxy, connect: Connect, own_name: str) -> None:
-    client = connect()
-    proxy.arm(lambda request: own_name.encode() in request, RESET_REPLY)
-    with pytest.raises(redis.ConnectionError):
-        client.incr(own_name)
-    assert connect().get(own_name) == b"1"
-
-
-def test_a_late_copy_of_a_request_arrives_after_its_repetition(
-    proxy: Proxy, connect: Connect, own_name: str, shared_redis: RedisServer
-) -> None:
-    # Given a request that was given up, and was sent again on another connection
-    fault = proxy.arm(b"INCR", HOLD_REQUEST)
-    client = connect(socket_timeout=SHORT_S)
-    with pytest.raises(redis.TimeoutError):
-        client.incr(own_name)
-    client.close()
-    assert connect().incr(own_name) == 1
-    # When the first request arrives late
-    fault.let_go()
-    # Then the server carries it out as well
-    until(lambda: shared_redis.ask("GET", own_name) == b"2", "the late copy is carried out")
-
-
 def test_pushes_are_no_replies_and_can_be_lost_themselves(
     proxy: Proxy, connect: Connect, own_name: str, shared_redis: RedisServer
 ) -> None:
-    # Given a client that listens
     listener = connect().pubsub()
     listener.subscribe(own_name)
     assert listener.get_message(timeout=5)["type"] == "subscribe"
@@ -151,7 +110,6 @@ def test_pushes_are_no_replies_and_can_be_lost_themselves(
     fault = proxy.arm(b"two", DROP_PUSH)
     for word in ("one", "two", "three"):
         assert shared_redis.ask("PUBLISH", own_name, word) == 1
-    # Then the other two messages arrive
     assert [listener.get_message(timeout=5)["data"] for _ in range(2)] == [b"one", b"three"]
     assert fault.hits == 1
     # And replies on that connection are still matched to their requests

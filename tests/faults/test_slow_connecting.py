@@ -31,7 +31,6 @@ class Slow(NamedTuple):
 
 @contextmanager
 def postgres(server: PostgresServer, name: str) -> Iterator[Slow]:
-    """A PostgreSQL server behind a proxy."""
     with Proxy(server.host, server.port, CHUNKS) as proxy:
         place = f"postgres@127.0.0.1:{proxy.port}/postgres"
         options = f"sslmode=disable&pool={POOL}&application_name={name}"
@@ -40,7 +39,6 @@ def postgres(server: PostgresServer, name: str) -> Iterator[Slow]:
 
 @contextmanager
 def mariadb(server: MariadbServer, name: str) -> Iterator[Slow]:
-    """A MariaDB server behind a proxy."""
     with Proxy(server.host, server.port, MYSQL) as proxy:
         url = f"{server.url_for(USER, PASSWORD, proxy.port)}?pool={POOL}"
         yield Slow(proxy, url, f"{USER}\0".encode())
@@ -48,7 +46,6 @@ def mariadb(server: MariadbServer, name: str) -> Iterator[Slow]:
 
 @pytest.fixture(params=[postgres, mariadb], ids=["postgres", "mariadb"])
 def slow(request: pytest.FixtureRequest, own_name: str) -> Iterator[Slow]:
-    """A server of each kind."""
     server = request.getfixturevalue(f"shared_{request.param.__name__}")
     with Client(server.url) as client:  # it makes the tables
         client.inspect(own_name)
@@ -64,7 +61,6 @@ def test_verbs_with_little_time_get_through_though_connecting_takes_more(
         async with face.client(slow.url) as client:
             slow.proxy.arm(slow.begins, delay_request(SLOW_S), 1000)
             store = client._ctx.store  # because a client carries on for longer what it undoes
-            # When a verb that has less time is repeated until it succeeds
             found, tries = None, 0
             while found is None:
                 tries += 1

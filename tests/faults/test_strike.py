@@ -35,11 +35,9 @@ def work() -> list[str]:
 
 
 def test_an_interrupt_is_raised_at_each_point_in_turn() -> None:
-    # Given a piece of work with some points
     many = points(work, within=HERE)
     assert many > 10
     assert points(work, within=HERE) == many
-    # When a signal is injected at each of them
     struck = []
     for number in range(1, many + 1):
         with pytest.raises(KeyboardInterrupt), Strike(number, within=HERE) as strike:
@@ -132,7 +130,6 @@ def test_real_signals_arrive_only_at_these_points() -> None:
         with contextlib.suppress(KeyboardInterrupt), Strike(number, within=HERE) as strike:
             work()
         aimed.add((strike.where.rpartition(" ")[2], strike._after))
-    # When real signals come at random moments
     chance = dice("real signals")
     real = set()
     count = 0
@@ -147,7 +144,6 @@ def test_real_signals_arrive_only_at_these_points() -> None:
             if where:
                 real.add((where, at))
                 count += 1
-    # Then every one of them hit at one of these instructions
     assert count == 300
     assert len(real) >= 5
     assert real <= aimed, f"{real - aimed} are not among {aimed}"

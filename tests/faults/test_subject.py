@@ -14,29 +14,18 @@ ACTS = "tests.faults.acts"
 
 
 def test_a_subject_talks_in_lines() -> None:
-    # Given a process that echoes
     with Subject(f"{ACTS}:echo", "hello") as one:
         # Then it sends the argument that it was started with, and not its printed text
         assert one.hear() == "hello"
-        # And it answers each message, in order
         for value in (1, "zwei\n", None, {"three": [4.5]}):
             one.say(value)
         heard = [one.hear() for _ in range(2)]
         assert heard == [["heard", 1], ["heard", "zwei\n"]]
-        # When no more messages can come, the process ends normally
         assert one.end() == 0
         assert one.rest() == []
 
 
-def test_a_coroutine_may_be_a_subject() -> None:
-    with Subject(f"{ACTS}:echo_later") as one:
-        one.say("x")
-        assert one.hear() == "x"
-        assert one.end() == 0
-
-
 def test_a_stopped_subject_does_nothing_until_it_is_continued() -> None:
-    # Given a process that counts
     with Subject(f"{ACTS}:count") as one:
         last = one.hear()
         # When it is stopped, and all messages that it had sent are read
@@ -46,12 +35,14 @@ def test_a_stopped_subject_does_nothing_until_it_is_continued() -> None:
                 last = one.hear(0.2)
             except TimeoutError:
                 break
-        # Then it sends nothing more
         with pytest.raises(TimeoutError):
             one.hear(0.05)
         # And after it is continued, it sends the next number
         one.go_on()
         assert one.hear() == last + 1
+    # And the end of the block ends it
+    with pytest.raises(ProcessLookupError):
+        os.kill(one.pid, 0)
 
 
 def test_a_subject_that_stops_itself_is_waited_for() -> None:
@@ -77,9 +68,7 @@ def test_a_killed_subject_is_gone(stopped: bool) -> None:
         one.hear()
         if stopped:
             one.stop()
-        # When it is killed, running or stopped
         one.kill()
-        # Then it sends and receives nothing more
         assert one.ended == -signal.SIGKILL
         with pytest.raises(SubjectGone):
             one.hear()
@@ -87,24 +76,11 @@ def test_a_killed_subject_is_gone(stopped: bool) -> None:
             one.say("y")
 
 
-def test_leaving_the_block_ends_it() -> None:
-    with Subject(f"{ACTS}:count") as one:
-        pid = one.pid
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-
-
 def test_a_module_may_be_imported_before_everything_else() -> None:
     module = "tests.mutants.plant"
     for first in ("", module):
         with Subject(f"{ACTS}:knows", module, first=first) as one:
             assert one.hear() is bool(first)
-
-
-def test_what_a_subject_raises_is_its_end(capfd: pytest.CaptureFixture[str]) -> None:
-    with Subject(f"{ACTS}:fails") as one:
-        assert one.end() == 1
-    assert "ValueError: on purpose" in capfd.readouterr().err
 
 
 def test_a_fork_returns_its_result_or_its_error() -> None:

@@ -42,6 +42,7 @@ FORK = "holdfast.runtime.fork"
 
 STORE = "tests/stores/sqlite"
 TORTURE = "tests/torture"
+KIT = "tests/conformance/test_conformance.py::test_conforms"
 ALL = "tests/core/test_together.py"
 
 PLANTED = [
@@ -243,7 +244,7 @@ PLANTED = [
     ),
     bug(
         "a cancelled acquire is not undone",
-        f"{TORTURE}/test_cancel.py::test_a_cancellation_at_any_moment_before_the_reply_leaves_nothing[by_cancel]",
+        f"{TORTURE}/test_cancel.py::test_a_cancellation_at_any_moment_before_the_reply_leaves_nothing",
         (
             CLAIMS,
             "await ctx.undo(attempt.leave(suspect=True), attempt.limit + GRACE_S)\n",
@@ -253,7 +254,7 @@ PLANTED = [
     # -- threads, tasks, forks -------------------------------------------------------------
     bug(
         "a child task inherits the reentry of its parent",
-        f"{TORTURE}/test_threads.py::test_a_task_started_inside_inherits_nothing",
+        f"{KIT}[memory-aio-reentrant-a_flow_that_was_started_inside_inherits_nothing]",
         (
             AIO,
             "        return asyncio.current_task() or threading.current_thread()\n",
@@ -262,7 +263,7 @@ PLANTED = [
     ),
     bug(
         "a child thread inherits the reentry of its parent",
-        f"{TORTURE}/test_threads.py::test_a_thread_started_inside_inherits_nothing",
+        f"{KIT}[memory-sync-reentrant-a_flow_that_was_started_inside_inherits_nothing]",
         (
             THREADS,
             "        thread = threading.current_thread()\n",
@@ -271,7 +272,7 @@ PLANTED = [
     ),
     bug(
         "a child counts its parent's holds as its own",
-        f"{TORTURE}/test_fork.py::test_a_child_believes_nothing_and_frees_nothing",
+        f"{KIT}[sqlite-sync-lock-the_child_of_a_fork_holds_nothing_and_frees_nothing]",
         (FORK, "    _epoch += 1\n", "    _epoch += 0\n"),
     ),
     # -- time ------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ LOOPS = [
     ),
     bug(
         "a hold can be released in another loop",
-        f"{TEST}a_hold_stays_with_the_loop_that_took_it[memory]",
+        f"{KIT}-lock-a_hold_is_given_back_in_its_own_event_loop_alone]",
         (HOMES, "        raise another_loop()\n", "        pass\n"),
     ),
     bug(

@@ -45,14 +45,8 @@ def _shim() -> bytes:
     compiler = need("cc", "gcc", "clang", "tcc")
     with tempfile.TemporaryDirectory(prefix="holdfast-clock-") as folder:
         library = Path(folder, "clock.so")
-        subprocess.run(
-            [
-                *(compiler, "-shared", "-fPIC", "-O2", "-nostdlib", "-fno-builtin"),
-                *("-o", str(library), str(_SOURCE)),
-            ],
-            check=True,
-            env=surroundings(),
-        )
+        options = ["-shared", "-fPIC", "-O2", "-nostdlib", "-fno-builtin", "-o", str(library)]
+        subprocess.run([compiler, *options, str(_SOURCE)], check=True, env=surroundings())
         return library.read_bytes()
 
 
@@ -82,7 +76,6 @@ class Clock:
         self._shared[:] = _OFFSET.pack(ahead)
 
     def step(self, seconds: float) -> None:
-        """Set the clock forward or back in one step."""
         self.set(self.ahead + seconds)
 
     def slew(self, seconds: float, over: float, pause: float = 0.01) -> None:

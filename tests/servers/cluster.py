@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from holdfast.stores.redis.slots import BUCKET_SLOTS
 
-from .process import SOON_S, until
+from .process import SOON_S, Ended, until
 from .redis_server import RedisServer
 
 SLOTS = 16384
@@ -29,7 +29,7 @@ class Node(NamedTuple):
     linked: bool
 
 
-class Cluster:
+class Cluster(Ended):
     """A cluster of ``primaries`` nodes that share the slots, and ``replicas`` for each of them.
 
     Recovery treats each node as one that has run for long, until a slot is moved.
@@ -41,15 +41,9 @@ class Cluster:
             for number in range(primaries * (1 + replicas)):
                 place = folder / str(number)
                 place.mkdir()
-                server = RedisServer(
-                    place,
-                    "cluster-enabled yes",
-                    f"cluster-node-timeout {HASTY_MS}",
-                    "cluster-replica-validity-factor 0",
-                    "cluster-allow-replica-migration no",
-                    *settings,
-                )
-                self.servers.append(server)
+                lines = ["cluster-enabled yes", f"cluster-node-timeout {HASTY_MS}"]
+                lines += ["cluster-replica-validity-factor 0", "cluster-allow-replica-migration no"]
+                self.servers.append(RedisServer(place, *lines, *settings))
             self.join(primaries)
         except BaseException:
             self.close()
@@ -87,14 +81,11 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """The URL of the running nodes."""
         hosts = ",".join(f"{one.host}:{one.port}" for one in self.servers if one.runs)
         return f"redis+cluster://{hosts}"
 
     def id(self, server: RedisServer) -> str:
-        """The id by which the nodes name this server."""
-        known: bytes = server.ask("CLUSTER", "MYID")
-        return known.decode()
+        return str(server.ask("CLUSTER", "MYID").decode())
 
     def seen_by(self, server: RedisServer) -> list[Node]:
         """All nodes in the view of this server."""
@@ -108,8 +99,7 @@ class Cluster:
         return found
 
     def owner(self, slot: int) -> RedisServer:
-        """The primary that serves this slot, in the view of the first running node."""
-        return self._owner(slot, next(one for one in self.servers if one.runs))
+        return self._owner(slot, self._running[0])
 
     def _owner(self, slot: int, seen_by: RedisServer) -> RedisServer:
         for begin, end, primary, *_ in seen_by.ask("CLUSTER", "SLOTS"):
@@ -120,9 +110,13 @@ class Cluster:
     @property
     def primaries(self) -> list[RedisServer]:
         """The nodes that serve slots, in the view of the first running node."""
-        (one, *_) = (one for one in self.servers if one.runs)
-        ports = {int(primary[1]) for _, _, primary, *_ in one.ask("CLUSTER", "SLOTS")}
+        slots = self._running[0].ask("CLUSTER", "SLOTS")
+        ports = {int(primary[1]) for _, _, primary, *_ in slots}
         return [one for one in self.servers if one.port in ports]
+
+    @property
+    def _running(self) -> list[RedisServer]:
+        return [one for one in self.servers if one.runs]
 
     def _at(self, port: int) -> RedisServer:
         return next(one for one in self.servers if one.port == port)
@@ -147,17 +141,15 @@ class Cluster:
                 role["role"] == "master" or role["master_link_status"] == "up"
             )
 
-        for one in self.servers:
-            if one.runs:
-                until(lambda one=one: well(one), "the cluster is whole", 2 * SOON_S)
+        for one in self._running:
+            until(lambda one=one: well(one), "the cluster is whole", 2 * SOON_S)
 
     # -- changes ---------------------------------------------------------------------------
 
     def attend(self, within_ms: int = HASTY_MS) -> None:
         """Set the time after which a silent node counts as dead."""
-        for one in self.servers:
-            if one.runs:
-                one.ask("CONFIG", "SET", "cluster-node-timeout", within_ms)
+        for one in self._running:
+            one.ask("CONFIG", "SET", "cluster-node-timeout", within_ms)
 
     def fail_over(self, primary: RedisServer) -> RedisServer:
         """Let a replica take over from this healthy primary; return the replica."""
@@ -175,16 +167,15 @@ class Cluster:
         return promoted
 
     def _promoted(self, replica: RedisServer) -> RedisServer:
-        for one in self.servers:
-            if one.runs:
-                what = "every node knows that the replica has taken over"
-                until(lambda one=one: self._serves(one, replica), what, 2 * SOON_S)
+        def serves(seen_by: RedisServer) -> bool:
+            slots = seen_by.ask("CLUSTER", "SLOTS")
+            return any(int(primary[1]) == replica.port for _, _, primary, *_ in slots)
+
+        for one in self._running:
+            what = "every node knows that the replica has taken over"
+            until(lambda one=one: serves(one), what, 2 * SOON_S)
         self.settled()
         return replica
-
-    def _serves(self, seen_by: RedisServer, server: RedisServer) -> bool:
-        slots = seen_by.ask("CLUSTER", "SLOTS")
-        return any(int(primary[1]) == server.port for _, _, primary, *_ in slots)
 
     def begin_move(self, slot: int, to: RedisServer) -> None:
         """Begin to move this slot; its keys stay at the source."""
@@ -206,8 +197,8 @@ class Cluster:
         # The new owner then takes the next epoch. This is the greatest epoch only if the node has
         # received the last one. Otherwise it can lose the slot for a moment, and it then deletes
         # the slot's keys.
-        running = [one for one in self.servers if one.runs]
-        until(lambda: _epoch(to) == max(map(_epoch, running)), "the new owner knows the last epoch")
+        what = "the new owner knows the last epoch"
+        until(lambda: _epoch(to) == max(map(_epoch, self._running)), what)
         end = time.monotonic() + SOON_S
         while True:
             for one in (to, source, *self.servers):
@@ -223,7 +214,7 @@ class Cluster:
     def _known_to_all(self, slot: int, owner: RedisServer, within: float = 0.5) -> bool:
         """Return whether every running node soon has ``owner`` as the owner of the slot."""
         end = time.monotonic() + within
-        asked = [one for one in self.servers if one.runs]
+        asked = self._running
         while time.monotonic() < end:
             asked = [one for one in asked if self._owner(slot, one) is not owner]
             if not asked:
@@ -241,15 +232,8 @@ class Cluster:
         self.end_move(slot, to)
 
     def close(self) -> None:
-        """End all nodes."""
         for one in self.servers:
             one.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _epoch(server: RedisServer) -> int:

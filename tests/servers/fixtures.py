@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,19 +14,60 @@ import pytest
 
 from .process import in_memory
 
-# These are imported where they are used, so that a run without them starts fast.
 if TYPE_CHECKING:
     from .clock import Clock
-    from .cluster import Cluster
-    from .mariadb_server import MariadbServer
-    from .postgres_server import PostgresServer
     from .redis_server import RedisServer
-    from .sentinels import Watched
     from .tls import Certificate
-    from .zookeeper import Ensemble, ZooKeeperServer
 
 #: Makes a server with these settings (see `RedisServer`); it ends with the test.
 NewRedis = Callable[..., "RedisServer"]
+
+
+def _class(name: str) -> Any:
+    """Import a class where it is used, so that a run without it starts fast."""
+    module, _, kind = name.partition(".")
+    return getattr(importlib.import_module(f"tests.servers.{module}"), kind)
+
+
+def _shared(name: str, *settings: str, folder: str = "") -> Any:
+    """A server for all tests that leave it unchanged and use unique names."""
+
+    @pytest.fixture(scope="session")
+    def shared(no_disk: Path) -> Iterator[Any]:
+        places = [no_disk / folder] if folder else []
+        for place in places:
+            place.mkdir()
+        with _class(name)(*places, *settings) as server:
+            yield server
+
+    return shared
+
+
+def _url_of(fixture: str) -> Any:
+    """The address of the server that all tests share."""
+
+    @pytest.fixture
+    def url(request: pytest.FixtureRequest) -> str:
+        address: str = request.getfixturevalue(fixture).url
+        return address
+
+    return url
+
+
+def _new(name: str, folder: str = "") -> Any:
+    """Makes separate servers, which a test can stop, kill and restart; they end with the test."""
+
+    @pytest.fixture
+    def new(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+        with contextlib.ExitStack() as ends:
+
+            def make(*settings: Any, **options: Any) -> Any:
+                places = [tmp_path_factory.mktemp(folder)] if folder else []
+                return ends.enter_context(_class(name)(*places, *settings, **options))
+
+            yield make
+
+    return new
 
 
 @pytest.fixture(scope="session")
@@ -40,21 +82,6 @@ def no_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(scope="session")
-def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server for all tests that leave it unchanged and use unique names."""
-    from .redis_server import RedisServer
-
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture
-def redis_url(shared_redis: RedisServer) -> str:
-    """The address of the server that all tests share."""
-    return shared_redis.url
-
-
 @pytest.fixture
 def own_name() -> str:
     """A name that no other test uses."""
@@ -62,149 +89,35 @@ def own_name() -> str:
 
 
 @pytest.fixture
-def new_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewRedis]:
-    """Makes separate servers, which a test can stop, kill, fill and restart."""
-    from .redis_server import RedisServer
-
-    made: list[RedisServer] = []
-
-    def make(*settings: str, **options: Any) -> RedisServer:
-        made.append(RedisServer(tmp_path_factory.mktemp("redis"), *settings, **options))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.close()
-
-
-@pytest.fixture
 def server_clock() -> Iterator[Clock]:
     """A wall clock that a test steps, for the servers that the test starts (see `Clock.worn`)."""
-    from .clock import Clock
-
-    with contextlib.closing(Clock()) as clock:
+    with contextlib.closing(_class("clock.Clock")()) as clock:
         yield clock
 
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """A self-made certificate for the loopback."""
-    from .tls import Certificate
-
-    return Certificate.make(tmp_path_factory.mktemp("certificate"))
-
-
-@pytest.fixture
-def new_watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Watched]]:
-    """Makes a primary with replicas and sentinels (see `Watched`); they end with the test."""
-    from .sentinels import Watched
-
-    with contextlib.ExitStack() as ends:
-        yield lambda *settings, **options: ends.enter_context(
-            Watched(tmp_path_factory.mktemp("watched"), *settings, **options)
-        )
+    made: Certificate = _class("tls.Certificate").make(tmp_path_factory.mktemp("certificate"))
+    return made
 
 
-@pytest.fixture
-def new_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Cluster]]:
-    """Makes a cluster (see `Cluster`); it ends with the test."""
-    from .cluster import Cluster
+shared_redis = _shared("redis_server.RedisServer", folder="redis")
+redis_url = _url_of("shared_redis")
+new_redis = _new("redis_server.RedisServer", "redis")
+new_watched = _new("sentinels.Watched", "watched")
+new_cluster = _new("cluster.Cluster", "cluster")
 
-    with contextlib.ExitStack() as ends:
-        yield lambda *settings, **options: ends.enter_context(
-            Cluster(tmp_path_factory.mktemp("cluster"), *settings, **options)
-        )
+# The runs of the kit that are active at the same time open up to a hundred connections.
+shared_postgres = _shared("postgres_server.PostgresServer", "max_connections = 300")
+postgres_url = _url_of("shared_postgres")
+new_postgres = _new("postgres_server.PostgresServer")
 
+shared_mariadb = _shared("mariadb_server.MariadbServer", folder="mariadb")
+mariadb_url = _url_of("shared_mariadb")
+new_mariadb = _new("mariadb_server.MariadbServer", "mariadb")
 
-@pytest.fixture(scope="session")
-def shared_postgres() -> Iterator[PostgresServer]:
-    """A server for all tests that leave it unchanged and use unique names."""
-    from .postgres_server import PostgresServer
-
-    # The runs of the kit that are active at the same time open up to a hundred connections.
-    with PostgresServer("max_connections = 300") as server:
-        yield server
-
-
-@pytest.fixture
-def postgres_url(shared_postgres: PostgresServer) -> str:
-    """The address of the server that all tests share."""
-    return shared_postgres.url
-
-
-@pytest.fixture
-def new_postgres() -> Iterator[Callable[..., PostgresServer]]:
-    """Makes separate servers (see `PostgresServer`), which a test can stop and crash."""
-    from .postgres_server import PostgresServer
-
-    with contextlib.ExitStack() as ends:
-        yield lambda *settings, **options: ends.enter_context(PostgresServer(*settings, **options))
-
-
-@pytest.fixture(scope="session")
-def shared_mariadb(no_disk: Path) -> Iterator[MariadbServer]:
-    """A MariaDB for all tests that leave it unchanged and use unique names."""
-    from .mariadb_server import MariadbServer
-
-    (folder := no_disk / "mariadb").mkdir()
-    with MariadbServer(folder) as server:
-        yield server
-
-
-@pytest.fixture
-def mariadb_url(shared_mariadb: MariadbServer) -> str:
-    """The address of the MariaDB that all tests share."""
-    return shared_mariadb.url
-
-
-@pytest.fixture
-def new_mariadb(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[..., MariadbServer]]:
-    """Makes separate MariaDB servers, which a test can stop, kill and restart."""
-    from .mariadb_server import MariadbServer
-
-    with contextlib.ExitStack() as ends:
-        yield lambda *settings, **options: ends.enter_context(
-            MariadbServer(tmp_path_factory.mktemp("mariadb"), *settings, **options)
-        )
-
-
-@pytest.fixture(scope="session")
-def shared_zookeeper(no_disk: Path) -> Iterator[ZooKeeperServer]:
-    """A ZooKeeper for all tests that leave it unchanged and use unique names."""
-    from .zookeeper import ZooKeeperServer
-
-    (folder := no_disk / "zookeeper").mkdir()
-    with ZooKeeperServer(folder) as server:
-        yield server
-
-
-@pytest.fixture
-def zookeeper_url(shared_zookeeper: ZooKeeperServer) -> str:
-    """The address of the ZooKeeper that all tests share."""
-    return shared_zookeeper.url
-
-
-@pytest.fixture
-def new_zookeeper(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[..., ZooKeeperServer]]:
-    """Makes separate ZooKeeper servers, which a test can stop, kill and restart."""
-    from .zookeeper import ZooKeeperServer
-
-    with contextlib.ExitStack() as ends:
-        yield lambda *settings, **options: ends.enter_context(
-            ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"), *settings, **options)
-        )
-
-
-@pytest.fixture
-def new_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Ensemble]]:
-    """Makes ensembles of three (see `Ensemble`); they end with the test."""
-    from .zookeeper import Ensemble
-
-    with contextlib.ExitStack() as ends:
-        yield lambda *settings, **options: ends.enter_context(
-            Ensemble(tmp_path_factory.mktemp("ensemble"), *settings, **options)
-        )
+shared_zookeeper = _shared("zookeeper.ZooKeeperServer", folder="zookeeper")
+zookeeper_url = _url_of("shared_zookeeper")
+new_zookeeper = _new("zookeeper.ZooKeeperServer", "zookeeper")
+new_ensemble = _new("zookeeper.Ensemble", "ensemble")

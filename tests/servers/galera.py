@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from .mariadb_server import MariadbServer, own_folder
-from .process import SOON_S, free_port, until
+from .process import SOON_S, Ended, free_port, until
 
 #: The paths of the library on Debian and other systems.
 PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
@@ -56,7 +55,7 @@ def provider() -> str:
     return found
 
 
-class Galera:
+class Galera(Ended):
     """A cluster of ``nodes`` nodes; all of them have joined."""
 
     def __init__(self, folder: Path, nodes: int = 3) -> None:
@@ -97,23 +96,15 @@ class Galera:
         port = self._ports[number]
         others = ",".join(f"127.0.0.1:{one}" for one in self._ports)
         receive = free_port()
+        listens = f"gmcast.listen_addr=tcp://127.0.0.1:{port};ist.recv_addr=127.0.0.1:{receive}"
         settings = [
-            "binlog_format=ROW",
-            "innodb_autoinc_lock_mode=2",
-            "innodb_lock_wait_timeout=2",
-            "wsrep_on=ON",
-            f"wsrep_sst_method={METHOD}",
-            f"wsrep_provider={self._library}",
-            "wsrep_cluster_name=holdfast",
-            f"wsrep_node_name=n{number}",
-            "wsrep_node_address=127.0.0.1",
-            f"wsrep_cluster_address=gcomm://{others}",
-            (
-                f"wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:{port};"
-                f"ist.recv_addr=127.0.0.1:{receive};{HASTY}"
-            ),
+            *("binlog_format=ROW", "innodb_autoinc_lock_mode=2", "innodb_lock_wait_timeout=2"),
+            *("wsrep_on=ON", f"wsrep_sst_method={METHOD}", f"wsrep_provider={self._library}"),
+            *("wsrep_cluster_name=holdfast", f"wsrep_node_name=n{number}"),
+            *("wsrep_node_address=127.0.0.1", f"wsrep_cluster_address=gcomm://{others}"),
+            f"wsrep_provider_options={listens};{HASTY}",
+            *(["wsrep_new_cluster"] if new else []),
         ]
-        settings += ["wsrep_new_cluster"] if new else []
         before = os.environ["PATH"]
         os.environ["PATH"] = f"{self._scripts}{os.pathsep}{before}"
         try:
@@ -131,17 +122,9 @@ class Galera:
 
     @property
     def urls(self) -> list[str]:
-        """The URLs of the nodes."""
         return [one.url for one in self.nodes]
 
     def close(self) -> None:
-        """End all nodes."""
         for one in self.nodes:
             one.close()
         shutil.rmtree(self._scripts, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -9,7 +9,7 @@ Its settings are options of ``mariadbd``, without the dashes::
 
 It writes its log at every commit, as MariaDB does by default, so a killed server has lost nothing.
 But the kernel decides when the log reaches the disk. If the tests run as root, the server runs as
-``nobody``, because it refuses to run as root.
+an unprivileged user, because it refuses to run as root.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ import atexit
 import contextlib
 import functools
 import os
-import pwd
 import shutil
 import socket
 import subprocess
-import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
 from holdfast.testing.surroundings import surroundings
 
-from .process import Program, free_port, in_memory, need
+from .process import Program, free_port, give, need, new_folder, unprivileged
 
 #: The environment variable with the path of another server program.
 ENV = "MARIADB_SERVER"
@@ -41,22 +39,14 @@ DATABASE = "holdfast"
 USER, PASSWORD = "app", "sesame"
 #: The folders with the SQL of the system tables on Debian and other systems.
 SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/share/mariadb")
-SYSTEM = (
-    "mysql_system_tables.sql",
-    "mysql_performance_tables.sql",
-    "mysql_system_tables_data.sql",
+SYSTEM = tuple(
+    f"mysql_{one}.sql" for one in ("system_tables", "performance_tables", "system_tables_data")
 )
 _SMALL = (
-    "innodb_log_file_size=24M",
-    "innodb_buffer_pool_size=24M",
-    "innodb_data_file_path=ibdata1:4M:autoextend",
-    "innodb_autoextend_increment=1",
-    "innodb_temp_data_file_path=ibtmp1:1M:autoextend",
-    "key_buffer_size=64K",
-    "aria_pagecache_buffer_size=1M",
-    "table_open_cache=200",
-    "max_connections=300",
-    "performance_schema=OFF",
+    *("innodb_log_file_size=24M", "innodb_buffer_pool_size=24M", "key_buffer_size=64K"),
+    *("innodb_data_file_path=ibdata1:4M:autoextend", "innodb_autoextend_increment=1"),
+    *("innodb_temp_data_file_path=ibtmp1:1M:autoextend", "aria_pagecache_buffer_size=1M"),
+    *("table_open_cache=200", "max_connections=300", "performance_schema=OFF"),
 )
 BOOT_S = 60.0
 
@@ -66,28 +56,8 @@ def program() -> str:
     return need(os.environ.get(ENV) or "mariadbd", "/usr/sbin/mariadbd")
 
 
-def _unprivileged() -> list[str]:
-    """The words before a command that keep it from running as root."""
-    if os.geteuid() != 0:
-        return []
-    # This option is repeated here, because the kernel drops it when the user changes.
-    die_with_us = ["--pdeathsig", "KILL"]
-    who = ["--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
-    return [need("setpriv"), *who, *die_with_us]
-
-
 def own_folder() -> Path:
-    """A new folder of the user that runs the server, which cannot read pytest's folders."""
-    place = Path(tempfile.mkdtemp(prefix="holdfast-mariadb-", dir=in_memory()))
-    give(place)
-    return place
-
-
-def give(place: Path) -> None:
-    """Give this path to the user that runs the server."""
-    if os.geteuid() == 0:
-        nobody = pwd.getpwnam("nobody")
-        os.chown(place, nobody.pw_uid, nobody.pw_gid)
+    return new_folder("mariadb")
 
 
 @functools.cache
@@ -105,7 +75,7 @@ def template() -> Path:
     # A starting server removes the temporary tables in the folder where it would put its own.
     options.append(f"tmpdir={place}")
     done = subprocess.run(
-        [*_unprivileged(), program(), *(f"--{one}" for one in options)],
+        [*unprivileged(), program(), *(f"--{one}" for one in options)],
         input="\n".join(words),
         text=True,
         capture_output=True,
@@ -157,17 +127,14 @@ class MariadbServer(Program):
 
     @property
     def url(self) -> str:
-        """Its TCP address for a user with all rights in the database."""
         return self.url_for(USER, PASSWORD)
 
     def url_for(self, user: str, password: str, port: int = 0, scheme: str = "mysql") -> str:
-        """Its TCP address for this user."""
         return f"{scheme}://{user}:{password}@{self.host}:{port or self.port}/{DATABASE}"
 
     # -- start and end ---------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it with the data on its disk, and wait until it answers."""
         first = self.place / "first.sql"
         words = [
             f"CREATE USER IF NOT EXISTS {USER}@'%' IDENTIFIED BY '{PASSWORD}'",
@@ -177,21 +144,14 @@ class MariadbServer(Program):
         first.write_text("".join(f"{one};\n" for one in words), encoding="utf-8")
         give(first)
         options = [
-            "no-defaults",
-            f"datadir={self.data}",
-            f"tmpdir={self.place}",
-            f"socket={self.socket}",
-            f"port={self.port}",
-            f"bind-address={self.host}",
+            *("no-defaults", f"datadir={self.data}", f"tmpdir={self.place}"),
+            *(f"socket={self.socket}", f"port={self.port}", f"bind-address={self.host}"),
             *([f"init-file={first}"] if self._users else []),
-            "skip-name-resolve",
-            "innodb_flush_log_at_trx_commit=2",
-            "innodb_flush_method=nosync",
-            *_SMALL,
-            *self._settings,
+            *("skip-name-resolve", "innodb_flush_log_at_trx_commit=2"),
+            *("innodb_flush_method=nosync", *_SMALL, *self._settings),
         ]
         self._forget()
-        command = [*_unprivileged(), self._program, *(f"--{one}" for one in options)]
+        command = [*unprivileged(), self._program, *(f"--{one}" for one in options)]
         self.launch(command, self._answers)
 
     def restart(self) -> None:
@@ -251,13 +211,6 @@ class MariadbServer(Program):
             self._admin = None
 
     def close(self) -> None:
-        """Kill it, and remove its data."""
         self._forget()
         self.kill()
         shutil.rmtree(self.place, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

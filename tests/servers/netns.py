@@ -7,9 +7,10 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Sequence
-from typing import Self
 
 import pytest
+
+from .process import Ended
 
 
 def _run(*command: str, check: bool = True) -> None:
@@ -17,7 +18,7 @@ def _run(*command: str, check: bool = True) -> None:
     assert not check or done.returncode == 0, (command, done.stderr)
 
 
-class Islands:
+class Islands(Ended):
     """Namespaces ``names`` with the addresses ``hosts``. Skipped where they cannot be made."""
 
     def __init__(self, many: int = 3) -> None:
@@ -60,7 +61,6 @@ class Islands:
                     _run("ip", "netns", "exec", self.names[here], "iptables", *drop)
 
     def heal(self) -> None:
-        """Undo all cuts."""
         for name in self.names:
             _run("ip", "netns", "exec", name, "iptables", "-F")
 
@@ -69,13 +69,6 @@ class Islands:
         return list(zip(self.hosts, self.names, strict=True))
 
     def close(self) -> None:
-        """Remove the namespaces; the caller ends their programs first."""
         for name in self.names:
             _run("ip", "netns", "del", name, check=False)
         _run("ip", "link", "del", self._bridge, check=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from typing import Self
 
 import psycopg
 
-from .postgres_server import PostgresServer, give_away, new_folder, unprivileged
-from .process import Program, free_port, need
+from .postgres_server import PostgresServer
+from .process import Program, free_port, give, need, new_folder, unprivileged
 
 
 class PgBouncer(Program):
@@ -29,13 +28,12 @@ class PgBouncer(Program):
             f"auth_type = any\npool_mode = {mode}\ndefault_pool_size = {sessions}\n"
             f"pidfile = {self.folder / 'pid'}\n"
         )
-        give_away(config)
+        give(config)
         command = [*unprivileged(), need("pgbouncer", "/usr/sbin/pgbouncer"), str(config)]
         self.launch(command, self._answers)
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"postgresql://postgres@{self.host}:{self.port}/postgres"
 
     def _answers(self) -> bool:
@@ -45,12 +43,5 @@ class PgBouncer(Program):
         return False
 
     def close(self) -> None:
-        """Kill it, and remove its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

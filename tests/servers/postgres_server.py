@@ -17,23 +17,19 @@ import atexit
 import contextlib
 import functools
 import os
-import pwd
 import shutil
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 
 from holdfast.testing.surroundings import surroundings
 
-from .process import Program, free_port, in_memory, need, until
+from .process import Program, free_port, need, new_folder, unprivileged, until
 
 HOST = "127.0.0.1"
-#: The users that can run the server when the tests run as root; the first that exists is used.
-USERS = ("postgres", "nobody")
 #: Settings for a small and quick server. The settings of a test follow them, and take precedence.
 SETTINGS = (
     f"listen_addresses = '{HOST}'",
@@ -54,56 +50,14 @@ def program(name: str) -> str:
 
 
 @functools.cache
-def unprivileged() -> tuple[str, ...]:
-    """The words before a command that keep it from running as root."""
-    if os.getuid():
-        return ()
-    user = _user()
-    return (
-        need("setpriv"),
-        f"--reuid={user.pw_uid}",
-        f"--regid={user.pw_gid}",
-        "--clear-groups",
-        "--pdeathsig=KILL",  # asked for again, as it is forgotten when the user changes
-    )
-
-
-def _user() -> pwd.struct_passwd:
-    for name in USERS:
-        with contextlib.suppress(KeyError):
-            return pwd.getpwnam(name)
-    raise LookupError(f"none of the users {', '.join(USERS)} is known here")
-
-
-def new_folder(kind: str) -> Path:
-    """A new folder of the user that runs the server; the caller removes it."""
-    folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{kind}-", dir=in_memory()))
-    give_away(folder)
-    return folder
-
-
-def give_away(path: Path) -> None:
-    """Give this path to the user that runs the server."""
-    if not os.getuid():
-        user = _user()
-        os.chown(path, user.pw_uid, user.pw_gid)
-
-
-@functools.cache
 def _template() -> Path:
     """A cluster made by ``initdb``; all other clusters are copies of it, which is quicker."""
     folder = new_folder("cluster")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     subprocess.run(
         [
-            *unprivileged(),
-            program("initdb"),
-            "--auth=trust",
-            "--username=postgres",
-            "--encoding=UTF8",
-            "--locale=C",
-            "--no-sync",
-            f"--pgdata={folder / 'data'}",
+            *(*unprivileged(), program("initdb"), "--auth=trust", "--username=postgres"),
+            *("--encoding=UTF8", "--locale=C", "--no-sync", f"--pgdata={folder / 'data'}"),
         ],
         check=True,
         capture_output=True,
@@ -148,13 +102,8 @@ class PostgresServer(Program):
         where = f"host={primary.host} port={primary.port} user=postgres"
         subprocess.run(
             [
-                *unprivileged(),
-                program("pg_basebackup"),
-                f"--pgdata={self.data}",
-                f"--dbname={where}",
-                "--write-recovery-conf",
-                "--checkpoint=fast",
-                "--no-sync",
+                *(*unprivileged(), program("pg_basebackup"), f"--pgdata={self.data}"),
+                *(f"--dbname={where}", "--write-recovery-conf", "--checkpoint=fast", "--no-sync"),
             ],
             check=True,
             capture_output=True,
@@ -166,7 +115,6 @@ class PostgresServer(Program):
 
     @property
     def url(self) -> str:
-        """Its TCP address."""
         return self.url_for()
 
     def url_for(self, user: str = "postgres", database: str = "postgres", options: str = "") -> str:
@@ -176,13 +124,11 @@ class PostgresServer(Program):
 
     @property
     def unix_url(self) -> str:
-        """Its address by the Unix socket."""
         return f"postgresql://postgres@/postgres?host={self.folder}&port={self.port}"
 
     # -- start and end ---------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it with the data on its disk, and wait until it answers."""
         command = [*unprivileged(), program("postgres"), "-D", str(self.data)]
         self.launch(command, self._answers)
 
@@ -199,7 +145,6 @@ class PostgresServer(Program):
         self.start()
 
     def restart(self) -> None:
-        """Shut it down in order, and start it again."""
         self.signal(signal.SIGINT)  # "fast": connections are ended, everything is written
         self._process_ends()
         until(self._gone, "its processes are gone")
@@ -227,17 +172,10 @@ class PostgresServer(Program):
             return list(found.fetchall()) if found.description else []
 
     def close(self) -> None:
-        """Kill it, and remove its folder."""
         self.kill()
         with contextlib.suppress(AssertionError):
             until(self._gone, "its processes are gone")
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _works_in(process: Path, folder: Path) -> bool:

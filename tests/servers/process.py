@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
+import pwd
 import random
 import shutil
 import signal
@@ -19,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -80,6 +82,40 @@ def need(*programs: str) -> str:
     pytest.skip(missing)
 
 
+@functools.cache
+def _user() -> pwd.struct_passwd:
+    """The user that runs servers which refuse to run as root."""
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise LookupError("neither the user postgres nor nobody is known here")
+
+
+def unprivileged() -> list[str]:
+    """The words before a command that keep it from running as root."""
+    if os.geteuid():
+        return []
+    user = _user()
+    # The last option is repeated here, because the kernel drops it when the user changes.
+    return [
+        *(need("setpriv"), f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"),
+        *("--clear-groups", "--pdeathsig=KILL"),
+    ]
+
+
+def give(path: Path) -> None:
+    """Give this path to the user that runs the server."""
+    if not os.geteuid():
+        os.chown(path, _user().pw_uid, _user().pw_gid)
+
+
+def new_folder(kind: str) -> Path:
+    """A new folder of the user that runs the server; the caller removes it."""
+    folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{kind}-", dir=in_memory()))
+    give(folder)
+    return folder
+
+
 def free_port() -> int:
     """A port of the loopback at which no program listens, nor at the port 10,000 above.
 
@@ -111,7 +147,21 @@ def _is_free(port: int) -> bool:
         return True
 
 
-class Program:
+class Ended:
+    """Something that ``close`` ends; the end of its ``with`` block closes it."""
+
+    def close(self) -> None:
+        """End it, and leave nothing of it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Program(Ended):
     """A program that runs in a private folder and writes its output to the file ``log`` there."""
 
     def __init__(self, folder: Path) -> None:
@@ -122,18 +172,15 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
         assert self._process is not None, "it was never started"
         return self._process.pid
 
     @property
     def runs(self) -> bool:
-        """Return whether there is a process, stopped or not."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def log(self) -> str:
-        """The end of its output."""
         try:
             return (self.folder / "log").read_text(errors="replace")[-2000:]
         except FileNotFoundError:
@@ -164,7 +211,6 @@ class Program:
             time.sleep(0.005)
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
         os.kill(self.pid, number)
 
     def stop(self) -> None:
@@ -173,7 +219,6 @@ class Program:
         until(lambda: self._states() <= {"T"}, f"process {self.pid} is stopped")
 
     def go_on(self) -> None:
-        """Continue it after a stop."""
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
@@ -181,9 +226,12 @@ class Program:
         self._end(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """End it in order (SIGTERM), and wait for its end."""
         self.go_on()
         self._end(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Kill it, and remove what it has outside its folder."""
+        self.kill()
 
     def _end(self, number: int) -> None:
         if self._process is not None:

@@ -20,7 +20,7 @@ import socket
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
@@ -52,7 +52,6 @@ def old_program() -> str:
 
 @functools.cache
 def version_of(server: str) -> tuple[int, ...]:
-    """The version of this program, as numbers."""
     said = subprocess.run(
         [server, "--version"], check=True, capture_output=True, text=True, env=surroundings()
     )
@@ -108,11 +107,9 @@ class RedisServer(Program):
         lines = self._lines(users) + list(settings)
         self._config.write_text("\n".join([*lines, ""]))
         self.start()
-        if known and not any(
-            line.startswith(("replicaof", "cluster-enabled")) for line in settings
-        ):
-            for db in (0, 1):
-                self.make_known(db=db)
+        alone = not any(one.startswith(("replicaof", "cluster-enabled")) for one in settings)
+        for db in (0, 1) if known and alone else ():
+            self.make_known(db=db)
 
     def make_known(self, buckets: Iterable[int] = range(BUCKETS), *, db: int = 0) -> None:
         """Write the records of recovery, as the store does on a server that has run for longer.
@@ -127,13 +124,8 @@ class RedisServer(Program):
 
     def _lines(self, users: tuple[str, ...]) -> list[str]:
         lines = [
-            f"bind {self.host}",
-            f"port {self.port}",
-            f"unixsocket {self.socket}",
-            f"dir {self.data}",
-            "daemonize no",
-            "appendonly no",
-            'save ""',
+            *(f"bind {self.host}", f"port {self.port}", f"unixsocket {self.socket}"),
+            *(f"dir {self.data}", "daemonize no", "appendonly no", 'save ""'),
             "repl-diskless-sync-delay 0",
         ]
         if self.version >= (7, 0):
@@ -162,7 +154,6 @@ class RedisServer(Program):
 
     @property
     def url(self) -> str:
-        """Its TCP address."""
         return self.url_for()
 
     def url_for(self, user: str = "", password: str = "", port: int = 0) -> str:
@@ -186,7 +177,6 @@ class RedisServer(Program):
     # -- start and end ---------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it with the data on its disk, and wait until it answers."""
         self.data.mkdir(exist_ok=True)
         command = [self._program, str(self._config)]
         self.launch(command, lambda: answers(self.host, self.port))
@@ -216,33 +206,20 @@ class RedisServer(Program):
         if self._admin is None:
             # A server that changes its role drops its connections, and redis-py 5 does not retry by
             # itself.
-            again = Retry(NoBackoff(), 1)
-            self._admin = self.client(
-                protocol=2, retry=again, retry_on_error=[redis.ConnectionError]
-            )
+            again: Any = {"retry": Retry(NoBackoff(), 1), "retry_on_error": [redis.ConnectionError]}
+            self._admin = self.client(protocol=2, **again)
         return self._admin.execute_command(*words)
 
     def info(self, section: str = "default") -> dict[str, Any]:
-        """The server's report about itself."""
-        found: dict[str, Any] = self.ask("INFO", section)
-        return found
+        return dict(self.ask("INFO", section))
 
     def calls(self) -> dict[str, int]:
         """The number of executions of each command since the server started."""
-        return {
-            name.removeprefix("cmdstat_"): seen["calls"]
-            for name, seen in self.info("commandstats").items()
-        }
+        stats = self.info("commandstats").items()
+        return {name.removeprefix("cmdstat_"): seen["calls"] for name, seen in stats}
 
     def close(self) -> None:
-        """Kill it."""
         if self._admin is not None:
             with contextlib.suppress(redis.RedisError):
                 self._admin.close()
         self.kill()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

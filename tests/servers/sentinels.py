@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import redis
 
-from .process import SOON_S, Program, free_port, until
+from .process import SOON_S, Ended, Program, free_port, until
 from .redis_server import HOST, RedisServer, answers, program, version_of
 
 #: The name by which the sentinels know the three servers.
@@ -31,9 +31,7 @@ class Sentinel(Program):
         self.host = HOST
         self.port = free_port()
         lines = [
-            f"bind {self.host}",
-            f"port {self.port}",
-            f"dir {folder}",
+            *(f"bind {self.host}", f"port {self.port}", f"dir {folder}"),
             f"sentinel monitor {NAME} {primary.host} {primary.port} {quorum}",
             f"sentinel down-after-milliseconds {NAME} {CALM_MS}",
             f"sentinel failover-timeout {NAME} 3000",
@@ -52,9 +50,8 @@ class Sentinel(Program):
     def ask(self, *words: str | int) -> Any:
         """The reply of this sentinel to a command; strings are decoded."""
         if self._admin is None:
-            self._admin = redis.Redis(
-                host=self.host, port=self.port, protocol=2, decode_responses=True
-            )
+            options: Any = {"protocol": 2, "decode_responses": True}
+            self._admin = redis.Redis(host=self.host, port=self.port, **options)
         return self._admin.execute_command(*words)
 
     def primary(self) -> int:
@@ -63,20 +60,17 @@ class Sentinel(Program):
         return int(port)
 
     def knows(self) -> tuple[int, int]:
-        """The number of replicas and the number of other sentinels that this one knows."""
-        replicas = self.ask("SENTINEL", "REPLICAS", NAME)
-        others = self.ask("SENTINEL", "SENTINELS", NAME)
+        replicas, others = (self.ask("SENTINEL", of, NAME) for of in ("REPLICAS", "SENTINELS"))
         return len(replicas), len(others)
 
     def close(self) -> None:
-        """End it."""
         if self._admin is not None:
             with contextlib.suppress(redis.RedisError):
                 self._admin.close()
         self.kill()
 
 
-class Watched:
+class Watched(Ended):
     """A primary and ``replicas`` replicas, watched by ``sentinels`` sentinels (0: promote by hand).
 
     Unless ``hasty``, a primary that was replaced learns of it only after ten seconds.
@@ -116,7 +110,6 @@ class Watched:
 
     @property
     def url(self) -> str:
-        """The addresses of the sentinels, and the name of the servers."""
         hosts = ",".join(f"{one.host}:{one.port}" for one in self.sentinels)
         login = f":{self.servers[0].password}@" if self.servers[0].password else ""
         return f"redis+sentinel://{login}{hosts}/{NAME}/0"
@@ -129,7 +122,6 @@ class Watched:
 
     @property
     def replicas(self) -> list[RedisServer]:
-        """The other running servers."""
         return self._with_role("slave")
 
     def _with_role(self, role: str) -> list[RedisServer]:
@@ -164,16 +156,14 @@ class Watched:
 
     def fail_over(self) -> RedisServer:
         """Let the sentinels promote a replica of a healthy primary; return the new primary."""
-        return self._changed(lambda: until(self._told, "the sentinel knows a replica that will do"))
 
-    def _told(self) -> bool:
-        """Return whether the sentinel agreed to promote a replica.
+        def told() -> bool:
+            # The sentinel refuses before it has received the first INFO reply of a replica.
+            with contextlib.suppress(redis.ResponseError):
+                return bool(self.sentinels[0].ask("SENTINEL", "FAILOVER", NAME))
+            return False
 
-        It refuses before it has received the first INFO reply of a replica.
-        """
-        with contextlib.suppress(redis.ResponseError):
-            return bool(self.sentinels[0].ask("SENTINEL", "FAILOVER", NAME))
-        return False
+        return self._changed(lambda: until(told, "the sentinel knows a replica that will do"))
 
     def lose_primary(self) -> RedisServer:
         """Kill the primary; return the replica that the sentinels have promoted."""
@@ -201,12 +191,5 @@ class Watched:
         return server
 
     def close(self) -> None:
-        """End all of them."""
         for one in [*self.sentinels, *self.servers]:
             one.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -21,14 +21,12 @@ class Certificate(NamedTuple):
 
     @property
     def both(self) -> Path:
-        """A file with the certificate and its key."""
         made = self.key.with_name("both.pem")
         made.write_text(self.key.read_text() + self.certificate.read_text())
         return made
 
     @classmethod
     def make(cls, folder: Path) -> Self:
-        """A new certificate for localhost and 127.0.0.1, in this folder."""
         made = cls(folder / "certificate.pem", folder / "key.pem")
         # fmt: off
         command = [

@@ -7,17 +7,15 @@ The servers are started with Java directly; no service of the system is touched.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import pytest
 from kazoo.client import KazooClient
 
-from .process import Program, free_port, need, until
+from .process import Ended, Program, free_port, need, until
 
 HOST = "127.0.0.1"
 JAR = Path("/usr/share/java/zookeeper.jar")
@@ -40,12 +38,7 @@ _MORE = ("slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar")
 
 def jar() -> Path:
     """The server's program. Without it: skipped on a laptop, failed in CI."""
-    if not JAR.exists():
-        missing = f"no {JAR}; ./dev test installs it where it may"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
-    return JAR
+    return JAR if JAR.exists() else Path(need(str(JAR)))
 
 
 def ask(host: str, port: int, word: str) -> str:
@@ -91,46 +84,33 @@ class ZooKeeperServer(Program):
         self._members = tuple(members)
         self._jar = jar()
         (folder / "data").mkdir(exist_ok=True)
+        self._configure()
         if number:
             (folder / "data" / "myid").write_text(f"{number}\n")
-            self._configure()
-        else:
-            self._configure()
-            try:
-                self.start()
-            except BaseException:
-                self.kill()
-                raise
+            return
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
 
     def _configure(self) -> None:
-        lines = [
-            f"tickTime={TICK_MS}",
-            "initLimit=50",
-            "syncLimit=10",
-            "maxSessionTimeout=60000",
-            f"dataDir={self.folder / 'data'}",
-            f"clientPort={self.port}",
-            f"clientPortAddress={self.host}",
-            "admin.enableServer=false",
-            "4lw.commands.whitelist=*",
-            "maxClientCnxns=0",
-            *self._members,
-            *self._settings,
+        usual = [
+            *(f"tickTime={TICK_MS}", "initLimit=50", "syncLimit=10", "maxSessionTimeout=60000"),
+            *(f"dataDir={self.folder / 'data'}", f"clientPort={self.port}"),
+            *(f"clientPortAddress={self.host}", "admin.enableServer=false"),
+            *("4lw.commands.whitelist=*", "maxClientCnxns=0", *self._members),
         ]
-        given = {line.partition("=")[0] for line in self._settings}
-        lines = [
-            one for one in lines if one in self._settings or one.partition("=")[0] not in given
-        ]
-        (self.folder / "zoo.cfg").write_text("\n".join([*lines, ""]))
+        lines = dict(one.split("=", 1) for one in [*usual, *self._settings])
+        text = "".join(f"{key}={value}\n" for key, value in lines.items())
+        (self.folder / "zoo.cfg").write_text(text)
 
     @property
     def place(self) -> str:
-        """Its address."""
         return f"{self.host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """Its address for holdfast."""
         return f"zookeeper://{self.place}"
 
     @property
@@ -140,21 +120,15 @@ class ZooKeeperServer(Program):
         return found[1] if found else ""
 
     def start(self) -> None:
-        """Start it, and return when it answers."""
         self.begin()
         until(lambda: self.role, f"{self.place} answers:\n{self.log}")
 
     def begin(self) -> None:
         """Start it, and return at once: a member of an ensemble answers only with a majority."""
-        command = [
-            need("java"),
-            *_JAVA,
-            *self._java,
-            "-cp",
-            ":".join(map(str, [self._jar, *(self._jar.with_name(one) for one in _MORE)])),
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            str(self.folder / "zoo.cfg"),
-        ]
+        jars = [self._jar, *(self._jar.with_name(one) for one in _MORE)]
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        command = [need("java"), *_JAVA, *self._java, "-cp", ":".join(map(str, jars)), main]
+        command.append(str(self.folder / "zoo.cfg"))
         if self._within:
             command = ["ip", "netns", "exec", self._within, *command]
         self.launch(command, lambda: True)
@@ -165,18 +139,7 @@ class ZooKeeperServer(Program):
         self.start()
 
     def client(self, **options: Any) -> KazooClient:
-        """A connected kazoo client; the caller stops it."""
         return connected(self.place, **options)
-
-    def close(self) -> None:
-        """Kill it."""
-        self.kill()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def connected(hosts: str, **options: Any) -> KazooClient:
@@ -186,14 +149,11 @@ def connected(hosts: str, **options: Any) -> KazooClient:
     return client
 
 
-class Ensemble:
+class Ensemble(Ended):
     """Three servers that form an ensemble; it serves when the constructor returns."""
 
     def __init__(
-        self,
-        folder: Path,
-        *settings: str,
-        places: Sequence[tuple[str, str]] = ((HOST, ""),) * 3,
+        self, folder: Path, *settings: str, places: Sequence[tuple[str, str]] = ((HOST, ""),) * 3
     ) -> None:
         ports = [(free_port(), free_port()) for _ in places]
         members = [
@@ -202,13 +162,9 @@ class Ensemble:
         ]
         self.servers: list[ZooKeeperServer] = []
         for number, (host, within) in enumerate(places, 1):
-            own = folder / str(number)
-            own.mkdir()
-            self.servers.append(
-                ZooKeeperServer(
-                    own, *settings, host=host, number=number, members=members, within=within
-                )
-            )
+            (own := folder / str(number)).mkdir()
+            options: Any = {"host": host, "number": number, "members": members, "within": within}
+            self.servers.append(ZooKeeperServer(own, *settings, **options))
         try:
             for server in self.servers:
                 server.begin()
@@ -220,18 +176,12 @@ class Ensemble:
     def settle(self) -> None:
         """Wait until all running servers serve, one of them as the leader."""
         running = [one for one in self.servers if one.runs]
-        until(
-            lambda: (
-                sorted(one.role for one in running)
-                == ["follower"] * (len(running) - 1) + ["leader"]
-            ),
-            "the ensemble has a leader, and followers",
-            40.0,
-        )
+        wanted = ["follower"] * (len(running) - 1) + ["leader"]
+        what = "the ensemble has a leader, and followers"
+        until(lambda: sorted(one.role for one in running) == wanted, what, 40.0)
 
     @property
     def leader(self) -> ZooKeeperServer:
-        """The running server that is the leader."""
         found: ZooKeeperServer = until(
             lambda: next((one for one in self.servers if one.runs and one.role == "leader"), None),
             "somebody leads",
@@ -241,27 +191,17 @@ class Ensemble:
 
     @property
     def followers(self) -> list[ZooKeeperServer]:
-        """The running servers that are followers."""
         return [one for one in self.servers if one.runs and one.role == "follower"]
 
     @property
     def hosts(self) -> str:
-        """All servers, as the list of hosts for a client."""
         return ",".join(one.place for one in self.servers)
 
     @property
     def url(self) -> str:
-        """Their address for holdfast."""
         return f"zookeeper://{self.hosts}"
 
     def close(self) -> None:
-        """End all servers."""
         for server in self.servers:
             with contextlib.suppress(AssertionError):
                 server.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -6,15 +6,7 @@ from __future__ import annotations
 from tests.mutants.plant import Edit, plant
 
 MADE = "                    made = self._queue._made(self._take, taken, since, self._suspect)\n"
-
-plant(
-    [
-        Edit(
-            "holdfast.core.queue.taking",
-            MADE,
-            MADE
-            + "                    for one in made:\n"
-            + "                        await one._settle(one._ack_request())\n",
-        )
-    ]
-)
+ACK = """                    for one in made:
+                        await one._settle(one._ack_request())
+"""
+plant([Edit("holdfast.core.queue.taking", MADE, MADE + ACK)])

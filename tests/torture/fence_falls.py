@@ -5,12 +5,6 @@ from __future__ import annotations
 
 from tests.mutants.plant import Edit, plant
 
-plant(
-    [
-        Edit(
-            "holdfast.stores.sqlite.blocking.engine",
-            "                answer = Held(ticket, ttl)\n",
-            "                answer = Held(ticket - 50 * (ticket % 3 == 0), ttl)\n",
-        )
-    ]
-)
+HELD = "                answer = Held({}, ttl)\n"
+WRONG = HELD.format("ticket - 50 * (ticket % 3 == 0)")
+plant([Edit("holdfast.stores.sqlite.blocking.engine", HELD.format("ticket"), WRONG)])

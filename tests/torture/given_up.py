@@ -6,6 +6,7 @@ given up. The other client runs ``after``, which ends immediately if nothing is 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -75,12 +76,8 @@ async def _compute(given: Given) -> Any:
     return await guard.get(value, key=given.name)
 
 
-async def _compute_next(given: Given) -> Any:
-    return await _compute(given._replace(ours=given.other))
-
-
 async def _put_one(given: Given) -> Any:
-    return await given.other.queue(given.name).put(1, id="one")
+    return await _put(given._replace(ours=given.other))
 
 
 async def _take(given: Given) -> None:
@@ -107,15 +104,12 @@ async def _take_later(given: Given) -> None:
 async def _woken(given: Given) -> list[Actor]:
     """Let the other client wait behind this one soon, and put a job after that."""
 
-    async def takes() -> None:
-        await given.face.sleep(0.005)
-        await _take_next(given)
+    async def later(seconds: float, act: Part) -> None:
+        await given.face.sleep(seconds)
+        await act(given)
 
-    async def puts() -> None:
-        await given.face.sleep(0.01)
-        await _put_one(given)
-
-    return [given.face.start(takes), given.face.start(puts)]
+    start = given.face.start
+    return [start(lambda: later(0.005, _take_next)), start(lambda: later(0.01, _put_one))]
 
 
 async def _woken_next(given: Given) -> None:
@@ -162,12 +156,8 @@ async def _adopt(given: Given) -> None:
 
 async def _adopt_next(given: Given) -> None:
     """Adopt with the same token, which is still valid, unless its hold has ended."""
-    try:
-        hold = await given.other.adopt(given.made)
-    except NotHeld:
-        pass
-    else:
-        await hold.release()
+    with contextlib.suppress(NotHeld):
+        await (await given.other.adopt(given.made)).release()
     await _held(given.other.lock(given.name, ttl=TTL, timeout=WAIT))
 
 
@@ -208,7 +198,9 @@ CASES: dict[str, Case] = {
         lambda given: given.other.lock(given.name, ttl=TTL).acquire(),
         endless=True,
     ),
-    "guard": Case(_compute, _compute_next, needs="guards"),
+    "guard": Case(
+        _compute, lambda given: _compute(given._replace(ours=given.other)), needs="guards"
+    ),
     "take": Case(_take, _take_next, _put_one, needs="queues"),
     "idle take": Case(_take, _take_later, needs="queues", endless=True),
     "woken take": Case(_take, _woken_next, _woken, needs="queues", endless=True),

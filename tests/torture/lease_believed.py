@@ -6,12 +6,10 @@ from __future__ import annotations
 from tests.mutants.plant import Edit, plant
 
 LEASE = "holdfast.core.queue.lease"
-
+END, RENEWING = "        self.deadline = until\n", "        self.renewing = {}\n"
 plant(
     [
-        Edit(LEASE, "        self.deadline = until\n", "        self.deadline = until + 60.0\n"),
-        Edit(
-            LEASE, "        self.renewing = terms.auto_renew\n", "        self.renewing = False\n"
-        ),
+        Edit(LEASE, END, END.replace("until", "until + 60.0")),
+        Edit(LEASE, RENEWING.format("terms.auto_renew"), RENEWING.format("False")),
     ]
 )

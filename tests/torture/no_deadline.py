@@ -4,12 +4,5 @@ from __future__ import annotations
 
 from tests.mutants.plant import Edit, plant
 
-plant(
-    [
-        Edit(
-            "holdfast.core.lease",
-            "        if self.reason is None and self.end is None and now >= self.deadline:\n",
-            "        if False:\n",
-        )
-    ]
-)
+LATE = "        if self.reason is None and self.end is None and now >= self.deadline:\n"
+plant([Edit("holdfast.core.lease", LATE, "        if False:\n")])

@@ -4,12 +4,5 @@ from __future__ import annotations
 
 from tests.mutants.plant import Edit, plant
 
-plant(
-    [
-        Edit(
-            "holdfast.core.queue.options",
-            '        checks.seconds("min_interval", min_interval, 0.0, INTERVAL_S_MAX),\n',
-            "        0.0,\n",
-        )
-    ]
-)
+INTERVAL = '        checks.seconds("min_interval", min_interval, 0.0, INTERVAL_S_MAX),\n'
+plant([Edit("holdfast.core.queue.options", INTERVAL, "        0.0,\n")])

@@ -5,12 +5,5 @@ from __future__ import annotations
 
 from tests.mutants.plant import Edit, plant
 
-plant(
-    [
-        Edit(
-            "holdfast.core.queue.queue",
-            "            batch = tuple(jobs[len(receipts) : len(receipts) + most])\n",
-            "            batch = tuple(jobs[len(receipts) : len(receipts) + most])[::-1]\n",
-        )
-    ]
-)
+BATCH = "            batch = tuple(jobs[len(receipts) : len(receipts) + most])"
+plant([Edit("holdfast.core.queue.queue", f"{BATCH}\n", f"{BATCH}[::-1]\n")])

@@ -5,12 +5,6 @@ from __future__ import annotations
 
 from tests.mutants.plant import Edit, plant
 
-plant(
-    [
-        Edit(
-            "holdfast.stores.sqlite.blocking.engine",
-            "                answer = Held(ticket, ttl)\n",
-            "                answer = Held(ticket, ttl if ticket % 20 else 1 // 0)\n",
-        )
-    ]
-)
+HELD = "                answer = Held(ticket, {})\n"
+WRONG = HELD.format("ttl if ticket % 20 else 1 // 0")
+plant([Edit("holdfast.stores.sqlite.blocking.engine", HELD.format("ttl"), WRONG)])

@@ -1,11 +1,9 @@
 """A script that acquires a lock, works under it in several commands, and releases it, in rounds.
 
-``python -m tests.torture.script URL NAME ROUNDS SEED``. Its commands are separate processes, as in
-a shell. They are forked, because a new Python for each would take too long. Any of them can be
-killed with -9, at any point. In some rounds the script doesn't release what it holds.
-
-The script prints a line of JSON for each try. A hold is proven for a span: it begins when its token
-was there, and ends when the last command began that the store confirmed.
+``python -m tests.torture.script URL NAME ROUNDS SEED``. Its commands are separate processes, forked
+to save time. Any of them can be killed with -9, at any point. In some rounds the script doesn't
+release what it holds. It prints a line of JSON for each try. A hold is proven from the moment when
+its token was there until the last command began that the store confirmed.
 """
 
 from __future__ import annotations

@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 import fcntl
 import gc
-import os
-import random
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +24,7 @@ lag.watch()
 LATER_S = 0.250
 AT_ONCE = 50
 ATTEMPTS = times(500, 40)
+NAMES = [f"x{number}" for number in range(AT_ONCE)]
 
 
 class Tally:
@@ -38,17 +37,9 @@ class Tally:
 @contextlib.contextmanager
 def gate_closed(url: str) -> Iterator[None]:
     """Hold the file mutex, so that no request gets a reply."""
-    fd = os.open(Path(url.removeprefix("sqlite://") + ".d") / "gate", os.O_RDWR)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    try:
+    with open(Path(url.removeprefix("sqlite://") + ".d") / "gate", "r+b") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(fd)
-
-
-async def look(other: AsyncClient, tally: Tally) -> None:
-    """Count the claims that are still there after a moment."""
-    tally.leaked += await left_later(other)
 
 
 async def left_later(other: AsyncClient) -> int:
@@ -63,132 +54,86 @@ async def left_later(other: AsyncClient) -> int:
         await asyncio.sleep(0.01)
 
 
-@contextlib.asynccontextmanager
-async def clients(url: str) -> AsyncIterator[tuple[AsyncClient, AsyncClient]]:
-    async with AsyncClient(url) as client, AsyncClient(url) as other:
-        async with client.lock("warm"), other.lock("warm too"):
-            pass
-        yield client, other
-
-
-def run(main: Callable[[Tally], Awaitable[None]]) -> Tally:
+def run(url: str, attempts: Callable[[AsyncClient, AsyncClient, Tally], Awaitable[None]]) -> Tally:
+    """Repeat the attempts until enough were cancelled; check after each that nothing is left."""
     tally = Tally()
 
-    async def bounded() -> None:
-        async with asyncio.timeout(100):
-            await main(tally)
+    async def main() -> None:
+        async with asyncio.timeout(100), AsyncClient(url) as client, AsyncClient(url) as other:
+            async with client.lock("warm"), other.lock("warm too"):
+                pass
+            while tally.cancelled < ATTEMPTS:
+                await attempts(client, other, tally)
+                tally.leaked += await left_later(other)
 
-    asyncio.run(bounded())
+    asyncio.run(main())
     print(f"{tally.cancelled} cancelled, {tally.held} held before that, {tally.leaked} leaked")
     assert tally.leaked == 0
     return tally
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 @pytest.mark.parametrize("verb", ["join", "leave", "wait", "keep"])
 def test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing(
-    verb: str, url: str
+    verb: str, again: bool, url: str
 ) -> None:
-    # Given a task that a hook cancels just after this verb's request was sent
-    async def main(tally: Tally) -> None:
-        async with clients(url) as (client, other):
+    async def attempts(client: AsyncClient, other: AsyncClient, tally: Tally) -> None:
+        async def attempt(name: str) -> None:
+            async with client.lock(name):
+                tally.held += 1
 
-            async def attempt(name: str) -> None:
-                async with client.lock(name):
-                    tally.held += 1
+        def strike(step: Step) -> None:
+            task = asyncio.current_task()
+            if task not in tasks or step.when != "sent":
+                return
+            # When it is cancelled, and perhaps again during the undo
+            if again if task.cancelling() else step.verb == verb:
+                task.cancel()
 
-            def strike(step: Step) -> None:
-                task = asyncio.current_task()
-                if step == (verb, "sent") and task in tasks and not task.cancelling():
-                    task.cancel()
+        # Given names that the other client holds, for the verbs of a waiter
+        in_the_way = NAMES if verb in ("wait", "keep") else []
+        holds = [await other.lock(name).acquire() for name in in_the_way]
+        with aim(client, strike):
+            tasks = [asyncio.create_task(attempt(name)) for name in NAMES]
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(one, asyncio.CancelledError) for one in done), done
+        tally.cancelled += len(done)
+        for hold in holds:
+            assert await hold.release()
 
-            while tally.cancelled < ATTEMPTS:
-                names = [f"x{number}" for number in range(AT_ONCE)]
-                # And names that the other client holds, for the verbs of a waiter
-                in_the_way = names if verb in ("wait", "keep") else []
-                holds = [await other.lock(name).acquire() for name in in_the_way]
-                with aim(client, strike):
-                    tasks = [asyncio.create_task(attempt(name)) for name in names]
-                    done = await asyncio.gather(*tasks, return_exceptions=True)
-                tally.cancelled += sum(isinstance(one, asyncio.CancelledError) for one in done)
-                assert all(isinstance(one, asyncio.CancelledError) for one in done), done
-                for hold in holds:
-                    assert await hold.release()
-                # Then a moment later no claim is left
-                await look(other, tally)
-
-    tally = run(main)
+    tally = run(url, attempts)
     assert tally.held == (tally.cancelled if verb == "leave" else 0)
 
 
-Attempt = Callable[[AsyncClient, str, random.Random], Awaitable[bool]]
-
-
-async def by_cancel(client: AsyncClient, name: str, chance: random.Random) -> bool:
-    """Cancel a task from outside after a while; return True if it was cancelled before its
-    grant."""
-    task = asyncio.create_task(client.lock(name).acquire())
-    await asyncio.sleep(chance.random() * 0.004)
-    task.cancel()
+async def _ended(attempt: Awaitable[object], tally: Tally) -> None:
+    """Count the end of an attempt: cancelled, timed out, or held."""
     try:
-        hold = await task
-    except asyncio.CancelledError:
-        return True
-    await hold.release()
-    return False
+        hold = await attempt
+    except (asyncio.CancelledError, TimeoutError):
+        tally.cancelled += 1
+    else:
+        tally.held += 1
+        await hold.release()  # type: ignore[attr-defined]
 
 
-async def by_wait_for(client: AsyncClient, name: str, chance: random.Random) -> bool:
-    """Acquire under ``asyncio.wait_for``; return True if its time-out came first."""
-    try:
-        hold = await asyncio.wait_for(client.lock(name).acquire(), chance.random() * 0.004)
-    except TimeoutError:
-        return True
-    await hold.release()
-    return False
+def test_a_cancellation_at_any_moment_before_the_reply_leaves_nothing(url: str) -> None:
+    chance = dice("any moment")
 
+    async def one(client: AsyncClient, name: str, tally: Tally) -> None:
+        task = asyncio.create_task(client.lock(name).acquire())  # type: ignore[arg-type]
+        await asyncio.sleep(chance.random() * 0.004)
+        task.cancel()
+        await _ended(task, tally)
 
-async def by_async_with(client: AsyncClient, name: str, chance: random.Random) -> bool:
-    """Cancel an ``async with`` anywhere: before its body, in it, or after it."""
+    async def attempts(client: AsyncClient, _: AsyncClient, tally: Tally) -> None:
+        # Given replies that come some milliseconds late, because the file mutex is locked
+        with gate_closed(url):
+            # When attempts end before the reply, some of them just before it
+            tries = [asyncio.create_task(one(client, name, tally)) for name in NAMES]
+            await asyncio.sleep(chance.random() * 0.005)
+        await asyncio.gather(*tries)
 
-    async def work() -> None:
-        async with client.lock(name) as hold:
-            await asyncio.sleep(chance.random() * 0.002)
-            hold.check()
-
-    task = asyncio.create_task(work())
-    await asyncio.sleep(chance.random() * 0.006)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-        return False
-    return True
-
-
-@pytest.mark.parametrize("attempt", [by_cancel, by_wait_for, by_async_with])
-def test_a_cancellation_at_any_moment_before_the_reply_leaves_nothing(
-    attempt: Attempt, url: str
-) -> None:
-    # Given replies that come some milliseconds late, because the file mutex is locked
-    chance = dice(attempt.__name__)
-
-    async def main(tally: Tally) -> None:
-        async with clients(url) as (client, other):
-            while tally.cancelled < ATTEMPTS:
-                with gate_closed(url):
-                    names = [f"x{number}" for number in range(AT_ONCE)]
-                    # When attempts end before the reply, some of them just before it
-                    tries = [
-                        asyncio.create_task(attempt(client, name, chance))  # type: ignore[arg-type]
-                        for name in names
-                    ]
-                    await asyncio.sleep(chance.random() * 0.005)
-                done = await asyncio.gather(*tries)
-                tally.cancelled += sum(done)
-                tally.held += len(done) - sum(done)
-                # Then a moment later no claim of them is left
-                await look(other, tally)
-
-    run(main)
+    run(url, attempts)
 
 
 def test_wait_for_and_the_reply_in_the_same_turn_of_the_loop_leave_nothing(url: str) -> None:
@@ -196,46 +141,18 @@ def test_wait_for_and_the_reply_in_the_same_turn_of_the_loop_leave_nothing(url: 
     # arrived and the time-out has expired
     chance = dice("in the same turn")
 
-    async def main(tally: Tally) -> None:
-        async with clients(url) as (client, other):
+    def stall(step: Step) -> None:
+        end = boottime() + chance.random() * 0.004
+        while step.when == "sent" and boottime() < end:
+            pass
 
-            def stall(step: Step) -> None:
-                if step.when == "sent":
-                    end = asyncio.get_running_loop().time() + chance.random() * 0.004
-                    while asyncio.get_running_loop().time() < end:
-                        pass
+    async def attempts(client: AsyncClient, _: AsyncClient, tally: Tally) -> None:
+        with aim(client, stall):
+            for name in NAMES:
+                acquiring = asyncio.wait_for(client.lock(name).acquire(), chance.random() * 0.004)
+                await _ended(acquiring, tally)
 
-            for _ in range(ATTEMPTS // AT_ONCE):
-                with aim(client, stall):
-                    for number in range(AT_ONCE):
-                        gone = await by_wait_for(client, f"x{number}", chance)
-                        tally.cancelled += gone
-                        tally.held += not gone
-                await look(other, tally)
-
-    run(main)
-
-
-def test_a_second_cancellation_during_the_undo_leaves_nothing(url: str) -> None:
-    # Given tasks that are cancelled after their join was sent, and again after its undo was sent
-    async def main(tally: Tally) -> None:
-        async with clients(url) as (client, other):
-
-            def strike(step: Step) -> None:
-                task = asyncio.current_task()
-                if step.when == "sent" and task in tasks:
-                    task.cancel()
-
-            while tally.cancelled < ATTEMPTS:
-                with aim(client, strike):
-                    tasks = [
-                        asyncio.create_task(client.lock(f"x{n}").acquire()) for n in range(AT_ONCE)
-                    ]
-                    done = await asyncio.gather(*tasks, return_exceptions=True)
-                tally.cancelled += sum(isinstance(one, asyncio.CancelledError) for one in done)
-                await look(other, tally)
-
-    run(main)
+    run(url, attempts)
 
 
 def test_the_end_of_the_loop_in_the_middle_of_everything_leaves_nothing(url: str) -> None:

@@ -14,52 +14,35 @@ from tests.shared_stores import STORES, url_of
 BOUND_S = 20.0
 
 
-@pytest.fixture(params=STORES)
-def url(request: pytest.FixtureRequest, own_name: str) -> str:
-    """The URL of a store."""
-    return url_of(request.param, request, own_name)
+def in_a_thread(url: str, name: str, came: list[bool]) -> None:
+    with Client(url) as one, Client(url) as other:
+        with one.lock(name), pytest.raises(NotSupported, match=__file__), other.lock(name):
+            pass
+        with other.lock(name):
+            came.append(True)
 
 
-def bounded(work: threading.Thread) -> None:
-    """Run a thread to its end, and fail if it waits for itself."""
-    work.daemon = True
-    work.start()
-    work.join(BOUND_S)
-    assert not work.is_alive(), "it waits for itself"
-
-
-def test_a_thread_that_waits_for_itself_is_refused_and_leaves_the_line(
-    url: str, own_name: str
-) -> None:
-    came = []
-
-    def work() -> None:
-        with Client(url) as one, Client(url) as other:
-            with (
-                one.lock(own_name),
-                pytest.raises(NotSupported, match=__file__),
-                other.lock(own_name),
-            ):
-                pass
-            with other.lock(own_name):
-                came.append(True)
-
-    bounded(threading.Thread(target=work))
-    assert came
-
-
-def test_a_task_that_waits_for_itself_is_refused_and_leaves_the_line(
-    url: str, own_name: str
-) -> None:
-    came = []
-
+def in_a_task(url: str, name: str, came: list[bool]) -> None:
     async def main() -> None:
         async with AsyncClient(url) as one, AsyncClient(url) as other:
-            async with one.lock(own_name):
+            async with one.lock(name):
                 with pytest.raises(NotSupported, match=__file__):
-                    await other.lock(own_name).acquire()
-            async with other.lock(own_name):
+                    await other.lock(name).acquire()
+            async with other.lock(name):
                 came.append(True)
 
-    bounded(threading.Thread(target=lambda: asyncio.run(main())))
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", [in_a_thread, in_a_task])
+@pytest.mark.parametrize("store", STORES)
+def test_who_would_wait_for_itself_is_refused_and_leaves_the_line(
+    store: str, where: object, request: pytest.FixtureRequest, own_name: str
+) -> None:
+    came: list[bool] = []
+    given = url_of(store, request, own_name), own_name, came
+    thread = threading.Thread(target=where, args=given, daemon=True)  # type: ignore[arg-type]
+    thread.start()
+    thread.join(BOUND_S)
+    assert not thread.is_alive(), "it waits for itself"
     assert came

@@ -25,6 +25,8 @@ from holdfast.testing.conformance import pulse
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import CHUNKS, Proxy, delay_request
 from holdfast.url import find
+from tests.shared_stores import STORES as ALL
+from tests.shared_stores import url_of
 from tests.torture.given_up import CASES, Case, Given
 from tests.torture.scale import seed_of, times
 
@@ -34,13 +36,7 @@ lag.watch()
 #: closes it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-STORES = {
-    "sqlite": "sqlite",
-    "redis": "redis",
-    "postgresql": "postgres",
-    "mysql": "mariadb",
-    "zookeeper": "zookeeper",
-}
+STORES = [one for one in ALL if one != "memory"]
 CUTS = times(300, 6)
 #: Maximum number of attempts in all: work that ends before it can be given up is tried again.
 TRIES = 3 * CUTS
@@ -72,9 +68,7 @@ class _Chosen:
     def __init__(self, name: str, skip: int, commit: bool) -> None:
         raw = name.encode()
         self._words = (raw, raw.hex().encode(), raw.hex().upper().encode())
-        self._skip = skip
-        self._commit = commit
-        self._next = False
+        self._skip, self._commit, self._next = skip, commit, False
 
     def __call__(self, message: bytes) -> bool:
         if self._next and message == SYNC:
@@ -137,12 +131,10 @@ async def _task_gives_up(work: Callable[[], Coroutine[Any, Any, Any]], after: fl
     task = asyncio.create_task(work())
     await asyncio.sleep(after)
     task.cancel()
-    (done,) = await asyncio.gather(task, return_exceptions=True)
-    if isinstance(done, asyncio.CancelledError):
-        return True
-    if isinstance(done, BaseException):
-        raise done
-    return False
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()  # raises the error of the work
+    return task.cancelled()
 
 
 GIVES_UP = {"sync": _thread_gives_up, "aio": _task_gives_up}
@@ -152,13 +144,9 @@ class Cuts:
     """Cuts of one case at random moments: its work is begun and given up."""
 
     def __init__(self, face: Face, urls: tuple[str, str], proxy: Proxy | None, name: str) -> None:
-        self._face = face
-        self._urls = urls
-        self._proxy = proxy
-        self._name = name
+        self._face, self._urls, self._proxy, self._name = face, urls, proxy, name
         self._dice = random.Random(seed_of(f"cuts of {name}"))
-        self._names = 0
-        self.cut = 0
+        self._names = self.cut = 0
         self.left: list[str] = []
 
     async def run(self, case: Case) -> None:
@@ -252,20 +240,17 @@ def play(
     with contextlib.ExitStack() as ends:
         proxy = None
         if store == "sqlite":
-            url = by_proxy = f"sqlite://{request.getfixturevalue('tmp_path')}/locks.db"
+            url = by_proxy = url_of(store, request, name)
         else:
-            url = request.getfixturevalue(f"{STORES[store]}_url")
+            url = url_of(store, request, name)
             place = urlsplit(url)
-            assert place.hostname is not None
-            assert place.port is not None
             wire = CHUNKS._replace(requests=_commits_apart) if store == "postgresql" else CHUNKS
-            proxy = ends.enter_context(Proxy(place.hostname, place.port, wire))
+            proxy = ends.enter_context(Proxy(place.hostname or "", place.port or 0, wire))
             by_proxy = url.replace(f"{place.hostname}:{place.port}", f"127.0.0.1:{proxy.port}")
             ends.enter_context(pulse.felt(url))
         cuts = kind(FACES[face], (by_proxy, url), proxy, name)
         main = cuts.run(case)
         asyncio.run(main) if face == "aio" else run_sync(main)
-    print(f"{store}, {face}, {verb}: {cuts.cut} of {CUTS} were given up, {len(cuts.left)} left")
     assert not cuts.left, "\n".join(cuts.left)
     return cuts
 

@@ -3,11 +3,7 @@ them."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -68,9 +64,7 @@ def _run(options: Options, place: Place | None = None) -> Outcome:
 
 @embedded
 def test_workers_with_injected_faults_break_no_promise() -> None:
-    # Given processes of both faces that put and take, and of which some are killed or stopped
     outcome = _run(SMALL)
-    # Then no job is lost, and no promise is broken
     outcome.demand()
     figures = outcome.verdict.figures
     assert figures["acked"] + figures["acked or not"] >= figures["accepted"] >= SMALL.jobs
@@ -131,8 +125,6 @@ BUGS = {
     ),
     "put_backwards": (FEW._replace(jobs=30, every=0), "order"),
 }
-
-
 TABLE = "queue torture"
 
 
@@ -161,28 +153,3 @@ def found_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ahead[str, d
         patch.setenv(NOTES, str(tmp_path_factory.mktemp("notes") / "notes"))
         with Ahead(hunt, [*BUGS], at_once=4) as ahead:
             yield ahead
-
-
-@embedded
-def test_the_command_prints_its_verdict_and_judges_histories_again(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    command = [sys.executable, "-m", "holdfast.testing", "torture", "--queues"]
-    few = ["--jobs", "40", "--groups", "4", "--processes", "1", "--putters", "1", "--every", "0"]
-    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [*command, "--seed", "7", *few, "--folder", str(kept)],
-        capture_output=True,
-        text=True,
-        env=surroundings,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("seed 7, 1 processes\n")
-    assert "no promise is broken" in done.stdout
-    files = [str(file) for file in kept.glob("*.jsonl")]
-    again = subprocess.run(
-        [sys.executable, "-m", "holdfast.testing", "judge", *files],
-        capture_output=True,
-        text=True,
-        env=surroundings,
-    )
-    assert again.returncode == 0, again.stdout + again.stderr

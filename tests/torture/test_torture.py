@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.faults import dice
+from holdfast.testing.surroundings import surroundings
 from holdfast.testing.torture import Options, run
 from tests.torture.scale import times
 
@@ -17,11 +18,9 @@ SECONDS = times(90, 5)
 
 
 def test_processes_under_torture_break_no_promise() -> None:
-    # Given processes of both faces that lock, and are killed, stopped, forked and cancelled
     seed = dice("torture").randrange(1 << 32)
     outcome = run(Options(seconds=SECONDS, seed=seed))
     print(outcome)
-    # Then no promise is broken, and no claim is left
     outcome.demand()
     assert outcome.verdict.figures["held"] > 5 * SECONDS
     assert set(outcome.strikes) == {"kill", "stop", "fork"}
@@ -38,26 +37,27 @@ def test_a_client_that_does_not_look_at_its_deadline_is_found_out() -> None:
         print(outcome)
         if "exclusion" in outcome.verdict.counts:
             break
-    # Then the verdict names overlaps
     assert outcome.verdict.counts.get("exclusion", 0) > 0
 
 
-def test_the_command_prints_its_verdict_and_keeps_the_histories(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "holdfast.testing", "torture", "--seconds", "2", "--seed", "7"]
-    command += ["--processes", "3", "--folder", str(tmp_path / "kept")]
-    path = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("seed 7, 3 processes\n")
-    assert "no promise is broken" in done.stdout
-    files = [str(file) for file in (tmp_path / "kept").glob("*.jsonl")]
+@pytest.mark.parametrize("words", ["", "--queues --jobs 40 --groups 4 --putters 1 --every 0"])
+def test_the_command_prints_its_verdict_and_keeps_the_histories(words: str, tmp_path: Path) -> None:
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast.testing", *words],
+            capture_output=True,
+            text=True,
+            env=surroundings(PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    kept = tmp_path / "kept"
+    few = ["--processes", "3", "--seed", "7", "--folder", str(kept)]
+    few += [] if words else ["--seconds", "2"]
+    told = said("torture", *words.split(), *few)
+    assert told.startswith("seed 7, 3 processes\n")
+    assert "no promise is broken" in told
+    files = [str(file) for file in kept.glob("*.jsonl")]
     assert len(files) > 3
-    again = subprocess.run(
-        [sys.executable, "-m", "holdfast.testing", "judge", *files],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
-    assert again.returncode == 0, again.stdout + again.stderr
+    assert "no promise is broken" in said("judge", *files)

@@ -97,11 +97,9 @@ def _zookeeper(get: Callable[[str], Any]) -> Place:
 
 
 def test_no_promise_is_broken_under_troubles(place: Place) -> None:
-    # Given workers that are killed and stopped, and a store with troubles
     seed = dice("torture with troubles").randrange(1 << 32)
     outcome = run(USUAL._replace(store=place.url, seed=seed), place.troubles)
     print(outcome)
-    # Then no promise is broken, no error is raw, and no worker is stuck
     outcome.demand(IGNORED)
     assert outcome.verdict.figures["held"] > SECONDS
 
@@ -116,12 +114,10 @@ BUGS = {
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_is_found_under_troubles(bug: str, tmp_path: Path) -> None:
-    # Given a bug in the workers
     complaint, strike = BUGS[bug]
     seed = dice("troubles, with a bug").randrange(1 << 32)
     said = ""
-    # When they run, several times if no fault came at the right moment
-    for number in range(10):
+    for number in range(10):  # if no fault came at the right moment
         ground = SqliteGround(str(tmp_path / f"locks-{number}.db"))
         options = Options(ground.url, 5, seed + number, 4, 1, 0.3, strikes=(strike,), trouble=0.3)
         troubles: list[Trouble] = [Descriptors(), Damage(ground, together=True)]
@@ -130,5 +126,4 @@ def test_a_bug_is_found_under_troubles(bug: str, tmp_path: Path) -> None:
         print(said)
         if complaint in outcome.verdict.counts or complaint in " ".join(outcome.troubles):
             break
-    # Then the outcome names the bug
     assert complaint in said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from holdfast import Client, HoldfastError
 from holdfast.runtime.blocking import boottime
@@ -30,34 +30,38 @@ class Clocks:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        #: The slow step in progress: its start, the clock before it, and its size.
-        self._slow: tuple[float, float, float] | None = None
-        self._damaged: Callable[[float | None], None] = lambda since: None
+        #: The slow step in progress: its start, the clock before it, its size, and the scene.
+        self._slow: tuple[float, float, float, Scene] | None = None
 
     def strike(self, scene: Scene) -> str:
         """Step the clock once, by an hour or by a second."""
         self.calm(float("inf"))
         ahead = self._clock.ahead
         step = scene.dice.choice((SECOND_S, HOUR_S)) * (1 if ahead < HOUR_S / 2 else -1)
-        self._damaged = _all(scene) if step > 0 else lambda since: None
-        self._damaged(None)
+        _damaged(scene, step, None)
         before = boottime()
         if scene.dice.random() < 0.5:
             self._clock.step(step)
-            self._damaged(before)
+            _damaged(scene, step, before)
             return "clock forward" if step > 0 else "clock back"
-        self._slow = time.monotonic(), ahead, step
+        self._slow = time.monotonic(), ahead, step, scene
         return "clock slowly forward" if step > 0 else "clock slowly back"
 
     def calm(self, now: float) -> None:
         """Continue a slow step."""
         if self._slow is not None:
-            since, ahead, step = self._slow
+            since, ahead, step, scene = self._slow
             part, before = min(1.0, (now - since) / SLOW_S), boottime()
             self._clock.set(ahead + step * part)
-            self._damaged(before)  # those, too, who came since the last part of it
+            _damaged(scene, step, before)  # those, too, who came since the last part of it
             if part == 1.0:
                 self._slow = None
+
+
+def _damaged(scene: Scene, step: float, since: float | None) -> None:
+    """Report all names as damaged to the run, if the step was forward."""
+    for name in scene.names if step > 0 else ():
+        scene.damaged(name, since)
 
 
 class Damage:
@@ -119,7 +123,6 @@ class Damage:
                 self._tell(scene, name, before)
 
     def _remove(self, scene: Scene, name: str, item: object) -> None:
-        """Remove an item of another type."""
         self._tell(scene, name)
         before = boottime()
         self._ground.damage(item, "removed", scene.dice)
@@ -156,13 +159,3 @@ class Connections:
         if self._until and self._until <= now:
             self._until = 0.0
             self._limit(False)
-
-
-def _all(scene: Scene) -> Callable[[float | None], None]:
-    """Return a function that reports all names as damaged to the run."""
-
-    def tell(since: float | None, names: Sequence[str] = scene.names) -> None:
-        for name in names:
-            scene.damaged(name, since)
-
-    return tell
