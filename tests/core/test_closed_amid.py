@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Client, HoldfastError, NotHeld, StoreUnavailable
+from holdfast import Client, Hold, HoldfastError, NotHeld, StoreUnavailable
 from holdfast.core import closing
 
 TTL = 300.0
@@ -158,58 +158,20 @@ class Amid:
         assert not self.thread.is_alive()
 
 
-def _acquires(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.lock("x", ttl=TTL).acquire()
+def after_pause(work: Callable[[Amid], object]) -> Callable[[Amid], object]:
+    """Return this work, with a pause before it."""
+
+    def run(amid: Amid) -> object:
+        amid.pause()
+        return work(amid)
+
+    return run
 
 
-def _acquires_all(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.all(amid.ours.lock("x", ttl=TTL), amid.ours.lock("y", ttl=TTL)).acquire()
-
-
-def _acquires_in_vain(amid: Amid) -> object:
+def _acquires_without_success(amid: Amid) -> object:
     keeper: Any = amid.ours._ctx.keeper
     keeper.add = amid.fails
-    return amid.ours.lock("x", ttl=TTL).acquire()
-
-
-def _adopts(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.adopt(amid.made)
-
-
-def _takes(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.queue("x", ttl=TTL).take(SOON_S)
-
-
-def _asks(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.guard("g", ttl=TTL, lease=TTL).get(lambda: 1, key="x")
-
-
-def _computes(amid: Amid) -> object:
-    return amid.ours.guard("g", ttl=TTL, lease=TTL).get(amid.pause, key="x")
-
-
-def _computes_in_vain(amid: Amid) -> object:
-    return amid.ours.guard("g", ttl=TTL, lease=TTL).get(amid.fails, key="x")
-
-
-def _releases(amid: Amid) -> object:
-    amid.pause()
-    return amid.made.release()
-
-
-def _abandons(amid: Amid) -> object:
-    amid.pause()
-    return amid.made._cut(1)
-
-
-def _acks(amid: Amid) -> object:
-    amid.pause()
-    return amid.made.ack()
+    return _acquires(amid.ours)
 
 
 def _consumes(amid: Amid) -> object:
@@ -222,23 +184,42 @@ def _put(ours: Client, other: Client) -> Any:
     return other.queue("x").put(1)
 
 
+def _acquires(ours: Client, other: object = None) -> Hold:
+    return ours.lock("x", ttl=TTL).acquire()
+
+
+def _get(compute: Callable[[Amid], Any]) -> Callable[[Amid], object]:
+    return lambda amid: amid.ours.guard("g", ttl=TTL, lease=TTL).get(compute(amid), key="x")
+
+
+_releases = after_pause(lambda amid: amid.made.release())
 #: Cases whose request can acquire something.
 GETS = {
-    "lock": Case("join", _acquires),
-    "several": Case("join_free", _acquires_all),
+    "lock": Case("join", after_pause(lambda amid: _acquires(amid.ours))),
+    "several": Case(
+        "join_free",
+        after_pause(
+            lambda amid: amid.ours.all(*[amid.ours.lock(name, ttl=TTL) for name in "xy"]).acquire()
+        ),
+    ),
     "adopt": Case(
         "keep",
-        _adopts,
+        after_pause(lambda amid: amid.ours.adopt(amid.made)),
         _next_hold,
-        lambda ours, other: other.lock("x", ttl=TTL).acquire().detach(),
+        lambda ours, other: _acquires(other).detach(),
         skip=1,
     ),
-    "take": Case("take", _takes, _next_job, _put),
-    "guard": Case("begin", _asks, _next_value),
+    "take": Case(
+        "take",
+        after_pause(lambda amid: amid.ours.queue("x", ttl=TTL).take(SOON_S)),
+        _next_job,
+        _put,
+    ),
+    "guard": Case("begin", after_pause(_get(lambda amid: lambda: 1)), _next_value),
 }
 #: Cases whose request releases something.
 GIVES = {
-    "release": Case("leave", _releases, prepare=lambda ours, _: ours.lock("x", ttl=TTL).acquire()),
+    "release": Case("leave", _releases, prepare=_acquires),
     "release, not renewed": Case(
         "leave",
         _releases,
@@ -248,16 +229,18 @@ GIVES = {
         "leave_all", _releases, prepare=lambda ours, _: ours.all("x", "y").acquire()
     ),
     "release by the keeper": Case(
-        "leave", _abandons, prepare=lambda ours, _: ours.lock("x", ttl=TTL).acquire()
+        "leave", after_pause(lambda amid: amid.made._cut(1)), prepare=_acquires
     ),
-    "undo": Case("leave", _acquires_in_vain),
-    "value": Case("finish", _computes, _next_value),
-    "failure": Case("abandon", _computes_in_vain, _next_value),
+    "undo": Case("leave", _acquires_without_success),
+    "value": Case("finish", _get(lambda amid: amid.pause), _next_value),
+    "failure": Case("abandon", _get(lambda amid: amid.fails), _next_value),
 }
 #: Cases whose request settles a delivery.
 SETTLES = {
     "ack": Case(
-        "settle", _acks, prepare=lambda ours, other: _put(ours, other) and ours.queue("x").take(0)
+        "settle",
+        after_pause(lambda amid: amid.made.ack()),
+        prepare=lambda ours, other: _put(ours, other) and ours.queue("x").take(0),
     ),
     "ack and take": Case("settle_and_take", _consumes, prepare=_put),
 }

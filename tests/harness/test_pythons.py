@@ -39,20 +39,6 @@ def test_of_each_kind_the_newest_is_taken_and_what_is_too_old_or_broken_is_not(
     assert pythons.missing(found) == ["3.11", "3.14"]
 
 
-def test_interpreters_are_looked_for_at_pyenv_and_on_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = tmp_path / "versions/3.99.0/bin"
-    own.mkdir(parents=True)
-    there = {python(own, "python", "exit 0"), python(tmp_path, "python3.98t", "exit 0")}
-    config = python(tmp_path, "python3.98-config", "exit 0")
-    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found = set(pythons.candidates())
-    assert there <= found
-    assert config not in found
-
-
 def test_a_full_run_is_all_tests_in_full_and_the_quick_ones_with_every_other_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
