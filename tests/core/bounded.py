@@ -15,7 +15,7 @@ BOUND_S = 20.0
 Work = Callable[[], Any]
 
 
-def ended(work: Work) -> Any:
+def ended(work: Work, seconds: float = BOUND_S) -> Any:
     """Run this work on a separate thread; return its result or raise its exception."""
     came: list[Any] = []
 
@@ -27,7 +27,7 @@ def ended(work: Work) -> Any:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(BOUND_S)
+    thread.join(seconds)
     assert came, "it hangs"
     if isinstance(came[0], BaseException):
         raise came[0]

@@ -27,6 +27,18 @@ def two(space: str) -> Iterator[tuple[Client, Client]]:
 
 
 @pytest.fixture
+def client(two: tuple[Client, Client]) -> Client:
+    """The first client of the private store."""
+    return two[0]
+
+
+@pytest.fixture
+def other(two: tuple[Client, Client]) -> Client:
+    """The second client of the private store."""
+    return two[1]
+
+
+@pytest.fixture
 def store(locks: Client) -> Flaky:
     """The store of ``locks``, with the faults that the test plants."""
     return behind(locks)

@@ -251,132 +251,127 @@ SETTLES = {
     "kind, arrived",
     [(kind, how) for kind in GETS for how in (True, False) if how or kind != "guard"],
 )
-def test_a_grant_to_a_client_that_closes_is_released(kind: str, arrived: bool, space: str) -> None:
-    with Client(space) as other:
-        amid = Amid(GETS[kind], other, arrived)
-        amid.begin()
-        amid.ours.close()
-        if arrived:  # before the thread that has sent it can undo it
-            amid.case.after(other, amid.made)
-        amid.go_on()
-        if not arrived:  # it has come after its undo
-            amid.case.after(other, amid.made)
-        assert isinstance(amid.came[0], StoreUnavailable)
+def test_a_grant_to_a_client_that_closes_is_released(
+    kind: str, arrived: bool, other: Client
+) -> None:
+    amid = Amid(GETS[kind], other, arrived)
+    amid.begin()
+    amid.ours.close()
+    if arrived:  # before the thread that has sent it can undo it
+        amid.case.after(other, amid.made)
+    amid.go_on()
+    if not arrived:  # it has come after its undo
+        amid.case.after(other, amid.made)
+    assert isinstance(amid.came[0], StoreUnavailable)
 
 
 @pytest.mark.parametrize("kind", GETS)
 def test_a_grant_that_arrives_during_the_close_is_released(
-    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(space) as other:
-        amid = Amid(GETS[kind], other)
-        amid.begin()
-        keeper = amid.ours._ctx.keeper
-        ours = keeper.give_up
+    amid = Amid(GETS[kind], other)
+    amid.begin()
+    keeper = amid.ours._ctx.keeper
+    ours = keeper.give_up
 
-        def give_up(*given: Any) -> Any:
-            found = ours(*given)
-            amid.go_on()
-            return found
+    def give_up(*given: Any) -> Any:
+        found = ours(*given)
+        amid.go_on()
+        return found
 
-        monkeypatch.setattr(keeper, "give_up", give_up)
-        amid.ours.close()
-        amid.case.after(other, amid.made)
+    monkeypatch.setattr(keeper, "give_up", give_up)
+    amid.ours.close()
+    amid.case.after(other, amid.made)
 
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("kind", GIVES)
 def test_a_release_during_the_close_takes_effect(
-    kind: str, late: bool, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, late: bool, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``late``: the release begins during the close."""
-    with Client(space) as other:
-        amid = Amid(GIVES[kind], other)
-        keeper = amid.ours._ctx.keeper
-        ours = keeper.give_up
+    amid = Amid(GIVES[kind], other)
+    keeper = amid.ours._ctx.keeper
+    ours = keeper.give_up
 
-        def give_up(*given: Any) -> Any:
-            amid.go.set()
-            while not amid.way.begun.wait(0.001) and amid.thread.is_alive():
-                pass  # or it is refused
-            return ours(*given)
+    def give_up(*given: Any) -> Any:
+        amid.go.set()
+        while not amid.way.begun.wait(0.001) and amid.thread.is_alive():
+            pass  # or it is refused
+        return ours(*given)
 
-        if late:
-            assert amid.ready.wait(SOON_S)
-            monkeypatch.setattr(keeper, "give_up", give_up)
-        else:
-            amid.begin()
-        amid.ours.close()
-        amid.case.after(other, amid.made)
-        amid.go_on()
+    if late:
+        assert amid.ready.wait(SOON_S)
+        monkeypatch.setattr(keeper, "give_up", give_up)
+    else:
+        amid.begin()
+    amid.ours.close()
+    amid.case.after(other, amid.made)
+    amid.go_on()
 
 
 @pytest.mark.parametrize("kind", ["release", "release of several"])
-def test_a_release_that_a_close_overtakes_is_no_loss(kind: str, space: str) -> None:
-    with Client(space) as other:
-        amid = Amid(GIVES[kind], other)
-        amid.begin()
-        amid.way.at_end = amid.go_on
-        amid.ours.close()
-        assert amid.came == [True]
-        assert amid.made.lost is None
+def test_a_release_that_a_close_overtakes_is_no_loss(kind: str, other: Client) -> None:
+    amid = Amid(GIVES[kind], other)
+    amid.begin()
+    amid.way.at_end = amid.go_on
+    amid.ours.close()
+    assert amid.came == [True]
+    assert amid.made.lost is None
 
 
 @pytest.mark.parametrize("kind", SETTLES)
 def test_a_close_waits_for_a_settle_that_is_under_way(
-    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(closing, "CLOSE_S", SOON_S)
-    with Client(space) as other:
-        amid = Amid(SETTLES[kind], other)
-        amid.begin()
-        close = threading.Thread(target=amid.ours.close, daemon=True)
-        close.start()
-        close.join(NOW_S)
-        assert close.is_alive()
-        amid.go_on()
-        close.join(SOON_S)
-        assert not close.is_alive()
-        assert other.queue("x").jobs() == []
+    amid = Amid(SETTLES[kind], other)
+    amid.begin()
+    close = threading.Thread(target=amid.ours.close, daemon=True)
+    close.start()
+    close.join(NOW_S)
+    assert close.is_alive()
+    amid.go_on()
+    close.join(SOON_S)
+    assert not close.is_alive()
+    assert other.queue("x").jobs() == []
 
 
 @pytest.mark.parametrize("kind", GETS)
 def test_nothing_is_sent_for_a_client_that_closes_just_before(
-    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(space) as other:
-        amid = Amid(GETS[kind], other)
-        runtime = amid.ours._ctx.runtime
-        new_id = runtime.new_id
+    amid = Amid(GETS[kind], other)
+    runtime = amid.ours._ctx.runtime
+    new_id = runtime.new_id
 
-        def closes() -> str:
-            monkeypatch.setattr(runtime, "new_id", new_id)
-            amid.ours.close()
-            amid.way.ended = False
-            return new_id()
+    def closes() -> str:
+        monkeypatch.setattr(runtime, "new_id", new_id)
+        amid.ours.close()
+        amid.way.ended = False
+        return new_id()
 
-        assert amid.ready.wait(SOON_S)
-        monkeypatch.setattr(runtime, "new_id", closes)
-        amid.go.set()
-        amid.go_on()
-        assert isinstance(amid.came[0], StoreUnavailable)
-        assert amid.way.sent == amid.case.skip
+    assert amid.ready.wait(SOON_S)
+    monkeypatch.setattr(runtime, "new_id", closes)
+    amid.go.set()
+    amid.go_on()
+    assert isinstance(amid.came[0], StoreUnavailable)
+    assert amid.way.sent == amid.case.skip
 
 
 @pytest.mark.parametrize("kind", ["lock", "adopt", "take", "guard"])
 def test_nothing_is_sent_again_for_a_client_that_closes_meanwhile(
-    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(space) as other:
-        amid = Amid(GETS[kind], other)
+    amid = Amid(GETS[kind], other)
 
-        async def closes(seconds: float) -> None:
-            amid.ours.close()
-            amid.way.ended = False
+    async def closes(seconds: float) -> None:
+        amid.ours.close()
+        amid.way.ended = False
 
-        monkeypatch.setattr(amid.ours._ctx.runtime, "sleep", closes)
-        amid.way.lost = True
-        amid.begin()
-        amid.go_on()
-        assert isinstance(amid.came[0], StoreUnavailable)
-        assert amid.way.sent == amid.case.skip + 1
+    monkeypatch.setattr(amid.ours._ctx.runtime, "sleep", closes)
+    amid.way.lost = True
+    amid.begin()
+    amid.go_on()
+    assert isinstance(amid.came[0], StoreUnavailable)
+    assert amid.way.sent == amid.case.skip + 1

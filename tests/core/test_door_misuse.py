@@ -16,6 +16,7 @@ from holdfast import AsyncClient, AsyncHold, Client, Hold, NotHeld
 from holdfast.core.model import State
 from holdfast.sync import Lock
 from holdfast.testing.clock import TestClock
+from tests.core.bounded import bounded
 
 
 def elsewhere(act: Callable[[], object]) -> None:
@@ -115,34 +116,32 @@ def test_a_function_that_entered_by_hand_is_not_known_by_its_number(locks: Clien
     assert holds[0].state is State.RELEASED
 
 
-def test_a_coroutine_that_entered_by_hand_is_not_known_by_its_number() -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://numbers-of-coroutines") as client:
-            semaphore = client.semaphore("x", 2)
+@bounded
+async def test_a_coroutine_that_entered_by_hand_is_not_known_by_its_number() -> None:
+    async with AsyncClient("memory://numbers-of-coroutines") as client:
+        semaphore = client.semaphore("x", 2)
 
-            async def toggle(on: bool) -> AsyncHold | None:
-                if on:
-                    return await semaphore.__aenter__()
-                if len(semaphore._door) == 2:
-                    # Its frame has the address of the first coroutine's frame, which has ended.
-                    semaphore._door[0].number, semaphore._door[1].number = id(sys._getframe()), 0
-                await semaphore.__aexit__(None, None, None)
-                return None
+        async def toggle(on: bool) -> AsyncHold | None:
+            if on:
+                return await semaphore.__aenter__()
+            if len(semaphore._door) == 2:
+                # Its frame has the address of the first coroutine's frame, which has ended.
+                semaphore._door[0].number, semaphore._door[1].number = id(sys._getframe()), 0
+            await semaphore.__aexit__(None, None, None)
+            return None
 
-            async def another() -> AsyncHold | None:
-                hold = await toggle(True)
-                await toggle(False)
-                return hold
-
-            first = await toggle(True)
-            second = await asyncio.create_task(another())
-            assert first is not None
-            assert second is not None
-            assert (first.state, second.state) == (State.HELD, State.RELEASED)
+        async def another() -> AsyncHold | None:
+            hold = await toggle(True)
             await toggle(False)
-            assert first.state is State.RELEASED
+            return hold
 
-    asyncio.run(main())
+        first = await toggle(True)
+        second = await asyncio.create_task(another())
+        assert first is not None
+        assert second is not None
+        assert (first.state, second.state) == (State.HELD, State.RELEASED)
+        await toggle(False)
+        assert first.state is State.RELEASED
 
 
 def test_wrappers_are_distinguished_by_the_statement_that_uses_them(locks: Client) -> None:

@@ -14,6 +14,7 @@ from holdfast import AsyncClient, Client, LockLost, NotHeld, StoreUnavailable
 from holdfast.core.model import Leave, Loss, State
 from holdfast.core.policy import UNDO_S
 from holdfast.testing.clock import TestClock
+from tests.core.bounded import bounded
 from tests.core.flaky import Flaky, behind
 from tests.servers.process import until
 
@@ -117,55 +118,51 @@ class Held(Flaky):
         return there
 
 
-def test_two_releases_at_once_both_say_that_it_was_held(space: str) -> None:
-    async def main() -> None:
-        async with AsyncClient(space) as client:
-            store = behind(client, Held)
-            hold = await client.lock("x").acquire()
-            both = [asyncio.create_task(hold.release()) for _ in range(2)]
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            store.go.set()
-            assert await asyncio.gather(*both) == [True, True]
-            assert (hold.lost, hold.state) == (None, State.RELEASED)
-            # And the end of a body during a release is no loss
-            store.go.clear()
-            before = store.calls["leave"]
-            async with client.lock("x") as hold:
-                under_way = asyncio.create_task(hold.release())
-                while store.calls["leave"] == before:
-                    await asyncio.sleep(0)
-                asyncio.get_running_loop().call_later(0.05, store.go.set)
-            assert await under_way is True
-
-    asyncio.run(main())
-
-
-def test_a_release_during_an_extension_is_no_loss(space: str) -> None:
-    async def main() -> None:
-        async with AsyncClient(space) as client:
-            store = behind(client, Held)
-            hold = await client.lock("x").acquire()
-            gone, keep = asyncio.Event(), store.store.keep
-
-            async def late(*given: Any) -> Any:
-                await gone.wait()
-                return await keep(*given)
-
-            store.store.keep = late
-            longer = asyncio.create_task(hold.extend(60))
-            await asyncio.sleep(0)
-            release = asyncio.create_task(hold.release())
-            while not store.calls["leave"]:
+@bounded
+async def test_two_releases_at_once_both_say_that_it_was_held(space: str) -> None:
+    async with AsyncClient(space) as client:
+        store = behind(client, Held)
+        hold = await client.lock("x").acquire()
+        both = [asyncio.create_task(hold.release()) for _ in range(2)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        store.go.set()
+        assert await asyncio.gather(*both) == [True, True]
+        assert (hold.lost, hold.state) == (None, State.RELEASED)
+        # And the end of a body during a release is no loss
+        store.go.clear()
+        before = store.calls["leave"]
+        async with client.lock("x") as hold:
+            under_way = asyncio.create_task(hold.release())
+            while store.calls["leave"] == before:
                 await asyncio.sleep(0)
-            gone.set()
-            with pytest.raises(NotHeld, match="released meanwhile"):
-                await longer
-            store.go.set()
-            assert await release is True
-            assert hold.lost is None
+            asyncio.get_running_loop().call_later(0.05, store.go.set)
+        assert await under_way is True
 
-    asyncio.run(main())
+
+@bounded
+async def test_a_release_during_an_extension_is_no_loss(space: str) -> None:
+    async with AsyncClient(space) as client:
+        store = behind(client, Held)
+        hold = await client.lock("x").acquire()
+        gone, keep = asyncio.Event(), store.store.keep
+
+        async def late(*given: Any) -> Any:
+            await gone.wait()
+            return await keep(*given)
+
+        store.store.keep = late
+        longer = asyncio.create_task(hold.extend(60))
+        await asyncio.sleep(0)
+        release = asyncio.create_task(hold.release())
+        while not store.calls["leave"]:
+            await asyncio.sleep(0)
+        gone.set()
+        with pytest.raises(NotHeld, match="released meanwhile"):
+            await longer
+        store.go.set()
+        assert await release is True
+        assert hold.lost is None
 
 
 def test_wait_lost_of_a_detached_hold_returns(locks: Client) -> None:
@@ -179,7 +176,8 @@ def test_wait_lost_of_a_detached_hold_returns(locks: Client) -> None:
     assert found == [None]
 
 
-def test_a_cancellation_during_the_undo_of_a_silent_store_wins(space: str) -> None:
+@bounded
+async def test_a_cancellation_during_the_undo_of_a_silent_store_wins(space: str) -> None:
     class Silent(Flaky):
         async def _ask(self, verb: str, *given: Any) -> Any:
             if verb == "leave" or (verb == "leave_all" and given[-1] <= UNDO_S):
@@ -189,20 +187,17 @@ def test_a_cancellation_during_the_undo_of_a_silent_store_wins(space: str) -> No
 
     undoing = asyncio.Event()
 
-    async def main() -> None:
-        async with AsyncClient(space) as client:
-            right = client._ctx.store
-            for lock in (client.lock("x"), client.all("x", "y")):
-                undoing.clear()
-                behind(client, Silent)
-                task = asyncio.create_task(lock.acquire(timeout=0.05))
-                await asyncio.wait_for(undoing.wait(), 10)
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-                client._ctx.store = right
-
-    asyncio.run(main())
+    async with AsyncClient(space) as client:
+        right = client._ctx.store
+        for lock in (client.lock("x"), client.all("x", "y")):
+            undoing.clear()
+            behind(client, Silent)
+            task = asyncio.create_task(lock.acquire(timeout=0.05))
+            await asyncio.wait_for(undoing.wait(), 10)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            client._ctx.store = right
 
 
 def test_an_adoption_whose_answer_is_lost_leaves_nothing(
@@ -223,7 +218,8 @@ def test_an_adoption_whose_answer_is_lost_leaves_nothing(
     assert locks.inspect("x") == []
 
 
-def test_an_adoption_interrupted_by_a_close_leaves_nothing(space: str) -> None:
+@bounded
+async def test_an_adoption_interrupted_by_a_close_leaves_nothing(space: str) -> None:
     class Stopped(Flaky):
         async def keep(self, keeps: Any, within: float) -> Any:
             answers = await super().keep(keeps, within)
@@ -231,15 +227,12 @@ def test_an_adoption_interrupted_by_a_close_leaves_nothing(space: str) -> None:
                 await asyncio.sleep(60)
             return answers
 
-    async def main() -> None:
-        async with AsyncClient(space) as client:
-            token = await (await client.lock("x", ttl=300).acquire()).detach()
-            behind(client, Stopped)
-            adopting = client._adopt(token, True, None)
-            adopting.send(None)
-            adopting.close()
-            async with asyncio.timeout(5):
-                while await client.inspect("x"):
-                    await asyncio.sleep(0.01)
-
-    asyncio.run(main())
+    async with AsyncClient(space) as client:
+        token = await (await client.lock("x", ttl=300).acquire()).detach()
+        behind(client, Stopped)
+        adopting = client._adopt(token, True, None)
+        adopting.send(None)
+        adopting.close()
+        async with asyncio.timeout(5):
+            while await client.inspect("x"):
+                await asyncio.sleep(0.01)

@@ -49,7 +49,7 @@ async def verb(locks: Client, act: Callable[[], object]) -> None:
 
 def inside(locks: Client, act: Callable[[], object]) -> None:
     """Call this in a verb of the store, on a thread that is abandoned if it hangs."""
-    ended(lambda: run_sync(verb(locks, act)))
+    ended(lambda: run_sync(verb(locks, act)), AT_ONCE_S)
 
 
 class Cycle:
@@ -93,7 +93,7 @@ def test_a_generator_collected_inside_the_store_releases_its_claims(
     begun(jobs(locks) if over == "jobs" else body(locks, over))
     # When the collector finds it while its thread is inside the store
     inside(locks, gc.collect)
-    assert raised == []
+    assert raised == [], "it called the store, which refused"
     # Then the thread comes out, and others can get what the generator held
     if over in ("jobs", "delivery"):
         with locks.queue("q").take(timeout=20) as again:
@@ -142,7 +142,7 @@ def test_a_generator_collected_in_the_store_of_a_loop_frees_its_claims(
     with Client(url) as locks:
         asyncio.run(main(locks))
         # Then it called nothing, and others can get what the generator held
-        assert raised == []
+        assert raised == [], "it called the store, which refused"
         assert "could not be released" not in caplog.text
         until(lambda: locks.inspect("x", exact=True) == [], "it is free", 20)
 

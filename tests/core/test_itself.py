@@ -145,15 +145,6 @@ def test_a_bounded_wait_times_out_and_names_the_line_of_the_hold(
     assert len(warned.messages) == 1
 
 
-def test_a_hold_of_another_thread_causes_no_warning(
-    two: Two, warned: pytest.LogCaptureFixture
-) -> None:
-    with two[0].lock("x") as hold:
-        threading.Timer(1.5, hold.release).start()
-        ended(lambda: two[1].lock("x").acquire().release())
-    assert not warned.messages
-
-
 def test_the_same_name_in_another_store_is_another_one(two: Two) -> None:
     with Client(f"memory://{os.urandom(8).hex()}") as elsewhere:
         hold = elsewhere.lock("x").acquire()

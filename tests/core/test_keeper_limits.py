@@ -17,6 +17,7 @@ from holdfast.core.model import Leave
 from holdfast.core.policy import TOMB_S
 from holdfast.sync import Hold
 from holdfast.testing.clock import TestClock
+from tests.core.bounded import bounded
 from tests.core.flaky import Flaky, behind
 from tests.servers.process import until
 
@@ -156,25 +157,23 @@ def test_an_extension_to_a_shorter_time_is_renewed_in_time(
         assert hold._lease.due <= hold._lease.deadline - 3
 
 
-def test_a_renewer_cancelled_during_a_renewal_continues_it() -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://cancelled-keeper") as client:
-            struck: list[bool] = []
+@bounded
+async def test_a_renewer_cancelled_during_a_renewal_continues_it() -> None:
+    async with AsyncClient("memory://cancelled-keeper") as client:
+        struck: list[bool] = []
 
-            def strike(keeps: object) -> None:
-                if not struck:
-                    struck.append(True)
-                    raise asyncio.CancelledError
+        def strike(keeps: object) -> None:
+            if not struck:
+                struck.append(True)
+                raise asyncio.CancelledError
 
-            behind(client).before_keep = strike
-            async with client.lock("x", ttl=3.2) as hold:
-                before = hold._lease.deadline
-                while hold._lease.deadline == before:
-                    await asyncio.sleep(0.01)
-                    hold.check()
-            assert struck
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+        behind(client).before_keep = strike
+        async with client.lock("x", ttl=3.2) as hold:
+            before = hold._lease.deadline
+            while hold._lease.deadline == before:
+                await asyncio.sleep(0.01)
+                hold.check()
+        assert struck
 
 
 def test_closing_during_a_renewal_leaves_no_name_occupied(two: tuple[Client, Client]) -> None:

@@ -22,6 +22,7 @@ from holdfast.runtime.aio import AioLatch
 from holdfast.stores.memory.aio import AioMailbox
 from holdfast.stores.memory.jobs import LIFE_S, Queue
 from holdfast.stores.memory.line import TOMBS_LOOK, Lines
+from tests.core.bounded import bounded
 from tests.core.flaky import behind
 
 ENDS = """
@@ -60,7 +61,8 @@ def test_a_loop_that_ends_with_a_hold_and_a_waiter_reports_only_the_loss(
     assert re.fullmatch(r"lost 'x' \(fence \d+\): client closed\n", done.stderr), done.stderr
 
 
-def test_a_worker_thread_that_could_not_start_once_starts_with_the_next_request(
+@bounded
+async def test_a_worker_thread_that_could_not_start_once_starts_with_the_next_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start, failed = threading.Thread.start, []
@@ -73,33 +75,28 @@ def test_a_worker_thread_that_could_not_start_once_starts_with_the_next_request(
 
     monkeypatch.setattr(threading.Thread, "start", limited)
 
-    async def main() -> None:
-        async with AsyncClient(f"sqlite://{tmp_path}/l.db") as locks, locks.lock("x") as hold:
-            hold.check()
-            assert await locks.lock("x").acquire(blocking=False) is None
-        assert len(failed) == 2
-
-    asyncio.run(main())
+    async with AsyncClient(f"sqlite://{tmp_path}/l.db") as locks, locks.lock("x") as hold:
+        hold.check()
+        assert await locks.lock("x").acquire(blocking=False) is None
+    assert len(failed) == 2
 
 
-def test_all_at_once_cancels_its_body_when_a_part_is_lost_that_asks_for_it() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with AsyncClient("memory://cancels") as locks:
-            parts = locks.lock("x", cancel_on_lost=True), locks.lock("y")
-            for lost in (0, 1):
-                reached = []
-                with pytest.raises(LockLost):  # noqa: PT012
-                    async with locks.all(*parts) as hold:
-                        lease, ctx = hold.holds[lost]._lease, hold.holds[lost]._ctx
-                        loop.call_soon(ctx.keeper._let_go, lease, Loss.BROKEN)
-                        loop.call_soon(ctx.keeper._latch.set)
-                        await asyncio.sleep(0.05)
-                        reached.append(lost)
-                assert reached == ([1] if lost else [])
-                assert asyncio.current_task().cancelling() == 0
-
-    asyncio.run(main())
+@bounded
+async def test_all_at_once_cancels_its_body_when_a_part_is_lost_that_asks_for_it() -> None:
+    loop = asyncio.get_running_loop()
+    async with AsyncClient("memory://cancels") as locks:
+        parts = locks.lock("x", cancel_on_lost=True), locks.lock("y")
+        for lost in (0, 1):
+            reached = []
+            with pytest.raises(LockLost):  # noqa: PT012
+                async with locks.all(*parts) as hold:
+                    lease, ctx = hold.holds[lost]._lease, hold.holds[lost]._ctx
+                    loop.call_soon(ctx.keeper._let_go, lease, Loss.BROKEN)
+                    loop.call_soon(ctx.keeper._latch.set)
+                    await asyncio.sleep(0.05)
+                    reached.append(lost)
+            assert reached == ([1] if lost else [])
+            assert asyncio.current_task().cancelling() == 0
 
 
 def test_a_second_close_ends_what_the_first_one_was_interrupted_in(
@@ -207,26 +204,24 @@ def test_the_number_of_sweeps_of_take_tombstones_does_not_grow() -> None:
     assert queue.forgettable(2 * LIFE_S)
 
 
-def test_an_undo_continues_after_its_renewer_is_cancelled() -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://undone") as locks:
-            flaky, hold = behind(locks), await locks.lock("x").acquire()
-            ctx, begun, free = hold._ctx, asyncio.Event(), asyncio.Event()
-            leave = flaky.store.leave
+@bounded
+async def test_an_undo_continues_after_its_renewer_is_cancelled() -> None:
+    async with AsyncClient("memory://undone") as locks:
+        flaky, hold = behind(locks), await locks.lock("x").acquire()
+        ctx, begun, free = hold._ctx, asyncio.Event(), asyncio.Event()
+        leave = flaky.store.leave
 
-            async def slow(undo: Leave, within: float) -> bool:
-                begun.set()
-                await free.wait()
-                return await leave(undo, within)
+        async def slow(undo: Leave, within: float) -> bool:
+            begun.set()
+            await free.wait()
+            return await leave(undo, within)
 
-            ctx.store.leave = slow
-            hold._abandon()
-            async with asyncio.timeout(20):
-                await begun.wait()
-                (keeper,) = ctx.runtime._tasks
-                keeper.cancel()
-                free.set()
-                while await locks.inspect("x"):
-                    await asyncio.sleep(0.01)
-
-    asyncio.run(main())
+        ctx.store.leave = slow
+        hold._abandon()
+        async with asyncio.timeout(10):
+            await begun.wait()
+            (keeper,) = ctx.runtime._tasks
+            keeper.cancel()
+            free.set()
+            while await locks.inspect("x"):
+                await asyncio.sleep(0.01)

@@ -44,18 +44,6 @@ def test_what_is_due_takes_along_what_will_be_soon() -> None:
     assert next(schedule.soonest()) == pytest.approx(100.06)
 
 
-@pytest.mark.parametrize("ttl", [0.01, 0.06, 3.0, 86_400.0])
-def test_a_lease_that_was_just_renewed_is_not_due_again(ttl: float) -> None:
-    schedule = Schedule()
-    one = lease(ttl=ttl)
-    schedule.add(one, 100.0)
-    assert taken(schedule, 100.0) == ["x"]
-    schedule.add_renewed([one], 100.0)
-    assert one.due == pytest.approx(100.0 + ttl / 3)
-    assert taken(schedule, 100.0 + ttl / 3 * 0.999) == []
-    assert taken(schedule, 100.0 + ttl / 3 * 1.001) == ["x"]
-
-
 def test_renewals_gather_in_full_batches_and_stay_together() -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
@@ -106,20 +94,6 @@ def test_what_is_dropped_or_released_is_not_taken() -> None:
     schedule.add_renewed([closing, kept], 100.0)
     assert len(schedule) == 1
     assert (closing.renewing, kept.renewing) == (False, True)
-
-
-def test_all_can_be_made_due_at_once() -> None:
-    schedule = spread(over=1.0, count=10)
-    fixed = lease("fixed")
-    fixed.renewing = False
-    schedule.add_own(fixed, 200.0)
-    schedule.add_own(lease("again"), 150.0)
-    schedule.hasten(50.0)
-    assert set(taken(schedule, 50.0)) == {"again", *map(str, range(10))}
-    assert min(schedule.soonest()) == 200.0
-    # And emptying it gives the rest
-    assert schedule.empty() == [fixed]
-    assert (len(schedule), list(schedule.soonest())) == (0, [])
 
 
 def test_other_threads_may_add_and_drop_while_it_is_emptied() -> None:

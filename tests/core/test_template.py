@@ -31,12 +31,6 @@ def test_what_is_no_function_of_python_has_a_signature_or_none() -> None:
     assert filler("o:{order}", Callable())(3) == "o:3"
 
 
-def test_wrong_arguments_fail_as_the_function_itself_would() -> None:
-    fill: Any = filler("{user_id}", book)
-    with pytest.raises(TypeError, match="user_id"):
-        fill()
-
-
 @pytest.mark.parametrize("seam", ["%", "2", "5A", "%20"])
 def test_what_an_escape_consists_of_marks_no_end_of_a_field(seam: str) -> None:
     with pytest.raises(ConfigError, match="alone between two fields"):

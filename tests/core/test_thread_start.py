@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 import time
@@ -20,6 +19,7 @@ from holdfast.runtime.starting import blocking as thread
 from holdfast.sql.blocking import bound
 from holdfast.stores.zookeeper.blocking.alarm import Alarm
 from holdfast.testing import lag
+from tests.core.bounded import bounded
 from tests.servers.process import until
 
 SOON_S = 0.2
@@ -84,19 +84,17 @@ def test_a_thread_that_begins_after_it_was_given_up_does_nothing(
     assert ran == []
 
 
-def test_an_event_loop_continues_when_the_store_thread_cannot_start(
+@bounded
+async def test_an_event_loop_continues_when_the_store_thread_cannot_start(
     stillborn: Callable[[bool], None], tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
-            stillborn(True)
-            with pytest.raises((HoldfastError, RuntimeError)):
-                await client.lock("x").acquire(blocking=False)
-            stillborn(False)
-            async with client.lock("x", timeout=10) as hold:
-                hold.check()
-
-    asyncio.run(main())
+    async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
+        stillborn(True)
+        with pytest.raises((HoldfastError, RuntimeError)):
+            await client.lock("x").acquire(blocking=False)
+        stillborn(False)
+        async with client.lock("x", timeout=10) as hold:
+            hold.check()
 
 
 @pytest.fixture
@@ -134,22 +132,20 @@ def test_an_interrupt_while_the_renewer_starts_leaves_one_renewer(interrupted: l
             until(lambda: hold._lease.deadline > deadline, "it is renewed")
 
 
-def test_an_interrupt_while_the_worker_of_a_store_starts_leaves_one_worker(
+@bounded
+async def test_an_interrupt_while_the_worker_of_a_store_starts_leaves_one_worker(
     interrupted: list[str], tmp_path: Path
 ) -> None:
     before = _named("holdfast-sqlite")
 
-    async def main() -> None:
-        async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
-            interrupted.append("holdfast-sqlite")
-            with pytest.raises(KeyboardInterrupt):
-                await client.lock("x").acquire(blocking=False)
-            assert not interrupted
-            async with client.lock("y", timeout=10) as hold:
-                hold.check()
-                assert len(_named("holdfast-sqlite") - before) == 1
-
-    asyncio.run(main())
+    async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
+        interrupted.append("holdfast-sqlite")
+        with pytest.raises(KeyboardInterrupt):
+            await client.lock("x").acquire(blocking=False)
+        assert not interrupted
+        async with client.lock("y", timeout=10) as hold:
+            hold.check()
+            assert len(_named("holdfast-sqlite") - before) == 1
 
 
 def test_an_alarm_whose_thread_could_not_start_once_rings_with_the_next(

@@ -20,16 +20,6 @@ NAMES = ("a", "b", "c")
 
 
 @pytest.fixture
-def client(two: tuple[Client, Client]) -> Client:
-    return two[0]
-
-
-@pytest.fixture
-def other(two: tuple[Client, Client]) -> Client:
-    return two[1]
-
-
-@pytest.fixture
 def flaky(client: Client) -> Flaky:
     return behind(client)
 

@@ -78,6 +78,7 @@ def test_every_store_and_dialect_is_named() -> None:
     "key, planted, told",
     [
         ("modules", ["holdfast.shops.*"], "holdfast.shops.* names []"),
+        ("source_modules", ["holdfast.cores"], "holdfast.cores names []"),
         ("ignore_imports", ["holdfast.shops.** -> holdfast.core.model"], "holdfast.shops.** names"),
         ("layers", ["core", "eroors"], "holdfast.eroors names []"),
     ],

@@ -32,6 +32,12 @@ def test_each_public_name_is_there_with_the_first_words_of_its_docstring(module:
         assert len(found[1]) > 15, f"{module}.{name}: {found[1]}"
 
 
+def test_what_a_method_waits_for_and_returns_can_be_looked_up() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for use in ("`acquire(", "`ack()`", "`get_many(", "`break_(name, fence)`", "`remaining()`"):
+        assert re.search(rf"^\| {re.escape(use)}.*\| .{{10,}} \|$", page, re.MULTILINE), use
+
+
 def test_the_manual_has_every_command_and_every_flag() -> None:
     page = (ROOT / "docs" / "man" / "holdfast.1").read_text(encoding="utf-8")
     for name, of in commands(parser()):
