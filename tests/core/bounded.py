@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any
-
-from holdfast import AsyncClient
 
 #: Maximum seconds for any work.
 BOUND_S = 20.0
 Work = Callable[[], Any]
 
 
-def ended(work: Work) -> Any:
+def ended(work: Work, seconds: float = BOUND_S) -> Any:
     """Run this work on a separate thread; return its result or raise its exception."""
     came: list[Any] = []
 
@@ -27,21 +27,22 @@ def ended(work: Work) -> Any:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(BOUND_S)
+    thread.join(seconds)
     assert came, "it hangs"
     if isinstance(came[0], BaseException):
         raise came[0]
     return came[0]
 
 
-def tasks(url: str, case: Callable[[AsyncClient, AsyncClient], Any]) -> None:
-    """Run this with two clients in an event loop."""
+def bounded(test: Callable[..., Any]) -> Callable[..., None]:
+    """Run a test on a separate thread, or in an event loop there, with a time limit."""
 
-    async def main() -> None:
-        async with AsyncClient(url) as one, AsyncClient(url) as other:
-            await case(one, other)
+    @functools.wraps(test)
+    def run(**given: Any) -> None:
+        waits = inspect.iscoroutinefunction(test)
+        ended(lambda: asyncio.run(test(**given)) if waits else test(**given))
 
-    ended(lambda: asyncio.run(main()))
+    return run
 
 
 def here(lines: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""Fixtures for tests of the core: two clients of one private store."""
+"""Fixtures for tests of the core: two clients of one private store, and a store with faults."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from holdfast import Client
 from holdfast.core import claims, waits
 from holdfast.core.policy import nap
+from tests.core.flaky import Flaky, behind
 
 
 @pytest.fixture
@@ -23,6 +24,24 @@ def two(space: str) -> Iterator[tuple[Client, Client]]:
     """Two clients of the private store."""
     with Client(space) as one, Client(space) as other:
         yield one, other
+
+
+@pytest.fixture
+def client(two: tuple[Client, Client]) -> Client:
+    """The first client of the private store."""
+    return two[0]
+
+
+@pytest.fixture
+def other(two: tuple[Client, Client]) -> Client:
+    """The second client of the private store."""
+    return two[1]
+
+
+@pytest.fixture
+def store(locks: Client) -> Flaky:
+    """The store of ``locks``, with the faults that the test plants."""
+    return behind(locks)
 
 
 @pytest.fixture

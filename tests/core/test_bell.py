@@ -20,11 +20,8 @@ POINTS = 2
 def rung(bell: Bell) -> bool:
     """Return whether a set still wakes a waiter."""
     woken: list[bool] = []
-
-    def waits() -> None:
-        woken.append(bell.wait(SOON_S))
-
-    threads = [threading.Thread(target=each, daemon=True) for each in (waits, bell.set)]
+    works = (lambda: woken.append(bell.wait(SOON_S)), bell.set)
+    threads = [threading.Thread(target=each, daemon=True) for each in works]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -43,19 +40,3 @@ def test_an_interrupt_inside_a_bell_leaves_it_usable(verb: str) -> None:
         if not strike.where:
             break
     assert number > POINTS
-
-
-def test_a_bell_wakes_present_and_later_waiters_until_it_is_cleared() -> None:
-    bell = Bell()
-    woken: list[bool] = []
-    crowd = [threading.Thread(target=lambda: woken.append(bell.wait(SOON_S))) for _ in range(5)]
-    for thread in crowd:
-        thread.start()
-    bell.set()
-    for thread in crowd:
-        thread.join(SOON_S)
-    assert woken == [True] * 5
-    assert bell.is_set()
-    assert bell.wait(0.0)
-    bell.clear()
-    assert not bell.wait(0.0)

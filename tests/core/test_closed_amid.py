@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Client, HoldfastError, NotHeld, StoreUnavailable
+from holdfast import Client, Hold, HoldfastError, NotHeld, StoreUnavailable
 from holdfast.core import closing
 
 TTL = 300.0
@@ -158,58 +158,20 @@ class Amid:
         assert not self.thread.is_alive()
 
 
-def _acquires(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.lock("x", ttl=TTL).acquire()
+def after_pause(work: Callable[[Amid], object]) -> Callable[[Amid], object]:
+    """Return this work, with a pause before it."""
+
+    def run(amid: Amid) -> object:
+        amid.pause()
+        return work(amid)
+
+    return run
 
 
-def _acquires_all(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.all(amid.ours.lock("x", ttl=TTL), amid.ours.lock("y", ttl=TTL)).acquire()
-
-
-def _acquires_in_vain(amid: Amid) -> object:
+def _acquires_without_success(amid: Amid) -> object:
     keeper: Any = amid.ours._ctx.keeper
     keeper.add = amid.fails
-    return amid.ours.lock("x", ttl=TTL).acquire()
-
-
-def _adopts(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.adopt(amid.made)
-
-
-def _takes(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.queue("x", ttl=TTL).take(SOON_S)
-
-
-def _asks(amid: Amid) -> object:
-    amid.pause()
-    return amid.ours.guard("g", ttl=TTL, lease=TTL).get(lambda: 1, key="x")
-
-
-def _computes(amid: Amid) -> object:
-    return amid.ours.guard("g", ttl=TTL, lease=TTL).get(amid.pause, key="x")
-
-
-def _computes_in_vain(amid: Amid) -> object:
-    return amid.ours.guard("g", ttl=TTL, lease=TTL).get(amid.fails, key="x")
-
-
-def _releases(amid: Amid) -> object:
-    amid.pause()
-    return amid.made.release()
-
-
-def _abandons(amid: Amid) -> object:
-    amid.pause()
-    return amid.made._cut(1)
-
-
-def _acks(amid: Amid) -> object:
-    amid.pause()
-    return amid.made.ack()
+    return _acquires(amid.ours)
 
 
 def _consumes(amid: Amid) -> object:
@@ -222,23 +184,42 @@ def _put(ours: Client, other: Client) -> Any:
     return other.queue("x").put(1)
 
 
+def _acquires(ours: Client, other: object = None) -> Hold:
+    return ours.lock("x", ttl=TTL).acquire()
+
+
+def _get(compute: Callable[[Amid], Any]) -> Callable[[Amid], object]:
+    return lambda amid: amid.ours.guard("g", ttl=TTL, lease=TTL).get(compute(amid), key="x")
+
+
+_releases = after_pause(lambda amid: amid.made.release())
 #: Cases whose request can acquire something.
 GETS = {
-    "lock": Case("join", _acquires),
-    "several": Case("join_free", _acquires_all),
+    "lock": Case("join", after_pause(lambda amid: _acquires(amid.ours))),
+    "several": Case(
+        "join_free",
+        after_pause(
+            lambda amid: amid.ours.all(*[amid.ours.lock(name, ttl=TTL) for name in "xy"]).acquire()
+        ),
+    ),
     "adopt": Case(
         "keep",
-        _adopts,
+        after_pause(lambda amid: amid.ours.adopt(amid.made)),
         _next_hold,
-        lambda ours, other: other.lock("x", ttl=TTL).acquire().detach(),
+        lambda ours, other: _acquires(other).detach(),
         skip=1,
     ),
-    "take": Case("take", _takes, _next_job, _put),
-    "guard": Case("begin", _asks, _next_value),
+    "take": Case(
+        "take",
+        after_pause(lambda amid: amid.ours.queue("x", ttl=TTL).take(SOON_S)),
+        _next_job,
+        _put,
+    ),
+    "guard": Case("begin", after_pause(_get(lambda amid: lambda: 1)), _next_value),
 }
 #: Cases whose request releases something.
 GIVES = {
-    "release": Case("leave", _releases, prepare=lambda ours, _: ours.lock("x", ttl=TTL).acquire()),
+    "release": Case("leave", _releases, prepare=_acquires),
     "release, not renewed": Case(
         "leave",
         _releases,
@@ -248,16 +229,18 @@ GIVES = {
         "leave_all", _releases, prepare=lambda ours, _: ours.all("x", "y").acquire()
     ),
     "release by the keeper": Case(
-        "leave", _abandons, prepare=lambda ours, _: ours.lock("x", ttl=TTL).acquire()
+        "leave", after_pause(lambda amid: amid.made._cut(1)), prepare=_acquires
     ),
-    "undo": Case("leave", _acquires_in_vain),
-    "value": Case("finish", _computes, _next_value),
-    "failure": Case("abandon", _computes_in_vain, _next_value),
+    "undo": Case("leave", _acquires_without_success),
+    "value": Case("finish", _get(lambda amid: amid.pause), _next_value),
+    "failure": Case("abandon", _get(lambda amid: amid.fails), _next_value),
 }
 #: Cases whose request settles a delivery.
 SETTLES = {
     "ack": Case(
-        "settle", _acks, prepare=lambda ours, other: _put(ours, other) and ours.queue("x").take(0)
+        "settle",
+        after_pause(lambda amid: amid.made.ack()),
+        prepare=lambda ours, other: _put(ours, other) and ours.queue("x").take(0),
     ),
     "ack and take": Case("settle_and_take", _consumes, prepare=_put),
 }
@@ -268,132 +251,127 @@ SETTLES = {
     "kind, arrived",
     [(kind, how) for kind in GETS for how in (True, False) if how or kind != "guard"],
 )
-def test_a_grant_to_a_client_that_closes_is_released(kind: str, arrived: bool, space: str) -> None:
-    with Client(space) as other:
-        amid = Amid(GETS[kind], other, arrived)
-        amid.begin()
-        amid.ours.close()
-        if arrived:  # before the thread that has sent it can undo it
-            amid.case.after(other, amid.made)
-        amid.go_on()
-        if not arrived:  # it has come after its undo
-            amid.case.after(other, amid.made)
-        assert isinstance(amid.came[0], StoreUnavailable)
+def test_a_grant_to_a_client_that_closes_is_released(
+    kind: str, arrived: bool, other: Client
+) -> None:
+    amid = Amid(GETS[kind], other, arrived)
+    amid.begin()
+    amid.ours.close()
+    if arrived:  # before the thread that has sent it can undo it
+        amid.case.after(other, amid.made)
+    amid.go_on()
+    if not arrived:  # it has come after its undo
+        amid.case.after(other, amid.made)
+    assert isinstance(amid.came[0], StoreUnavailable)
 
 
 @pytest.mark.parametrize("kind", GETS)
 def test_a_grant_that_arrives_during_the_close_is_released(
-    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(space) as other:
-        amid = Amid(GETS[kind], other)
-        amid.begin()
-        keeper = amid.ours._ctx.keeper
-        ours = keeper.give_up
+    amid = Amid(GETS[kind], other)
+    amid.begin()
+    keeper = amid.ours._ctx.keeper
+    ours = keeper.give_up
 
-        def give_up(*given: Any) -> Any:
-            found = ours(*given)
-            amid.go_on()
-            return found
+    def give_up(*given: Any) -> Any:
+        found = ours(*given)
+        amid.go_on()
+        return found
 
-        monkeypatch.setattr(keeper, "give_up", give_up)
-        amid.ours.close()
-        amid.case.after(other, amid.made)
+    monkeypatch.setattr(keeper, "give_up", give_up)
+    amid.ours.close()
+    amid.case.after(other, amid.made)
 
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("kind", GIVES)
 def test_a_release_during_the_close_takes_effect(
-    kind: str, late: bool, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, late: bool, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``late``: the release begins during the close."""
-    with Client(space) as other:
-        amid = Amid(GIVES[kind], other)
-        keeper = amid.ours._ctx.keeper
-        ours = keeper.give_up
+    amid = Amid(GIVES[kind], other)
+    keeper = amid.ours._ctx.keeper
+    ours = keeper.give_up
 
-        def give_up(*given: Any) -> Any:
-            amid.go.set()
-            while not amid.way.begun.wait(0.001) and amid.thread.is_alive():
-                pass  # or it is refused
-            return ours(*given)
+    def give_up(*given: Any) -> Any:
+        amid.go.set()
+        while not amid.way.begun.wait(0.001) and amid.thread.is_alive():
+            pass  # or it is refused
+        return ours(*given)
 
-        if late:
-            assert amid.ready.wait(SOON_S)
-            monkeypatch.setattr(keeper, "give_up", give_up)
-        else:
-            amid.begin()
-        amid.ours.close()
-        amid.case.after(other, amid.made)
-        amid.go_on()
+    if late:
+        assert amid.ready.wait(SOON_S)
+        monkeypatch.setattr(keeper, "give_up", give_up)
+    else:
+        amid.begin()
+    amid.ours.close()
+    amid.case.after(other, amid.made)
+    amid.go_on()
 
 
 @pytest.mark.parametrize("kind", ["release", "release of several"])
-def test_a_release_that_a_close_overtakes_is_no_loss(kind: str, space: str) -> None:
-    with Client(space) as other:
-        amid = Amid(GIVES[kind], other)
-        amid.begin()
-        amid.way.at_end = amid.go_on
-        amid.ours.close()
-        assert amid.came == [True]
-        assert amid.made.lost is None
+def test_a_release_that_a_close_overtakes_is_no_loss(kind: str, other: Client) -> None:
+    amid = Amid(GIVES[kind], other)
+    amid.begin()
+    amid.way.at_end = amid.go_on
+    amid.ours.close()
+    assert amid.came == [True]
+    assert amid.made.lost is None
 
 
 @pytest.mark.parametrize("kind", SETTLES)
 def test_a_close_waits_for_a_settle_that_is_under_way(
-    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(closing, "CLOSE_S", SOON_S)
-    with Client(space) as other:
-        amid = Amid(SETTLES[kind], other)
-        amid.begin()
-        close = threading.Thread(target=amid.ours.close, daemon=True)
-        close.start()
-        close.join(NOW_S)
-        assert close.is_alive()
-        amid.go_on()
-        close.join(SOON_S)
-        assert not close.is_alive()
-        assert other.queue("x").jobs() == []
+    amid = Amid(SETTLES[kind], other)
+    amid.begin()
+    close = threading.Thread(target=amid.ours.close, daemon=True)
+    close.start()
+    close.join(NOW_S)
+    assert close.is_alive()
+    amid.go_on()
+    close.join(SOON_S)
+    assert not close.is_alive()
+    assert other.queue("x").jobs() == []
 
 
 @pytest.mark.parametrize("kind", GETS)
 def test_nothing_is_sent_for_a_client_that_closes_just_before(
-    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(space) as other:
-        amid = Amid(GETS[kind], other)
-        runtime = amid.ours._ctx.runtime
-        new_id = runtime.new_id
+    amid = Amid(GETS[kind], other)
+    runtime = amid.ours._ctx.runtime
+    new_id = runtime.new_id
 
-        def closes() -> str:
-            monkeypatch.setattr(runtime, "new_id", new_id)
-            amid.ours.close()
-            amid.way.ended = False
-            return new_id()
+    def closes() -> str:
+        monkeypatch.setattr(runtime, "new_id", new_id)
+        amid.ours.close()
+        amid.way.ended = False
+        return new_id()
 
-        assert amid.ready.wait(SOON_S)
-        monkeypatch.setattr(runtime, "new_id", closes)
-        amid.go.set()
-        amid.go_on()
-        assert isinstance(amid.came[0], StoreUnavailable)
-        assert amid.way.sent == amid.case.skip
+    assert amid.ready.wait(SOON_S)
+    monkeypatch.setattr(runtime, "new_id", closes)
+    amid.go.set()
+    amid.go_on()
+    assert isinstance(amid.came[0], StoreUnavailable)
+    assert amid.way.sent == amid.case.skip
 
 
 @pytest.mark.parametrize("kind", ["lock", "adopt", "take", "guard"])
 def test_nothing_is_sent_again_for_a_client_that_closes_meanwhile(
-    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(space) as other:
-        amid = Amid(GETS[kind], other)
+    amid = Amid(GETS[kind], other)
 
-        async def closes(seconds: float) -> None:
-            amid.ours.close()
-            amid.way.ended = False
+    async def closes(seconds: float) -> None:
+        amid.ours.close()
+        amid.way.ended = False
 
-        monkeypatch.setattr(amid.ours._ctx.runtime, "sleep", closes)
-        amid.way.lost = True
-        amid.begin()
-        amid.go_on()
-        assert isinstance(amid.came[0], StoreUnavailable)
-        assert amid.way.sent == amid.case.skip + 1
+    monkeypatch.setattr(amid.ours._ctx.runtime, "sleep", closes)
+    amid.way.lost = True
+    amid.begin()
+    amid.go_on()
+    assert isinstance(amid.came[0], StoreUnavailable)
+    assert amid.way.sent == amid.case.skip + 1

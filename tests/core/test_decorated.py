@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import functools
 import io
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -42,10 +41,6 @@ async def asyncgen() -> AsyncIterator[None]:
     yield
 
 
-managed = contextlib.contextmanager(generator)
-amanaged = contextlib.asynccontextmanager(asyncgen)
-
-
 def _object(call: Callable[..., Any]) -> object:
     return type("Made", (), {"__call__": staticmethod(call)})()
 
@@ -57,37 +52,36 @@ SHAPES: dict[str, Callable[[Callable[..., Any]], Any]] = {
     "object": _object,
     "partial of an object": lambda function: functools.partial(_object(function)),
 }
-LATE = {"generator": generator, "asyncgen": asyncgen, "managed": managed, "amanaged": amanaged}
+LATE: dict[str, Any] = {
+    "generator": generator,
+    "asyncgen": asyncgen,
+    "managed": contextlib.contextmanager(generator),
+    "amanaged": contextlib.asynccontextmanager(asyncgen),
+}
+BY: dict[str, Callable[[Any], Any]] = {
+    "lock": lambda locks: locks.lock("x"),
+    "semaphore": lambda locks: locks.semaphore("x", 2),
+    "cached": lambda locks: locks.cached("x", ttl=9),
+}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("late", [*LATE, "coroutine"])
-@pytest.mark.parametrize("by", ["lock", "semaphore", "cached"])
+@pytest.mark.parametrize("by", BY)
 def test_among_threads_no_decorator_takes_what_runs_later(by: str, late: str, shape: str) -> None:
     function = SHAPES[shape]({**LATE, "coroutine": coroutine}[late])
-    with Client("memory://decorated") as locks:
-        made: Any = {
-            "lock": lambda: locks.lock("x"),
-            "semaphore": lambda: locks.semaphore("x", 2),
-            "cached": lambda: locks.cached("x", ttl=9),
-        }[by]()
-        with pytest.raises(ConfigError, match=r"Take it in the body|AsyncClient"):
-            made(function)
+    refused = pytest.raises(ConfigError, match=r"Take it in the body|AsyncClient")
+    with Client("memory://decorated") as locks, refused:
+        BY[by](locks)(function)
     assert ran == []
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("late", LATE)
-@pytest.mark.parametrize("by", ["lock", "semaphore", "cached"])
+@pytest.mark.parametrize("by", BY)
 def test_under_asyncio_no_decorator_takes_what_runs_later(by: str, late: str, shape: str) -> None:
-    locks = AsyncClient("memory://decorated")
-    made: Any = {
-        "lock": lambda: locks.lock("x"),
-        "semaphore": lambda: locks.semaphore("x", 2),
-        "cached": lambda: locks.cached("x", ttl=9),
-    }[by]()
     with pytest.raises(ConfigError, match=r"Take it in the body|of a Client"):
-        made(SHAPES[shape](LATE[late]))
+        BY[by](AsyncClient("memory://decorated"))(SHAPES[shape](LATE[late]))
     assert ran == []
 
 
@@ -107,14 +101,6 @@ def test_every_shape_of_a_function_that_runs_when_called_is_decorated(shape: str
     assert ran == ["plain", "coroutine"]
 
 
-def test_a_coroutine_that_a_plain_function_returned_is_refused() -> None:
-    with Client("memory://decorated") as locks:
-        decorated: Any = locks.lock("x")(lambda: coroutine())  # noqa: PLW0108
-        with pytest.raises(ConfigError, match="returned a coroutine"):
-            decorated()
-    assert ran == []
-
-
 class Awaited:
     """An object that can be awaited."""
 
@@ -126,6 +112,7 @@ class Awaited:
 LATER: dict[str, Callable[[], Any]] = {
     "generator": generator,
     "asyncgen": asyncgen,
+    "coroutine": coroutine,
     "future": concurrent.futures.Future,
     "awaitable": Awaited,
     "manager": contextlib.contextmanager(generator),
@@ -184,14 +171,26 @@ def test_among_threads_a_coroutine_that_on_lost_returned_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with Client("memory://decorated") as locks:
-        hold = locks.lock(
-            "x",
-            on_lost=lambda *news: _told(*news),  # noqa: PLW0108
-        ).acquire()
+        hold = locks.lock("x", on_lost=lambda *news: _told(*news)).acquire()  # noqa: PLW0108
         locks._ctx.keeper._let_go(hold._lease, Loss.BROKEN)
         hold.release()
     assert "nothing awaits among threads" in caplog.text
     assert ran == []
+
+
+async def lost(call: Any, how: str, until: Callable[[], object]) -> None:
+    """Lose a hold whose ``on_lost`` is this call, and wait for its effect."""
+    async with AsyncClient("memory://decorated") as locks:
+        hold = await locks.lock("x", on_lost=call if how == "option" else None).acquire()
+        if how == "method":
+            hold.on_lost(call)
+        hold._ctx.keeper._let_go(hold._lease, Loss.BROKEN)
+        if how == "late":
+            hold.on_lost(call)
+        async with asyncio.timeout(20):
+            while not until():
+                await asyncio.sleep(0.001)
+        await hold.release()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -199,36 +198,12 @@ def test_among_threads_a_coroutine_that_on_lost_returned_is_reported(
 def test_under_asyncio_a_coroutine_function_is_awaited_when_the_hold_is_lost(
     shape: str, how: str
 ) -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://decorated") as locks:
-            call = SHAPES[shape](_told)
-            hold = await locks.lock("x", on_lost=call if how == "option" else None).acquire()
-            if how == "method":
-                hold.on_lost(call)
-            hold._ctx.keeper._let_go(hold._lease, Loss.BROKEN)
-            if how == "late":
-                hold.on_lost(call)
-            async with asyncio.timeout(20):
-                while not ran:
-                    await asyncio.sleep(0.001)
-            await hold.release()
-        assert ran == [str(Loss.BROKEN)]
-
-    asyncio.run(main())
+    asyncio.run(lost(SHAPES[shape](_told), how, lambda: ran))
+    assert ran == [str(Loss.BROKEN)]
 
 
 def test_what_an_awaited_on_lost_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://decorated") as locks:
-            hold = await locks.lock("x", on_lost=_raising).acquire()
-            hold._ctx.keeper._let_go(hold._lease, Loss.BROKEN)
-            async with asyncio.timeout(20):
-                while "planted" not in caplog.text:
-                    await asyncio.sleep(0.001)
-            await hold.release()
-
-    caplog.set_level(logging.ERROR)
-    asyncio.run(main())
+    asyncio.run(lost(_raising, "option", lambda: "planted" in caplog.text))
     assert "the on_lost callback of 'x' raised" in caplog.text
 
 
@@ -240,15 +215,7 @@ def test_a_lock_of_asyncio_refuses_a_plain_function_at_once(shape: str) -> None:
 
 
 def test_an_asyncio_lock_refuses_a_call_whose_result_cannot_be_awaited() -> None:
-    lock = AsyncClient("memory://").lock("refused-object")
-    call: Any = lock(_object(plain))  # type: ignore[arg-type]
+    call = AsyncClient("memory://").lock("refused-object")(_object(plain))
     with pytest.raises(ConfigError, match="NoneType, which can't be awaited"):
         asyncio.run(call())
     assert ran == ["plain"]
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_lock_of_asyncio_takes_a_coroutine_function_of_every_shape(shape: str) -> None:
-    call: Any = AsyncClient("memory://").lock("taken-shape")(SHAPES[shape](coroutine))
-    asyncio.run(call())
-    assert ran == ["coroutine"]

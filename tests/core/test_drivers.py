@@ -30,21 +30,20 @@ def ran(program: str) -> subprocess.CompletedProcess[str]:
 def test_the_error_names_the_command_that_installs_the_driver(
     url: str, module: str, requirement: str
 ) -> None:
-    # Given
     remedy = f"needs {requirement}: pip install '{requirement}'"
-    clients = f"{WITHOUT.format(module=module)}\nfor face in holdfast.Client, holdfast.AsyncClient:"
-    clients += (
-        f"\n    try:\n        face({url!r})\n    except holdfast.ConfigError as wrong:"
-        "\n        print(wrong)"
-    )
-    # When
-    done = ran(clients)
-    # Then
+    clients = f"""
+for face in holdfast.Client, holdfast.AsyncClient:
+    try:
+        face({url!r})
+    except holdfast.ConfigError as wrong:
+        print(wrong)
+"""
+    done = ran(WITHOUT.format(module=module) + clients)
     expected = 1 if module == "pymysql" else 2  # asyncmy is another driver
     assert done.stdout.count(remedy) == expected, done
     # And the command line prints the same remedy
-    doctor = "import holdfast.cli; sys.exit(holdfast.cli.main(['doctor', '--url', {url!r}]))"
-    done = ran(WITHOUT.format(module=module) + doctor.format(url=url))
+    doctor = f"import holdfast.cli; sys.exit(holdfast.cli.main(['doctor', '--url', {url!r}]))"
+    done = ran(WITHOUT.format(module=module) + doctor)
     assert remedy in done.stdout, done
     assert done.returncode == 1
 

@@ -11,8 +11,9 @@ from holdfast.sync import Hold
 from holdfast.testing.clock import TestClock
 
 
-def entered_again(locks: Client) -> Hold:
-    """Return a hold whose claim is in the line again, after a claim of another caller."""
+@pytest.fixture
+def hold(locks: Client) -> Hold:
+    """A hold whose claim is in the line again, after a claim of another caller."""
     hold = locks.lock("x", ttl=30).acquire()
     claim, store = hold._lease.claim, locks._ctx.store
     run_sync(store.leave(Leave("x", claim.id, hold.fence), 1.0))
@@ -21,18 +22,15 @@ def entered_again(locks: Client) -> Hold:
     return hold
 
 
-def test_a_renewal_finds_it_lost(locks: Client, lock_clock: TestClock) -> None:
-    hold = entered_again(locks)
-    lock_clock.advance(15)
-    assert hold.lost
-    lock_clock.advance(5)
-    assert not locks.lock("x").locked()
-
-
-def test_an_extension_finds_it_lost(locks: Client, lock_clock: TestClock) -> None:
-    hold = entered_again(locks)
-    with pytest.raises(LockLost):
-        hold.extend(40)
+@pytest.mark.parametrize("finds", ["renewal", "extension"])
+def test_a_renewal_and_an_extension_find_it_lost(
+    finds: str, hold: Hold, locks: Client, lock_clock: TestClock
+) -> None:
+    if finds == "renewal":
+        lock_clock.advance(15)
+    else:
+        with pytest.raises(LockLost):
+            hold.extend(40)
     assert hold.lost
     lock_clock.advance(5)
     assert not locks.lock("x").locked()

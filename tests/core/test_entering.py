@@ -2,52 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from holdfast import AsyncClient, Client, LockLost, NotHeld
+from holdfast import LockLost, NotHeld
+from holdfast.testing.faces import FACES
 
-URL = "memory://entering"
 
-
+@pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("ends", ["released", "lost"])
-def test_the_body_of_a_hold_that_has_ended_does_not_run(ends: str) -> None:
-    with Client(URL) as client, Client(URL) as other:
-        hold = client.lock("a").acquire()
-        if ends == "released":
-            hold.release()
-        else:
-            assert other.break_("a", hold.fence)
-            with pytest.raises(LockLost):
-                hold.extend()
-        # When it is entered while another client holds the name
-        error = NotHeld if ends == "released" else LockLost
-        with other.lock("a", timeout=5), pytest.raises(error), hold:
-            pytest.fail("two bodies run at once")
+def test_the_body_of_a_hold_that_has_ended_does_not_run(ends: str, face: str, space: str) -> None:
+    error = NotHeld if ends == "released" else LockLost
 
-
-def test_entering_several_of_which_one_is_lost_releases_the_others() -> None:
-    with Client(URL) as client, Client(URL) as other:
-        holds = client.all("a", "b").acquire()
-        assert other.break_("a", holds.holds[0].fence)
-        with pytest.raises(LockLost):
-            holds.holds[0].extend()
-        with pytest.raises(LockLost), holds:
-            pytest.fail("the body runs without one of its locks")
-        assert other.inspect() == []
-
-
-def test_under_asyncio_the_body_of_a_hold_that_has_ended_does_not_run() -> None:
     async def main() -> None:
-        async with AsyncClient(URL) as client:
+        async with FACES[face].client(space) as client, FACES[face].client(space) as other:
             hold, holds = await client.lock("a").acquire(), await client.all("b", "c").acquire()
-            await hold.release()
-            await holds.holds[0].release()
-            for ended in (hold, holds):
-                with pytest.raises(NotHeld):
-                    async with ended:
-                        pytest.fail("the body runs without its lock")
-            assert await client.inspect() == []
+            for one in (hold, holds.holds[0]):
+                if ends == "released":
+                    await one.release()
+                else:
+                    assert await other.break_(one.name, one.fence)
+                    with pytest.raises(LockLost):
+                        await one.extend()
+            # When they are entered while another client holds the names
+            async with other.all("a", "b", timeout=5):
+                for ended in (hold, holds):
+                    with pytest.raises(error):
+                        async with ended:
+                            pytest.fail("a body runs without its lock")
+            # Then of several names the others are released
+            assert await other.inspect() == []
 
-    asyncio.run(main())
+    FACES[face].run(main, 60)

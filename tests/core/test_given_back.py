@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from holdfast import AsyncClient, Client, LockLost, NotHeld, StoreUnavailable
-from holdfast.core.model import Keep, Leave, Loss, State
+from holdfast.core.model import Leave, Loss, State
 from holdfast.core.policy import UNDO_S
 from holdfast.testing.clock import TestClock
+from tests.core.bounded import bounded
 from tests.core.flaky import Flaky, behind
+from tests.servers.process import until
 
 
 class Slow(Flaky):
     """Each request without a reply takes a second."""
 
-    def __init__(self, store: object, clock: TestClock) -> None:
-        super().__init__(store)  # type: ignore[arg-type]
+    def __init__(self, store: Any, clock: TestClock) -> None:
+        super().__init__(store)
         self.clock = clock
 
     def _called(self, verb: str) -> None:
@@ -29,7 +32,12 @@ class Slow(Flaky):
         super()._called(verb)
 
 
-WISHES: dict[str, Callable[[Client], object]] = {
+@pytest.fixture
+def slow(locks: Client, lock_clock: TestClock) -> Slow:
+    return behind(locks, Slow, lock_clock)
+
+
+WISHES: dict[str, Callable[[Client], Any]] = {
     "lock": lambda locks: locks.lock("x"),
     "reentrant": lambda locks: locks.lock("x", reentrant=True),
     "semaphore": lambda locks: locks.semaphore("x", 3, weight=2),
@@ -41,53 +49,32 @@ WISHES: dict[str, Callable[[Client], object]] = {
 
 @pytest.mark.parametrize("kind", WISHES)
 def test_work_that_was_protected_to_its_end_does_not_fail_for_a_silent_store(
-    kind: str, locks: Client, lock_clock: TestClock, caplog: pytest.LogCaptureFixture
+    kind: str,
+    locks: Client,
+    lock_clock: TestClock,
+    slow: Slow,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    store = locks._ctx.store = Slow(locks._ctx.store, lock_clock)  # type: ignore[assignment]
-    with WISHES[kind](locks):  # type: ignore[attr-defined]
-        store.down = {"leave", "leave_all"}
+    with WISHES[kind](locks):
+        slow.down = {"leave", "leave_all"}
     told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert any("'x'" in text and "could not be released" in text for text in told)
     # The renewer withdraws the claim when the store replies again
-    store.mend()
+    slow.mend()
     lock_clock.advance(5)
     assert locks.inspect("x") == []
 
 
-def test_a_decorated_function_returns_although_the_release_failed(
-    locks: Client, lock_clock: TestClock
-) -> None:
-    store = locks._ctx.store = Slow(locks._ctx.store, lock_clock)  # type: ignore[assignment]
-
-    @locks.lock("x")
-    def work() -> str:
-        store.down = {"leave"}
-        return "done"
-
-    assert work() == "done"
-    store.mend()
-
-
-def test_an_explicit_release_raises_if_the_result_is_unknown(locks: Client) -> None:
-    store = behind(locks)
-    hold = locks.lock("x", ttl=1).acquire()
-    store.down = {"leave"}
-    with pytest.raises(StoreUnavailable):
-        hold.release()
-    store.mend()
-
-
 @pytest.mark.parametrize("kind", ["lock", "all"])
 def test_a_release_after_one_that_was_not_answered_is_no_loss(
-    kind: str, locks: Client, lock_clock: TestClock
+    kind: str, locks: Client, lock_clock: TestClock, slow: Slow
 ) -> None:
-    store = locks._ctx.store = Slow(locks._ctx.store, lock_clock)  # type: ignore[assignment]
-    hold = WISHES[kind](locks).acquire()  # type: ignore[attr-defined]
-    store.down = {"leave", "leave_all"}
+    hold = WISHES[kind](locks).acquire()
+    slow.down = {"leave", "leave_all"}
     with pytest.raises(StoreUnavailable):
         hold.release()
-    store.mend()
-    lock_clock.advance(5)  # the keeper gives it back
+    slow.mend()
+    lock_clock.advance(5)  # the renewer releases it
     assert locks.inspect("x") == []
     assert hold.release() is True
     assert hold.lost is None
@@ -97,26 +84,19 @@ def test_a_release_after_one_that_was_not_answered_is_no_loss(
 def test_a_lease_that_ends_during_the_release_does_not_fail_the_body(
     kind: str, locks: Client, lock_clock: TestClock
 ) -> None:
-    store = behind(locks)
-
     class Late(Flaky):
-        async def leave(self, leave: Leave, within: float) -> bool:
-            lock_clock._space.skew += 31
-            return await super().leave(leave, within)
+        def _called(self, verb: str) -> None:
+            if verb.startswith("leave"):
+                lock_clock._space.skew += 31
 
-        async def leave_all(self, leaves, within):  # type: ignore[no-untyped-def]
-            lock_clock._space.skew += 31
-            return await super().leave_all(leaves, within)
-
-    locks._ctx.store = Late(store.store)  # type: ignore[assignment]
-    with WISHES[kind](locks):  # type: ignore[attr-defined]
+    behind(locks, Late)
+    with WISHES[kind](locks):
         pass
 
 
 def test_a_hold_that_was_lost_before_its_body_ended_still_raises(
-    locks: Client, lock_clock: TestClock
+    locks: Client, lock_clock: TestClock, store: Flaky
 ) -> None:
-    store = behind(locks)
     lock = locks.lock("x")
     lock.__enter__()
     store.down = {"keep", "leave"}
@@ -125,16 +105,11 @@ def test_a_hold_that_was_lost_before_its_body_ended_still_raises(
         lock.__exit__(None, None, None)
 
 
-def test_a_hold_that_was_broken_raises_at_its_end(locks: Client) -> None:
-    with pytest.raises(LockLost, match="broken"), locks.lock("x") as hold:
-        locks.break_("x", hold.fence)
-
-
 class Held(Flaky):
     """Delays the reply to each leave until ``go`` is set; the request arrives immediately."""
 
-    def __init__(self, store: object) -> None:
-        super().__init__(store)  # type: ignore[arg-type]
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
         self.go = asyncio.Event()
 
     async def leave(self, leave: Leave, within: float) -> bool:
@@ -143,60 +118,51 @@ class Held(Flaky):
         return there
 
 
-def test_two_releases_at_once_both_say_that_it_was_held() -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://two-releases") as client:
-            store = client._ctx.store = Held(client._ctx.store)  # type: ignore[assignment]
-            hold = await client.lock("x").acquire()
-            both = [asyncio.create_task(hold.release()) for _ in range(2)]
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            store.go.set()
-            assert await asyncio.gather(*both) == [True, True]
-            assert (hold.lost, hold.state) == (None, State.RELEASED)
-
-    asyncio.run(main())
-
-
-def test_a_with_that_ends_during_a_release_reports_no_loss() -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://release-in-with") as client:
-            store = client._ctx.store = Held(client._ctx.store)  # type: ignore[assignment]
-            async with client.lock("x") as hold:
-                under_way = asyncio.create_task(hold.release())
-                while not store.calls["leave"]:
-                    await asyncio.sleep(0)
-                asyncio.get_running_loop().call_later(0.05, store.go.set)
-            assert await under_way is True
-
-    asyncio.run(main())
-
-
-def test_a_release_during_an_extension_is_no_loss() -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://release-and-extend") as client:
-            store = client._ctx.store = Held(client._ctx.store)  # type: ignore[assignment]
-            hold = await client.lock("x").acquire()
-            gone, gate = asyncio.Event(), store.store.keep
-
-            async def keep(keeps: list[Keep], within: float) -> object:
-                await gone.wait()
-                return await gate(keeps, within)
-
-            store.store.keep = keep  # type: ignore[method-assign]
-            longer = asyncio.create_task(hold.extend(60))
-            await asyncio.sleep(0)
-            release = asyncio.create_task(hold.release())
-            while not store.calls["leave"]:
+@bounded
+async def test_two_releases_at_once_both_say_that_it_was_held(space: str) -> None:
+    async with AsyncClient(space) as client:
+        store = behind(client, Held)
+        hold = await client.lock("x").acquire()
+        both = [asyncio.create_task(hold.release()) for _ in range(2)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        store.go.set()
+        assert await asyncio.gather(*both) == [True, True]
+        assert (hold.lost, hold.state) == (None, State.RELEASED)
+        # And the end of a body during a release is no loss
+        store.go.clear()
+        before = store.calls["leave"]
+        async with client.lock("x") as hold:
+            under_way = asyncio.create_task(hold.release())
+            while store.calls["leave"] == before:
                 await asyncio.sleep(0)
-            gone.set()
-            with pytest.raises(NotHeld, match="released meanwhile"):
-                await longer
-            store.go.set()
-            assert await release is True
-            assert hold.lost is None
+            asyncio.get_running_loop().call_later(0.05, store.go.set)
+        assert await under_way is True
 
-    asyncio.run(main())
+
+@bounded
+async def test_a_release_during_an_extension_is_no_loss(space: str) -> None:
+    async with AsyncClient(space) as client:
+        store = behind(client, Held)
+        hold = await client.lock("x").acquire()
+        gone, keep = asyncio.Event(), store.store.keep
+
+        async def late(*given: Any) -> Any:
+            await gone.wait()
+            return await keep(*given)
+
+        store.store.keep = late
+        longer = asyncio.create_task(hold.extend(60))
+        await asyncio.sleep(0)
+        release = asyncio.create_task(hold.release())
+        while not store.calls["leave"]:
+            await asyncio.sleep(0)
+        gone.set()
+        with pytest.raises(NotHeld, match="released meanwhile"):
+            await longer
+        store.go.set()
+        assert await release is True
+        assert hold.lost is None
 
 
 def test_wait_lost_of_a_detached_hold_returns(locks: Client) -> None:
@@ -204,94 +170,47 @@ def test_wait_lost_of_a_detached_hold_returns(locks: Client) -> None:
     found: list[Loss | None] = []
     waiting = threading.Thread(target=lambda: found.append(hold.wait_lost()))
     waiting.start()
-    while not hold._lease.latches:
-        pass
+    until(lambda: hold._lease.latches, "it waits")
     locks.adopt(hold.detach()).release()
     waiting.join(10)
     assert found == [None]
 
 
-def test_a_cancellation_during_the_undo_of_a_silent_store_wins() -> None:
+@bounded
+async def test_a_cancellation_during_the_undo_of_a_silent_store_wins(space: str) -> None:
     class Silent(Flaky):
-        async def join(self, claim, wait, within):  # type: ignore[no-untyped-def]
-            raise StoreUnavailable("planted: no answer")
-
-        async def leave(self, leave: Leave, within: float) -> bool:
-            undoing.set()
-            await asyncio.sleep(within)
-            raise StoreUnavailable("planted: no answer")
-
-        async def join_free(self, claims, within):  # type: ignore[no-untyped-def]
-            raise StoreUnavailable("planted: no answer")
-
-        async def leave_all(self, leaves, within):  # type: ignore[no-untyped-def]
-            if within <= UNDO_S:  # else it isn't the undo yet
-                undoing.set()
-                await asyncio.sleep(within)
+        async def _ask(self, verb: str, *given: Any) -> Any:
+            if verb == "leave" or (verb == "leave_all" and given[-1] <= UNDO_S):
+                undoing.set()  # a longer time: it isn't the undo yet
+                await asyncio.sleep(given[-1])
             raise StoreUnavailable("planted: no answer")
 
     undoing = asyncio.Event()
 
-    async def main() -> None:
-        async with AsyncClient("memory://cancelled-undo") as client:
-            right = client._ctx.store
-            for lock in (client.lock("x"), client.all("x", "y")):
-                undoing.clear()
-                client._ctx.store = Silent(right)  # type: ignore[assignment]
-                task = asyncio.create_task(lock.acquire(timeout=0.05))
-                await asyncio.wait_for(undoing.wait(), 10)
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-                client._ctx.store = right
-
-    asyncio.run(main())
-
-
-def test_a_time_limit_ends_a_loop_that_tries_again_and_again() -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://time-limits") as client:
-            store = behind(client)
-            store.down = {"join"}
-            leave = store.store.leave
-
-            async def slow(leaving: Leave, within: float) -> bool:
-                await asyncio.sleep(0.02)
-                return await leave(leaving, within)
-
-            store.store.leave = slow  # type: ignore[method-assign]
-
-            async def on_and_on() -> None:
-                async with asyncio.timeout(0.2):
-                    while True:
-                        try:
-                            async with client.lock("x", timeout=0):
-                                pass
-                        except StoreUnavailable:
-                            pass
-
-            tasks = [asyncio.create_task(on_and_on()) for _ in range(40)]
-            done, running = await asyncio.wait(tasks, timeout=5)
-            for task in running:
-                task.cancel()
-            store.mend()
-            assert (len(done), len(running)) == (40, 0)
-            assert all(isinstance(task.exception(), TimeoutError) for task in done)
-
-    asyncio.run(main())
+    async with AsyncClient(space) as client:
+        right = client._ctx.store
+        for lock in (client.lock("x"), client.all("x", "y")):
+            undoing.clear()
+            behind(client, Silent)
+            task = asyncio.create_task(lock.acquire(timeout=0.05))
+            await asyncio.wait_for(undoing.wait(), 10)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            client._ctx.store = right
 
 
 def test_an_adoption_whose_answer_is_lost_leaves_nothing(
     locks: Client, lock_clock: TestClock
 ) -> None:
+    class Exchanged(Flaky):
+        async def keep(self, keeps: Any, within: float) -> Any:
+            if keeps[0].new_id:
+                self.mute.add("keep")
+            return await super().keep(keeps, within)
+
     token = locks.lock("x", ttl=300).acquire().detach()
-    store = behind(locks)
-
-    def exchanged(keeps: Sequence[Keep]) -> None:
-        if keeps[0].new_id:
-            store.mute.add("keep")
-
-    store.before_keep = exchanged
+    store = behind(locks, Exchanged)
     with pytest.raises(StoreUnavailable):
         locks.adopt(token)
     store.mend()
@@ -299,23 +218,21 @@ def test_an_adoption_whose_answer_is_lost_leaves_nothing(
     assert locks.inspect("x") == []
 
 
-def test_an_adoption_interrupted_by_a_close_leaves_nothing() -> None:
+@bounded
+async def test_an_adoption_interrupted_by_a_close_leaves_nothing(space: str) -> None:
     class Stopped(Flaky):
-        async def keep(self, keeps, within):  # type: ignore[no-untyped-def]
+        async def keep(self, keeps: Any, within: float) -> Any:
             answers = await super().keep(keeps, within)
             if keeps[0].new_id:
                 await asyncio.sleep(60)
             return answers
 
-    async def main() -> None:
-        async with AsyncClient("memory://closed-adoption") as client:
-            token = await (await client.lock("x", ttl=300).acquire()).detach()
-            client._ctx.store = Stopped(client._ctx.store)  # type: ignore[assignment]
-            adopting = client._adopt(token, True, None)
-            adopting.send(None)
-            adopting.close()
-            async with asyncio.timeout(5):
-                while await client.inspect("x"):
-                    await asyncio.sleep(0.01)
-
-    asyncio.run(main())
+    async with AsyncClient(space) as client:
+        token = await (await client.lock("x", ttl=300).acquire()).detach()
+        behind(client, Stopped)
+        adopting = client._adopt(token, True, None)
+        adopting.send(None)
+        adopting.close()
+        async with asyncio.timeout(5):
+            while await client.inspect("x"):
+                await asyncio.sleep(0.01)

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncClient, Client, NotSupported
-from tests.core.bounded import ended, tasks
+from tests.core.bounded import bounded, ended
 
 pytestmark = pytest.mark.usefixtures("checked_soon")
+Two = tuple[Client, Client]
 
 POOL = ThreadPoolExecutor(1)
 
@@ -48,42 +49,36 @@ HANDED: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("how", HANDED)
-def test_a_hold_that_was_handed_on_is_waited_for(how: str, two: tuple[Client, Client]) -> None:
-    def work() -> None:
-        with two[0].lock("x") as hold:
-            HANDED[how](hold)
-            with two[1].lock("x"):
-                assert two[0].lock("x").locked()
-
-    ended(work)
+@bounded
+def test_a_hold_that_was_handed_on_is_waited_for(how: str, two: Two) -> None:
+    with two[0].lock("x") as hold:
+        HANDED[how](hold)
+        with two[1].lock("x"):
+            assert two[0].lock("x").locked()
 
 
-def test_what_was_entered_by_hand_is_waited_for(two: tuple[Client, Client]) -> None:
-    def work() -> None:
-        lock = two[0].lock("x")
-        lock.__enter__()
-        threading.Timer(0.3, lock.release).start()
+@bounded
+def test_what_was_entered_by_hand_is_waited_for(two: Two) -> None:
+    lock = two[0].lock("x")
+    lock.__enter__()
+    threading.Timer(0.3, lock.release).start()
+    with two[1].lock("x"):
+        pass
+
+
+@bounded
+def test_a_hold_in_a_variable_that_others_see_is_waited_for(two: Two) -> None:
+    with two[0].lock("x") as hold:
+
+        def later() -> None:
+            hold.release()
+
+        threading.Timer(0.3, later).start()
         with two[1].lock("x"):
             pass
 
-    ended(work)
 
-
-def test_a_hold_in_a_variable_that_others_see_is_waited_for(two: tuple[Client, Client]) -> None:
-    def work() -> None:
-        with two[0].lock("x") as hold:
-
-            def later() -> None:
-                hold.release()
-
-            threading.Timer(0.3, later).start()
-            with two[1].lock("x"):
-                pass
-
-    ended(work)
-
-
-def test_a_hold_of_a_module_is_waited_for(two: tuple[Client, Client]) -> None:
+def test_a_hold_of_a_module_is_waited_for(two: Two) -> None:
     program = """
 with one.lock("x") as hold:
     threading.Timer(0.3, lambda: hold.release()).start()
@@ -95,34 +90,29 @@ with one.lock("x") as hold:
 
 
 @pytest.mark.parametrize("part", ["whole", "one"])
-def test_several_that_were_handed_on_are_waited_for(part: str, two: tuple[Client, Client]) -> None:
-    def work() -> None:
-        with two[0].all("w", "x") as held:
-            HANDED["bound"](held if part == "whole" else held.holds[1])
-            with two[1].lock("x"):
-                pass
-
-    ended(work)
+@bounded
+def test_several_that_were_handed_on_are_waited_for(part: str, two: Two) -> None:
+    with two[0].all("w", "x") as held:
+        HANDED["bound"](held if part == "whole" else held.holds[1])
+        with two[1].lock("x"):
+            pass
 
 
-def test_a_hold_in_its_own_with_is_awaited_after_it_was_handed_on(
-    two: tuple[Client, Client],
-) -> None:
-    def work() -> None:
-        with two[0].lock("x").acquire() as hold:
-            HANDED["bound"](hold)
-            with two[1].lock("x"):
-                pass
-        with two[0].all("w", "x").acquire() as held:
-            HANDED["bound"](held)
-            with two[1].lock("x"):
-                pass
-
-    ended(work)
+@bounded
+def test_a_hold_in_its_own_with_is_awaited_after_it_was_handed_on(two: Two) -> None:
+    with two[0].lock("x").acquire() as hold:
+        HANDED["bound"](hold)
+        with two[1].lock("x"):
+            pass
+    with two[0].all("w", "x").acquire() as held:
+        HANDED["bound"](held)
+        with two[1].lock("x"):
+            pass
 
 
+@bounded
 def test_what_a_generator_has_entered_is_waited_for(
-    two: tuple[Client, Client], caplog: pytest.LogCaptureFixture
+    two: Two, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "holdfast")
 
@@ -131,20 +121,19 @@ def test_what_a_generator_has_entered_is_waited_for(
         with two[0].lock("x"):
             yield
 
-    def work() -> None:
-        outer = entered()
-        outer.__enter__()
-        threading.Timer(1.6, outer.__exit__, (None, None, None)).start()
-        with two[1].lock("x"):
-            pass
-
-    ended(work)
+    outer = entered()
+    outer.__enter__()
+    threading.Timer(1.6, outer.__exit__, (None, None, None)).start()
+    with two[1].lock("x"):
+        pass
     (line,) = caplog.messages
     assert f"by the hold taken at {__file__}:" in line
 
 
-def test_an_async_generator_that_has_entered_is_waited_for(space: str) -> None:
-    async def case(one: AsyncClient, other: AsyncClient) -> None:
+@bounded
+async def test_an_async_generator_that_has_entered_is_waited_for(space: str) -> None:
+    async with AsyncClient(space) as one, AsyncClient(space) as other:
+
         async def entered() -> AsyncIterator[int]:
             async with one.lock("x"):
                 yield 1
@@ -154,44 +143,40 @@ def test_an_async_generator_that_has_entered_is_waited_for(space: str) -> None:
 
         async def later() -> None:
             await asyncio.sleep(0.3)
-            await outer.aclose()  # type: ignore[attr-defined]
+            await outer.aclose()
 
         ends = asyncio.ensure_future(later())
         async with other.lock("x"):
             await ends
 
-    tasks(space, case)
 
-
-def test_a_task_does_not_hold_up_the_thread_around_its_loop(two: tuple[Client, Client]) -> None:
+@bounded
+def test_a_task_does_not_hold_up_the_thread_around_its_loop(two: Two) -> None:
     async def main(url: str) -> bool:
         async with AsyncClient(url) as client:
             waits = asyncio.ensure_future(client.lock("x").acquire())
             await asyncio.sleep(0.2)
             return waits.done() or not waits.cancel()
 
-    def work() -> bool:
-        with two[0].lock("x"):
-            return asyncio.run(main(two[0].url))
-
-    assert not ended(work)
+    with two[0].lock("x"):
+        assert not asyncio.run(main(two[0].url))
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="no tasks begin at once before that")
-def test_a_task_that_begins_at_once_does_not_wait_for_itself(space: str) -> None:
-    async def case(one: AsyncClient, other: AsyncClient) -> None:
-        factory: Any = getattr(asyncio, "eager_task_factory", None)
-        asyncio.get_running_loop().set_task_factory(factory)
+@bounded
+async def test_a_task_that_begins_at_once_does_not_wait_for_itself(space: str) -> None:
+    asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory", None))
+    async with AsyncClient(space) as one, AsyncClient(space) as other:
         async with one.lock("x"):
             begun = asyncio.create_task(other.lock("x").acquire())
             await asyncio.sleep(0.2)
         await (await begun).release()
 
-    tasks(space, case)
 
+@bounded
+async def test_a_task_of_a_group_waits_for_the_one_that_made_it(space: str) -> None:
+    async with AsyncClient(space) as one, AsyncClient(space) as other:
 
-def test_a_task_of_a_group_waits_for_the_one_that_made_it(space: str) -> None:
-    async def case(one: AsyncClient, other: AsyncClient) -> None:
         async def once() -> None:
             async with other.lock("x"):
                 pass
@@ -203,11 +188,9 @@ def test_a_task_of_a_group_waits_for_the_one_that_made_it(space: str) -> None:
                 await asyncio.sleep(0.2)
             await both
 
-    tasks(space, case)
-
 
 def test_a_thread_with_the_number_of_an_ended_thread_is_another(
-    two: tuple[Client, Client], caplog: pytest.LogCaptureFixture
+    two: Two, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "holdfast")
     numbers: list[int] = []
@@ -233,44 +216,36 @@ def test_a_thread_with_the_number_of_an_ended_thread_is_another(
     assert not caplog.messages
 
 
-def plainly(client: Client) -> Any:
-    """Return an acquired hold, for use in a ``with``."""
-    return client.lock("x").acquire()
+#: Acquired holds, for use in a ``with``.
+TAKEN: dict[str, Callable[[Client], Any]] = {
+    "one": lambda client: client.lock("x").acquire(),
+    "several": lambda client: client.all("w", "x").acquire(),
+}
 
 
-def together(client: Client) -> Any:
-    """Return several acquired holds, for use in a ``with``."""
-    return client.all("w", "x").acquire()
-
-
-@pytest.mark.parametrize("take", [plainly, together])
-def test_a_statement_over_what_was_acquired_is_found(
-    take: Callable[[Client], Any], two: tuple[Client, Client]
-) -> None:
-    def work() -> None:
-        with take(two[0]) as held:
-            assert held
-            with pytest.raises(NotSupported):
-                two[1].lock("x").acquire()
-        with take(two[0]), pytest.raises(NotSupported):
+@pytest.mark.parametrize("take", TAKEN)
+@bounded
+def test_a_statement_over_what_was_acquired_is_found(take: str, two: Two) -> None:
+    with TAKEN[take](two[0]) as held:
+        assert held
+        with pytest.raises(NotSupported):
             two[1].lock("x").acquire()
-
-    ended(work)
+    with TAKEN[take](two[0]), pytest.raises(NotSupported):
+        two[1].lock("x").acquire()
 
 
 @pytest.mark.parametrize("names", ["x", "w x"])
-def test_a_name_in_the_statement_is_no_other_hand(names: str, two: tuple[Client, Client]) -> None:
-    def work() -> None:
-        with two[0].all(*names.split()) if " " in names else two[0].lock(names) as held:
-            with pytest.raises(NotSupported):
-                two[1].lock("x").acquire()
-            assert held.lost is None
-
-    ended(work)
+@bounded
+def test_a_name_in_the_statement_is_no_other_hand(names: str, two: Two) -> None:
+    with two[0].all(*names.split()) if " " in names else two[0].lock(names) as held:
+        with pytest.raises(NotSupported):
+            two[1].lock("x").acquire()
+        assert held.lost is None
 
 
-def test_an_async_statement_over_what_was_acquired_is_found(space: str) -> None:
-    async def case(one: AsyncClient, other: AsyncClient) -> None:
+@bounded
+async def test_an_async_statement_over_what_was_acquired_is_found(space: str) -> None:
+    async with AsyncClient(space) as one, AsyncClient(space) as other:
         async with await one.lock("x").acquire():
             with pytest.raises(NotSupported):
                 await other.lock("x").acquire()
@@ -282,5 +257,3 @@ def test_an_async_statement_over_what_was_acquired_is_found(space: str) -> None:
             with pytest.raises(NotSupported):
                 await other.lock("x").acquire()
             assert held.lost is None
-
-    tasks(space, case)

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import Client
 from holdfast.core import keeper
+from tests.servers.process import until
 
 #: A lease of this length survives a pause of the machine of two seconds.
 TTL_S = 3.2
@@ -60,10 +61,7 @@ def test_a_dropped_client_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> N
     for _ in range(5):
         Client("memory://keeper-end").lock("once", ttl=TTL_S).acquire().release()
     # Then their renewers end soon
-    end = time.monotonic() + 10
-    while keepers() > before and time.monotonic() < end:
-        time.sleep(0.02)
-    assert keepers() <= before
+    until(lambda: keepers() <= before, "the renewers have ended", 10)
 
 
 def test_a_wake_up_does_not_extend_the_idle_time_of_a_renewer() -> None:

@@ -7,24 +7,36 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from holdfast import AsyncClient, Client, HoldfastError, StoreUnavailable
+from holdfast import AsyncClient, Client, HoldfastError, Loss, StoreUnavailable
 from holdfast.core import keeper as keeping
 from holdfast.core.model import Leave
 from holdfast.core.policy import TOMB_S
+from holdfast.sync import Hold
 from holdfast.testing.clock import TestClock
+from tests.core.bounded import bounded
 from tests.core.flaky import Flaky, behind
+from tests.servers.process import until
 
 
-def until(done: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait until this returns a true value."""
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.005)
+def renewed(hold: Hold) -> None:
+    """Wait until the hold is renewed."""
+    before = hold._lease.deadline
+    until(lambda: hold._lease.deadline > before, "it is renewed")
+    hold.check()
+
+
+def collected(keeper: weakref.ref[Any]) -> None:
+    """Wait until the renewer is garbage."""
+
+    def gone() -> bool:
+        gc.collect()
+        return keeper() is None
+
+    until(gone, "the renewer is collected")
 
 
 def test_a_renewer_that_failed_to_start_starts_with_the_next_hold(
@@ -47,9 +59,7 @@ def test_a_renewer_that_failed_to_start_starts_with_the_next_hold(
         # And when threads can start again, the client works
         failing.clear()
         with client.lock("x", ttl=3.2) as hold:
-            before = hold._lease.deadline
-            until(lambda: hold._lease.deadline > before)
-            hold.check()
+            renewed(hold)
 
 
 def test_an_exit_handler_gets_its_lock_when_threads_can_no_longer_start(
@@ -69,26 +79,25 @@ def test_released_leases_that_were_watched_are_cleared_away(locks: Client) -> No
     keeper = locks._ctx.keeper
 
     class Big:
-        pass
+        def lost(self, *news: object) -> None: ...
 
     with locks.lock("kept", ttl=3600):
         bigs = []
         for _ in range(1000):
             big = Big()
             bigs.append(weakref.ref(big))
-            lock = locks.lock("x", auto_renew=False, ttl=3600, on_lost=lambda *_, big=big: None)
-            lock.acquire().release()
-            del big, lock
+            locks.lock("x", auto_renew=False, ttl=3600, on_lost=big.lost).acquire().release()
+            del big
         gc.collect()
         assert not any(ref() for ref in bigs)
-        until(lambda: keeper.pending() < 200)
+        until(lambda: keeper.pending() < 200, "the leases are cleared away")
 
 
 def test_lease_lengths_no_longer_used_are_forgotten(locks: Client) -> None:
     with locks.lock("kept", ttl=3600) as kept:
         for number in range(1000):
             locks.lock("x", ttl=1000 + number / 100).acquire().release()
-        until(lambda: len(locks._ctx.keeper._schedule._queues) < 200)
+        until(lambda: len(locks._ctx.keeper._schedule._queues) < 200, "few are remembered")
         due = locks._ctx.keeper.next_due()
         assert due <= kept._lease.deadline
 
@@ -101,11 +110,7 @@ def test_a_forgotten_client_is_collected_soon(monkeypatch: pytest.MonkeyPatch) -
     context = weakref.ref(client._ctx.keeper)
     del client
 
-    def gone() -> bool:
-        gc.collect()
-        return context() is None
-
-    until(gone)
+    collected(context)
 
 
 @pytest.mark.parametrize("first", ["client", "hold"])
@@ -131,20 +136,15 @@ def test_a_client_that_is_forgotten_with_what_it_holds_is_collected_soon(
         time.sleep(0.5)
         del client
 
-    def gone() -> bool:
-        gc.collect()
-        return context() is None
-
     # Then the thread of the client doesn't sleep until that renewal or end
-    until(gone)
+    collected(context)
 
 
 def test_a_lock_outlives_its_forgotten_client_and_is_renewed(locks: Client) -> None:
     lock = Client("memory://forgotten-with-lock").lock("x", ttl=3.2)
     gc.collect()
     with lock as hold:
-        before = hold._lease.deadline
-        until(lambda: hold._lease.deadline > before)
+        renewed(hold)
 
 
 def test_an_extension_to_a_shorter_time_is_renewed_in_time(
@@ -157,37 +157,29 @@ def test_an_extension_to_a_shorter_time_is_renewed_in_time(
         assert hold._lease.due <= hold._lease.deadline - 3
 
 
-def test_a_renewer_cancelled_during_a_renewal_continues_it() -> None:
-    async def main() -> None:
-        async with AsyncClient("memory://cancelled-keeper") as client:
-            store = behind(client)
-            struck: list[bool] = []
+@bounded
+async def test_a_renewer_cancelled_during_a_renewal_continues_it() -> None:
+    async with AsyncClient("memory://cancelled-keeper") as client:
+        struck: list[bool] = []
 
-            def strike(keeps: object) -> None:
-                if not struck:
-                    struck.append(True)
-                    raise asyncio.CancelledError
+        def strike(keeps: object) -> None:
+            if not struck:
+                struck.append(True)
+                raise asyncio.CancelledError
 
-            store.before_keep = strike
-            async with client.lock("x", ttl=3.2) as hold:
-                before = hold._lease.deadline
-                while hold._lease.deadline == before:
-                    await asyncio.sleep(0.01)
-                    hold.check()
-            assert struck
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+        behind(client).before_keep = strike
+        async with client.lock("x", ttl=3.2) as hold:
+            before = hold._lease.deadline
+            while hold._lease.deadline == before:
+                await asyncio.sleep(0.01)
+                hold.check()
+        assert struck
 
 
-def test_closing_during_a_renewal_leaves_no_name_occupied() -> None:
+def test_closing_during_a_renewal_leaves_no_name_occupied(two: tuple[Client, Client]) -> None:
     asked, go = threading.Event(), threading.Event()
-
-    def wait(keeps: object) -> None:
-        asked.set()
-        go.wait(20)
-
-    client, other = Client("memory://close-amid"), Client("memory://close-amid")
-    behind(client).before_keep = wait
+    client, other = two
+    behind(client).before_keep = lambda keeps: (asked.set(), go.wait(20))
     hold = client.lock("x", ttl=3.2).acquire()
     assert asked.wait(20)
     try:
@@ -195,14 +187,15 @@ def test_closing_during_a_renewal_leaves_no_name_occupied() -> None:
         assert other.inspect("x") == []
     finally:
         go.set()
-    assert hold.lost is not None
+    assert hold.lost is Loss.CLOSED
+    assert hold.release() is False
 
 
 class Late(Flaky):
     """A store whose first reply is very late; a late reply to a join is lost."""
 
-    def __init__(self, store: object, clock: TestClock, seconds: float) -> None:
-        super().__init__(store)  # type: ignore[arg-type]
+    def __init__(self, store: Any, clock: TestClock, seconds: float) -> None:
+        super().__init__(store)
         self.clock, self.seconds = clock, seconds
 
     def _answered(self, verb: str) -> None:
@@ -216,8 +209,7 @@ class Late(Flaky):
 def test_a_hold_of_a_repeated_join_is_renewed_before_its_lease_ends(
     locks: Client, lock_clock: TestClock
 ) -> None:
-    store = locks._ctx.store = Late(locks._ctx.store, lock_clock, 7.0)  # type: ignore[assignment]
-    store.mute = {"join"}
+    behind(locks, Late, lock_clock, 7.0).mute = {"join"}
     with locks.lock("x", ttl=9) as hold:
         assert hold.remaining() < 3
         assert hold._lease.due <= hold._lease.deadline - 1
@@ -228,8 +220,7 @@ def test_a_hold_of_a_repeated_join_is_renewed_before_its_lease_ends(
 def test_all_returns_no_hold_whose_lease_ended_before_the_reply(
     locks: Client, lock_clock: TestClock
 ) -> None:
-    store = locks._ctx.store = Late(locks._ctx.store, lock_clock, 4.0)  # type: ignore[assignment]
-    store.mute = {"join_free"}
+    behind(locks, Late, lock_clock, 4.0).mute = {"join_free"}
     short, long = locks.lock("a", ttl=3), locks.lock("b", ttl=300)
     with locks.all(short, long) as both:
         both.check()
@@ -242,7 +233,7 @@ def test_all_hands_out_no_hold_whose_lease_ended_while_the_holds_were_made(
     short, long = locks.lock("a", ttl=3), locks.lock("b", ttl=300)
     make, steps = type(short)._make, [4.0]
 
-    def slow(self, lease):  # type: ignore[no-untyped-def]
+    def slow(self: Any, lease: Any) -> Any:
         lock_clock._space.skew += steps.pop() if steps else 0.0
         return make(self, lease)
 
@@ -255,23 +246,21 @@ def test_a_repeated_release_of_all_after_the_deadline_returns_false(
     locks: Client, lock_clock: TestClock
 ) -> None:
     class Silent(Flaky):
-        async def leave_all(self, leaves, within):  # type: ignore[no-untyped-def]
+        async def leave_all(self, leaves: Any, within: float) -> Any:
             if self.calls["leave_all"]:
                 lock_clock._space.skew += 31
                 self.mute = set()
             return await super().leave_all(leaves, within)
 
     both = locks.all("a", "b").acquire()
-    store = locks._ctx.store = Silent(locks._ctx.store)  # type: ignore[assignment]
-    store.mute = {"leave_all"}
+    behind(locks, Silent).mute = {"leave_all"}
     assert both.release() is False
     assert all(hold.lost is not None for hold in both.holds)
 
 
 def test_the_undo_of_a_suspect_join_is_gone_on_with_until_no_copy_can_come(
-    locks: Client, lock_clock: TestClock
+    locks: Client, lock_clock: TestClock, store: Flaky
 ) -> None:
-    store = behind(locks)
     store.down = {"leave"}
     leave = Leave("x", "0" * 32, 7, suspect=True, ttl=10)
     locks._ctx.keeper.later(leave, lock_clock.now() + 10)
@@ -291,14 +280,10 @@ def test_undos_that_are_not_answered_hold_up_no_renewal(
         async def leave(self, leave: Leave, within: float) -> bool:
             if leave.name.startswith("silent"):
                 lock_clock._space.skew += within
-                self.down.add("leave")
-                try:
-                    self._called("leave")
-                finally:
-                    self.down.discard("leave")
+                raise StoreUnavailable("planted: no answer to leave")
             return await super().leave(leave, within)
 
-    locks._ctx.store = Partly(locks._ctx.store)  # type: ignore[assignment]
+    behind(locks, Partly)
     with locks.lock("healthy", ttl=3) as hold:
         for number in range(60):
             leave = Leave(f"silent{number}", "0" * 32, 7, ttl=100)
@@ -318,7 +303,7 @@ def test_an_undo_for_which_the_server_takes_long_is_given_more_time_at_each_try(
                 raise StoreUnavailable("it takes longer")
             return await super().leave(leave, within)
 
-    store = locks._ctx.store = Far(locks._ctx.store)  # type: ignore[assignment]
+    store = behind(locks, Far)
     began = lock_clock.now()
     locks._ctx.keeper.later(Leave("x", "0" * 32, 7, suspect=True, ttl=100), began + 100)
     lock_clock.advance(3)

@@ -29,18 +29,25 @@ class Forgetful(Flaky):
 
 @pytest.fixture
 def store(locks: Client) -> Forgetful:
-    inner = behind(locks).store
-    outer = locks._ctx.store = Forgetful(inner)  # type: ignore[assignment]
-    return outer
+    return behind(locks, Forgetful)
 
 
-def test_while_something_is_kept_the_store_is_looked_at(
+def test_while_something_is_kept_the_store_is_looked_at_and_again_soon_after_a_failure(
     locks: Client, lock_clock: TestClock, store: Forgetful
 ) -> None:
-    with locks.lock("x", ttl=60):
-        lock_clock.advance(17)
-        assert 7 <= store.looks <= 9
+    with locks.lock("x", ttl=60) as hold:
+        lock_clock.advance(9)
+        assert 3 <= store.looks <= 5
+        # A look without a reply is repeated soon
+        store.looks, store.silent = 0, True
+        lock_clock.advance(4)
+        assert store.looks >= 5
         assert store.calls["keep"] == 0
+        # And the loss that the repeated check finds is still handled in time
+        store.silent, store.news = False, True
+        lock_clock.advance(0.6)
+        assert store.calls["keep"] == 1
+        hold.check()
     lock_clock.advance(20)
     looks = store.looks
     lock_clock.advance(60)
@@ -67,18 +74,3 @@ def test_when_it_has_lost_something_all_is_renewed_at_once(
     for hold in [*holds, fixed]:
         hold.check()
         hold.release()
-
-
-def test_a_look_that_is_not_answered_is_repeated_soon(
-    locks: Client, lock_clock: TestClock, store: Forgetful
-) -> None:
-    with locks.lock("x", ttl=60) as hold:
-        store.silent = True
-        lock_clock.advance(4)
-        assert store.looks >= 5
-        assert store.calls["keep"] == 0
-        # And the loss that the repeated check finds is still handled in time
-        store.silent, store.news = False, True
-        lock_clock.advance(0.6)
-        assert store.calls["keep"] == 1
-        hold.check()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import weakref
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,13 +17,6 @@ from holdfast.testing.faults import Step, aim
 
 class Lent:
     """An object that a caller of the store has during the call."""
-
-
-@pytest.fixture(autouse=True)
-def _no_collector() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -37,8 +29,12 @@ def test_an_interrupt_of_a_release_keeps_nothing_alive(when: str) -> None:
             lent.append(weakref.ref(one))
             raise KeyboardInterrupt
 
-    with Client("memory://") as client:
-        hold = client.lock(when).acquire()
-        with contextlib.suppress(KeyboardInterrupt), aim(client, strike):
-            hold.release()
-        assert lent[0]() is None
+    gc.disable()
+    try:
+        with Client("memory://") as client:
+            hold = client.lock(when).acquire()
+            with contextlib.suppress(KeyboardInterrupt), aim(client, strike):
+                hold.release()
+            assert lent[0]() is None
+    finally:
+        gc.enable()

@@ -6,10 +6,9 @@ Each call fails with one clear error that names the argument, and does nothing i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -31,97 +30,50 @@ class Unshowable:
 
 #: Values that a caller can pass by mistake.
 ODD: dict[str, Any] = {
-    "none": None,
-    "bytes": b"x",
-    "huge": 10**5000,
-    "huge negative": -(10**5000),
-    "nan": math.nan,
-    "inf": math.inf,
-    "-inf": -math.inf,
-    "-1": -1,
-    "-0.5": -0.5,
-    "0": 0,
-    "1.5": 1.5,
-    "empty text": "",
-    "text with a null": "a\0b",
-    "half a surrogate pair": "\ud800",
-    "long text": "x" * 100_000,
-    "text": "1",
-    "list": [1],
-    "list of none": [None],
-    "mapping": {"a": 1},
-    "deep list": DEEP,
-    "set": {1},
-    "object": object(),
-    "unshowable": Unshowable(),
-    "long timedelta": timedelta.max,
-    "negative timedelta": timedelta.min,
-    "complex": 1j,
-    "true": True,
-}
-TEXT = {"text", "text with a null"}
-ANY_TEXT = {*TEXT, "empty text"}
-WAIT = {"none", "-1", "0", "1.5"}
-SPAN = {"0", "1.5"}
-PARTS = {"list", "mapping", "set"}
+    "none": None, "bytes": b"x", "huge": 10**5000, "huge negative": -(10**5000),
+    "nan": math.nan, "inf": math.inf, "-inf": -math.inf, "complex": 1j, "true": True,
+    "-1": -1, "-0.5": -0.5, "0": 0, "1.5": 1.5,
+    "empty text": "", "text": "1", "text with a null": "a\0b", "long text": "x" * 100_000,
+    "half a surrogate pair": "\ud800", "object": object(), "unshowable": Unshowable(),
+    "list": [1], "list of none": [None], "mapping": {"a": 1}, "deep list": DEEP, "set": {1},
+    "long timedelta": timedelta.max, "negative timedelta": timedelta.min,
+}  # fmt: skip
+TEXT = ["text", "text with a null"]
+ANY_TEXT = [*TEXT, "empty text"]
+SPAN = ["0", "1.5"]
+NUMBERS = ["-1", "-0.5", *SPAN, "huge", "huge negative"]
 #: Odd values that are valid: by argument in any call, or by call and argument.
-FITS: dict[str, set[str]] = {
-    "name": TEXT,
-    "label": {*TEXT, "none"},
-    "ttl": {"1.5", "none"},
-    "guard ttl": {"1.5"},
-    "timeout": WAIT,
-    "reentrant": {"true"},
-    "auto_renew": {"true"},
-    "max_hold": {"none", "1.5"},
-    "min_hold": {*SPAN, "none"},
-    "on_lost": {"none"},
-    "meta": ANY_TEXT,
-    "locks": TEXT,
-    "rate": {"none", "inf", "1.5"},
-    "min_interval": SPAN,
-    "retry_delay": SPAN,
-    "retry_delay_max": {"1.5"},
-    "dedup_window": SPAN,
-    "prefix": ANY_TEXT,
-    "stale": SPAN,
-    "lease": {"1.5"},
-    "early": SPAN,
-    "jitter": {"0"},
-    "failure_ttl": SPAN,
-    "failure_ttl_max": SPAN,
-    "local_ttl": SPAN,
-    "max_bytes": {"none"},
-    "codec": {"none"},
-    "cache": {"none", "mapping"},
-    "template": TEXT,
-    "vary": {"none"},
-    "blocking": {"true", "0"},
-    "every": {"1.5"},
-    "payload": {
-        *("none", "bytes", "-1", "-0.5", "0", "1.5", "list", "list of none", "mapping", "true"),
-        *(*ANY_TEXT, "huge", "huge negative", "long text"),
-    },
-    "group": {*TEXT, "none"},
-    "jobs group": {*ANY_TEXT, "none"},
-    "id": {*TEXT, "none"},
-    "delay": {*SPAN, "none"},
-    "items": {"list", "list of none", "set", "mapping"},
-    "state": {"none"},
-    "ids": {"none", "mapping"},
-    "keys": {"mapping"},
-    "exact": {"true"},
-    "drain": {"true"},
-    "key": ANY_TEXT,
-    "in_": {*SPAN, "none"},
-    "reason": set(ODD),  # whatever it is, it is shown
+FITS = {
+    argument: {*values}
+    for arguments, values in {
+        "name, locks, template": TEXT,
+        "prefix, key, meta": ANY_TEXT,
+        "group, id": [*TEXT, "none"],
+        "jobs group": [*ANY_TEXT, "none"],
+        "min_interval, retry_delay, dedup_window, stale": SPAN,
+        "early, failure_ttl, failure_ttl_max, local_ttl": SPAN,
+        "min_hold, delay, in_": [*SPAN, "none"],
+        "guard ttl, retry_delay_max, lease": ["1.5"],
+        "ttl, max_hold": ["1.5", "none"],
+        "reentrant, auto_renew, exact, drain": ["true"],
+        "on_lost, max_bytes, codec, vary, state": ["none"],
+        "timeout": ["none", "-1", *SPAN],
+        "rate": ["none", "inf", "1.5"],
+        "jitter": ["0"],
+        "cache, ids": ["none", "mapping"],
+        "blocking": ["true", "0"],
+        "payload": [*ANY_TEXT, *NUMBERS, "long text", "none", "bytes", "list", "list of none"],
+        "items": ["list", "list of none", "set", "mapping"],
+        "keys": ["mapping"],
+        "reason": [*ODD],  # whatever it is, it is shown
+    }.items()
+    for argument in arguments.split(", ")
 }
+FITS["payload"] |= {"mapping", "true"}
 #: Other names that the error can use for the argument.
 CALLED = {
-    "store": ("URL", "store"),
     "template": ("name", "template"),
     "locks": ("name", "all()"),
-    "token": ("token",),
     "exact": ("exact", "name"),
     "keys": ("key",),
     "items": ("items", "payload", "job"),
@@ -132,6 +84,18 @@ CALLED = {
 async def done(found: Any) -> Any:
     """Return the result of a call, on either face."""
     return await found if inspect.isawaitable(found) else found
+
+
+Call = tuple[Callable[..., Any], dict[str, Any]]
+
+
+def valid(function: Callable[..., Any], **required: Any) -> dict[str, Any]:
+    """Return valid arguments of a function: its defaults, and these."""
+    return {
+        name: required.get(name, one.default)
+        for name, one in inspect.signature(function).parameters.items()
+        if name != "cancel_on_lost"
+    }
 
 
 class World:
@@ -160,81 +124,48 @@ class World:
         if hold is not None:
             await done(hold.release())
 
-    async def observe(self, every: Any) -> None:
-        """Start to observe: only a wrong argument fails, because no second leader comes."""
-        seen = self.client.election("nobody").observe(every=every)
-        if hasattr(seen, "__anext__"):
-            await anext(seen)
-            await seen.aclose()
-        else:
-            next(seen)
-            seen.close()
-
-    def calls(self) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+    def calls(self) -> dict[str, Call]:
         """Return each public call with its valid arguments."""
-        return self._locks() | self._options() | self._queues() | self._rest()
-
-    def _locks(self) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-        c = self.client
-        lease: dict[str, Any] = {"name": "n", "ttl": 3.0, "timeout": 0.1, "on_lost": None}
-        shape = {**lease, "auto_renew": True, "meta": ""}
+        c, plain = self.client, self.plain
+        makers = {"lock": c.lock, "rwlock": c.rwlock, "election": c.election, "queue": c.queue}
         return {
-            "lock": (c.lock, {**shape, "reentrant": False, "max_hold": 3.0, "min_hold": 0.0}),
-            "semaphore": (
-                c.semaphore,
-                {**shape, "permits": 2, "weight": 1, "on_conflict": "error"},
-            ),
-            "rwlock": (c.rwlock, shape),
-            "election": (c.election, {**lease, "meta": ""}),
+            **{name: (make, valid(make, name="n")) for name, make in makers.items()},
+            "semaphore": (c.semaphore, valid(c.semaphore, name="s", permits=2)),
+            "guard": (c.guard, valid(c.guard, name="g", ttl=1.0)),
             "all": (
                 lambda locks, timeout: c.all(locks, timeout=timeout),
                 {"locks": "a", "timeout": 0.1},
             ),
+            "cached": (
+                lambda template, vary: c.cached(template, vary=vary, ttl=1.0)(plain),
+                {"template": "t", "vary": ()},
+            ),
+            "cached of a function": (c.cached("u", ttl=1.0), {"function": plain}),
+            "lock of a function": (c.lock("u"), {"function": plain}),
+            "queues": (c.queues, {"prefix": ""}),
+            "guards": (c.guards, {"prefix": ""}),
+            "inspect": (c.inspect, {"prefix": "n", "exact": False}),
+            "supports": (c.supports, {"what": "detach"}),
+            "break_": (c.break_, {"name": "n", "fence": 1}),
+            "adopt": (c.adopt, {"token": "x"}),
+            **self._holds(),
+            **self._queues(),
         }
 
-    def _options(self) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-        c = self.client
+    def _holds(self) -> dict[str, Call]:
+        c, g, plain = self.client, self.guard, self.plain
         return {
-            "queue": (
-                c.queue,
-                {
-                    "name": "q",
-                    "min_interval": 0.0,
-                    "interval_from": "ack",
-                    "rate": None,
-                    "ttl": None,
-                    "max_attempts": 3,
-                    "retry_delay": 1.0,
-                    "retry_delay_max": 2.0,
-                    "on_dead": "skip",
-                    "dedup_window": 1.0,
-                },
-            ),
-            "guard": (
-                c.guard,
-                {
-                    "name": "g",
-                    "ttl": 1.0,
-                    "stale": 0.0,
-                    "timeout": 1.0,
-                    "lease": 5.0,
-                    "on_timeout": "error",
-                    "on_store_error": "error",
-                    "refresh": "foreground",
-                    "early": 0.0,
-                    "jitter": 0.0,
-                    "failure_ttl": 0.0,
-                    "failure_ttl_max": 1.0,
-                    "local_ttl": 0.0,
-                    "local_entries_max": 5,
-                    "max_bytes": None,
-                    "codec": None,
-                    "cache": None,
-                },
-            ),
+            "acquire": (self.acquire, {"blocking": True, "timeout": 0.1}),
+            "extend": (lambda ttl: self.hold(lambda h: h.extend(ttl)), {"ttl": 1.0}),
+            "on_lost": (lambda call: self.hold(lambda h: h.on_lost(call)), {"call": plain}),
+            "resize": (lambda permits: c.semaphore("rs", 2).resize(permits), {"permits": 2}),
+            "get": (lambda compute, key: g.get(compute, key=key), {"compute": plain, "key": "k"}),
+            "get_many": (g.get_many, {"keys": [], "compute": plain}),
+            "invalidate": (lambda key: g.invalidate(key, "k"), {"key": "k"}),
+            "entry": (g.inspect, {"key": "k"}),
         }
 
-    def _queues(self) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+    def _queues(self) -> dict[str, Call]:
         q, plain = self.queue, self.plain
         return {
             "put": (q.put, {"payload": 1, "group": None, "id": None, "delay": 0.0}),
@@ -253,40 +184,6 @@ class World:
                 lambda reason: self.job(lambda j: j.dead_letter(reason)),
                 {"reason": ""},
             ),
-        }
-
-    def _rest(self) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-        c, g, plain = self.client, self.guard, self.plain
-        return {
-            "cached": (
-                lambda template, vary: c.cached(template, vary=vary, ttl=1.0)(plain),
-                {"template": "t", "vary": ()},
-            ),
-            "cached of a function": (
-                c.cached("u", ttl=1.0),
-                {"function": plain},
-            ),
-            "lock of a function": (c.lock("u"), {"function": plain}),
-            "queues": (c.queues, {"prefix": ""}),
-            "guards": (c.guards, {"prefix": ""}),
-            "inspect": (c.inspect, {"prefix": "n", "exact": False}),
-            "supports": (c.supports, {"what": "detach"}),
-            "break_": (c.break_, {"name": "n", "fence": 1}),
-            "adopt": (c.adopt, {"token": "x"}),
-            "acquire": (self.acquire, {"blocking": True, "timeout": 0.1}),
-            "extend": (lambda ttl: self.hold(lambda h: h.extend(ttl)), {"ttl": 1.0}),
-            "on_lost": (lambda call: self.hold(lambda h: h.on_lost(call)), {"call": plain}),
-            "resize": (lambda permits: c.semaphore("rs", 2).resize(permits), {"permits": 2}),
-            "get": (
-                lambda compute, key: g.get(compute, key=key),
-                {"compute": plain, "key": "k"},
-            ),
-            "get_many": (
-                g.get_many,
-                {"keys": [], "compute": plain},
-            ),
-            "invalidate": (lambda key: g.invalidate(key, "k"), {"key": "k"}),
-            "entry": (g.inspect, {"key": "k"}),
         }
 
     async def standing(self) -> Any:
@@ -338,28 +235,17 @@ async def _awaited(*given: Any) -> int:
     return 1
 
 
-@contextlib.contextmanager
-def a_client() -> Iterator[World]:
-    with Client("memory://") as client:
-        yield World(client, _plain)
-
-
-with a_client() as _world:
-    CALLS = list(_world.calls())
+with Client("memory://") as _client:
+    CALLS = list(World(_client, _plain).calls())
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_an_odd_argument_is_refused_by_its_name(call: str) -> None:
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+def test_an_odd_argument_is_refused_by_its_name(face: str, call: str) -> None:
     async def main() -> list[str]:
-        with a_client() as world:
-            return await _try(world, call)
-
-    assert asyncio.run(main()) == []
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_an_odd_argument_is_refused_by_its_name_under_asyncio(call: str) -> None:
-    async def main() -> list[str]:
+        if face == "threads":
+            with Client("memory://") as client:
+                return await _try(World(client, _plain), call)
         async with AsyncClient("memory://") as client:
             return await _try(World(client, _awaited), call)
 
@@ -368,19 +254,15 @@ def test_an_odd_argument_is_refused_by_its_name_under_asyncio(call: str) -> None
 
 def test_seconds_are_no_answer_to_whether_to_wait() -> None:
     with Client("memory://") as client, pytest.raises(ConfigError, match="timeout="):
-        client.lock("x").acquire(5)  # type: ignore[call-overload]
+        client.lock("x").acquire(5)
 
 
 def test_every_public_call_with_arguments_is_tried() -> None:
     known = {*CALLS, "url", "close", "taking", "take", "consume", "stats", "locked"}
-    with a_client() as world:
-        for one in (world.client, world.queue, world.guard):
-            public = {
-                name
-                for name, found in inspect.getmembers(type(one), inspect.isfunction)
-                if not name.startswith("_")
-            }
-            assert public <= known, public - known
+    with Client("memory://") as client:
+        for one in (client, client.queue("q"), client.guard("g", ttl=5)):
+            found = {name for name, _ in inspect.getmembers(type(one), inspect.isfunction)}
+            assert {name for name in found if not name.startswith("_")} <= known
 
 
 def test_a_part_of_a_job_that_can_not_be_printed_is_refused_in_words() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import copy
 import importlib
 import pickle
 import pkgutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,23 @@ import pytest
 
 import holdfast
 from holdfast import AsyncClient, CapacityMismatch, Client, HoldfastError
+from holdfast.testing.faces import FACES
+
+MAKES: dict[str, Callable[[Any], Any]] = {
+    "lock": lambda locks: locks.lock("x"),
+    "semaphore": lambda locks: locks.semaphore("x", 2),
+    "rwlock": lambda locks: locks.rwlock("x"),
+    "read": lambda locks: locks.rwlock("x").read,
+    "election": lambda locks: locks.election("x"),
+    "all": lambda locks: locks.all("x", "y"),
+    "queue": lambda locks: locks.queue("x"),
+    "guard": lambda locks: locks.guard("x", ttl=1),
+}
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return {"memory": f"memory://{tmp_path.name}", "sqlite": f"sqlite://{tmp_path}/locks.db"}[
+    return {"memory": f"memory://{tmp_path.name}", "sqlite": f"sqlite://{tmp_path}/l.db"}[
         request.param
     ]
 
@@ -28,35 +40,33 @@ def twin_of(thing: Any) -> Any:
     return pickle.loads(pickle.dumps(thing))
 
 
-def test_a_client_works_where_it_is_unpickled(url: str) -> None:
-    with Client(url, ttl=7, label="me") as client, twin_of(client) as twin:
-        assert (twin.url, twin.owner) == (client.url, client.owner)
-        with client.lock("x") as hold:
-            assert hold.ttl == 7
-            assert twin.lock("x").acquire(blocking=False) is None
-        with twin.lock("x") as again:
-            assert again.ttl == 7
-
-
-def test_a_client_for_asyncio_works_where_it_is_unpickled(url: str) -> None:
+@pytest.mark.parametrize("face", FACES)
+def test_a_client_works_where_it_is_unpickled(face: str, url: str) -> None:
     async def main() -> None:
-        async with AsyncClient(url, label="me") as client, twin_of(client) as twin:
+        async with FACES[face].client(url, ttl=7, label="me") as client, twin_of(client) as twin:
             assert (twin.url, twin.owner) == (client.url, client.owner)
-            async with client.lock("x"):
+            async with client.lock("x") as hold:
+                assert hold.ttl == 7
                 assert await twin.lock("x").acquire(blocking=False) is None
+            async with twin.lock("x") as again:
+                assert again.ttl == 7
 
-    asyncio.run(main())
+    FACES[face].run(main, 60)
 
 
-@pytest.mark.parametrize("primitive", ["lock", "rwlock", "semaphore", "election"])
-def test_pickling_a_hold_is_refused_and_names_detach_and_adopt(url: str, primitive: str) -> None:
-    with Client(url) as client:
-        lock: Any = client.semaphore("x", 2) if primitive == "semaphore" else None
-        lock = lock or getattr(client, primitive)("x")
-        with getattr(lock, "write", lock) as hold:
-            with pytest.raises(TypeError, match=r"'x'.*detach\(\).*adopt\(token\)"):
-                pickle.dumps(hold)
-            hold.check()
+@pytest.mark.parametrize("make", ["lock", "read", "semaphore", "election"])
+def test_pickling_a_hold_is_refused_and_names_detach_and_adopt(url: str, make: str) -> None:
+    with Client(url) as client, MAKES[make](client) as hold:
+        with pytest.raises(TypeError, match=r"'x'.*detach\(\).*adopt\(token\)"):
+            pickle.dumps(hold)
+        hold.check()
+
+
+@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_pickling_an_object_of_a_client_names_the_alternative(client: Any, make: str) -> None:
+    with pytest.raises(TypeError, match=r"'x'.*pickled.*Send the client"):
+        pickle.dumps(MAKES[make](client("memory://pickled")))
 
 
 def errors(base: type[Any] = HoldfastError) -> list[type[Any]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from holdfast import AsyncClient, Client, StoreUnavailable
+from holdfast import StoreUnavailable
+from holdfast.testing.faces import FACES
 from tests.servers.process import free_port
 
 PLACES = [
@@ -20,22 +20,6 @@ PLACES = [
 ]
 
 
-def sync(url: str) -> None:
-    """Try to acquire with threads."""
-    with Client(url) as client:
-        client.lock("a").acquire(timeout=0)
-
-
-def aio(url: str) -> None:
-    """Try to acquire with asyncio."""
-
-    async def attempt() -> None:
-        async with AsyncClient(url) as client:
-            await client.lock("a").acquire(timeout=0)
-
-    asyncio.run(attempt())
-
-
 def behind(error: BaseException | None) -> Iterator[BaseException]:
     """Return this error, its causes and all errors that were handled when it was raised."""
     if error is not None:
@@ -45,16 +29,16 @@ def behind(error: BaseException | None) -> Iterator[BaseException]:
             yield from behind(error.__context__)
 
 
-@pytest.mark.parametrize("face", [sync, aio])
+@pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: str(place).partition(":")[0])
-def test_the_traceback_of_a_refused_port_has_two_parts_at_most(
-    place: str, face: Callable[[str], None]
-) -> None:
-    # Given a port where no server listens
-    url = place.format(port=free_port())
-    # When a client tries to acquire a lock there
+def test_the_traceback_of_a_refused_port_has_two_parts_at_most(place: str, face: str) -> None:
+    async def attempt() -> None:
+        async with FACES[face].client(place.format(port=free_port())) as client:
+            await client.lock("a").acquire(timeout=0)
+
+    # When a client tries to acquire a lock at a port where no server listens
     with pytest.raises(StoreUnavailable) as refused:
-        face(url)
+        FACES[face].run(attempt, 60)
     # Then the traceback shows the error and its cause, and no IndexError of a connection pool
     shown = "".join(traceback.format_exception(refused.value))
     assert shown.count("Traceback") <= 2, shown

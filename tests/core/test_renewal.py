@@ -1,56 +1,21 @@
-"""The request that renews a lease: the same object while its values stay the same."""
+"""Which loss is reported for a lease with ``max_hold``."""
 
 from __future__ import annotations
 
 import pytest
 
 from holdfast.core.lease import Lease, Terms
-from holdfast.core.model import Claim, Keep, Kind, Loss, Renewal, Spec
+from holdfast.core.model import Claim, Kind, Loss, Spec
 from holdfast.core.policy import deadline
 
 
-def lease(max_hold: float = float("inf"), weight: int = 1) -> Lease:
-    spec = Spec("x", Kind.RWLOCK, 5, weight, 30.0, "me")
+def lease(max_hold: float) -> Lease:
+    spec = Spec("x", Kind.LOCK, 1, 1, 30.0, "me")
     return Lease(Claim("0" * 32, spec), 7, 130.0, 100.0, Terms(max_hold=max_hold), False)
 
 
-def test_the_same_is_asked_for_with_the_same_object() -> None:
-    one = lease()
-    first = one.keep(110.0)
-    assert first == Keep(one.claim, 7, 30.0)
-    assert one.keep(120.0) is first
-
-
-def test_what_a_store_has_prepared_is_not_copied() -> None:
-    renewal = lease().keep(110.0)
-    assert isinstance(renewal, Renewal)
-    renewal.ready = "packed"
-    assert renewal._replace(ttl=3.0).ready is None
-
-
-def test_another_length_is_another_request() -> None:
-    one = lease()
-    first = one.keep(110.0)
-    assert one.keep(110.0, 60.0).ttl == 60.0
-    one.ttl = 60.0
-    second = one.keep(120.0)
-    assert (first.ttl, second.ttl) == (30.0, 60.0)
-    assert one.keep(130.0) is second
-
-
-def test_never_more_is_asked_for_than_max_hold_allows() -> None:
-    one = lease(max_hold=40.0)
-    first = one.keep(105.0)
-    assert first.ttl == 30.0
-    assert one.keep(110.0) is first
-    assert one.keep(125.0).ttl == 15.0
-    assert one.keep(150.0).ttl == 0.001
-
-
 @pytest.mark.parametrize("granted", [15.0, 14.0])
-def test_max_hold_is_reported_although_the_store_grants_a_bit_less(
-    granted: float,
-) -> None:
+def test_max_hold_is_reported_although_the_store_grants_a_bit_less(granted: float) -> None:
     one = lease(max_hold=40.0)
     assert one.prolonged(105.0, deadline(105.0, one.keep(105.0).ttl), 105.1)
     assert one.keep(125.0).ttl == 15.0
@@ -68,38 +33,3 @@ def test_what_is_lost_before_max_hold_is_lost_for_another_reason() -> None:
     silent.keep(125.0)
     silent.failures = 1
     assert silent.loss(130.0) is Loss.UNREACHABLE
-
-
-def test_a_smaller_weight_goes_with_each_request_and_is_never_left_out() -> None:
-    one = lease(weight=5)
-    first = one.keep(110.0)
-    assert first.weight == 0
-    one.weight = 1
-    for _ in range(2):
-        assert one.keep(120.0) == Keep(one.claim, 7, 30.0, 1)
-
-
-def test_the_deadline_moves_forward_only_and_not_beyond_max_hold() -> None:
-    one = lease(max_hold=60.0)
-    assert one.prolonged(110.0, deadline(110.0, 30.0), 110.1)
-    assert one.deadline == deadline(110.0, 30.0)
-    assert one.prolonged(105.0, deadline(105.0, 30.0), 110.2)
-    assert one.deadline == deadline(110.0, 30.0)
-    assert one.prolonged(139.0, deadline(139.0, 30.0), 139.1)
-    assert one.deadline == 160.0
-
-
-@pytest.mark.parametrize("late", [0.0, 5.0])
-def test_an_answer_that_comes_at_the_deadline_or_later_counts_no_more(late: float) -> None:
-    one = lease()
-    assert not one.prolonged(129.0, deadline(129.0, 30.0), 130.0 + late)
-    assert (one.deadline, one.reason) == (130.0, Loss.EXPIRED)
-    # And a loss is final
-    assert not one.prolonged(129.0, deadline(129.0, 30.0), 129.5)
-
-
-def test_a_loss_that_was_seen_is_final_even_before_the_deadline() -> None:
-    one = lease()
-    one.reason = Loss.BROKEN
-    assert not one.prolonged(110.0, deadline(110.0, 30.0), 110.1)
-    assert one.deadline == 130.0

@@ -1,10 +1,9 @@
-"""A hold that is extended to less than its ttl counts as valid only for the shorter time."""
+"""A hold that is extended to less than its ttl counts as valid only for the shorter time.
+
+The kit plays an extension next to an older renewal; here its reply is lost, or a copy comes late.
+"""
 
 from __future__ import annotations
-
-import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,68 +11,39 @@ from holdfast import Client, StoreUnavailable
 from holdfast.core.lease import Lease, Terms
 from holdfast.core.model import Claim, Kind, Spec
 from holdfast.core.policy import deadline
-from holdfast.testing.conformance.struck import Overlaid
+from holdfast.testing.clock import TestClock
+from tests.core.flaky import Flaky
 
 
 @pytest.mark.parametrize("renewed", [False, True])
 def test_an_extension_to_less_whose_reply_is_lost_is_believed_to_have_counted(
-    renewed: bool, monkeypatch: pytest.MonkeyPatch
+    renewed: bool, locks: Client, lock_clock: TestClock, store: Flaky
 ) -> None:
     # Given a hold, and a store whose next reply is lost
-    with Client(f"memory://shorter-{renewed}") as client:
-        hold = client.lock("x", ttl=60, auto_renew=renewed).acquire()
-        keep = client._ctx.store.keep
-        asked = 0
-
-        async def lost(*given: Any) -> Any:
-            nonlocal asked
-            answers = await keep(*given)
-            asked += 1
-            if asked > 1:
-                return answers
-            raise StoreUnavailable("planted: the reply to keep is lost")
-
-        monkeypatch.setattr(client._ctx, "store", Overlaid(client._ctx.store, keep=lost))
-        # When it is extended to a shorter time
-        with pytest.raises(StoreUnavailable):
-            hold.extend(6)
-        # Then it counts as valid only for the shorter time
-        assert hold.remaining() < 6
-        # And if it is renewed, the renewals follow the pace of the shorter lease
-        assert hold.ttl == 6
-        before = hold._lease.deadline
-        assert _until(lambda: asked > 1, 5.0) is renewed
-        assert (hold._lease.deadline > before) is renewed
-        assert hold.remaining() < 6
+    hold = locks.lock("x", ttl=60, auto_renew=renewed).acquire()
+    store.mute = {"keep"}
+    # When it is extended to a shorter time
+    with pytest.raises(StoreUnavailable):
+        hold.extend(6)
+    store.mend()
+    # Then it counts as valid only for the shorter time
+    assert hold.ttl == 6
+    assert 5 < hold.remaining() < 6
+    # And if it is renewed, the renewals follow the pace of the shorter lease
+    asked = store.calls["keep"]
+    lock_clock.advance(5)
+    assert (store.calls["keep"] > asked) is renewed
+    assert (hold.remaining() > 2) is renewed
+    assert hold.remaining() < 6
+    lock_clock.advance(5)
+    assert (hold.lost is None) is renewed
+    hold.release()
 
 
-def test_the_loss_of_a_watched_hold_is_reported_at_its_shorter_deadline() -> None:
-    told: list[float] = []
-    with Client("memory://shorter-watched") as client:
-        hold = client.lock("x", ttl=60, auto_renew=False).acquire()
-        hold.on_lost(lambda hold, reason: told.append(time.monotonic()))
-        hold.extend(0.3)
-        assert _until(lambda: bool(told))
-
-
-@pytest.mark.parametrize("handled", ["before", "after"])
-def test_an_older_renewal_bounds_the_deadline_whichever_the_store_handles_first(
-    handled: str,
-) -> None:
-    # Given a lease of 30 s, and a renewal that was sent at 110
-    one = lease()
-    # When 5 s are requested at 112, which the store handles before or after the renewal
-    shorter = one.shorten(112.0, 5.0)
-    assert one.deadline == deadline(112.0, 5.0)
-    if handled == "before":
-        assert one.renewed(112.0, 5.0, 112.1)
-        shorter.answered(112.1)
-    # Then the reply to the renewal does not move the deadline
-    assert one.prolonged(110.0, deadline(110.0, 30.0), 112.2)
-    assert one.deadline == deadline(112.0, 5.0)
-    # And a renewal that was sent before the reply to the request counts for 5 s only
-    assert one.prolonged(112.05, deadline(112.05, 30.0), 112.3)
-    assert one.deadline == deadline(112.05, 5.0)
+def lease() -> Lease:
+    """Return a lease of 30 s, requested at 100."""
+    spec = Spec("x", Kind.LOCK, 1, 1, 30.0, "me")
+    return Lease(Claim("0" * 32, spec), 7, deadline(100.0, 30.0), 100.0, Terms(), False)
 
 
 def test_after_an_answered_extension_to_less_a_longer_one_counts() -> None:
@@ -104,16 +74,3 @@ def test_what_bounded_the_deadline_long_ago_is_forgotten() -> None:
     for turn in range(100):
         one.shorten(112.0 + turn, 5.0).answered(112.1 + turn)
     assert len(one.shorter) < 40
-
-
-def lease() -> Lease:
-    """Return a lease of 30 s, requested at 100."""
-    spec = Spec("x", Kind.LOCK, 1, 1, 30.0, "me")
-    return Lease(Claim("0" * 32, spec), 7, deadline(100.0, 30.0), 100.0, Terms(), False)
-
-
-def _until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
-    end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
-        time.sleep(0.01)
-    return true()

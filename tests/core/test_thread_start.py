@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 import time
@@ -20,6 +19,8 @@ from holdfast.runtime.starting import blocking as thread
 from holdfast.sql.blocking import bound
 from holdfast.stores.zookeeper.blocking.alarm import Alarm
 from holdfast.testing import lag
+from tests.core.bounded import bounded
+from tests.servers.process import until
 
 SOON_S = 0.2
 
@@ -67,7 +68,7 @@ def test_a_thread_that_begins_after_it_was_given_up_does_nothing(
 ) -> None:
     ran: list[int] = []
     late = thread.DaemonThread(target=ran.append, args=(1,))
-    bootstrap, go = late._bootstrap, threading.Event()  # type: ignore[attr-defined]
+    bootstrap, go = late._bootstrap, threading.Event()
 
     def wait() -> None:
         go.wait(10)
@@ -83,32 +84,17 @@ def test_a_thread_that_begins_after_it_was_given_up_does_nothing(
     assert ran == []
 
 
-def test_an_event_loop_continues_when_the_store_thread_cannot_start(
+@bounded
+async def test_an_event_loop_continues_when_the_store_thread_cannot_start(
     stillborn: Callable[[bool], None], tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
-            stillborn(True)
-            with pytest.raises((HoldfastError, RuntimeError)):
-                await client.lock("x").acquire(blocking=False)
-            stillborn(False)
-            async with client.lock("x", timeout=10) as hold:
-                hold.check()
-
-    asyncio.run(main())
-
-
-def test_a_lock_is_refused_while_its_renewer_cannot_start(
-    stillborn: Callable[[bool], None], tmp_path: Path
-) -> None:
-    with Client(f"sqlite:///{tmp_path}/locks") as client:
+    async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
         stillborn(True)
-        with pytest.raises(HoldfastError, match="renewer can't be started"):
-            client.lock("x", ttl=3).acquire(blocking=False)
+        with pytest.raises((HoldfastError, RuntimeError)):
+            await client.lock("x").acquire(blocking=False)
         stillborn(False)
-        with client.lock("x", ttl=3, timeout=10) as again:
-            again.extend()
-            again.check()
+        async with client.lock("x", timeout=10) as hold:
+            hold.check()
 
 
 @pytest.fixture
@@ -121,9 +107,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         start(one)
         if one.name in names:
             names.remove(one.name)
-            until = time.monotonic() + 10
-            while not one._decided.locked() and time.monotonic() < until:  # type: ignore[attr-defined]
-                time.sleep(0.001)
+            until(one._decided.locked, "it has begun", 10)
             raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", interrupt)
@@ -144,40 +128,24 @@ def test_an_interrupt_while_the_renewer_starts_leaves_one_renewer(interrupted: l
         assert not interrupted
         with client.lock("b", ttl=3) as hold:
             assert len(_named("holdfast-keeper") - before) == 1
-            deadline, until = hold._lease.deadline, time.monotonic() + 20
-            while hold._lease.deadline == deadline and time.monotonic() < until:
-                time.sleep(0.01)
-            assert hold._lease.deadline > deadline
+            deadline = hold._lease.deadline
+            until(lambda: hold._lease.deadline > deadline, "it is renewed")
 
 
-def test_an_interrupt_while_the_worker_of_a_store_starts_leaves_one_worker(
+@bounded
+async def test_an_interrupt_while_the_worker_of_a_store_starts_leaves_one_worker(
     interrupted: list[str], tmp_path: Path
 ) -> None:
     before = _named("holdfast-sqlite")
 
-    async def main() -> None:
-        async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
-            interrupted.append("holdfast-sqlite")
-            with pytest.raises(KeyboardInterrupt):
-                await client.lock("x").acquire(blocking=False)
-            assert not interrupted
-            async with client.lock("y", timeout=10) as hold:
-                hold.check()
-                assert len(_named("holdfast-sqlite") - before) == 1
-
-    asyncio.run(main())
-
-
-def test_a_thread_that_is_given_up_before_it_starts_does_nothing() -> None:
-    ran: list[int] = []
-    early, late = (thread.DaemonThread(target=ran.append, args=(n,)) for n in (1, 2))
-    assert early.give_up()
-    assert early.give_up()
-    for one in (early, late):
-        one.start()
-        one.join(10)
-    assert not late.give_up()
-    assert ran == [2]
+    async with AsyncClient(f"sqlite:///{tmp_path}/locks") as client:
+        interrupted.append("holdfast-sqlite")
+        with pytest.raises(KeyboardInterrupt):
+            await client.lock("x").acquire(blocking=False)
+        assert not interrupted
+        async with client.lock("y", timeout=10) as hold:
+            hold.check()
+            assert len(_named("holdfast-sqlite") - before) == 1
 
 
 def test_an_alarm_whose_thread_could_not_start_once_rings_with_the_next(

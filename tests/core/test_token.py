@@ -66,48 +66,30 @@ def test_a_token_is_refused_with_any_letter_cut_off_or_changed() -> None:
                 token.read(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        changed(id="short"),
-        changed(id="x" * 32),
-        changed(id=7),
-        changed(fence="7"),
-        changed(fence=0),
-        changed(fence=1 << 63),
-        changed(fence=True),
-        changed(name=7),
-        changed(name=""),
-        changed(kind="mutex"),
-        changed(capacity=0),
-        changed(weight=2),
-        changed(weight=1.5),
-        changed(ttl=float("inf")),
-        changed(ttl="30"),
-        changed(meta=None),
-        changed(owner=""),
-        changed(store=""),
-        changed(store=7),
-        changed(least=-1.0, longest=None, renews=True),
-        changed(least=0.0, longest=-1.0, renews=True),
-        changed(least=float("nan"), longest=None, renews=True),
-        changed(least=0.0, longest="1", renews=True),
-        changed(least=0.0, longest=None, renews=1),
-        changed(least=0.0, longest=None),
-        packed({}),
-        packed([]),
-        packed([1] * 10),
-        packed([1] * 11),
-        signed(b"[" * 100_000),
-        signed(b"\xff\xfe"),
-        "hf2.é",
-        "hf1." + changed()[4:],
-        changed()[:-3],
-        "",
-        None,
-        7,
-    ],
-)
+WRONG: dict[str, list[Any]] = {
+    "id": ["short", "x" * 32, 7],
+    "fence": ["7", 0, 1 << 63, True],
+    "name": [7, ""],
+    "kind": ["mutex"],
+    "capacity": [0],
+    "weight": [2, 1.5],
+    "ttl": [float("inf"), "30"],
+    "meta": [None],
+    "owner": [""],
+    "store": ["", 7],
+}
+LEFT = [(-1.0, None, True), (0.0, -1.0, True), (float("nan"), None, True), (0.0, "1", True)]
+NO_TOKENS = [
+    *(changed(**{field: value}) for field, values in WRONG.items() for value in values),
+    *(changed(least=a, longest=b, renews=c) for a, b, c in [*LEFT, (0.0, None, 1)]),
+    changed(least=0.0, longest=None),
+    *map(packed, ({}, [], [1] * 10, [1] * 11)),
+    *(signed(b"[" * 100_000), signed(b"\xff\xfe"), "hf2.é", "hf1." + changed()[4:], changed()[:-3]),
+    *("", None, 7),
+]
+
+
+@pytest.mark.parametrize("text", NO_TOKENS)
 def test_what_is_no_token_is_refused_without_showing_it(text: Any) -> None:
     with pytest.raises(ConfigError, match=r"hold\.detach\(\)") as refusal:
         token.read(text)

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import Client, Loss
 from holdfast.core import closing
+from tests.servers.process import until
 
 SOON_S = 20.0
 
@@ -61,19 +62,16 @@ def test_a_waiting_close_continues_if_the_first_close_is_interrupted(
         await end()
 
     def interrupted() -> None:
-        try:
+        with pytest.raises(KeyboardInterrupt) as stop:
             client.close()
-        except KeyboardInterrupt as stop:
-            failed.append(stop)
+        failed.append(stop.value)
 
     monkeypatch.setattr(client._ctx.store, "close", close)
     first, second = threading.Thread(target=interrupted), threading.Thread(target=client.close)
     first.start()
     assert begun.wait(SOON_S)
     second.start()
-    until = time.monotonic() + SOON_S
-    while not client._ctx.closing._latches and time.monotonic() < until:
-        time.sleep(0.001)
+    until(lambda: client._ctx.closing._latches, "the second one waits")
     go.set()
     for one in (first, second):
         one.join(SOON_S)

@@ -11,7 +11,7 @@ import sqlalchemy.orm
 
 from holdfast import AsyncClient, Client, ConfigError
 from holdfast import url as urls
-from holdfast.core import unnamed, url_options
+from holdfast.core import unnamed
 
 CANARY = "hunter2"
 
@@ -29,20 +29,20 @@ def test_a_scheme_like_none_is_answered_with_the_usual_ones_and_not_with_all() -
     for scheme in ("memory", "sqlite", "redis", "postgresql", "mysql", "zookeeper"):
         assert scheme in str(told.value)
     assert len(str(told.value)) < 250
-    # The hint also finds a scheme with a plus
-    with pytest.raises(ConfigError, match='did you mean "redis\\+cluster"'):
-        Client("redis+clustr://x")
 
 
-def test_what_is_no_store_is_named_by_its_type() -> None:
-    for wrong, said in ((3, "not a value of type int"), (b"redis://", "not a value of type bytes")):
-        with pytest.raises(ConfigError, match=said):
-            Client(wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize("store", [7, b"memory://", object(), ["memory://"]])
+def test_what_is_neither_url_nor_path_is_named_by_its_type(store: Any) -> None:
+    with pytest.raises(ConfigError, match=f"a URL or a path.* type {type(store).__name__}"):
+        Client(store)
+
+
+def test_a_session_and_a_foreign_engine_of_sqlalchemy_are_refused_with_the_remedy() -> None:
     with sqlalchemy.orm.Session(sqlalchemy.create_engine("sqlite://")) as session:
         with pytest.raises(ConfigError, match=r"a Session of SQLAlchemy .*give the engine"):
-            Client(session)  # type: ignore[arg-type]
+            Client(session)
         with pytest.raises(ConfigError, match=r"an engine of SQLAlchemy for sqlite"):
-            Client(session.get_bind())  # type: ignore[arg-type]
+            Client(session.get_bind())
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_no_store_is_named_by_its_type() -> None:
     [
         ("memmory://x", 'did you mean "memory"'),
         ("sqllite:///x", 'did you mean "sqlite"'),
-        ("quux://x", "known: m"),
+        ("redis+clustr://x", 'did you mean "redis+cluster"'),
         ("://x", "known: m"),
         ("/var/lib/a b", "is a path; as a store it is sqlite:///var/lib/a%20b"),
         ("./locks.db", f"is a path; as a store it is sqlite://{Path.cwd()}/locks.db"),
@@ -67,12 +67,6 @@ def test_what_is_misspelt_is_named_and_answered(text: str, words: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         Client(text)
     assert words in str(refusal.value)
-
-
-@pytest.mark.parametrize("store", [7, b"memory://", object(), ["memory://"]])
-def test_what_is_neither_url_nor_path_is_refused(store: Any) -> None:
-    with pytest.raises(ConfigError, match="a URL or a path"):
-        Client(store)
 
 
 def test_a_path_is_the_embedded_store(tmp_path: Path) -> None:
@@ -120,35 +114,24 @@ def test_a_client_without_a_named_store_warns_once_of_the_local_file(
     assert "other hosts don't share" in told.getMessage()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"memory://user:{CANARY}@host/x",
-        f"memory://:{CANARY}@host/x",
-        f"memory://{CANARY}@/x",
-        f"memory://user:a@{CANARY}@host/x",
-        f"memory://user:{CANARY}@host/x?timeout=5",
-        f"memory://user:{CANARY}@host/x#fragment",
-        f"memory://user:{CANARY}#tail@host/x",
-        f"memory://user:{CANARY}/tail@host/x",
-        f"memory://user:a?{CANARY}@host/x",
-        f"memmory://user:{CANARY}@host/x",
-        f"memory:/user:{CANARY}@host/x",
-        f"user:{CANARY}@host/x",
-        f"user:{CANARY}@memory://host/x",
-    ],
-)
+SHAPES = """
+    memory://user:{}@host/x memory://:{}@host/x memory://{}@/x memory://user:a@{}@host/x
+    memory://user:{}@host/x?timeout=5 memory://user:{}@host/x#fragment memory://user:{}#tail@host/x
+    memory://user:{}/tail@host/x memory://user:a?{}@host/x memmory://user:{}@host/x
+    memory:/user:{}@host/x user:{}@host/x user:{}@memory://host/x
+"""
+
+
+@pytest.mark.parametrize("text", [shape.format(CANARY) for shape in SHAPES.split()])
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_a_password_is_never_shown(text: str, kind: Any) -> None:
-    shown: list[str] = []
     try:
         client = kind(text)
         _, url = urls.find(text)
-        shown += [repr(client), client.url, client.owner, str(url), repr(url), f"{url}", f"{url!r}"]
+        shown = [repr(client), client.url, client.owner, str(url), repr(url), f"{url!r}"]
         shown += [repr(client.lock("x")), repr(client.capabilities)]
     except ConfigError as refusal:
-        shown += [str(refusal), repr(refusal), repr(refusal.__cause__)]
-    assert shown
+        shown = [str(refusal), repr(refusal), repr(refusal.__cause__)]
     assert not [one for one in shown if CANARY in one]
 
 
@@ -157,14 +140,3 @@ def test_a_client_that_was_pickled_still_knows_its_password() -> None:
     twin = pickle.loads(pickle.dumps(client))
     assert (twin._source, twin._ttl, twin.owner) == (client._source, 7.0, client.owner)
     assert CANARY not in repr(twin)
-
-
-def test_options_are_words_or_spans_of_time() -> None:
-    assert url_options.word("poll", "push")("poll") == "poll"
-    with pytest.raises(ValueError, match="poll"):
-        url_options.word("poll", "push")("pol")
-    read = url_options.seconds(0.1, 10)
-    assert read("2.5") == 2.5
-    for text in ("", "x", "0.05", "11", "nan", "inf"):
-        with pytest.raises(ValueError, match=r"0\.1 to 10"):
-            read(text)

@@ -25,63 +25,23 @@ from tests.torture.scale import part, times
 SEED = int(os.environ.get("HOLDFAST_SEED", "0")) or secrets.randbits(32)
 #: Two parts of a password that occur nowhere else. The texts between them split a URL.
 HEAD, TAIL = "qzxhead", "qzxtail"
+PLAIN = f"redis://:{HEAD}@h/0"
 BREAKS = ["", "/", "?", "#", "@", ":", "%", "%zz", " ", "\n", "&db=", "//", "[", ",", "\\"]
 SERVERS = sorted(BUILTIN.keys() - FILES)
-SHAPES = [
-    "{s}://:{p}@h/0",
-    "{s}://u:{p}@h/0",
-    "{s}:///:{p}@h/0",
-    "{s}:///u:{p}@h/0",
-    "{s}:////u:{p}@h/0",
-    "{s}://:{p}",
-    "{s}://u:{p}",
-    "{s}://u:{p}/0",
-    "{s}:///u:{p}",
-    "{s}://h/u:{p}",
-    "{s}://h,u:{p}",
-    "{s}://h1,h2/u:{p}@x/0",
-    "{s}://u:{p}@",
-    "{s}://u:{p}@/",
-    "{s}://u:{p}@h:port/0",
-    "{s}://u:{p}@h:99999/0",
-    "{s}://u:{p}@[::1/0",
-    "{s}://u:{p}@h/a/b/c",
-    "{s}://u:{p}@h/0?nonsense=1",
-    "{s}://u:{p}@h/0?{p}@x=1",
-    "{s}://h/0?x=u:{p}@h",
-    "{s}://h/0?db=u:{p}@h",
-    "{s}://h/0?prefix=u:{p}@h",
-    "{s}://h/0#u:{p}@h",
-    "{s}://:pa?db={p}@h",
-    "{s}:/u:{p}@h/0",
-    "{s}:u:{p}@h/0",
-    "{s}:u:{p}",
-    "{s}//u:{p}@h/0",
-    "u:{p}@{s}://h/0",
-    "u:{p}@h/0",
-    "{s}x://u:{p}@h/0",
-    "{s}://{s}://u:{p}@h/0",
-    " {s}://u:{p}@h/0",
-    "'{s}://u:{p}@h/0'",
-]
-ALPHABET = [
-    "://",
-    "/",
-    ":",
-    "@",
-    "?",
-    "#",
-    "h",
-    "u",
-    "db=",
-    "prefix=",
-    "0",
-    ",",
-    "[",
-    "]",
-    "%",
-    "&",
-]
+#: Shapes of a URL with a password, to which the scheme is added.
+BEHIND = """
+:{p}@h/0|u:{p}@h/0|/:{p}@h/0|/u:{p}@h/0|//u:{p}@h/0|:{p}|u:{p}|u:{p}/0|/u:{p}|h/u:{p}|h,u:{p}
+|h1,h2/u:{p}@x/0|u:{p}@|u:{p}@/|u:{p}@h:port/0|u:{p}@h:99999/0|u:{p}@[::1/0|u:{p}@h/a/b/c
+|u:{p}@h/0?nonsense=1|u:{p}@h/0?{p}@x=1|h/0?x=u:{p}@h|h/0?db=u:{p}@h|h/0?prefix=u:{p}@h
+|h/0#u:{p}@h|:pa?db={p}@h
+"""
+OTHERS = """
+{s}:/u:{p}@h/0|{s}:u:{p}@h/0|{s}:u:{p}|{s}//u:{p}@h/0|u:{p}@{s}://h/0|u:{p}@h/0
+|{s}x://u:{p}@h/0|{s}://{s}://u:{p}@h/0| {s}://u:{p}@h/0|'{s}://u:{p}@h/0'
+"""
+SHAPES = ["{s}://" + shape for shape in BEHIND.replace("\n", "").split("|")]
+SHAPES += OTHERS.replace("\n", "").split("|")
+ALPHABET = [*"/:@?#hu0,[]%&", "://", "db=", "prefix="]
 
 
 def shown_of(source: Any) -> Iterator[str]:
@@ -143,15 +103,7 @@ def test_no_text_made_by_chance_shows_what_stands_before_an_at_sign() -> None:
         check(dice.choice(SERVERS) + "://" + "".join(parts) + end)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        f"redis://:{HEAD}@h/0".encode(),
-        urlsplit(f"redis://:{HEAD}@h/0"),
-        [f"redis://:{HEAD}@h/0"],
-        {"url": f"redis://:{HEAD}@h/0"},
-    ],
-)
+@pytest.mark.parametrize("given", [PLAIN.encode(), urlsplit(PLAIN), [PLAIN], {"url": PLAIN}])
 def test_what_is_no_url_is_named_by_its_type_alone(given: Any) -> None:
     for text in shown_of(given):
         assert HEAD not in text
@@ -164,15 +116,20 @@ MISTYPED = [
     f"postgresql:///u:{HEAD}@h/db",
     f"u:{HEAD}@h",
 ]
-COMMANDS = [
-    ["doctor", "--json"],
-    ["doctor"],
-    ["ls"],
-    ["run", "x", "--", "true"],
-    ["show", "x"],
-    ["LS"],
-]
+COMMANDS = [words.split() for words in ("doctor --json", "doctor", "ls", "show x", "LS")]
+COMMANDS.append(["run", "x", "--", "true"])
 WAYS = ["argument", "environment"]
+
+
+def run(home: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line with these arguments."""
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast", *words],
+        env={**os.environ, "HOME": str(home), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 @pytest.mark.usual(6)
@@ -180,17 +137,10 @@ WAYS = ["argument", "environment"]
 def test_no_command_prints_the_password_of_a_mistyped_url(
     source: str, command: list[str], way: str, tmp_path: Path
 ) -> None:
-    environment = {**os.environ, "HOME": str(tmp_path), "HOLDFAST_URL": source}
     first = [command[0]]
     if way == "argument":
         first += ["--url", source]
-    done = subprocess.run(
-        [sys.executable, "-m", "holdfast", *first, *command[1:]],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run(tmp_path, *first, *command[1:], HOLDFAST_URL=source)
     assert done.returncode != 0
     assert HEAD not in done.stdout + done.stderr
     if command == ["doctor", "--json"]:
@@ -198,12 +148,6 @@ def test_no_command_prints_the_password_of_a_mistyped_url(
 
 
 def test_a_mistyped_option_prints_no_password(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "ls", "--ulr", f"redis://:{HEAD}@h/0"],
-        env={**os.environ, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run(tmp_path, "ls", "--ulr", f"redis://:{HEAD}@h/0")
     assert done.returncode == 64
     assert HEAD not in done.stdout + done.stderr

@@ -1,9 +1,11 @@
-"""A forked program behaves like a program that was started from nothing."""
+"""A forked program behaves like a program that was started from nothing.
+
+``tests/faults/test_subject.py`` tests its ends and its signals: a subject is forked there, too.
+"""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,14 +17,6 @@ from holdfast.testing.faults import Subject, SubjectGone
 from tests import forked
 
 ACTS = "tests.faults.acts"
-
-
-@pytest.fixture(params=["forked", "from nothing"])
-def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type:
-    """The two ways to start a program; the value is the class of the process."""
-    forks = request.param == "forked"
-    monkeypatch.setattr(starting, "popen", forked.popen if forks else subprocess.Popen)
-    return forked.Forked if forks else subprocess.Popen
 
 
 def test_both_find_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -37,30 +31,6 @@ def test_both_find_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert here == there
     assert here["environment"]["HOLDFAST_TEST"] == "is there"
     assert here["cwd"] == str(tmp_path)
-
-
-def test_each_end_of_a_forked_process_is_reported(
-    kind: type, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for how, status in (("0", 0), ("7", 7), ("raises", 1)):
-        with Subject(f"{ACTS}:exits", how) as one:
-            assert isinstance(one.process, kind)
-            assert one.rest() == ["at exit"]
-            assert one.end() == status
-    assert "ValueError: planted" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_a_signal_ends_it_as_any_program(kind: type, number: signal.Signals) -> None:
-    with Subject(f"{ACTS}:exits", "waits") as one:
-        assert one.hear() == "waits"
-        assert one.ended is None
-        with pytest.raises(subprocess.TimeoutExpired):
-            one.process.wait(0.01)
-        one.signal(number)
-        assert one.process.wait(20) == -number
-        assert one.ended == -number
-        one.signal(number)  # to one that is gone: nothing
 
 
 def test_what_python_reads_at_its_start_is_obeyed() -> None:

@@ -27,7 +27,7 @@ END = "tests/core/test_keeper_end.py"
 INSIDE = "tests/core/test_inside.py"
 BACK = "tests/core/test_given_back.py"
 LIMITS = "tests/core/test_keeper_limits.py"
-MISUSE = "tests/core/test_door_walk.py::test_no_end_of_a_with_frees_what_another_statement_holds"
+MISUSE = "tests/core/test_door_misuse.py::test"
 KIT = "tests/conformance/test_conformance.py::test_conforms"
 ALTERED = "a_token_with_another_fence_is_refused_and_the_true_one_still_works"
 
@@ -45,17 +45,17 @@ CORE = [
     # -- the ends of with-blocks -------------------------------------------------------------
     bug(
         "an end that belongs to no with-block takes the latest entry",
-        MISUSE,
+        f"{MISUSE}_a_second_end_of_a_with_frees_no_other_hold",
         (DOOR, "        return _left_over(entries)\n", "        return entries[-1]\n"),
     ),
     bug(
         "generators of one thread are left in the order of a stack",
-        MISUSE,
+        f"{MISUSE}_two_generators_of_one_thread_release_their_own_holds",
         (DOOR, "        if exact:\n", "        if False:\n"),
     ),
     bug(
         "the number of a frame alone identifies a with-block",
-        MISUSE,
+        f"{MISUSE}_a_function_that_entered_by_hand_is_not_known_by_its_number",
         (
             PLACE,
             "return self.stack is not None or bool(self.code.co_flags & _MOVABLE)",
@@ -69,7 +69,7 @@ CORE = [
     ),
     bug(
         "a with-block is left by a function that it calls",
-        MISUSE,
+        f"{MISUSE}_a_statement_around_is_not_left_by_what_it_calls",
         (
             DOOR,
             "for one in ours if not one.exact() and not one.around(frame)]",

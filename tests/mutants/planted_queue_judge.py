@@ -8,26 +8,27 @@ RULES = "holdfast.testing.histories.queue_rules"
 JOBS = "holdfast.testing.histories.queues"
 READER = "holdfast.testing.histories.reader"
 TEST = "tests/testing/test_queue_judge.py::test_"
+FOUND = f"{TEST}each_broken_promise_is_found_and_counted"
 
 QUEUE_JUDGE = [
     bug(
         "a job that was never done isn't reported",
-        f"{TEST}what_was_accepted_and_never_done_is_lost",
+        f"{FOUND}[what was accepted and never done is lost]",
         (RULES, "        if accepted and (group, number) not in done and", "        if False and"),
     ),
     bug(
         "a job that is still in the queue counts as lost",
-        f"{TEST}what_the_queue_still_has_is_not_lost",
+        f"{FOUND}[what the queue still has is not lost]",
         (RULES, " and (group, number) not in jobs.there:\n", ":\n"),
     ),
     bug(
         "an ack that the queue has forgotten isn't reported",
-        f"{TEST}what_was_acked_and_is_still_in_the_queue_is_found",
+        f"{FOUND}[what was acked and is still in the queue is found]",
         (RULES, "            if one.done and one.kept and (", "            if not one.done and ("),
     ),
     bug(
         "a refused ack counts",
-        f"{TEST}a_refused_ack_does_not_count",
+        f"{FOUND}[a refused ack does not count]",
         (
             JOBS,
             'return self.how == "ack" and self.kept is not False',
@@ -36,7 +37,7 @@ QUEUE_JUDGE = [
     ),
     bug(
         "only the last execution is checked for an overlap",
-        f"{TEST}two_overlaps_with_one_long_execution_are_found",
+        f"{FOUND}[two overlaps with one long execution are found]",
         (
             RULES,
             "        if going is None or one.end > going.end:\n            going = one\n",
@@ -45,7 +46,7 @@ QUEUE_JUDGE = [
     ),
     bug(
         "a released job counts as done",
-        f"{TEST}a_job_whose_forerunner_is_not_done_is_found",
+        f"{FOUND}[a job whose forerunner is not done is found]",
         (
             RULES,
             "            done = done or one.done\n",

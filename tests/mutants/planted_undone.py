@@ -36,7 +36,7 @@ GIVING = "ctx.under_way[lease] = lease.again"
 UNDONE = [
     bug(
         "a hold whose claim entered again is renewed",
-        "tests/core/test_entered_again.py::test_a_renewal_finds_it_lost",
+        "tests/core/test_entered_again.py::test_a_renewal_and_an_extension_find_it_lost[renewal]",
         (
             "holdfast.core.keeper",
             "            if answer.fence != lease.fence:",

@@ -3,25 +3,45 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
+from holdfast.testing import simulator
 from holdfast.testing.promise import promised
-from holdfast.testing.simulator import check, make_plan, run
+from holdfast.testing.simulator import check, make_plan, queues
 from holdfast.testing.simulator.campaign import campaign
 from holdfast.testing.simulator.faults import KINDS
+from holdfast.testing.simulator.queues.history import QUEUE_KINDS
 from holdfast.testing.simulator.running import quiet
+from holdfast.testing.simulator.shrink import smaller
 from tests.torture.scale import times
 
-#: Number of histories whose plans are checked, and number of histories that are played.
+#: Number of histories whose plans are checked.
 HISTORIES = 2000
-PLAYED = times(HISTORIES, 140)
 #: Number of tests that share the histories; a single test that takes minutes would look like a
 #: hang.
 PARTS = 4
+
+
+class Contract(NamedTuple):
+    """One contract: its simulator, the option of the command, and the number of histories."""
+
+    simulator: Any
+    option: list[str]
+    played: int
+    faults: set[str]
+
+
+CONTRACTS = {
+    "locks": Contract(simulator, [], times(HISTORIES, 140), set()),
+    "queues": Contract(queues, ["--queues"], times(10_000, 75), {*QUEUE_KINDS, "step"}),
+}
+each_contract = pytest.mark.parametrize("kind", CONTRACTS)
 
 
 @pytest.fixture(autouse=True)
@@ -31,17 +51,55 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("holdfast").setLevel(logging.NOTSET)
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(4)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_hundreds_of_histories_violate_nothing(part: int) -> None:
+@each_contract
+def test_hundreds_of_histories_violate_nothing(kind: str, part: int) -> None:
     """When the real core meets every fault in the histories, then every invariant holds."""
-    many = PLAYED // PARTS
-    tallies = list(campaign(part * many, many, jobs=2))
-    with promised("the rules of locks"):
+    contract = CONTRACTS[kind]
+    many = contract.played // PARTS
+    tallies = list(campaign(part * many, many, 2, kind))
+    with promised(f"the rules of {kind}"):
         assert [v for t in tallies for v in t.violations] == [], "./dev sim --replay SEED tells it"
     assert sum(t.histories for t in tallies) == many
+    if contract.faults:
+        assert {fault for t in tallies for fault in t.faults} == contract.faults
     steps, seconds = sum(t.steps for t in tallies), sum(t.seconds for t in tallies)
     print(f"{steps} steps, {steps / seconds:,.0f} per second and core")
+
+
+@each_contract
+def test_the_same_seed_is_the_same_history(kind: str) -> None:
+    """When a seed is run twice, with other histories in between, then the story is the same."""
+    check = CONTRACTS[kind].simulator.check
+    first = [check(seed, telling=True).story for seed in range(15)]
+    again = [check(seed, telling=True).story for seed in reversed(range(15))][::-1]
+    assert first == again
+
+
+@each_contract
+def test_a_history_does_not_depend_on_the_hash_seed(kind: str) -> None:
+    """When another interpreter with another hash seed runs it, then the story is the same."""
+    command = [sys.executable, "-m", "holdfast.testing", "sim", *CONTRACTS[kind].option]
+    stories = [
+        subprocess.run(
+            [*command, "--replay", "11"],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert stories[0] == stories[1]
+    assert b"no violation" in stories[0]
+
+
+@each_contract
+def test_a_smaller_plan_is_run_as_well(kind: str) -> None:
+    """Given a plan without some of its parts, when it is run, then no promise is broken."""
+    of = CONTRACTS[kind].simulator
+    for plan in smaller(of.make_plan(3)):
+        assert of.run(plan).violation is None
 
 
 def test_every_kind_of_fault_was_there_often() -> None:
@@ -57,33 +115,3 @@ def test_a_history_is_long_and_has_claimants_and_faults_enough() -> None:
         assert verdict.steps >= 300, seed
         assert len(verdict.plan.actors) >= 4, seed
         assert len(verdict.plan.faults) >= 3, seed
-
-
-def test_the_same_seed_is_the_same_history() -> None:
-    """When a seed is run twice, with other histories in between, then the story is the same."""
-    first = [check(seed, telling=True).story for seed in range(15)]
-    again = [check(seed, telling=True).story for seed in reversed(range(15))][::-1]
-    assert first == again
-
-
-def test_a_history_does_not_depend_on_the_hash_seed() -> None:
-    """When another interpreter with another hash seed runs it, then the story is the same."""
-    command = [sys.executable, "-m", "holdfast.testing", "sim", "--replay", "11"]
-    stories = [
-        subprocess.run(command, capture_output=True, check=True, env=_env(seed)).stdout
-        for seed in ("1", "2")
-    ]
-    assert stories[0] == stories[1]
-    assert b"no violation" in stories[0]
-
-
-def _env(seed: str) -> dict[str, str]:
-    import os
-
-    return {**os.environ, "PYTHONHASHSEED": seed}
-
-
-def test_a_plan_with_something_left_out_can_be_run() -> None:
-    """Given a plan without its faults, when it is run, then no promise is broken."""
-    plan = make_plan(3)
-    assert run(plan._replace(faults=(), actors=plan.actors[:2])).violation is None

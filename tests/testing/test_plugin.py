@@ -9,8 +9,6 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import pytest
-
 from tests.tidy.pages import snippets
 from tests.tidy.tree import ROOT
 
@@ -31,65 +29,64 @@ def run(folder: Path, text: str, *args: str) -> subprocess.CompletedProcess[str]
     )
 
 
+LEAKS = """
+import asyncio
+keep = []
+def test_leaks(locks): keep.append(locks.lock('left open').acquire())
+def test_leaks_many(locks): keep.append(locks.all('a', 'b').acquire())
+def test_forgets(locks): locks.lock('forgotten').acquire()
+def test_leaks_async(async_locks):
+    async def main(): keep.append(await async_locks.lock('x').acquire())
+    asyncio.run(main())
+def test_hands_over(locks): locks.adopt(locks.lock('x').acquire().detach()).release()
+def test_detaches(locks): locks.lock('x').acquire().detach()
+def test_expires(locks, lock_clock):
+    keep.append(locks.lock('x', auto_renew=False).acquire())
+    lock_clock.advance(31)
+def test_after(locks):
+    with locks.lock('left open', timeout=0): pass
+"""
+
+
 def test_a_hold_that_is_never_released_fails_its_test_alone(tmp_path: Path) -> None:
-    done = run(
-        tmp_path,
-        "import asyncio\n"
-        "keep = []\n"
-        "def test_leaks(locks): keep.append(locks.lock('left open').acquire())\n"
-        "def test_leaks_many(locks): keep.append(locks.all('a', 'b').acquire())\n"
-        "def test_forgets(locks): locks.lock('forgotten').acquire()\n"
-        "def test_leaks_async(async_locks):\n"
-        "    async def main(): keep.append(await async_locks.lock('x').acquire())\n"
-        "    asyncio.run(main())\n"
-        "def test_hands_over(locks):\n"
-        "    locks.adopt(locks.lock('x').acquire().detach()).release()\n"
-        "def test_detaches(locks): locks.lock('x').acquire().detach()\n"
-        "def test_expires(locks, lock_clock):\n"
-        "    keep.append(locks.lock('x', auto_renew=False).acquire())\n"
-        "    lock_clock.advance(31)\n"
-        "def test_after(locks):\n"
-        "    with locks.lock('left open', timeout=0): pass\n",
-        "-rA",
-    )
+    done = run(tmp_path, LEAKS, "-rA")
     assert "8 passed, 4 errors" in done.stdout
     assert "still holds 'left open' (fence 1, owner " in done.stdout
     for name in ("leaks", "leaks_many", "forgets", "leaks_async"):
         assert f"ERROR test_theirs.py::test_{name} " in done.stdout
 
 
+IMPORTS = """
+import sys
+def test_nothing_is_imported():
+    ours = {m for m in sys.modules if m.startswith('holdfast')}
+    assert ours == {'holdfast', 'holdfast.errors', 'holdfast.testing', 'holdfast.testing.plugin'}
+"""
+NAMES = ["locks", "async_locks", "lock_clock", "lose", "contend"]
+
+
 def test_a_suite_that_asks_for_nothing_pays_nothing(tmp_path: Path) -> None:
-    text = (
-        "import sys\n"
-        "def test_nothing_is_imported():\n"
-        "    ours = sorted(m for m in sys.modules if m.startswith('holdfast'))\n"
-        "    assert ours == ['holdfast', 'holdfast.errors', 'holdfast.testing', "
-        "'holdfast.testing.plugin'], ours\n"
-    )
-    done = run(tmp_path, text)
+    done = run(tmp_path, IMPORTS)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_suite_with_fixtures_of_the_same_names_keeps_its_own(tmp_path: Path) -> None:
-    names = ["locks", "async_locks", "lock_clock", "lose", "contend"]
-    text = "import pytest\n" + "".join(
-        f"@pytest.fixture\ndef {name}(): return 'mine'\n" for name in names
-    )
-    text += f"def test_own({', '.join(names)}):\n    assert {{{', '.join(names)}}} == {{'mine'}}\n"
+    fixtures = (f"@pytest.fixture\ndef {name}(): return 'mine'\n" for name in NAMES)
+    text = "import pytest\n" + "".join(fixtures)
+    text += f"def test_own({', '.join(NAMES)}):\n    assert {{{', '.join(NAMES)}}} == {{'mine'}}\n"
     done = run(tmp_path, text, "-W", "error")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_every_fixture_is_listed_with_what_it_is(tmp_path: Path) -> None:
     done = run(tmp_path, "", "--fixtures", "-p", "no:time_machine")  # it says nothing of its own
-    for name in ("locks", "async_locks", "lock_clock", "lose", "contend"):
+    for name in NAMES:
         assert f"\n{name} -- " in done.stdout or f"\n{name} [" in done.stdout, done.stdout
     assert "no docstring available" not in done.stdout.split("holdfast")[-1]
 
 
-@pytest.mark.parametrize("page", ["docs/testing.md"])
-def test_the_tests_on_the_page_pass(page: str, tmp_path: Path) -> None:
-    blocks = snippets((ROOT / page).read_text(encoding="utf-8"))
+def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
+    blocks = snippets((ROOT / "docs/testing.md").read_text(encoding="utf-8"))
     text = "\n\n".join(one.code for one in blocks if one.language == "python" and one.runs)
     number = text.count("def test_")
     assert number >= 8

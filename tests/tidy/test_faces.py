@@ -140,11 +140,9 @@ def _is_alone(excuse: str) -> bool:
 class _Plain:
     def same(self, a: int) -> int:
         """Await nothing."""
-        return a
 
     def other(self, a: int = 1) -> int:
         """It does one thing."""
-        return a
 
     def missing(self) -> None: ...
 
@@ -152,11 +150,9 @@ class _Plain:
 class _Async:
     async def same(self, a: int) -> int:
         """Await nothing."""
-        return a
 
     async def other(self, a: int = 2) -> int:
         """It does another thing."""
-        return a
 
 
 def test_planted_differences_are_found() -> None:

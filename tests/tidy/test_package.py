@@ -20,25 +20,20 @@ PROGRAMS = {**PROJECT["project"]["scripts"], **PROJECT["project"]["entry-points"
 HEAVY = ["argparse", "asyncio", "concurrent.futures", "socket", "sqlite3", "subprocess"]
 
 
-def test_nothing_else_has_to_be_installed() -> None:
+def test_nothing_else_has_to_be_installed_and_the_types_are_there() -> None:
     assert PROJECT["project"]["dependencies"] == []
     assert all(PROJECT["project"].get("optional-dependencies", {"none": True}).values())
+    assert (SRC / "py.typed").is_file()
+    assert "urls" not in PROJECT["project"]  # no address is invented
+    data = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    assert data == {"docs/man/holdfast.1": "share/man/man1/holdfast.1"}
 
 
-def test_the_extra_for_all_drivers_is_the_union_of_the_others() -> None:
+def test_the_extras_are_complete_and_named_by_the_error_for_a_missing_driver() -> None:
     extras = dict(PROJECT["project"]["optional-dependencies"])
     (everything,) = extras.pop("all")
     assert everything == f"holdfast[{','.join(extras)}]"
-
-
-def test_the_error_for_a_missing_driver_names_the_requirement_of_its_extra() -> None:
-    extras = dict(PROJECT["project"]["optional-dependencies"])
-    del extras["all"]
     assert set(NEEDED.values()) - {""} == {one for extra in extras.values() for one in extra}
-
-
-def test_the_package_has_the_marker_of_its_types() -> None:
-    assert (SRC / "py.typed").is_file()
 
 
 @pytest.mark.parametrize("target", PROGRAMS.values())
@@ -117,12 +112,3 @@ def test_an_index_shows_the_readme_without_what_it_has_not() -> None:
     assert blocks.findall(shown) == blocks.findall(readme)
     assert len(blocks.findall(shown)) >= 8
     assert "`docs/guarantees.md`" in shown
-
-
-def test_no_address_is_invented() -> None:
-    assert "urls" not in PROJECT["project"]
-
-
-def test_the_manual_page_is_installed() -> None:
-    data = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
-    assert data == {"docs/man/holdfast.1": "share/man/man1/holdfast.1"}

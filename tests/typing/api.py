@@ -30,7 +30,7 @@ from holdfast import (
     State,
     lock,
 )
-from holdfast.aio import AsyncElection, AsyncMultiHold, AsyncSemaphore
+from holdfast.aio import AsyncMultiHold
 from holdfast.fenced import FencedFile, SqlFence
 from holdfast.sync import Election, MultiHold, Semaphore
 
@@ -237,29 +237,8 @@ def fenced(hold: Hold) -> None:
     assert_type(SqlFence(), SqlFence)
 
 
+# `tests/tidy/test_faces.py` compares the signatures of both faces; here is what must be awaited.
 alocks = AsyncClient("memory://")
-
-
-async def one_async_lock() -> None:
-    guard = alocks.lock("invoice:42", ttl=30, timeout=5, cancel_on_lost=True)
-    assert_type(guard, AsyncLock)
-    assert_type(await guard.acquire(), AsyncHold)
-    assert_type(await guard.acquire(timeout=5), AsyncHold | None)
-    assert_type(await guard.acquire(blocking=False), AsyncHold | None)
-    assert_type(await guard.locked(), bool)
-    assert_type(await guard.release(), bool)
-    async with guard as inside:
-        assert_type(inside, AsyncHold)
-        assert_type(inside.fence, int)
-        assert_type(inside.remaining(), float)
-        inside.check()
-        assert_type(await inside.extend(), float)
-        assert_type(await inside.release(), bool)
-        assert_type(await inside.detach(), str)
-        assert_type(await inside.wait_lost(), Loss | None)
-    assert_type(await alocks.adopt("token"), AsyncHold)
-    with guard:  # type: ignore[attr-defined]
-        pass
 
 
 @alocks.lock("user:{user_id}", timeout=2)
@@ -273,41 +252,39 @@ class AsyncUsers:
         return f"{self}{user_id}"
 
 
-async def one_async_queue() -> None:
+async def one_async_lock() -> None:
+    guard = alocks.lock("invoice:42", ttl=30, timeout=5, cancel_on_lost=True)
+    assert_type(guard, AsyncLock)
+    assert_type(await guard.acquire(), AsyncHold)
+    assert_type(await guard.acquire(timeout=5), AsyncHold | None)
+    assert_type(await guard.release(), bool)
+    async with guard as inside:
+        assert_type(inside, AsyncHold)
+        inside.check()
+        assert_type(await inside.extend(), float)
+        assert_type(await inside.wait_lost(), Loss | None)
+    assert_type(await alocks.adopt("token"), AsyncHold)
+    with guard:  # type: ignore[attr-defined]
+        pass
+    assert_type(await acharge(1), str)
+    await acharge("1")  # type: ignore[arg-type]
     assert_type(await AsyncUsers().get(1), str)
     await AsyncUsers().get("1")  # type: ignore[arg-type]
-    queue = alocks.queue("refunds")
-    assert_type(await queue.take(), AsyncDelivery)
-    assert_type(await queue.take(timeout=5), AsyncDelivery | None)
-    async with queue.taking(timeout=5) as maybe:
-        assert_type(maybe, AsyncDelivery | None)
 
 
 async def async_others() -> None:
-    assert_type(await acharge(1), str)
-    await acharge("1")  # type: ignore[arg-type]
-
-    pool = alocks.semaphore("gpu", permits=4, weight=2)
-    assert_type(pool, AsyncSemaphore)
-    assert_type(await pool.acquire(timeout=1), AsyncHold | None)
-    assert_type(await pool.resize(8), int | None)
-    assert_type(await pool.available(), int)
-
-    catalog = alocks.rwlock("catalog")
-    async with catalog.read as reading:
-        assert_type(reading, AsyncHold)
-    async with catalog.write as writing:
+    queue = alocks.queue("refunds")
+    assert_type(await queue.take(), AsyncDelivery)
+    async with queue.taking(timeout=5) as maybe:
+        assert_type(maybe, AsyncDelivery | None)
+    assert_type(await alocks.semaphore("gpu", permits=4).acquire(timeout=1), AsyncHold | None)
+    async with alocks.rwlock("catalog").write as writing:
         await writing.downgrade()
-
     async with alocks.all("a", alocks.lock("b"), timeout=5) as all_of_them:
         assert_type(all_of_them, AsyncMultiHold)
-
     vote = alocks.election("scheduler")
-    assert_type(vote, AsyncElection)
     assert_type(await vote.campaign(timeout=5), AsyncHold | None)
-    assert_type(await vote.leader(), Leader | None)
     assert_type(vote.observe(), AsyncIterator[Leader | None])
-
     async with alocks as same:
         assert_type(same, AsyncClient)
     assert_type(await alocks.inspect(), list[LineRecord])
