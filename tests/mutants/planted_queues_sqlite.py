@@ -28,8 +28,8 @@ QUEUES_SQLITE = [
     ),
     bug(
         "each statement of a queue's verb is a separate transaction",
-        f"{TESTS}/test_queues_death.py"
-        "::test_an_interrupt_at_any_point_leaves_no_lock_and_no_delivery",
+        f"{TESTS}/test_death_in_verbs.py"
+        "::test_an_interrupt_at_any_point_leaves_nothing_locked_and_nothing_taken[job]",
         (
             ENGINE,
             '        files.run("BEGIN")\n        answer = work(jobs, files)\n',
@@ -77,13 +77,13 @@ QUEUES_SQLITE = [
     ),
     bug(
         "a take doesn't check whether a worker is dead",
-        f"{TESTS}/test_queues_death.py::test_a_dead_worker_is_noticed_long_before_its_lease_ends",
+        f"{TESTS}/test_death.py"
+        "::test_what_a_killed_process_had_is_free_long_before_its_lease_ends[job-sync]",
         (JOBS, "if session != own and dead(session):", "if False:"),
     ),
     bug(
         "a child keeps the deliveries of its dead parent",
-        f"{TESTS}/test_queues_death.py"
-        "::test_a_living_child_does_not_keep_its_dead_parents_deliveries",
+        f"{TESTS}/test_death.py::test_a_living_child_keeps_nothing_of_its_dead_parent[job]",
         (
             ANNEX,
             "            self._session.end(unlink=False)\n        self.mail.forked()",

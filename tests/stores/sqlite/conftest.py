@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Client
 from tests.stores.sqlite.desk import Desk
 
 
@@ -14,6 +15,26 @@ from tests.stores.sqlite.desk import Desk
 def path(tmp_path: Path) -> Path:
     """A database that doesn't exist yet, in a private folder."""
     return tmp_path / "locks.db"
+
+
+@pytest.fixture
+def url(path: Path) -> str:
+    """The URL of this database."""
+    return f"sqlite://{path}"
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    """A client of this database."""
+    with Client(url) as made:
+        yield made
+
+
+@pytest.fixture
+def other(url: str) -> Iterator[Client]:
+    """Another client of this database."""
+    with Client(url) as made:
+        yield made
 
 
 @pytest.fixture

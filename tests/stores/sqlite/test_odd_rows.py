@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Client, ConfigError, HoldfastError
+from holdfast import Client, HoldfastError
 from tests.torture.scale import seed_of, times
 
 ODD: tuple[Any, ...] = (None, "", "odd", b"\xff\x00", -1, 0, 2**63 - 1, -(2**63), 1e308, -1e308)
@@ -187,20 +187,3 @@ def test_a_replaced_value_causes_no_raw_error_and_no_second_holder(
         assert not wrong, "\n".join(wrong)
         scene.end()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-ODD_LINES = [("state", 0, None), ("state", 0, "lock"), ("state", 0, "lock many")]
-ODD_LINES += [("ticket", 0, 7), ("expires", 1, "odd"), ("since", 1, None)]
-
-
-@pytest.mark.parametrize("column, at, value", ODD_LINES)
-def test_inspect_names_a_line_with_an_impossible_state(
-    column: str, at: int, value: Any, tmp_path: Path
-) -> None:
-    folder = Path(tempfile.mkdtemp(dir=tmp_path))
-    scene = Scene(folder / "locks.db")
-    (file,) = (one for one in files(folder / "locks.db") if ("claims", "state", 0) in rows(one))
-    assert replaced(file, "claims", column, at, value)
-    with pytest.raises(ConfigError, match="the line 'x' has impossible values"):
-        scene.third.inspect()
-    scene.end()
