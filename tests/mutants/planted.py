@@ -89,7 +89,7 @@ PLANTED = [
     ),
     bug(
         "a child keeps the file mutex of its dead parent locked",
-        f"{STORE}/test_fork.py::test_a_living_child_does_not_keep_its_dead_parents_file_mutex",
+        f"{STORE}/test_death.py::test_a_living_child_does_not_keep_its_dead_parents_file_mutex",
         (
             GATE,
             "        fds = [self.fd, porter.fd if porter else -1]\n",
@@ -113,7 +113,7 @@ PLANTED = [
     ),
     bug(
         "a block of tickets is used before it is on the disk",
-        f"{STORE}/test_tickets.py::test_a_limit_counts_only_when_it_is_on_the_disk",
+        f"{STORE}/test_fences.py::test_a_limit_counts_only_when_it_is_on_the_disk",
         (
             HEADER,
             "        limit = self.promise()\n        self.sync()\n",
@@ -122,12 +122,12 @@ PLANTED = [
     ),
     bug(
         "the next block of tickets counts before it is on the disk",
-        f"{STORE}/test_tickets.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
+        f"{STORE}/test_fences.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
         (ENTRY, PROMISES, "            files.reserved(files.header.promise())\n"),
     ),
     bug(
         "verbs wait at the file mutex for the next block of tickets",
-        f"{STORE}/test_tickets.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
+        f"{STORE}/test_fences.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
         (ENTRY, PROMISES, "            files.reserve()\n"),
     ),
     # -- the file mutex --------------------------------------------------------------------

@@ -22,7 +22,7 @@ KIT = "tests/conformance/test_conformance.py::test_conforms[sqlite-sync-queue-"
 QUEUES_SQLITE = [
     bug(
         "a put into a queue does not wait for the disk",
-        f"{TESTS}/test_queues_files.py"
+        f"{TESTS}/test_files.py"
         "::test_a_job_is_on_the_disk_before_it_is_reported_as_accepted[puts-2-1]",
         (ENGINE, "putting.put(jobs, put), durable=True)", "putting.put(jobs, put))"),
     ),
@@ -111,12 +111,12 @@ QUEUES_SQLITE = [
     ),
     bug(
         "the clock of the queues goes back with the wall clock",
-        f"{TESTS}/test_queues_files.py::test_delays_continue_over_a_reboot_and_no_clock_goes_back",
+        f"{TESTS}/test_files.py::test_delays_continue_over_a_reboot_and_no_clock_goes_back",
         (FILES, "max(walltime(), latest) - now", "walltime() - now"),
     ),
     bug(
         "jobs are put into a file that was deleted",
-        f"{TESTS}/test_queues_files.py::test_what_is_put_goes_to_the_file_that_others_find",
+        f"{TESTS}/test_files.py::test_what_is_put_goes_to_the_file_that_others_find",
         (
             ANNEX,
             "self.database.inode\n        except OSError:\n            return True",

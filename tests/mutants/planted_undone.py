@@ -74,14 +74,12 @@ UNDONE = [
     ),
     bug(
         "sqlite, asyncio: an abandoned request is carried out late",
-        "tests/stores/sqlite/test_loop.py"
-        "::test_abandoned_requests_are_skipped_unless_they_release",
+        "tests/stores/sqlite/test_loop.py::test_abandoned_requests_are_skipped_unless_they_release",
         ("holdfast.stores.sqlite.aio.loop", " in LEFT_OUT:", " == LEFT_OUT:"),
     ),
     bug(
         "sqlite, asyncio: an abandoned undo is left out",
-        "tests/stores/sqlite/test_loop.py"
-        "::test_abandoned_requests_are_skipped_unless_they_release",
+        "tests/stores/sqlite/test_loop.py::test_abandoned_requests_are_skipped_unless_they_release",
         (
             "holdfast.stores.sqlite.aio.loop",
             'if self.answer.done() and getattr(self.work, "__name__", "") in LEFT_OUT:',

@@ -49,3 +49,15 @@ def desk(path: Path) -> Iterator[Callable[..., Desk]]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def here(desk: Callable[..., Desk]) -> Desk:
+    """A client without the core above it."""
+    return desk()
+
+
+@pytest.fixture
+def there(desk: Callable[..., Desk]) -> Desk:
+    """Another one."""
+    return desk()

@@ -62,10 +62,9 @@ def _refused(path: Path) -> None:
 @pytest.mark.parametrize("value", EXTREMES)
 @pytest.mark.parametrize("word", WORDS)
 def test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder(
-    word: str, value: str, path: Path, desk: Callable[..., Desk]
+    word: str, value: str, path: Path, here: Desk, there: Desk
 ) -> None:
     # Given a holder, and another client that has the files open
-    here, there = desk(), desk()
     fence = here.hold(held := claim(ttl=LEASE_S))
     assert there.free("other")
     # When a word in the page of the file mutex is overwritten
@@ -87,10 +86,9 @@ def test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder(
 @pytest.mark.parametrize("field", ["ticket", "expires", "name", "ttl", "since"])
 @pytest.mark.parametrize("bit", [0, 5, 52, 62, 63])
 def test_a_flipped_bit_of_a_single_claim_grants_nothing_next_to_its_holder(
-    field: str, bit: int, path: Path, desk: Callable[..., Desk]
+    field: str, bit: int, path: Path, here: Desk
 ) -> None:
     # Given a holder without waiters
-    here = desk()
     here.hold(held := claim(ttl=LEASE_S))
     slot = crc32(held.spec.name.encode()) % lone.SLOTS
     body = lone._BODIES + lone.BODY * slot
@@ -111,12 +109,9 @@ def test_a_flipped_bit_of_a_single_claim_grants_nothing_next_to_its_holder(
 
 
 @pytest.mark.parametrize("size", [0, 8, 4096, 1 << 20, lone.SIZE - 1, lone.SIZE + 1])
-def test_a_table_of_another_size_is_damaged(
-    size: int, path: Path, desk: Callable[..., Desk]
-) -> None:
+def test_a_table_of_another_size_is_damaged(size: int, path: Path, here: Desk) -> None:
     # Given a holder whose table of lone claims was truncated or extended, and that no longer reads
     # it
-    here = desk()
     here.hold(claim(ttl=LEASE_S))
     os.truncate(path.with_name("locks.db-lone"), size)
     # When a new client comes, then it isn't granted the lock until the lease has expired
@@ -162,12 +157,11 @@ def test_a_worker_whose_thread_cannot_be_started_is_started_the_next_time(
 
 
 def test_statements_mean_the_same_without_the_numbers_of_their_parameters(
-    desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, here: Desk, there: Desk
 ) -> None:
     # Given a version of Python that warns about numbered parameters
     monkeypatch.setattr(database, "Closing", type("Both", (Closing, Unnumbered), {}))
     assert _plain("a ?2 b ?1 c ?2") == ("a ? b ? c ?", (1, 0, 1))
-    here, there = desk(), desk()
     # When one client waits for another, then all verbs work
     fence = here.hold(held := claim())
     there.join(wanted := claim())

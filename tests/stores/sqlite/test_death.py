@@ -6,6 +6,7 @@ import os
 import signal
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,11 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Client, Loss
 from holdfast.core.model import Granted, Held, Refused, Waiting
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from holdfast.testing.faces import Face
+from holdfast.testing.surroundings import surroundings
 from tests.fenced.process import Child
+from tests.servers.process import until
 from tests.stores.sqlite.desk import Desk, claim
 from tests.stores.sqlite.products import (
     Use,
@@ -29,6 +33,7 @@ from tests.stores.sqlite.products import (
     job,
     value,
 )
+from tests.stores.sqlite.test_gate import gate_is_free
 
 #: Maximum seconds until the next waiter holds after a death: the median, and the worst case. An
 #: idle machine needs 5 ms, a busy one 50 ms. An unnoticed death would cost one or two seconds.
@@ -171,9 +176,7 @@ def test_a_dead_process_leaves_no_claim_and_no_file(path: Path, desk: Callable[.
     assert {name.partition(".")[0] for name in names} == {here.engine._session.name}
 
 
-def test_a_session_lives_as_long_as_any_process_has_its_descriptor(
-    path: Path, desk: Callable[..., Desk]
-) -> None:
+def test_a_session_lives_as_long_as_any_process_has_its_descriptor(path: Path, here: Desk) -> None:
     # Given a holder that has passed its session's descriptor to a command, and is killed
     def wraps(child: Child) -> None:
         here = Desk(path)
@@ -182,7 +185,6 @@ def test_a_session_lives_as_long_as_any_process_has_its_descriptor(
         child.say(subprocess.Popen(["sleep", "60"], pass_fds=[fd]).pid)
         signal.pause()
 
-    here = desk()
     with Child(wraps) as wrapper:
         command = int(wrapper.hear())
         wrapper.send(signal.SIGKILL)
@@ -202,9 +204,8 @@ def test_a_session_lives_as_long_as_any_process_has_its_descriptor(
     assert boottime() - begun <= WORST_S + lag.since(begun)
 
 
-def test_an_unread_push_costs_only_time(desk: Callable[..., Desk]) -> None:
+def test_an_unread_push_costs_only_time(here: Desk, there: Desk) -> None:
     # Given a holder and a waiter in one process, and a waiter's socket that was closed
-    here, there = desk(), desk()
     held, wanted = claim(), claim()
     fence = here.hold(held)
     waiting = there.join(wanted)
@@ -216,9 +217,9 @@ def test_an_unread_push_costs_only_time(desk: Callable[..., Desk]) -> None:
     assert isinstance(there.keep(wanted, waiting.ticket), Held)
 
 
-def test_a_wake_up_wakes_only_its_claim(desk: Callable[..., Desk]) -> None:
+def test_a_wake_up_wakes_only_its_claim(desk: Callable[..., Desk], here: Desk, there: Desk) -> None:
     # Given two waiters in one line, on sockets that were used before
-    here, there, other = desk(), desk(), desk()
+    other = desk()
     for _ in range(3):
         held, first, second = claim(), claim(), claim()
         fence = here.hold(held)
@@ -238,9 +239,8 @@ def test_a_wake_up_wakes_only_its_claim(desk: Callable[..., Desk]) -> None:
         other.store.unlisten(second)
 
 
-def test_a_wake_up_for_another_claim_grants_nothing(desk: Callable[..., Desk]) -> None:
+def test_a_wake_up_for_another_claim_grants_nothing(here: Desk, there: Desk) -> None:
     # Given a waiter, and a late wake-up for the claim that used its socket before
-    here, there = desk(), desk()
     here.hold(claim())
     waiting = there.join(wanted := claim())
     assert isinstance(waiting, Waiting)
@@ -252,3 +252,100 @@ def test_a_wake_up_for_another_claim_grants_nothing(desk: Callable[..., Desk]) -
         post._sender.sendto(noise, f"{post.folder}/{address}")
     # When the waiter sleeps, then none of these messages wakes it as a holder
     assert there.wait(wanted, waiting, 0.05) is None
+
+
+# -- forks ----------------------------------------------------------------------------------------
+
+
+def test_a_living_child_does_not_keep_its_dead_parents_file_mutex(path: Path, here: Desk) -> None:
+    # Given a process that forked, and was killed while it held the file mutex
+    assert here.free()
+
+    def sits(child: Child) -> None:
+        there = Desk(path)
+        assert there.free()
+        if not os.fork():
+            child.say(os.getpid())
+            signal.pause()
+        there.engine._inside(5.0, lambda files, now: signal.pause())
+
+    with Child(sits) as parent:
+        orphan = int(parent.hear())
+        until(lambda: not gate_is_free(path), "the parent holds the file mutex", 5.0)
+        parent.send(signal.SIGKILL)
+        parent.end()
+    # Then the file mutex is free, although its child lives
+    try:
+        assert here.free()
+    finally:
+        os.kill(orphan, signal.SIGKILL)
+
+
+def test_a_child_has_none_of_its_parents_deliveries_and_takes_nothing_from_it(
+    client: Client,
+) -> None:
+    queue = client.queue("q", ttl=600)
+    queue.put_many(["ours", "behind"], group="g")
+    queue.put_many(["theirs", "more"], group="h")
+    job = queue.take(timeout=0)
+    assert job is not None
+
+    def works(child: Child) -> None:
+        # When a forked child uses the same objects
+        assert job.lost is Loss.FORKED
+        assert not job.ack()
+        mine = queue.take(timeout=0)
+        assert mine is not None
+        assert mine.group != job.group
+        assert mine.ack()
+        queue.put("of the child")
+        client.close()
+
+    for _ in range(2):
+        with Child(works) as child:
+            assert child.end() == 0
+    # Then the parent has lost nothing
+    job.check()
+    assert job.ack()
+    left = []
+    while (one := queue.take(timeout=0)) is not None:
+        left.append(one.payload)
+        assert one.ack()
+    assert "ours" not in left
+    assert "behind" in left
+
+
+#: A program that forks a child; the child runs the interpreter's full exit procedure.
+EXITS = """
+import os, sys
+from tests.servers.process import until
+from tests.stores.sqlite.desk import Desk, claim
+here = Desk(sys.argv[1])
+assert here.free('another')
+here.hold(claim('mine'))
+if os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+if sys.argv[2] == 'use':
+    assert here.free('third')
+"""
+
+
+def test_a_child_that_ends_normally_disturbs_no_client(
+    path: Path, desk: Callable[..., Desk], here: Desk
+) -> None:
+    fence = here.hold(held := claim())
+    for word in ("use", "leave"):
+        # When a child ends, after it used the store or without using it
+        done = subprocess.run(
+            [sys.executable, "-c", EXITS, str(path), word],
+            env=surroundings(PYTHONPATH=os.pathsep.join(p for p in sys.path if p)),
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        # Then all files are unchanged, and old and new clients agree on the holder
+        assert isinstance(here.keep(held, fence), Held)
+        assert isinstance(desk().join(claim(), wait=False), Refused)
+    assert here.leave(held, fence)
+    assert {line.name for line in here.lines()} <= {"mine"}

@@ -67,13 +67,12 @@ def gate_becomes_free(path: Path) -> None:
 
 
 def test_without_new_threads_a_locked_file_mutex_is_awaited(
-    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch, here: Desk
 ) -> None:
     # Given a process that can't start a thread, like CPython 3.12 while it exits
     def refuse(thread: DaemonThread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
-    here = desk()
     assert here.free()
     with open(path.with_name("locks.db.d") / "gate") as gate:
         # When the file mutex is locked for a moment
@@ -97,11 +96,8 @@ def test_a_new_client_is_told_which_stopped_process_holds_the_file_mutex(
     assert desk().free()
 
 
-def test_a_waiter_that_gave_up_leaves_the_file_mutex_to_others(
-    path: Path, desk: Callable[..., Desk]
-) -> None:
+def test_a_waiter_that_gave_up_leaves_the_file_mutex_to_others(path: Path, here: Desk) -> None:
     # Given a caller that gives up while its helper thread waits for the kernel lock
-    here = desk()
     assert here.free()
     for _ in range(20):
         with sitting(path) as pid:
@@ -114,11 +110,8 @@ def test_a_waiter_that_gave_up_leaves_the_file_mutex_to_others(
         assert here.free()
 
 
-def test_giving_up_at_the_moment_of_the_grant_is_one_or_the_other(
-    path: Path, desk: Callable[..., Desk]
-) -> None:
+def test_giving_up_at_the_moment_of_the_grant_is_one_or_the_other(path: Path, here: Desk) -> None:
     # Given a caller whose time limit ends at about the time when the file mutex is released
-    here = desk()
     assert here.free()
     chance = dice("giving up")
     gate = here.engine._files.gate
@@ -148,11 +141,8 @@ def test_giving_up_at_the_moment_of_the_grant_is_one_or_the_other(
     assert 10 <= entered <= 190
 
 
-def test_a_thread_that_must_wait_for_another_gives_up_in_time(
-    path: Path, desk: Callable[..., Desk]
-) -> None:
+def test_a_thread_that_must_wait_for_another_gives_up_in_time(path: Path, here: Desk) -> None:
     # Given a client with a thread that waits for the file mutex
-    here = desk()
     assert here.free()
     with sitting(path) as pid:
         first = threading.Thread(target=here.free)
@@ -171,9 +161,8 @@ def test_a_thread_that_must_wait_for_another_gives_up_in_time(
     assert here.free()
 
 
-def test_a_signal_handler_that_calls_back_in_is_refused(desk: Callable[..., Desk]) -> None:
+def test_a_signal_handler_that_calls_back_in_is_refused(here: Desk) -> None:
     # Given a signal handler that uses the store, and that runs inside a verb
-    here = desk()
     assert here.free()
     told: list[BaseException] = []
 

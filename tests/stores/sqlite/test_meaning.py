@@ -48,9 +48,8 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     FileTwins(desk(), SEED + turn, monkeypatch).walk()
 
 
-def test_a_batch_answers_each_claim_by_itself(desk: Callable[..., Desk]) -> None:
+def test_a_batch_answers_each_claim_by_itself(here: Desk) -> None:
     # Given a held claim, a waiter, an unknown claim, and a claim whose name no database accepts
-    here = desk()
     spec = Spec("a", Kind.LOCK, 1, 1, 30.0, "me")
     held, waits, never = (Claim(c * 32, spec) for c in "123")
     broken = Claim("4" * 32, spec._replace(name="\ud800"))

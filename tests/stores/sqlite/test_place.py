@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,9 @@ import pytest
 from holdfast import Client
 from holdfast.core.model import Held
 from holdfast.errors import ConfigError, StoreUnavailable
+from holdfast.stores.sqlite.blocking import folder as folders
 from holdfast.stores.sqlite.blocking import place
+from holdfast.stores.sqlite.blocking.folder import Folder, folder
 from holdfast.stores.sqlite.blocking.paths import Place
 from holdfast.url import find
 from tests.stores.sqlite.desk import Desk, claim
@@ -90,16 +93,15 @@ def test_a_path_that_cannot_be_meant_is_refused(url: str, says: str) -> None:
         Desk(url.removeprefix("sqlite://")).join(claim())
 
 
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("mode", [0o1777, 0o777])
 def test_a_folder_that_any_user_can_write_to_is_refused(
-    path: Path, desk: Callable[..., Desk]
+    mode: int, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a folder like /tmp, with and without the sticky bit
-    for mode in (0o1777, 0o777):
-        path.parent.chmod(mode)
-        # When a client locks there, then the error names a remedy, and nothing is made
-        # And the remedy changes no existing folder
-        assert "chmod" not in refused(desk, "mkdir -m 700")
-        assert not list(path.parent.iterdir())
+    path.parent.chmod(mode)
+    # When a client locks there, then the remedy changes no existing folder, and nothing is made
+    assert "chmod" not in refused(desk, "mkdir -m 700")
+    assert not list(path.parent.iterdir())
     path.parent.chmod(0o700)
     assert desk().free()
 
@@ -248,15 +250,11 @@ def test_only_local_file_systems_are_taken(
     monkeypatch.setattr(place.file_system, "__defaults__", (str(mounts),))
     where = tmp_path / "in" / "locks.db"
     where.parent.mkdir(mode=0o700)
-    # When a client locks there
-    if taken:
-        # Then it works on a local file system
-        assert isinstance(Desk(where).join(claim()), Held)
-        return
-    # And on others the error names the option that allows them
-    with pytest.raises(ConfigError, match=rf"{kind}.*network_fs=yes"):
-        Desk(where).join(claim())
-    assert isinstance(Desk(where, "?network_fs=yes").join(claim()), Held)
+    # When a client locks there, then it works on a local file system, or with an option
+    if not taken:
+        with pytest.raises(ConfigError, match=rf"{kind}.*network_fs=yes"):
+            Desk(where).join(claim())
+    assert isinstance(Desk(where, "" if taken else "?network_fs=yes").join(claim()), Held)
 
 
 @pytest.mark.parametrize("gone", ["sessions", ""])
@@ -298,16 +296,39 @@ def test_the_kernels_list_of_mounts_is_parsed_with_its_escapes(tmp_path: Path) -
         "nonsense\n"
     )
     # Then the innermost and last mount counts
-    for folder, kind in {
-        "/": "ext4",
-        "/srvice": "ext4",
-        "/srv/x": "nfs4",
-        "/srv/my disk/x": "btrfs",
-    }.items():
-        assert place.file_system(folder, str(mounts)) == kind
+    folders = ("/", "/srvice", "/srv/x", "/srv/my disk/x")
+    kinds = [place.file_system(folder, str(mounts)) for folder in folders]
+    assert kinds == ["ext4", "ext4", "nfs4", "btrfs"]
     assert place.file_system("/", str(tmp_path / "no such list")) is None
 
 
 def test_an_unknown_option_is_refused_with_a_hint() -> None:
     with pytest.raises(ConfigError, match='did you mean "wake"'):
         find("sqlite:///x/y.db?wakes=poll")
+
+
+def test_a_folder_being_closed_is_not_returned_to_another_thread(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an open folder object
+    os.mkdir(f"{path}.d", 0o700)
+    where = Place(f"{path}", f"{path}.d", f"{path}.d/gate", f"{path}.d/sessions", False)
+    first = folder(where)
+    found: list[Folder] = []
+    real, closed = os.close, [first.fd]
+
+    # When one thread closes it, and another thread asks for the same folder at that moment
+    def close(fd: int) -> None:
+        real(fd)
+        if closed == [fd]:
+            closed.clear()
+            with ThreadPoolExecutor(1) as other:
+                found.append(other.submit(folder, where).result())
+
+    monkeypatch.setattr(folders.os, "close", close)
+    del first
+    # Then the other thread gets a different folder object, which is open
+    monkeypatch.undo()
+    assert found, "no folder could be opened"
+    assert os.fstat(found[0].fd).st_ino == os.stat(found[0].path).st_ino
+    assert found[0].names() == os.listdir(found[0].path)

@@ -42,8 +42,14 @@ from tests.torture.scale import seed_of, times
 WITHIN = 10.0
 #: How often each verb is sent.
 CHANCES = {
-    "put": 30, "take": 40, "settle": 30, "extend": 8,
-    "again": 15, "revive": 4, "purge": 2, "give back": 5,
+    "put": 30,
+    "take": 40,
+    "settle": 30,
+    "extend": 8,
+    "again": 15,
+    "revive": 4,
+    "purge": 2,
+    "give back": 5,
 }
 TABLES = ("groups", "jobs", "ready", "loans", "known", "lanes", "tombs")
 

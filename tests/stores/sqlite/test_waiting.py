@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import time
@@ -78,10 +77,9 @@ def test_a_waiter_gets_soon_what_another_client_returns_and_leaves_no_file(
 
 
 def test_where_sockets_dont_work_waiters_poll(
-    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, here: Desk, there: Desk
 ) -> None:
     monkeypatch.setattr(wake.Post, "open_box", lambda *_: None)
-    here, there = desk(), desk()
     fence = here.hold(held := claim())
     waiting = there.join(wanted := claim())
     assert isinstance(waiting, Waiting)
@@ -106,33 +104,12 @@ def test_without_sockets_a_death_is_noticed_too(path: Path, desk: Callable[..., 
 
 
 def test_a_line_is_no_longer_than_a_line_may_be(
-    desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, here: Desk
 ) -> None:
     monkeypatch.setattr(lines, "WAITERS_MAX", 3)
-    here = desk()
     here.hold(claim())
     for _ in range(3):
         assert isinstance(here.join(claim()), Waiting)
     # When one more client comes, then it is refused
     assert here.join(claim()) == Full(3)
     assert len(here.lines()[0].waiters) == 3
-
-
-def test_a_socket_that_is_garbage_together_with_its_box_is_closed_without_a_warning(
-    desk: Callable[..., Desk], recwarn: pytest.WarningsRecorder
-) -> None:
-    # Given a ring of garbage in which Python finalizes the socket before the box that contains it
-    here = desk()
-    here.hold(claim())
-    box = here.engine._files.post.open_box("0123456789abcdef")
-    assert box is not None
-    descriptor = box.fd
-    ring: list[object] = [box.socket, box]
-    ring.append(ring)
-    # When the last references to the ring are deleted
-    del box, ring
-    gc.collect()
-    # Then the socket is closed
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(descriptor)
-    assert not recwarn.list

@@ -199,7 +199,7 @@ def test_a_detached_claim_outlives_the_file_mutex(
 
 
 def test_a_deleted_session_is_made_again_and_death_is_noticed(
-    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch, here: Desk
 ) -> None:
     # Given a holder whose session file was deleted
     def holder(child: Child) -> None:
@@ -215,7 +215,6 @@ def test_a_deleted_session_is_made_again_and_death_is_noticed(
         child.say("ready")
         signal.pause()
 
-    here = desk()
     with Child(holder) as child:
         assert child.hear() == "ready"
         assert not here.free()
@@ -227,9 +226,8 @@ def test_a_deleted_session_is_made_again_and_death_is_noticed(
     assert here.free("lined")
 
 
-def test_a_session_that_is_missing_proves_nothing(path: Path, desk: Callable[..., Desk]) -> None:
+def test_a_session_that_is_missing_proves_nothing(path: Path, here: Desk, there: Desk) -> None:
     # Given a living holder whose session file was deleted
-    here, there = desk(), desk()
     fence = here.hold(held := claim())
     (path.with_name("locks.db.d") / "sessions" / here.engine._session.name).unlink()
     # When another client requests the lock, then the holder's lease counts
@@ -277,7 +275,7 @@ def test_another_time_namespace_is_refused(
 
 @pytest.mark.parametrize("moment", range(12))
 def test_killed_while_it_makes_the_store_the_next_one_makes_it(
-    moment: int, path: Path, desk: Callable[..., Desk]
+    moment: int, path: Path, here: Desk
 ) -> None:
     # Given a process that is killed at one of the system calls of the very first opening
     def opens(child: Child) -> None:
@@ -295,7 +293,6 @@ def test_killed_while_it_makes_the_store_the_next_one_makes_it(
     with Child(opens) as child:
         child.end()
     # When the next client comes, then it works
-    here = desk()
     assert here.free()
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA quick_check").fetchone() == ("ok",)
@@ -303,11 +300,10 @@ def test_killed_while_it_makes_the_store_the_next_one_makes_it(
 
 @pytest.mark.parametrize("renewed", [False, True])
 def test_claims_survive_a_kill_between_table_and_database(
-    renewed: bool, path: Path, desk: Callable[..., Desk]
+    renewed: bool, path: Path, desk: Callable[..., Desk], here: Desk
 ) -> None:
     # Given a lone claim, and a process that joins behind it and is killed after the commit, before
     # it can free the claim's slot
-    here = desk()
     fence = here.hold(held := claim())
 
     def joins(child: Child) -> None:
