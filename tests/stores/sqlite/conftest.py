@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from holdfast import Client
+from holdfast.testing import lag
 from tests.stores.sqlite.desk import Desk
+
+# Tests of milliseconds subtract the pauses of the machine.
+lag.watch()
 
 
 @pytest.fixture

@@ -20,8 +20,6 @@ from tests.servers.process import until
 from tests.stores.sqlite.desk import Desk, claim
 from tests.torture.scale import times
 
-lag.watch()
-
 MOST = times(9_900, 2_400)
 #: Waiter TTL in seconds, longer than the test: stopped waiters expire only when the test expires
 #: them.

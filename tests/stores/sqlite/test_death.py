@@ -41,8 +41,6 @@ MEDIAN_S = 0.1
 WORST_S = 0.250
 #: Seconds in which a waiter notices a death. An idle worker notices it when it asks again.
 NOTICED_S, ASKED_S = 0.5, 3.0
-# Pauses of the machine itself are subtracted.
-lag.watch()
 
 
 # -- a lock, a job and a value ---------------------------------------------------------------------

@@ -22,8 +22,6 @@ from holdfast.url import find
 from tests.stores.sqlite.books import audit
 from tests.stores.sqlite.products import jobs_of, never, values_of
 
-lag.watch()
-
 
 @pytest.mark.parametrize("sync, of_put, of_ack", [("puts", 2, 1), ("all", 2, 2), ("none", 1, 1)])
 def test_a_job_is_on_the_disk_before_it_is_reported_as_accepted(

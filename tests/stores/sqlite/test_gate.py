@@ -25,8 +25,6 @@ from tests.fenced.process import Child
 from tests.servers.process import until
 from tests.stores.sqlite.desk import Desk, claim
 
-lag.watch()
-
 
 @contextmanager
 def sitting(path: Path) -> Iterator[int]:

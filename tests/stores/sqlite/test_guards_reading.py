@@ -27,8 +27,6 @@ from tests.fenced.process import Child
 from tests.servers.process import until
 from tests.stores.sqlite.products import die, idle, never, values_of
 
-lag.watch()
-
 
 @contextmanager
 def shut(path: Path) -> Generator[None]:

@@ -25,8 +25,6 @@ from holdfast.url import find
 from tests.stores.sqlite.desk import WITHIN_S, Desk, claim
 from tests.stores.sqlite.test_gate import sitting
 
-lag.watch()
-
 
 def opened(path: Path) -> Store:
     return open_aio(find(f"sqlite://{path}")[1])

@@ -21,8 +21,6 @@ from tests.stores.sqlite.desk import Desk, claim
 from tests.stores.sqlite.products import Use, each_face, each_product, idle, job
 from tests.stores.sqlite.test_death import holds
 
-lag.watch()
-
 #: Options of the URL, and maximum seconds until a waiter gets what another client returned. A
 #: waiter that is not woken would ask again after a second at the earliest.
 WAYS = {"push": ("", 0.6), "poll": ("?wake=poll", 1.0)}
