@@ -188,24 +188,29 @@ def test_a_database_of_another_application_is_left_unchanged(
         assert theirs.execute("SELECT n FROM accounts").fetchall() == [(42,)]
 
 
-def test_a_newer_format_and_a_damaged_database_are_named_and_not_written(
-    path: Path, desk: Callable[..., Desk]
-) -> None:
+@pytest.fixture
+def made(path: Path) -> Path:
+    """A database that holdfast has made."""
     with Desk(path) as first:
         assert first.free()
-    # Given a database that a later version has made
-    with contextlib.closing(sqlite3.connect(path)) as theirs:
+    return path
+
+
+def test_a_newer_format_is_refused(made: Path, desk: Callable[..., Desk]) -> None:
+    with contextlib.closing(sqlite3.connect(made)) as theirs:
         theirs.execute("PRAGMA user_version = 2")
-        refused(desk, "schema 2")
-        theirs.execute("PRAGMA user_version = 1")
-    # And given pages that were overwritten, except the header
-    damaged = path.read_bytes()[:100] + b"\x55" * (path.stat().st_size - 100)
-    path.write_bytes(damaged)
+    refused(desk, "schema 2")
+
+
+def test_a_damaged_database_is_named_and_not_written(made: Path, desk: Callable[..., Desk]) -> None:
+    # Given a database whose pages were overwritten, except its header
+    damaged = made.read_bytes()[:100] + b"\x55" * (made.stat().st_size - 100)
+    made.write_bytes(damaged)
+    # When it is opened, then the error names it and the remedy
     told = refused(desk, "damaged")
-    # Then the error names the file and the remedy
-    assert str(path) in told
+    assert str(made) in told
     assert "move it away" in told
-    assert path.read_bytes() == damaged
+    assert made.read_bytes() == damaged
 
 
 def test_a_foreign_file_in_place_of_the_file_mutex_is_refused(
