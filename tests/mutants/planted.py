@@ -49,7 +49,7 @@ PLANTED = [
     # -- dead holders and sessions ---------------------------------------------------------
     bug(
         "a locked session counts as dead",
-        f"{STORE}/test_death.py::test_a_stopped_holder_is_not_dead",
+        f"{STORE}/test_death.py::test_a_stopped_process_is_not_dead[lock]",
         (
             SESSION,
             "    except OSError:\n        return False\n    flock(fd, LOCK_UN)",
@@ -81,7 +81,7 @@ PLANTED = [
     ),
     bug(
         "a child keeps its parent's session alive",
-        f"{STORE}/test_fork.py::test_a_living_child_does_not_keep_its_dead_parents_claims_alive",
+        f"{STORE}/test_death.py::test_a_living_child_keeps_nothing_of_its_dead_parent[lock]",
         (
             ENTRY,
             "                session.end(unlink=False)\n        self.mail.forked()",
@@ -90,7 +90,7 @@ PLANTED = [
     ),
     bug(
         "a child keeps the file mutex of its dead parent locked",
-        f"{STORE}/test_fork.py::test_a_living_child_does_not_keep_its_dead_parents_file_mutex",
+        f"{STORE}/test_death.py::test_a_living_child_does_not_keep_its_dead_parents_file_mutex",
         (
             GATE,
             "        fds = [self.fd, porter.fd if porter else -1]\n",
@@ -114,7 +114,7 @@ PLANTED = [
     ),
     bug(
         "a block of tickets is used before it is on the disk",
-        f"{STORE}/test_tickets.py::test_a_limit_counts_only_when_it_is_on_the_disk",
+        f"{STORE}/test_fences.py::test_a_limit_counts_only_when_it_is_on_the_disk",
         (
             HEADER,
             "        limit = self.promise()\n        self.sync()\n",
@@ -123,12 +123,12 @@ PLANTED = [
     ),
     bug(
         "the next block of tickets counts before it is on the disk",
-        f"{STORE}/test_tickets.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
+        f"{STORE}/test_fences.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
         (ENTRY, PROMISES, "            files.reserved(files.header.promise())\n"),
     ),
     bug(
         "verbs wait at the file mutex for the next block of tickets",
-        f"{STORE}/test_tickets.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
+        f"{STORE}/test_fences.py::test_no_verb_waits_while_the_next_tickets_are_written_to_disk",
         (ENTRY, PROMISES, "            files.reserve()\n"),
     ),
     # -- the file mutex --------------------------------------------------------------------
@@ -156,7 +156,8 @@ PLANTED = [
     ),
     bug(
         "an interrupt in a verb leaves its transaction open",
-        f"{STORE}/test_gate.py::test_an_interrupt_anywhere_in_a_verb_leaves_nothing_locked_and_nothing_held",
+        f"{STORE}/test_death_in_verbs.py"
+        "::test_an_interrupt_at_any_point_leaves_nothing_locked_and_nothing_taken[lock]",
         (
             WAY,
             "                    if opened.connection.in_transaction:\n",
@@ -239,7 +240,8 @@ PLANTED = [
     ),
     bug(
         "a loop does not watch the holder's session",
-        f"{STORE}/test_loop.py::test_a_killed_holder_wakes_the_waiter_on_the_loop",
+        f"{STORE}/test_death.py"
+        "::test_what_a_killed_process_had_is_free_long_before_its_lease_ends[lock-aio]",
         (WORKER, "                self._watch(loop, session, answer)\n", "                pass\n"),
     ),
     bug(

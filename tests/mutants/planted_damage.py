@@ -11,7 +11,7 @@ FLIPPED = "tests/stores/redis/values/test_value_flipped.py"
 BARS = f"{FLIPPED}::test_no_flipped_bit_keeps_a_value_from_being_computed_and_stored"
 HEAD = f"{FLIPPED}::test_a_value_whose_head_is_flipped_is_computed_again_or_served"
 PAUSE = "test_a_damaged_pause_after_a_failure_ends_with_the_failure"
-COUNTS = "tests/stores/sqlite/test_odd_counts.py"
+COUNTS = "tests/stores/sqlite/test_odd_rows.py"
 KEYS = "holdfast.stores.redis.value_keys"
 
 DAMAGE = [
@@ -60,7 +60,7 @@ DAMAGE = [
     ),
     bug(
         "sqlite: the removal of a row with too much weight makes room",
-        COUNTS,
+        f"{COUNTS}::test_after_a_damaged_row_a_reader_and_a_writer_never_both_hold",
         ("holdfast.stores.sqlite.blocking.line", "if len(rows) < KNOWN or self.complete()", "if 0"),
         ("holdfast.stores.sqlite.blocking.line", "if none or not 0 <=", "if none and not 0 <="),
         full=True,

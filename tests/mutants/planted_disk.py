@@ -6,7 +6,7 @@ from .bugs import bug
 
 FULL = "tests/stores/sqlite/test_full_disk.py"
 DAMAGE = "tests/stores/sqlite/test_damage.py"
-CLOCKS = "tests/stores/sqlite/test_clocks.py"
+CLOCKS = "tests/stores/sqlite/test_fences.py"
 DESCRIPTORS = (
     "tests/stores/sqlite/test_descriptors.py"
     "::test_a_daemon_that_replaces_its_standard_descriptors_loses_no_lock"
@@ -104,7 +104,7 @@ DISKS = [
     ),
     bug(
         "a folder that is being closed is given to another thread",
-        "tests/stores/sqlite/test_folder.py::test_a_folder_being_closed_is_not_returned_to_another_thread",
+        "tests/stores/sqlite/test_place.py::test_a_folder_being_closed_is_not_returned_to_another_thread",
         (FOLDER, "        weakref.finalize(self, _close, self.fd).atexit = False\n", ""),
         (
             FOLDER,

@@ -17,7 +17,11 @@ MEANING = (
     f"{TESTS}/test_guards_meaning.py"
     "::test_random_verbs_are_answered_as_the_memory_store_answers_them"
 )
-DEATH = f"{TESTS}/test_guards_death.py"
+DEATH = f"{TESTS}/test_guards_reading.py"
+KILLED = (
+    f"{TESTS}/test_death.py"
+    "::test_what_a_killed_process_had_is_free_long_before_its_lease_ends[value-"
+)
 KIT = "tests/conformance/test_conformance.py::test_conforms[sqlite-sync-guard-"
 
 GUARDS_SQLITE = [
@@ -103,22 +107,23 @@ GUARDS_SQLITE = [
     ),
     bug(
         "a caller doesn't check whether the computing process is dead",
-        f"{DEATH}::test_when_the_computing_process_is_killed_another_computes_at_once",
+        f"{KILLED}sync]",
         (VERBS, "duty.session != session and dead(duty.session):", "False:"),
     ),
     bug(
         "a waiter doesn't watch the session of the computing process",
-        f"{DEATH}::test_when_the_computing_process_is_killed_another_computes_at_once",
+        f"{KILLED}sync]",
         (ENGINE, "                self._holders[wish.id] = values.holder\n", ""),
     ),
     bug(
         "a waiter on a loop doesn't watch the session of the computing process",
-        f"{DEATH}::test_on_a_loop_it_is_noticed_as_soon",
+        f"{KILLED}aio]",
         (ENGINE, "                self._holders[wish.id] = values.holder\n", ""),
     ),
     bug(
         "the end of a refresh lease wakes no waiter",
-        f"{TESTS}/test_guards_reading.py::test_a_waiter_is_woken_by_the_value",
+        f"{TESTS}/test_waiting.py"
+        "::test_a_waiter_gets_soon_what_another_client_returns_and_leaves_no_file[push-value-sync]",
         (
             EARS,
             'if file.partition("-")[0] in keys:',
@@ -127,7 +132,7 @@ GUARDS_SQLITE = [
     ),
     bug(
         "values survive a reboot",
-        f"{TESTS}/test_guards_files.py"
+        f"{TESTS}/test_files.py"
         "::test_after_a_boot_no_value_comes_back_and_a_torn_file_is_no_trouble",
         (FILES, "usable = not fresh and not booted and words", "usable = not fresh and words"),
         (
@@ -138,13 +143,12 @@ GUARDS_SQLITE = [
     ),
     bug(
         "values are read from files that were deleted",
-        f"{TESTS}/test_guards_files.py"
-        "::test_deleted_files_are_made_again_empty_and_shared_by_all[all]",
+        f"{TESTS}/test_files.py::test_deleted_files_are_made_again_empty_and_shared_by_all[all]",
         (READING, "                if self._moved():\n", "                if False:\n"),
     ),
     bug(
         "expired values stay in the file",
-        f"{TESTS}/test_guards_files.py::test_expired_values_are_removed_by_later_writes",
+        f"{TESTS}/test_files.py::test_expired_values_are_removed_by_later_writes",
         (VERBS, "        self.run(_SQL.values_fade, (now, FADE))\n", ""),
     ),
     bug(

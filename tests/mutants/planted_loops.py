@@ -8,7 +8,7 @@ HOMES = "holdfast.aio.loops"
 AIO = "holdfast.runtime.aio"
 CLOSED = "tests/conformance/test_loops_closed.py::test_"
 WORKER = "holdfast.stores.sqlite.aio.loop"
-OVERDUE = "tests/stores/sqlite/test_overdue.py::test_each_of_several_requests_ends_at_its_own_time"
+OVERDUE = "tests/stores/sqlite/test_loop.py::test_each_of_several_requests_ends_at_its_own_time"
 TEST = "tests/conformance/test_loops.py::test_"
 
 KIT = "tests/conformance/test_conformance.py::test_conforms[memory-aio"

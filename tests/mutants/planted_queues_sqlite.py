@@ -22,14 +22,14 @@ KIT = "tests/conformance/test_conformance.py::test_conforms[sqlite-sync-queue-"
 QUEUES_SQLITE = [
     bug(
         "a put into a queue does not wait for the disk",
-        f"{TESTS}/test_queues_files.py"
+        f"{TESTS}/test_files.py"
         "::test_a_job_is_on_the_disk_before_it_is_reported_as_accepted[puts-2-1]",
         (ENGINE, "putting.put(jobs, put), durable=True)", "putting.put(jobs, put))"),
     ),
     bug(
         "each statement of a queue's verb is a separate transaction",
-        f"{TESTS}/test_queues_death.py"
-        "::test_an_interrupt_at_any_point_leaves_no_lock_and_no_delivery",
+        f"{TESTS}/test_death_in_verbs.py"
+        "::test_an_interrupt_at_any_point_leaves_nothing_locked_and_nothing_taken[job]",
         (
             ENGINE,
             '        files.run("BEGIN")\n        answer = work(jobs, files)\n',
@@ -77,13 +77,13 @@ QUEUES_SQLITE = [
     ),
     bug(
         "a take doesn't check whether a worker is dead",
-        f"{TESTS}/test_queues_death.py::test_a_dead_worker_is_noticed_long_before_its_lease_ends",
+        f"{TESTS}/test_death.py"
+        "::test_what_a_killed_process_had_is_free_long_before_its_lease_ends[job-sync]",
         (JOBS, "if session != own and dead(session):", "if False:"),
     ),
     bug(
         "a child keeps the deliveries of its dead parent",
-        f"{TESTS}/test_queues_death.py"
-        "::test_a_living_child_does_not_keep_its_dead_parents_deliveries",
+        f"{TESTS}/test_death.py::test_a_living_child_keeps_nothing_of_its_dead_parent[job]",
         (
             ANNEX,
             "            self._session.end(unlink=False)\n        self.mail.forked()",
@@ -111,12 +111,12 @@ QUEUES_SQLITE = [
     ),
     bug(
         "the clock of the queues goes back with the wall clock",
-        f"{TESTS}/test_queues_files.py::test_delays_continue_over_a_reboot_and_no_clock_goes_back",
+        f"{TESTS}/test_files.py::test_delays_continue_over_a_reboot_and_no_clock_goes_back",
         (FILES, "max(walltime(), latest) - now", "walltime() - now"),
     ),
     bug(
         "jobs are put into a file that was deleted",
-        f"{TESTS}/test_queues_files.py::test_what_is_put_goes_to_the_file_that_others_find",
+        f"{TESTS}/test_files.py::test_what_is_put_goes_to_the_file_that_others_find",
         (
             ANNEX,
             "self.database.inode\n        except OSError:\n            return True",

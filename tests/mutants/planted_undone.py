@@ -15,7 +15,7 @@ ADOPT = "holdfast.core.adopt"
 JOBS = "holdfast.stores.memory.jobs"
 SQLITE = "holdfast.stores.sqlite.blocking"
 POKES = (
-    "tests/stores/sqlite/test_interrupted_pokes.py"
+    "tests/stores/sqlite/test_queues_waiting.py"
     "::test_a_waiter_is_woken_although_its_wake_up_is_interrupted"
 )
 LEFT = "tests/core/test_keeper_undo.py::test_what_"
@@ -74,14 +74,12 @@ UNDONE = [
     ),
     bug(
         "sqlite, asyncio: an abandoned request is carried out late",
-        "tests/stores/sqlite/test_given_up.py"
-        "::test_abandoned_requests_are_skipped_unless_they_release",
+        "tests/stores/sqlite/test_loop.py::test_abandoned_requests_are_skipped_unless_they_release",
         ("holdfast.stores.sqlite.aio.loop", " in LEFT_OUT:", " == LEFT_OUT:"),
     ),
     bug(
         "sqlite, asyncio: an abandoned undo is left out",
-        "tests/stores/sqlite/test_given_up.py"
-        "::test_abandoned_requests_are_skipped_unless_they_release",
+        "tests/stores/sqlite/test_loop.py::test_abandoned_requests_are_skipped_unless_they_release",
         (
             "holdfast.stores.sqlite.aio.loop",
             'if self.answer.done() and getattr(self.work, "__name__", "") in LEFT_OUT:',

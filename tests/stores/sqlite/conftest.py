@@ -7,13 +7,38 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Client
+from holdfast.testing import lag
 from tests.stores.sqlite.desk import Desk
+
+# Tests of milliseconds subtract the pauses of the machine.
+lag.watch()
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A database that doesn't exist yet, in a private folder."""
     return tmp_path / "locks.db"
+
+
+@pytest.fixture
+def url(path: Path) -> str:
+    """The URL of this database."""
+    return f"sqlite://{path}"
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    """A client of this database."""
+    with Client(url) as made:
+        yield made
+
+
+@pytest.fixture
+def other(url: str) -> Iterator[Client]:
+    """Another client of this database."""
+    with Client(url) as made:
+        yield made
 
 
 @pytest.fixture
@@ -28,3 +53,15 @@ def desk(path: Path) -> Iterator[Callable[..., Desk]]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def here(desk: Callable[..., Desk]) -> Desk:
+    """A client without the core above it."""
+    return desk()
+
+
+@pytest.fixture
+def there(desk: Callable[..., Desk]) -> Desk:
+    """Another one."""
+    return desk()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from holdfast.core.model import (
     Claim,
@@ -21,35 +20,17 @@ from holdfast.core.model import (
     Standing,
     Waiting,
 )
+from holdfast.runtime.blocking import run_sync as run
 from holdfast.stores.sqlite import open_blocking
 from holdfast.url import find
 
-T = TypeVar("T")
 WITHIN_S = 10.0
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends, and return its result."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    raise AssertionError("a blocking store suspended")
 
 
 def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
     """A new claim with its own secret id."""
-    spec = Spec(
-        name=name,
-        kind=other.get("kind", Kind.LOCK),
-        capacity=other.get("capacity", 1),
-        weight=other.get("weight", 1),
-        ttl=ttl,
-        owner=other.get("owner", "somebody"),
-        meta=other.get("meta", ""),
-    )
-    return Claim(secrets.token_hex(16), spec)
+    spec = Spec(name, Kind.LOCK, 1, 1, ttl, "somebody", "")
+    return Claim(secrets.token_hex(16), spec._replace(**other))
 
 
 class Desk:

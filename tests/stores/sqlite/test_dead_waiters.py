@@ -16,10 +16,9 @@ from holdfast.core.model import Held, Refused, Waiting
 from holdfast.stores.sqlite.blocking.line import STEPS
 from holdfast.testing import lag
 from holdfast.testing.faults import Subject
+from tests.servers.process import until
 from tests.stores.sqlite.desk import Desk, claim
 from tests.torture.scale import times
-
-lag.watch()
 
 MOST = times(9_900, 2_400)
 #: Waiter TTL in seconds, longer than the test: stopped waiters expire only when the test expires
@@ -39,10 +38,8 @@ class Crowd:
         self.fence = here.hold(self.holder)
         here.engine.patience = here.engine._lines.patience = LONG_S
         self.alive: list[tuple[Any, int]] = []
-        url = f"sqlite://{path}"
-        self.subject = Subject(
-            "tests.faults.masses:crowd", url, "refund", LONG_S, first="tests.faults.masses"
-        )
+        crowd = ("tests.faults.masses:crowd", f"sqlite://{path}", "refund", LONG_S)
+        self.subject = Subject(*crowd, first="tests.faults.masses")
         for _ in range(living):
             self.subject.say(MOST // living)
             self.subject.hear(60)
@@ -60,18 +57,15 @@ class Crowd:
     def dead(self) -> int:
         """Count the dead waiters that are still in the line, by reading the database directly."""
         with closing(sqlite3.connect(self.path)) as database:
-            sql = "SELECT count(*) FROM claims WHERE name = 'refund' AND ticket > 0 AND held = 0"
-            (count,) = database.execute(sql).fetchone()
-        return int(count) - len(self.alive)
+            sql = "SELECT count(*) FROM claims WHERE ticket > 0 AND held = 0"
+            return int(database.execute(sql).fetchone()[0]) - len(self.alive)
 
     def expire(self) -> None:
         """Let the process's waiters expire, without a sign from the process."""
         own = self.here.port.engine._files.own
         with closing(sqlite3.connect(self.path, timeout=10)) as database, database:
-            database.execute(
-                "UPDATE claims SET expires = 1 WHERE session <> ? AND held = 0", (own,)
-            )
-            database.execute("UPDATE claims SET expires = 1 WHERE name = 'refund' AND ticket = 0")
+            late = "UPDATE claims SET expires = 1 WHERE"
+            database.execute(f"{late} session <> ? AND held = 0 OR ticket = 0", (own,))
 
 
 def bounded(crowd: Crowd, verb: Callable[[], Any]) -> Any:
@@ -137,9 +131,6 @@ def test_what_a_dead_process_left_is_cleared_away_in_parts(
 
         here.engine._slow = counted
         wanted, ticket = crowd.alive[0]
-        end = time.monotonic() + 20
-        while crowd.dead():
-            assert isinstance(here.keep(wanted, ticket), Waiting)
-            assert time.monotonic() < end
+        until(lambda: here.keep(wanted, ticket) and not crowd.dead(), "all are removed")
         assert sum(parts) == before
         assert max(parts) <= 2 * STEPS  # what it left, and what the line drops by itself

@@ -79,11 +79,40 @@ print("end", *unclosed(), *opened(), sep="|")
 """
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="it looks into /proc")
-@pytest.mark.parametrize("version", ["this", "3.11", "3.12", "3.13", "3.14"])
-def test_neither_ctrl_c_nor_forgetting_leaves_a_connection_open(
-    version: str, tmp_path: Path
-) -> None:
+#: A script that uses verbs of all products on both faces.
+USES = """
+import asyncio, sys
+from holdfast import AsyncClient, Client
+
+url = sys.argv[1]
+with Client(url) as client, Client(url) as other:
+    with client.lock("x", timeout=5), client.semaphore("s", 2, timeout=5):
+        assert other.lock("x").acquire(blocking=False) is None
+    with client.lock("n" * 400, timeout=5), client.all("a", "b", timeout=5):
+        assert client.inspect("")
+    queue = client.queue("q")
+    queue.put({"a": 1}, group="g")
+    with queue.taking(timeout=5) as job:
+        assert job.payload == {"a": 1}
+    guard = client.guard("g", ttl=60)
+    assert guard.get(lambda: "v") == guard.get(lambda: "w") == "v"
+    guard.invalidate()
+
+async def main():
+    async with AsyncClient(url) as client:
+        async with client.lock("x", timeout=5):
+            pass
+        await client.queue("q").put(b"b")
+        async with client.queue("q").taking(timeout=5):
+            pass
+
+asyncio.run(main())
+print("done")
+"""
+
+
+def played(version: str, script: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run the script with this Python version, where warnings are errors."""
     found = [Path(sys.executable)]
     if version != "this":
         found = sorted(VERSIONS.glob(f"{version}.*/bin/python"))
@@ -91,16 +120,33 @@ def test_neither_ctrl_c_nor_forgetting_leaves_a_connection_open(
             pytest.skip(f"no Python {version} in {VERSIONS}")
         if f"{sys.version_info[0]}.{sys.version_info[1]}" == version:
             pytest.skip("it is this one")
-    run = subprocess.run(
-        [str(found[-1]), "-W", "error", "-c", SCRIPT, str(tmp_path), str(times(1000, 15))],
+    return subprocess.run(
+        [str(found[-1]), "-W", "error", "-c", script, *map(str, words)],
         env={"PYTHONPATH": str(world.ROOT / "src"), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S * times(20, 1),
-        check=False,
     )
+
+
+each_version = pytest.mark.parametrize("version", ["this", "3.11", "3.12", "3.13", "3.14"])
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="it looks into /proc")
+@each_version
+def test_neither_ctrl_c_nor_forgetting_leaves_a_connection_open(
+    version: str, tmp_path: Path
+) -> None:
+    run = played(version, SCRIPT, tmp_path, times(1000, 15))
     assert run.stdout == "end\n", run.stderr[-3000:]
     assert run.returncode == 0, run.stderr[-3000:]
+
+
+@each_version
+def test_no_verb_warns_where_warnings_are_errors(version: str, url: str) -> None:
+    run = played(version, USES, url)
+    assert (run.returncode, run.stdout) == (0, "done\n"), run.stderr[-3000:]
+    assert "Warning" not in run.stderr
 
 
 def test_in_a_child_the_connection_of_its_parent_stays_open(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from holdfast.sync.queue import Queue
 from holdfast.testing.promise import promised
 from tests.stores.sqlite.books import audit
 from tests.stores.sqlite.desk import WITHIN_S, Desk, claim
+from tests.stores.sqlite.products import jobs_of, values_of
 from tests.torture.scale import times
 
 
@@ -37,11 +39,6 @@ def without_gate(path: Path, engine: Any) -> Iterator[None]:
     assert not struck, "nothing was committed"
 
 
-def of_queues(client: Client) -> Any:
-    """Return the engine of the queues of a client that has used them."""
-    return client._ctx.store._port.jobs().engine  # type: ignore[attr-defined]
-
-
 ANSWERS: dict[str, tuple[Callable[[Queue], Any], Callable[[Queue, Any], object], object]] = {
     "put": (lambda q: None, lambda q, _: q.put("x", id="x").duplicate, False),
     "ack": (lambda q: q.take(timeout=0), lambda q, job: job.ack(), True),
@@ -54,49 +51,46 @@ ANSWERS: dict[str, tuple[Callable[[Queue], Any], Callable[[Queue, Any], object],
 
 
 @pytest.mark.parametrize("verb", ANSWERS)
-def test_a_commit_while_the_file_mutex_was_deleted_is_reported(path: Path, verb: str) -> None:
+def test_a_commit_while_the_file_mutex_was_deleted_is_reported(
+    path: Path, client: Client, verb: str
+) -> None:
     before, act, expected = ANSWERS[verb]
-    with Client(f"sqlite://{path}") as client:
-        queue = client.queue("q")
-        queue.put_many([1, 2])
-        given = before(queue)
-        with without_gate(Path(f"{path}-queues"), of_queues(client)):
-            answer = act(queue, given)
-        with promised("an answer is true"):
-            assert answer == expected
-        queue.stats()
+    queue = client.queue("q")
+    queue.put_many([1, 2])
+    given = before(queue)
+    with without_gate(Path(f"{path}-queues"), jobs_of(client)):
+        answer = act(queue, given)
+    with promised("an answer is true"):
+        assert answer == expected
+    queue.stats()
     audit(path)
 
 
-def test_acks_are_true_while_the_file_mutex_is_deleted_repeatedly(path: Path) -> None:
+def test_acks_are_true_while_the_file_mutex_is_deleted_repeatedly(path: Path, url: str) -> None:
     # Given workers, and a thread that repeatedly deletes their file mutex
-    jobs, acked, over = times(4000, 60), [], threading.Event()
-    gate = Path(f"{path}-queues.d/gate")
+    jobs, over = times(4000, 60), threading.Event()
 
     def delete() -> None:
         while not over.wait(0.02):
-            gate.unlink(missing_ok=True)
+            Path(f"{path}-queues.d/gate").unlink(missing_ok=True)
 
-    def work() -> None:
-        with Client(f"sqlite://{path}?sync=none") as client:
+    def work(_: int) -> list[tuple[int, bool]]:
+        acked = []
+        with Client(f"{url}?sync=none") as client:
             queue = client.queue("q", ttl=60)
             while True:
                 with suppress(StoreUnavailable):
                     job = queue.take(timeout=0)
                     if job is None:
-                        return
+                        return acked
                     acked.append((job.payload, job.ack()))
 
-    with Client(f"sqlite://{path}") as client:
+    with Client(url) as client:
         client.queue("q").put_many(range(jobs))
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    deleter = threading.Thread(target=delete)
-    for thread in (deleter, *threads):
-        thread.start()
-    for thread in threads:
-        thread.join(100)
-    over.set()
-    deleter.join()
+    with ThreadPoolExecutor(4) as pool:
+        pool.submit(delete)
+        acked = [one for some in list(pool.map(work, range(3), timeout=100)) for one in some]
+        over.set()
     # Then each job was acked once, and its worker got True
     with promised("an ack that counted says so"):
         assert sorted(acked) == [(job, True) for job in range(jobs)]
@@ -139,11 +133,12 @@ def test_permits_are_those_of_the_files_that_took_their_place(
     assert there.lines("pool")[0].capacity == 5
 
 
-def test_an_invalidation_while_the_file_mutex_was_deleted_takes_effect(path: Path) -> None:
-    with Client(f"sqlite://{path}") as client:
-        guard = client.guard("g", ttl=60)
-        guard.get(lambda: "old")
-        engine = client._ctx.store._port.values().engine  # type: ignore[attr-defined]
-        with without_gate(Path(f"{path}-values"), engine):
-            assert guard.invalidate() == 1
-        assert guard.get(lambda: "new") == "new"
+def test_an_invalidation_while_the_file_mutex_was_deleted_takes_effect(
+    path: Path, client: Client
+) -> None:
+    guard = client.guard("g", ttl=60)
+    guard.get(lambda: "old")
+    engine = values_of(client)
+    with without_gate(Path(f"{path}-values"), engine):
+        assert guard.invalidate() == 1
+    assert guard.get(lambda: "new") == "new"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Client
 from holdfast.core.guard.model import (
     Abandon,
     Busy,
@@ -24,10 +24,8 @@ from holdfast.core.guard.model import (
 )
 from holdfast.stores.memory.values import Values
 from holdfast.stores.sqlite.blocking import annex, way
-from holdfast.stores.sqlite.blocking.sql import guards as statements
 from holdfast.stores.sqlite.blocking.values import engine as engines
 from holdfast.stores.sqlite.blocking.values.engine import ValueEngine
-from holdfast.stores.sqlite.blocking.values.reading import slot
 from holdfast.stores.sqlite.blocking.wake import Boxes
 from holdfast.url import find
 from tests.torture.scale import seed_of, times
@@ -162,50 +160,22 @@ class Bench:
         self.now += self.dice.choice([0.0001, 0.0001, 0.001, 0.3, 1.1, 3.0])
 
 
-def test_random_verbs_are_answered_as_the_memory_store_answers_them(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dice = random.Random(seed_of("values, as in memory"))
-    bench = Bench(path, dice, monkeypatch)
-    for _ in range(times(100_000, 1200)):
-        bench.step()
-    assert len(bench.finishes) > 100
-    for one in bench.engines:
+@pytest.fixture
+def bench(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """Guards in both stores."""
+    made = Bench(path, random.Random(seed_of("values, as in memory")), monkeypatch)
+    yield made
+    for one in made.engines:
         one.close(WITHIN)
 
 
-def test_every_statement_that_a_read_or_a_verb_makes_goes_by_a_key(path: Path) -> None:
-    engine = ValueEngine(find(f"sqlite://{path}")[1], Boxes())
-    engine.read(ENTRIES, WITHIN)
-    assert engine._files is not None
-    for name, sql in vars(statements()).items():
-        if name in ("tallies_fade", "session_there", "session_over"):
-            continue  # short tables, and seldom
-        values = (1,) * sql.count("?")
-        for row in engine._files.run("EXPLAIN QUERY PLAN " + sql, values):
-            assert not row[3].startswith("SCAN") or "CONSTANT" in row[3], (name, row)
-            assert "TEMP B-TREE" not in row[3], (name, row)
-    engine.close(WITHIN)
+def test_random_verbs_are_answered_as_the_memory_store_answers_them(bench: Bench) -> None:
+    for _ in range(times(100_000, 1200)):
+        bench.step()
+    assert len(bench.finishes) > 100
 
 
-def test_entries_that_share_a_count_are_still_apart(path: Path) -> None:
-    first = Entry("g", "0")
-    second = next(one for n in range(1, 100_000) if slot(one := Entry("g", str(n))) == slot(first))
-    with Client(f"sqlite://{path}") as client, Client(f"sqlite://{path}") as other:
-        ours, theirs = client.guard("g", ttl=60), other.guard("g", ttl=60)
-        for key in (first.key, second.key):
-            assert ours.get(lambda key=key: f"of {key}", key=key) == f"of {key}"
-        for key in (first.key, second.key):
-            assert theirs.get(lambda: "", key=key) == f"of {key}"
-        assert ours.invalidate(first.key) == 1
-        assert theirs.get(lambda: "new", key=first.key) == "new"
-        assert theirs.get(lambda: "new", key=second.key) == f"of {second.key}"
-
-
-def test_what_is_counted_adds_up_and_is_forgotten_after_a_week(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = Bench(path, random.Random(1), monkeypatch)
+def test_what_is_counted_adds_up_and_is_forgotten_after_a_week(bench: Bench) -> None:
     for one in bench.engines:
         one.tally("g", GuardCounts(*range(9)), WITHIN)
     one.tally("gg", GuardCounts(hits=1), WITHIN)
@@ -220,5 +190,3 @@ def test_what_is_counted_adds_up_and_is_forgotten_after_a_week(
     assert one.survey("", False, WITHIN) == []
     one.tally("g", GuardCounts(hits=1), WITHIN)
     assert one.survey("", False, WITHIN)[0].tally == GuardCounts(hits=1)
-    for one in bench.engines:
-        one.close(WITHIN)

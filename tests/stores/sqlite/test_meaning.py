@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.model import Claim, Gone, Held, Keep, Kind, Refused, Spec, Waiting
+from holdfast.runtime.blocking import run_sync
 from holdfast.stores.sqlite.blocking import entry, way
-from tests.stores.sqlite.desk import WITHIN_S, Desk, run
+from tests.stores.sqlite.desk import WITHIN_S, Desk
 from tests.stores.twins import Twins
 from tests.torture.scale import seed_of
 
@@ -31,8 +32,8 @@ class FileTwins(Twins):
     def ask(self, verb: str, *what: Any) -> Any:
         if verb == "inspect":
             prefix, exact = what
-            return run(self.store.inspect(prefix, WITHIN_S, exact))
-        return run(getattr(self.store, verb)(*what, WITHIN_S))
+            return run_sync(self.store.inspect(prefix, WITHIN_S, exact))
+        return run_sync(getattr(self.store, verb)(*what, WITHIN_S))
 
     def same_hint(self, theirs: Waiting | Refused, ours: Waiting | Refused, name: str) -> bool:
         # Both are lower bounds of the same expiry; the embedded store's bound can be closer.
@@ -47,9 +48,8 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     FileTwins(desk(), SEED + turn, monkeypatch).walk()
 
 
-def test_a_batch_answers_each_claim_by_itself(desk: Callable[..., Desk]) -> None:
+def test_a_batch_answers_each_claim_by_itself(here: Desk) -> None:
     # Given a held claim, a waiter, an unknown claim, and a claim whose name no database accepts
-    here = desk()
     spec = Spec("a", Kind.LOCK, 1, 1, 30.0, "me")
     held, waits, never = (Claim(c * 32, spec) for c in "123")
     broken = Claim("4" * 32, spec._replace(name="\ud800"))
@@ -57,16 +57,8 @@ def test_a_batch_answers_each_claim_by_itself(desk: Callable[..., Desk]) -> None
     assert isinstance(first, Held)
     assert isinstance(second, Waiting)
     # When they are renewed in one batch
-    answers = here.keep_all(
-        [
-            Keep(broken, 7, 30.0),
-            Keep(held, first.fence, 30.0),
-            Keep(never, 9, 30.0),
-            Keep(waits, second.ticket, 30.0),
-        ]
-    )
+    asked = [(broken, 7), (held, first.fence), (never, 9), (waits, second.ticket)]
+    answers = here.keep_all([Keep(one, ticket, 30.0) for one, ticket in asked])
     # Then each has a separate reply
-    assert isinstance(answers[0], Exception)
-    assert isinstance(answers[1], Held)
-    assert isinstance(answers[2], Gone)
-    assert isinstance(answers[3], Waiting)
+    for answer, kind in zip(answers, (Exception, Held, Gone, Waiting), strict=True):
+        assert isinstance(answer, kind)

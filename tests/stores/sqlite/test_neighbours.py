@@ -18,12 +18,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from holdfast import Client
-from holdfast.errors import ConfigError, HoldfastError, StoreUnavailable
+from holdfast.errors import ConfigError, HoldfastError
 from holdfast.stores.sqlite.blocking.doctor import examine
 from holdfast.url import find
 from tests.fenced.process import Child
@@ -41,28 +42,32 @@ FILES = [
 ]  # fmt: skip
 #: Files of one session or of one waiter, whose names are random.
 DRAWN = re.compile(r"locks\.db(-queues|-values)?\.d/(sessions|idle)/[^/]+")
-Put = Callable[[str, Path], object]
 
 
-def _fifo(path: str, _: Path) -> None:
-    os.mkfifo(path)
-
-
-def _socket(path: str, _: Path) -> None:
+def _socket(path: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
         one.bind(path)
 
 
-THINGS: dict[str, Put] = {
+#: Functions that put something in the place of a file; they get the path and the victims' folder.
+THINGS: dict[str, Callable[[str, Path], object]] = {
     "a link to a file": lambda path, victims: os.symlink(victims / "secret", path),
     "a link to an empty file": lambda path, victims: os.symlink(victims / "empty", path),
     "a link to a folder": lambda path, victims: os.symlink(victims / "folder", path),
     "a link to nowhere": lambda path, victims: os.symlink(victims / "nowhere", path),
     "another name of a file": lambda path, victims: os.link(victims / "secret", path),
-    "a FIFO": _fifo,
-    "a socket": _socket,
+    "a FIFO": lambda path, _: os.mkfifo(path),
+    "a socket": lambda path, _: _socket(path),
     "a folder": lambda path, _: os.mkdir(path),
 }
+
+
+def _share(folder: Path) -> None:
+    """Make a folder that a group shares, if this user is root; else a private one."""
+    folder.mkdir(0o700)
+    if ROOT:
+        os.chown(folder, 0, GROUP)
+        folder.chmod(0o2770)
 
 
 @pytest.fixture
@@ -71,16 +76,13 @@ def top() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="holdfast-neighbours-") as name:
         top = Path(name)
         top.chmod(0o755)
-        (top / "shared").mkdir(0o700)
-        victims = top / "victims"
-        (victims / "folder").mkdir(parents=True)
-        (victims / "secret").write_bytes(b"precious")
-        (victims / "empty").touch()
+        _share(top / "shared")
+        folder = top / "victims" / "folder"
+        folder.mkdir(parents=True)
+        (top / "victims" / "secret").write_bytes(b"precious")
+        (top / "victims" / "empty").touch()
         for kept in ("gate", "new.db", "locks.db", "0123456789abcdef", "a-b-c-d"):
-            (victims / "folder" / kept).write_bytes(b"precious")
-        if ROOT:
-            os.chown(top / "shared", 0, GROUP)
-            (top / "shared").chmod(0o2770)
+            (folder / kept).write_bytes(b"precious")
         yield top
 
 
@@ -88,8 +90,7 @@ def _state(victims: Path) -> list[tuple[object, ...]]:
     """Return everything that can change about the victims, except their numbers of hard links."""
     found = []
     for path in sorted(victims.rglob("*")):
-        info = path.lstat()
-        content = path.read_bytes() if stat.S_ISREG(info.st_mode) else b""
+        info, content = path.lstat(), path.read_bytes() if path.is_file() else b""
         found.append((str(path), info.st_mode, info.st_uid, info.st_gid, content))
     return found
 
@@ -104,13 +105,6 @@ def _become_member() -> None:
 def _use(path: Path) -> list[str]:
     """Use every verb of every kind of store; return the texts of holdfast's errors."""
     told: list[str] = []
-
-    def step(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except HoldfastError as wrong:
-            told.append(str(wrong))
-
     with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
 
         def locks() -> None:
@@ -123,11 +117,17 @@ def _use(path: Path) -> list[str]:
             assert job is not None
             job.ack()
 
-        step(locks)
-        step(queues)
-        step(lambda: here.guard("g", ttl=5).get(lambda: 1))
-        step(lambda: here.inspect("x"))
-        step(lambda: list(examine(find(f"sqlite://{path}")[1])))
+        for step in (
+            locks,
+            queues,
+            lambda: here.guard("g", ttl=5).get(lambda: 1),
+            lambda: here.inspect("x"),
+            lambda: list(examine(find(f"sqlite://{path}")[1])),
+        ):
+            try:
+                step()
+            except HoldfastError as wrong:
+                told.append(str(wrong))
     return told
 
 
@@ -146,13 +146,10 @@ def test_nothing_outside_the_folder_is_touched_whatever_lies_in_it(
     for number, name in enumerate(files):
         # Given a store, made or not, and a neighbour that puts something in the place of a file
         path = top / "shared" / f"{number}" / "locks.db"
-        path.parent.mkdir(0o700)
-        if ROOT:
-            os.chown(path.parent, 0, GROUP)
-            path.parent.chmod(0o2770)
+        _share(path.parent)
         if not before:
             _use(path)
-        _put(THINGS[thing], path.parent / name, victims)
+        _put(thing, path.parent / name, victims)
         # When all verbs of the store are used
         begun = time.monotonic()
         told = _use(path)
@@ -162,64 +159,58 @@ def test_nothing_outside_the_folder_is_touched_whatever_lies_in_it(
 
 
 def test_the_neighbour_knows_all_files_that_a_store_makes(top: Path) -> None:
-    path, seen = top / "shared" / "locks.db", set[str]()
-    over = threading.Event()
+    path, go, over = top / "shared" / "locks.db", threading.Event(), threading.Event()
+    seen = set[str]()
 
     def watch() -> None:
         while not over.is_set():
             with contextlib.suppress(OSError):
-                for one in path.parent.rglob("*"):
-                    seen.add(str(one.relative_to(path.parent)))
+                seen.update(str(one.relative_to(path.parent)) for one in path.parent.rglob("*"))
+
+    def value() -> str:
+        go.wait(10)
+        return "value"
 
     # Given a store with waiters for a lock, a job and a value
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    with Client(f"sqlite://{path}") as here, Client(f"sqlite://{path}") as there:
-        hold, computed = here.lock("x").acquire(), threading.Event()
-
-        def value() -> str:
-            computed.wait(10)
-            return "value"
-
+    url = f"sqlite://{path}"
+    with ThreadPoolExecutor(5) as pool, Client(url) as here, Client(url) as there:
+        pool.submit(watch)
+        hold = here.lock("x").acquire()
         waiting = [
-            threading.Thread(target=lambda: there.lock("x").acquire(timeout=10)),
-            threading.Thread(target=lambda: there.queue("q").take(timeout=10)),
-            threading.Thread(target=lambda: here.guard("g", ttl=5).get(value)),
-            threading.Thread(target=lambda: there.guard("g", ttl=5).get(value)),
+            pool.submit(there.lock("x").acquire, timeout=10),
+            pool.submit(there.queue("q").take, timeout=10),
+            pool.submit(here.guard("g", ttl=5).get, value),
+            pool.submit(there.guard("g", ttl=5).get, value),
         ]
-        for one in waiting:
-            one.start()
         time.sleep(0.5)
+        go.set()
         hold.release()
         here.queue("q").put(1)
-        computed.set()
         for one in waiting:
-            one.join(20)
-    over.set()
-    watcher.join()
+            one.result(20)
+        over.set()
     # Then each file is in the list of files that the neighbour replaces
     assert {one for one in seen if not DRAWN.fullmatch(one)} - set(FILES) == set()
     assert len(seen) > 20
 
 
-def _put(thing: Put, there: Path, victims: Path) -> None:
+def _put(thing: str, there: Path, victims: Path) -> None:
     """Replace a file by a thing; the neighbour does it if it has the right."""
+
+    def place() -> None:
+        there.parent.mkdir(0o2770, exist_ok=True)
+        if there.is_symlink() or there.exists():
+            there.rename(there.with_name(there.name + ".away"))
+        THINGS[thing](str(there), victims)
 
     def works(child: Child) -> None:
         _become_member()
-        _place(thing, there, victims)
+        place()
         child.say("put")
 
     with Child(works) as child:
         if child.hear() != "put":
-            _place(thing, there, victims)  # A link to a file that isn't its own is refused to it.
-
-
-def _place(thing: Put, there: Path, victims: Path) -> None:
-    there.parent.mkdir(0o2770, exist_ok=True)
-    if there.is_symlink() or there.exists():
-        there.rename(there.with_name(there.name + ".away"))
-    thing(str(there), victims)
+            place()  # A link to a file that isn't its own is refused to it.
 
 
 def test_a_session_is_no_path(top: Path) -> None:
@@ -365,18 +356,3 @@ def test_a_foreign_rollback_journal_is_refused(top: Path) -> None:
     with pytest.raises(ConfigError, match="rollback journal"):
         Desk(path).join(claim())
     assert victim.exists()
-
-
-def test_a_folder_that_is_repeatedly_replaced_is_a_temporary_error(top: Path) -> None:
-    path = top / "shared" / "locks.db"
-    with Desk(path) as desk:
-        assert desk.free()
-        os.rename(f"{path}.d", f"{path}.away")
-        assert _passes(desk)
-
-
-def _passes(desk: Desk) -> bool:
-    try:
-        return desk.free() or True
-    except StoreUnavailable:
-        return desk.free() or True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -9,36 +10,48 @@ import sqlite3
 import stat
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from holdfast import Client
 from holdfast.core.model import Held
 from holdfast.errors import ConfigError, StoreUnavailable
+from holdfast.stores.sqlite.blocking import folder as folders
 from holdfast.stores.sqlite.blocking import place
+from holdfast.stores.sqlite.blocking.folder import Folder, folder
 from holdfast.stores.sqlite.blocking.paths import Place
 from holdfast.url import find
 from tests.stores.sqlite.desk import Desk, claim
 
 
-def test_files_are_private_whatever_the_umask(path: Path, desk: Callable[..., Desk]) -> None:
+def refused(desk: Callable[..., Desk], says: str) -> str:
+    """Check that the store is refused with these words, and return all words."""
+    with pytest.raises(ConfigError, match=says) as told:
+        desk().join(claim())
+    return str(told.value)
+
+
+def test_files_are_private_whatever_the_umask(
+    path: Path, client: Client, desk: Callable[..., Desk]
+) -> None:
     # Given a process whose umask allows all users to read its files
     before = os.umask(0)
     try:
-        # When one client holds a lock, and another one waits for it
-        here, there = desk(), desk()
-        fence = here.hold(held := claim())
-        there.join(wanted := claim())
+        # When clients hold a lock, wait for it, put a job and compute a value
+        desk().hold(claim())
+        desk().join(claim())
+        client.queue("q").put("x")
+        client.guard("g", ttl=60).get(lambda: "x")
     finally:
         os.umask(before)
     # Then every file is still private
-    folder = path.with_name("locks.db.d")
-    files = [*path.parent.glob("locks.db*"), *folder.glob("*"), *(folder / "sessions").glob("*")]
-    assert len(files) >= 9
+    files = [*path.parent.rglob("*")]
+    assert len(files) >= 18
     for file in files:
         assert stat.S_IMODE(file.lstat().st_mode) & 0o077 == 0, file
-    assert here.leave(held, fence)
-    assert there.leave(wanted)
 
 
 def test_the_umask_is_never_touched(
@@ -80,18 +93,15 @@ def test_a_path_that_cannot_be_meant_is_refused(url: str, says: str) -> None:
         Desk(url.removeprefix("sqlite://")).join(claim())
 
 
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("mode", [0o1777, 0o777])
 def test_a_folder_that_any_user_can_write_to_is_refused(
-    path: Path, desk: Callable[..., Desk]
+    mode: int, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a folder like /tmp, with and without the sticky bit
-    for mode in (0o1777, 0o777):
-        path.parent.chmod(mode)
-        # When a client locks there, then the error names a remedy, and nothing is made
-        with pytest.raises(ConfigError, match="mkdir -m 700") as told:
-            desk().join(claim())
-        # And the remedy changes no existing folder
-        assert "chmod" not in str(told.value)
-        assert not list(path.parent.iterdir())
+    path.parent.chmod(mode)
+    # When a client locks there, then the remedy changes no existing folder, and nothing is made
+    assert "chmod" not in refused(desk, "mkdir -m 700")
+    assert not list(path.parent.iterdir())
     path.parent.chmod(0o700)
     assert desk().free()
 
@@ -111,142 +121,106 @@ def test_the_remedy_changes_nothing_that_is_there(
     path.parent.chmod(0o1777)
     before = stat.S_IMODE(own.stat().st_mode) if own.exists() else 0
     # When the user runs the command from the error
-    with pytest.raises(ConfigError) as told:
-        desk().join(claim())
-    if found := re.search(r"(?:install|mkdir) .*? (?=for a user alone)", str(told.value)):
+    told = refused(desk, "sqlite://")
+    if found := re.search(r"(?:install|mkdir) .*? (?=for a user alone)", told):
         subprocess.run(["sh", "-c", found[0]], check=True)
     # Then the file that the error names can be used, and an existing folder is unchanged
-    named = re.search(r"\(sqlite://(\S+)\)", str(told.value))
-    assert named, told.value
+    named = re.search(r"\(sqlite://(\S+)\)", told)
+    assert named, told
     assert Desk(named[1]).free()
     if there != "nothing":
         assert stat.S_IMODE(own.stat().st_mode) == before
     assert not list(target.iterdir())
 
 
-def test_a_link_in_the_place_of_the_database_is_refused(
-    path: Path, desk: Callable[..., Desk]
+#: What is in the place of the database, and what the error says of it.
+OTHERS: dict[str, tuple[bytes, str]] = {
+    "a link": (b"", r"symbolic link.*elsewhere\.db"),
+    "a folder": (b"", "not a plain file"),
+    "text": (b"no database, but long enough for one" * 9, "not a SQLite"),
+    "short text": (b"short", "not a SQLite"),
+    "a torn database": (b"SQLite format 3\0" + b"\xff" * 4096, "another application"),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_what_is_no_database_is_left_unchanged(
+    what: str, path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given a link to another file
-    target = path.with_name("elsewhere.db")
-    path.symlink_to(target)
-    # When a client locks there, then the error names the link's target, and the target isn't made
-    with pytest.raises(ConfigError, match=r"symbolic link.*elsewhere\.db"):
-        desk().join(claim())
-    assert not target.exists()
+    content, says = OTHERS[what]
+    if what == "a link":
+        path.symlink_to("elsewhere.db")
+    elif what == "a folder":
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    # When it is opened as a lock database, then the error names it, and it is unchanged
+    assert str(path) in refused(desk, says)
+    assert content == (path.read_bytes() if path.is_file() else b"")
+    names = {one.name for one in path.parent.iterdir()}
+    assert names <= {"locks.db", "locks.db-lone", "locks.db-opening", "locks.db.d"}
 
 
-def test_a_folder_in_the_place_of_the_database_is_refused(
-    path: Path, desk: Callable[..., Desk]
-) -> None:
-    path.mkdir()
-    with pytest.raises(ConfigError, match="not a plain file"):
-        desk().join(claim())
-
-
-def test_links_in_the_place_of_our_own_files_are_not_followed(
-    path: Path, desk: Callable[..., Desk]
-) -> None:
-    # Given links in the places of the store's files
-    target = path.with_name("victim")
-    target.write_bytes(b"precious")
-    folder = path.with_name("locks.db.d")
-    folder.mkdir(0o700)
-    for link in (folder / "gate", path.with_name("locks.db-lone")):
-        link.symlink_to(target)
-        # When the store is opened, then it refuses, and the links' target is unchanged
-        with pytest.raises(ConfigError, match=link.name):
-            desk().join(claim())
-        assert target.read_bytes() == b"precious"
-        link.unlink()
-    (folder / "sessions").rmdir()
-    (folder / "sessions").symlink_to(path.parent)
-    with pytest.raises(ConfigError, match="in the way"):
-        desk().join(claim())
-
-
-@pytest.mark.parametrize(
-    "content, says",
-    [
-        (b"no database at all, but long enough to have been mistaken for one" * 9, "not a SQLite"),
-        (b"short", "not a SQLite"),
-        (b"SQLite format 3\0" + b"\xff" * 4096, "another application"),
-    ],
-)
-def test_a_foreign_file_is_left_unchanged(
-    content: bytes, says: str, path: Path, desk: Callable[..., Desk]
-) -> None:
-    # Given a file of another program
-    path.write_bytes(content)
-    # When it is opened as a lock database
-    with pytest.raises(ConfigError, match=says) as told:
-        desk().join(claim())
-    # Then the error names it, and the file is unchanged
-    assert str(path) in str(told.value)
-    assert path.read_bytes() == content
-    assert sorted(p.name for p in path.parent.glob("locks.db-*")) in ([], ["locks.db-lone"])
-
-
+@pytest.mark.usual(6)
 @pytest.mark.parametrize("wal", [False, True])
+@pytest.mark.parametrize("end", ["", "-queues", "-values"])
 def test_a_database_of_another_application_is_left_unchanged(
-    wal: bool, path: Path, desk: Callable[..., Desk]
+    wal: bool, end: str, path: Path, client: Client
 ) -> None:
     # Given the database of another application
-    theirs = sqlite3.connect(path)
-    theirs.execute("PRAGMA journal_mode = " + ("WAL" if wal else "DELETE"))
-    theirs.execute("CREATE TABLE accounts (n)")
-    theirs.execute("INSERT INTO accounts VALUES (42)")
-    theirs.commit()
-    before = path.read_bytes()
-    # When it is opened as a lock database
-    with pytest.raises(ConfigError, match="another application"):
-        desk().join(claim())
-    # Then it is unchanged, and the other application can still use it
-    assert path.read_bytes() == before
-    assert theirs.execute("SELECT n FROM accounts").fetchall() == [(42,)]
-    theirs.close()
+    file = Path(f"{path}{end}")
+    uses: dict[str, Callable[[], object]] = {
+        "": client.lock("x").acquire,
+        "-queues": partial(client.queue("q").put, "x"),
+        "-values": partial(client.guard("g", ttl=60).get, str),
+    }
+    with contextlib.closing(sqlite3.connect(file)) as theirs:
+        theirs.execute("PRAGMA journal_mode = " + ("WAL" if wal else "DELETE"))
+        with theirs:
+            theirs.execute("CREATE TABLE accounts (n)")
+            theirs.execute("INSERT INTO accounts VALUES (42)")
+        before = file.read_bytes()
+        # When it is opened as a database of holdfast
+        with pytest.raises(ConfigError, match="another application"):
+            uses[end]()
+        # Then it is unchanged, and the other application can still use it
+        assert file.read_bytes() == before
+        assert theirs.execute("SELECT n FROM accounts").fetchall() == [(42,)]
 
 
-def test_a_newer_format_is_refused(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a database that a later version has made
-    first = desk()
-    assert first.free()
-    first.close()
-    theirs = sqlite3.connect(path)
-    theirs.execute("PRAGMA user_version = 2")
-    theirs.close()
-    # When this version opens it, then the error names the format
-    with pytest.raises(ConfigError, match="schema 2"):
-        desk().join(claim())
+@pytest.fixture
+def made(path: Path) -> Path:
+    """A database that holdfast has made."""
+    with Desk(path) as first:
+        assert first.free()
+    return path
 
 
-def test_a_damaged_database_is_named_and_not_written(path: Path, desk: Callable[..., Desk]) -> None:
+def test_a_newer_format_is_refused(made: Path, desk: Callable[..., Desk]) -> None:
+    with contextlib.closing(sqlite3.connect(made)) as theirs:
+        theirs.execute("PRAGMA user_version = 2")
+    refused(desk, "schema 2")
+
+
+def test_a_damaged_database_is_named_and_not_written(made: Path, desk: Callable[..., Desk]) -> None:
     # Given a database whose pages were overwritten, except its header
-    first = desk()
-    assert first.free()
-    first.close()
-    damaged = path.read_bytes()[:100] + b"\x55" * (path.stat().st_size - 100)
-    path.write_bytes(damaged)
-    # When it is opened
-    with pytest.raises(ConfigError, match="damaged") as told:
-        desk().join(claim())
-    # Then the error names it and the remedy
-    assert str(path) in str(told.value)
-    assert "move it away" in str(told.value)
-    assert path.read_bytes() == damaged
+    damaged = made.read_bytes()[:100] + b"\x55" * (made.stat().st_size - 100)
+    made.write_bytes(damaged)
+    # When it is opened, then the error names it and the remedy
+    told = refused(desk, "damaged")
+    assert str(made) in told
+    assert "move it away" in told
+    assert made.read_bytes() == damaged
 
 
 def test_a_foreign_file_in_place_of_the_file_mutex_is_refused(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
-    # Given another file in the place of the file mutex
-    folder = path.with_name("locks.db.d")
-    folder.mkdir(0o700)
-    (folder / "gate").write_bytes(b"notes to myself" * 400)
-    # When the store is opened, then the error names the file, and the file is unchanged
-    with pytest.raises(ConfigError, match="not the file mutex"):
-        desk().join(claim())
-    assert (folder / "gate").read_bytes() == b"notes to myself" * 400
+    gate = Path(f"{path}.d/gate")
+    gate.parent.mkdir(0o700)
+    gate.write_bytes(b"notes to myself" * 400)
+    refused(desk, "not the file mutex")
+    assert gate.read_bytes() == b"notes to myself" * 400
 
 
 def test_a_long_path_works_like_any_other(tmp_path: Path) -> None:
@@ -281,15 +255,11 @@ def test_only_local_file_systems_are_taken(
     monkeypatch.setattr(place.file_system, "__defaults__", (str(mounts),))
     where = tmp_path / "in" / "locks.db"
     where.parent.mkdir(mode=0o700)
-    # When a client locks there
-    if taken:
-        # Then it works on a local file system
-        assert isinstance(Desk(where).join(claim()), Held)
-        return
-    # And on others the error names the option that allows them
-    with pytest.raises(ConfigError, match=rf"{kind}.*network_fs=yes"):
-        Desk(where).join(claim())
-    assert isinstance(Desk(where, "?network_fs=yes").join(claim()), Held)
+    # When a client locks there, then it works on a local file system, or with an option
+    if not taken:
+        with pytest.raises(ConfigError, match=rf"{kind}.*network_fs=yes"):
+            Desk(where).join(claim())
+    assert isinstance(Desk(where, "" if taken else "?network_fs=yes").join(claim()), Held)
 
 
 @pytest.mark.parametrize("gone", ["sessions", ""])
@@ -331,16 +301,39 @@ def test_the_kernels_list_of_mounts_is_parsed_with_its_escapes(tmp_path: Path) -
         "nonsense\n"
     )
     # Then the innermost and last mount counts
-    for folder, kind in {
-        "/": "ext4",
-        "/srvice": "ext4",
-        "/srv/x": "nfs4",
-        "/srv/my disk/x": "btrfs",
-    }.items():
-        assert place.file_system(folder, str(mounts)) == kind
+    folders = ("/", "/srvice", "/srv/x", "/srv/my disk/x")
+    kinds = [place.file_system(folder, str(mounts)) for folder in folders]
+    assert kinds == ["ext4", "ext4", "nfs4", "btrfs"]
     assert place.file_system("/", str(tmp_path / "no such list")) is None
 
 
 def test_an_unknown_option_is_refused_with_a_hint() -> None:
     with pytest.raises(ConfigError, match='did you mean "wake"'):
         find("sqlite:///x/y.db?wakes=poll")
+
+
+def test_a_folder_being_closed_is_not_returned_to_another_thread(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an open folder object
+    os.mkdir(f"{path}.d", 0o700)
+    where = Place(f"{path}", f"{path}.d", f"{path}.d/gate", f"{path}.d/sessions", False)
+    first = folder(where)
+    found: list[Folder] = []
+    real, closed = os.close, [first.fd]
+
+    # When one thread closes it, and another thread asks for the same folder at that moment
+    def close(fd: int) -> None:
+        real(fd)
+        if closed == [fd]:
+            closed.clear()
+            with ThreadPoolExecutor(1) as other:
+                found.append(other.submit(folder, where).result())
+
+    monkeypatch.setattr(folders.os, "close", close)
+    del first
+    # Then the other thread gets a different folder object, which is open
+    monkeypatch.undo()
+    assert found, "no folder could be opened"
+    assert os.fstat(found[0].fd).st_ino == os.stat(found[0].path).st_ino
+    assert found[0].names() == os.listdir(found[0].path)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,25 @@ from holdfast.stores.memory import jobs_look
 from holdfast.stores.memory.jobs import Queue
 from holdfast.stores.sqlite.blocking import annex, way
 from holdfast.stores.sqlite.blocking.queues.engine import JobEngine
-from holdfast.stores.sqlite.blocking.sql import jobs as statements
+from holdfast.stores.sqlite.blocking.sql import guards as value_statements
+from holdfast.stores.sqlite.blocking.sql import jobs as job_statements
+from holdfast.stores.sqlite.blocking.values.engine import ValueEngine
 from holdfast.stores.sqlite.blocking.wake import Boxes
 from holdfast.url import find
 from tests.torture.scale import seed_of, times
 
 WITHIN = 10.0
+#: How often each verb is sent.
+CHANCES = {
+    "put": 30,
+    "take": 40,
+    "settle": 30,
+    "extend": 8,
+    "again": 15,
+    "revive": 4,
+    "purge": 2,
+    "give back": 5,
+}
 TABLES = ("groups", "jobs", "ready", "loans", "known", "lanes", "tombs")
 
 
@@ -134,14 +148,14 @@ class Bench:
 
     def sums(self) -> None:
         """Check that the stored counts equal the numbers of rows."""
-        (row,) = self.run(
-            "SELECT waiting, taken, dead, groups FROM queues WHERE name = 'q'"
-        ).fetchall()
-        (taken,) = self.run("SELECT count(*) FROM loans").fetchone()
-        (dead,) = self.run("SELECT count(*) FROM jobs WHERE dead").fetchone()
-        (jobs,) = self.run("SELECT count(*) FROM jobs").fetchone()
-        (groups,) = self.run("SELECT count(DISTINCT grp) FROM jobs WHERE grp").fetchone()
+        counts = "jobs", "loans", "jobs WHERE dead"
+        jobs, taken, dead = (self.count(one) for one in counts)
+        groups = self.count("(SELECT DISTINCT grp FROM jobs WHERE grp)")
+        row = self.run("SELECT waiting, taken, dead, groups FROM queues").fetchone()
         assert row == (jobs - taken - dead, taken, dead, groups)
+
+    def count(self, rows: str) -> int:
+        return int(self.run(f"SELECT count(*) FROM {rows}").fetchone()[0])
 
     def new_take(self, **other: Any) -> Take:
         dice = self.dice
@@ -157,10 +171,7 @@ class Bench:
         """Send one verb to both stores, a new request or a repeated one."""
         dice = self.dice
         self.now += dice.choice([1e-4, 1e-3, 0.1, 0.1, 0.7]) * dice.uniform(0.5, 1.5)
-        kind = dice.choices(
-            ["put", "take", "settle", "extend", "again", "revive", "purge", "give back"],
-            [30, 40, 30, 8, 15, 4, 2, 5],
-        )[0]
+        kind = dice.choices([*CHANCES], [*CHANCES.values()])[0]
         if kind == "put":
             self.put(self._new_put())
         elif kind == "take":
@@ -225,11 +236,18 @@ def _words(record: Any) -> tuple[Any, ...]:
     return (*record._replace(age=0, due_in=0, expires_in=0), *[round(one, 2) for one in times_of])
 
 
+@pytest.fixture
+def bench(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """A queue in both stores."""
+    made = Bench(path, random.Random(seed_of("jobs, as in memory")), monkeypatch)
+    yield made
+    made.engine.close(WITHIN)
+
+
 @pytest.mark.parametrize("number", range(times(200, 12)))
 def test_random_verbs_are_answered_as_the_memory_store_answers_them(
-    path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    bench: Bench, number: int
 ) -> None:
-    bench = Bench(path, random.Random(seed_of("jobs, as in memory")), monkeypatch)
     for step in range(200):
         bench.step()
         if step % 20 == 0:
@@ -243,8 +261,7 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
         pass
     bench.now += 5000.0
     # Each settle removes one tombstone more than it writes
-    tombs = bench.run("SELECT count(*) FROM tombs").fetchone()[0]
-    for turn in range(tombs + 20):
+    for turn in range(bench.count("tombs") + 20):
         bench.engine.put(Put("q", "last", turn + 1, (Job("x", "g", b""),), 0.0), WITHIN)
         (job,) = bench.engine.take(take := bench.new_take(), WITHIN).deliveries or (None,)
         if job is not None:
@@ -254,59 +271,53 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
         bench.now += 100.0
     bench.engine.purge("q", None, None, BATCH_MAX, WITHIN)
     # Then only one producer, the last tombstones, and one resting group are left
-    left = {table: bench.run(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
+    left = {table: bench.count(table) for table in TABLES}
     assert left.pop("lanes") == 1
     assert left.pop("tombs") <= 2
     assert left.pop("groups") <= 1
     assert set(left.values()) == {0}, left
-    bench.engine.close(WITHIN)
 
 
-def test_a_late_copy_of_an_undone_take_gets_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = Bench(path, random.Random(1), monkeypatch)
+def test_a_late_copy_of_an_undone_take_gets_nothing(bench: Bench) -> None:
     bench.put(Put("q", "lane", 1, (Job("a", "g", b""),), 0.0))
     take = bench.new_take(pace=Pace())
     bench.give_back(take)
     bench.take(take)
     assert not bench.given
-    bench.engine.close(WITHIN)
 
 
-def test_a_group_waits_for_its_first_delivery_whatever_is_removed(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = Bench(path, random.Random(1), monkeypatch)
-    bench.put(
-        Put("q", "lane", 1, (Job("a", "g", b""), Job("b", "g", b""), Job("c", "g", b"")), 0.0)
-    )
+def test_a_group_waits_for_its_first_delivery_whatever_is_removed(bench: Bench) -> None:
+    bench.put(Put("q", "lane", 1, tuple(Job(one, "g", b"") for one in "abc"), 0.0))
     bench.take(bench.new_take(ttl=5.0, pace=Pace()))
     assert len(bench.given) == 1
     assert bench.engine.purge("q", None, ["b"], BATCH_MAX, WITHIN) == 1
     assert not bench.engine.take(bench.new_take(pace=Pace()), WITHIN).deliveries
     bench.sums()
-    bench.engine.close(WITHIN)
 
 
-#: Statements that scan a small table, or that list rows in order for ``inspect``.
-WALKS = {"latest", "queues_forget", "sessions", "session_there", "oldest"}
+#: Engines with their statements, except those that scan a small table, or list rows in order.
+STATEMENTS: dict[str, tuple[Any, Any, set[str]]] = {
+    "queues": (
+        JobEngine,
+        job_statements,
+        {"latest", "queues_forget", "sessions", "session_there", "oldest"},
+    ),
+    "values": (ValueEngine, value_statements, {"tallies_fade", "session_there", "session_over"}),
+}
 
 
-def test_no_verb_reads_a_table_from_end_to_end(path: Path) -> None:
-    engine = JobEngine(find(f"sqlite://{path}")[1], Boxes())
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("product", STATEMENTS)
+def test_no_verb_reads_a_table_from_end_to_end(url: str, product: str) -> None:
+    make, statements, walks = STATEMENTS[product]
+    engine = make(find(url)[1], Boxes())
     engine.survey("", False, WITHIN)
-    assert engine._files is not None
     for name, sql in vars(statements()).items():
-        if name in WALKS or name.startswith("listed"):
+        if name in walks or name.startswith("listed"):
             continue
-        most = sql.count("?") if "?1" not in sql else 13
-        values = [1] * (most if "?1" not in sql else max(int(c) for c in _numbers(sql)))
+        numbers = [int(one) for one in re.findall(r"\?(\d+)", sql)]
+        values = [1] * max(numbers, default=sql.count("?"))
         for row in engine._files.run("EXPLAIN QUERY PLAN " + sql, values):
             assert not row[3].startswith("SCAN") or "CONSTANT" in row[3], (name, row)
             assert "TEMP B-TREE" not in row[3] or name == "loans_of_take", (name, row)
     engine.close(WITHIN)
-
-
-def _numbers(sql: str) -> list[str]:
-    return [part.split(" ")[0].rstrip("),\n;") for part in sql.replace("\n", " ").split("?")[1:]]

@@ -1,25 +1,29 @@
-"""Access rights to the store's folder: users, groups, read-only and full disks. Most need root."""
+"""Access rights to the store's folder: users and groups. Root sets them up."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import stat
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast import Client
-from holdfast.errors import ConfigError, StoreUnavailable
+from holdfast.errors import ConfigError
+from holdfast.runtime.blocking import run_sync
+from holdfast.testing.faces import FACES
 from tests.fenced.process import Child
 from tests.stores.sqlite.desk import Desk, claim
+from tests.stores.sqlite.products import Use, each_product, gets, job
 
-NOBODY = 65_534
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+NOBODY, GROUP = 65_534, 7777
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -41,34 +45,38 @@ def path() -> Iterator[Path]:
         yield folder / "locks.db"
 
 
-@root_only
+def as_user(work: Callable[[], object], *groups: int) -> str:
+    """Do the work in a process of another user; return the error about the configuration."""
+
+    def works(child: Child) -> None:
+        os.setgroups(groups)
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        try:
+            work()
+        except ConfigError as wrong:
+            child.say(wrong)
+        else:
+            child.say("no error")
+
+    with Child(works) as child:
+        return child.hear()
+
+
+def locks(place: Path | str) -> None:
+    assert Desk(place).free()
+
+
 def test_another_users_folder_is_refused_unless_root_shares_it_with_a_group(path: Path) -> None:
-    # Given a user that isn't root, and folders with different owners and modes
-    folder = path.parent
-    cases = [
+    for owner, mode, says in (
         (0, 0o755, "belongs to another user"),
         (0, 0o775, "belongs to another user"),
         (12345, 0o2775, "belongs to another user"),
-        (0, 0o2775, "sets no error"),
-    ]
-    for owner, mode, says in cases:
-        os.chown(folder, owner, NOBODY)
-        folder.chmod(mode)
-
-        def tries(child: Child) -> None:
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            here = Desk(path)
-            try:
-                assert here.free()
-                child.say("sets no error")
-                here.close()
-            except ConfigError as wrong:
-                child.say(wrong)
-
-        # When this user locks there, then only the last folder is accepted
-        with Child(tries) as child:
-            assert says in child.hear(), (owner, mode)
+        (0, 0o2775, "no error"),
+    ):
+        os.chown(path.parent, owner, NOBODY)
+        path.parent.chmod(mode)
+        assert says in as_user(lambda: locks(path)), (owner, mode)
 
 
 def _private(owner: int) -> Callable[[Path], None]:
@@ -94,26 +102,11 @@ PLACES: dict[str, Callable[[Path], None]] = {
 }
 
 
-@root_only
 @pytest.mark.parametrize("where", PLACES)
 def test_the_remedy_for_a_folder_of_another_user_works(path: Path, where: str) -> None:
-    def tries(place: str, made: str = "true") -> Callable[[Child], None]:
-        def run(child: Child) -> None:
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            try:
-                subprocess.run(["sh", "-c", made], check=True)
-                assert Desk(Path(place)).free()
-                child.say("free")
-            except ConfigError as wrong:
-                child.say(wrong)
-
-        return run
-
     # Given a user that names a file in such a folder
     PLACES[where](path.parent)
-    with Child(tries(str(path))) as child:
-        told = child.hear()
+    told = as_user(lambda: locks(path))
     # When that user, or root if the error asks for root, runs the command for a single user from
     # the error
     words = (
@@ -121,129 +114,75 @@ def test_the_remedy_for_a_folder_of_another_user_works(path: Path, where: str) -
     )
     found = re.search(words, told)
     assert found, told
-    if found[1]:
+
+    def run() -> None:
         subprocess.run(["sh", "-c", found[2]], check=True)
+
+    if found[1]:
+        run()
     # Then the file that the error names can be used
     named = re.search(r"\(sqlite://(\S+)\)", told)
-    place = named[1] if named else str(path)
-    with Child(tries(place, "true" if found[1] else found[2])) as child:
-        assert child.hear() == "free"
+    place = named[1] if named else path
+    assert as_user(lambda: (found[1] or run(), locks(place))) == "no error"
 
 
-@root_only
-def test_a_group_shares_a_folder(path: Path, desk: Callable[..., Desk]) -> None:
-    # Given a folder that root owns and a group can write to, and a lock that root holds in it
-    folder = path.parent
-    os.chown(folder, 0, 7777)
-    folder.chmod(0o2770)
-    here = desk()
-    fence = here.hold(held := claim())
+@pytest.mark.usual(3)
+@each_product
+def test_a_group_shares_a_folder(path: Path, use: Use) -> None:
+    # Given a folder that root owns and a group can write to, and root that has something in it
+    os.chown(path.parent, 0, GROUP)
+    path.parent.chmod(0o2770)
+    url, go, over, done = f"sqlite://{path}", threading.Event(), threading.Event(), list[str]()
 
-    def member(child: Child) -> None:
-        os.setgroups([7777])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        there, wanted = Desk(path), claim()
-        assert not there.free()
-        child.say("waits")
-        child.say(there.hold(wanted))
-        assert there.leave(wanted)
-        there.close()
+    async def slow() -> str:
+        go.wait(20)
+        return "value"
 
-    with Child(member) as child:
-        # When a member of the group, under another user id, waits for the lock
-        assert child.hear() == "waits"
-        assert here.leave(held, fence)
-        # Then the member gets it, and root after that
-        assert int(child.hear()) > fence
-        assert child.end() == 0
-    assert here.free()
-    for file in (path, folder / "locks.db.d" / "gate", folder / "locks.db-lone"):
+    async def main() -> None:
+        async with FACES["sync"].client(url) as client:
+            if use is job:
+                await client.queue("q").put_many(range(3), group="g")
+            await use(client, slow, 5.0)
+            over.wait(20)
+            await use(client, slow, 5.0)
+        done.append("by root")
+
+    root = threading.Thread(target=lambda: run_sync(main()))
+    root.start()
+    time.sleep(0.3)
+    threading.Timer(0.5, go.set).start()
+    # When a member of the group, under another user id, waits for it
+    assert as_user(lambda: gets(url, use, 20.0), GROUP) == "no error"
+    # Then the member gets it after root, and root after the member
+    assert go.is_set()
+    over.set()
+    root.join(30)
+    assert done
+    files = [*path.parent.glob("*"), *path.parent.glob("*.d/gate")]
+    files = [one for one in files if one.is_file() and not one.name.endswith("-opening")]
+    assert len(files) >= 2
+    for file in files:
         assert stat.S_IMODE(file.stat().st_mode) == 0o660, file
-        assert file.stat().st_gid == 7777
+        assert file.stat().st_gid == GROUP
 
 
-@root_only
 @pytest.mark.parametrize("what", ["folder", "database", "gate"])
 def test_what_cannot_be_written_is_one_clear_error(what: str, path: Path) -> None:
     # Given a store of a user that then loses the right to write a part of it
     folder = path.parent
     os.chown(folder, NOBODY, NOBODY)
     folder.chmod(0o700)
+    parts = {"folder": folder, "database": path, "gate": Path(f"{path}.d/gate")}
 
-    def works(child: Child) -> None:
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+    def works() -> None:
         if what != "folder":
-            first = Desk(path)
-            assert first.free()
-            first.close()
-        {
-            "folder": folder,
-            "database": path,
-            "gate": path.with_name("locks.db.d") / "gate",
-        }[what].chmod(0o500)
-        try:
-            Desk(path).join(claim())
-        except ConfigError as wrong:
-            child.say(wrong)
+            with Desk(path) as first:
+                assert first.free()
+        parts[what].chmod(0o500)
+        Desk(path).join(claim())
 
     # When the user locks there, then the error names the file and the remedy
-    with Child(works) as child:
-        told = child.hear()
-        assert "Permission denied" in told
-        assert "correct the permissions" in told
-        assert str(path) in told
-
-
-@root_only
-def test_a_full_disk_takes_nothing_in_and_lets_everything_go(tmp_path: Path) -> None:
-    # Given a separate small disk
-    disk = tmp_path / "disk"
-    disk.mkdir(0o700)
-    if os.system(f"mount -t tmpfs -o size=8m,mode=700 none {disk} 2>/dev/null"):
-        pytest.skip("no file system can be mounted here")
-    try:
-        _fill_and_leave(disk)
-    finally:
-        os.system(f"umount -l {disk}")
-
-
-def _fill_and_leave(disk: Path) -> None:
-    path = disk / "locks.db"
-    here, there = Desk(path), Desk(path)
-    # Given a lone claim, a holder, and a waiter in line behind it
-    lone, held = claim("lone"), claim("busy")
-    fences = here.hold(lone), here.hold(held)
-    there.join(waiter := claim("busy"))
-    # When the disk is full to the last byte
-    fill(disk / "filler")
-    full = 0
-    while full < 3:
-        try:
-            here.join(claim("busy", owner="late"))
-        except StoreUnavailable as wrong:
-            full += "is full" in str(wrong)
-    # Then a claim without room gets an error and isn't in line, and every held lock can be released
-    assert here.leave(lone, fences[0])
-    assert here.leave(held, fences[1])
-    assert there.leave(waiter)
-    for line in here.lines():
-        for record in line.claims:
-            assert record.owner == "late"
-    here.close()
-    there.close()
-    # And a new client is granted or gets an error; once there is room again, it is granted
-    fresh = Desk(path)
-    with contextlib.suppress(StoreUnavailable):
-        assert fresh.free("another")
-    (disk / "filler").unlink()
-    assert fresh.free("another")
-    fresh.close()
-
-
-def fill(path: Path) -> None:
-    """Fill the disk until no byte is free."""
-    with open(path, "wb", buffering=0) as filler, contextlib.suppress(OSError):
-        while True:
-            filler.write(bytes(4096))
+    told = as_user(works)
+    assert "Permission denied" in told
+    assert "correct the permissions" in told
+    assert str(path) in told

@@ -7,11 +7,12 @@ import queue
 import shutil
 import signal
 import sqlite3
+import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,81 +24,55 @@ from holdfast.stores.sqlite.blocking import entry, files, header, way, world
 from holdfast.stores.sqlite.blocking.database import Database
 from holdfast.stores.sqlite.blocking.lone import Lone
 from holdfast.stores.sqlite.blocking.paths import Place
+from holdfast.testing.faults import delete
 from tests.fenced.process import Child
+from tests.servers.process import until
 from tests.stores.sqlite.desk import Desk, claim
 
 
+@dataclass
 class Clock:
     """The store's clock in this process, which moves only when a test moves it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 5_000.0
-        for module in (entry, way):
-            monkeypatch.setattr(module, "boottime", lambda: self.now)
+    now: float = 5_000.0
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that the test moves."""
-    return Clock(monkeypatch)
+    made = Clock()
+    for module in (entry, way):
+        monkeypatch.setattr(module, "boottime", lambda: made.now)
+    return made
 
 
-def database(path: Path) -> None:
-    """Delete the database alone, without the other files that SQLite has made."""
-    path.unlink()
+#: What is deleted or replaced: files and folders, by the ends of their names.
+GONE = {
+    "database": [""],
+    "all files": ["", "-wal", "-shm", "-lone", "-opening"],
+    "log": ["-wal"],  # as a user could do that takes it for a leftover
+    "index of the log": ["-shm"],
+    "lone claims": ["-lone"],
+    "gate": [".d/gate"],
+    "folder": [".d"],
+    "replaced": [],
+}
 
 
-def database_and_log(path: Path) -> None:
-    """Delete all files whose names begin with the database's name, but not the folder."""
-    for file in path.parent.glob("locks.db*"):
-        if file.is_file():
-            file.unlink()
-
-
-def log(path: Path) -> None:
-    """Delete only the log, as a user could do that takes it for a leftover."""
-    path.with_name("locks.db-wal").unlink()
-
-
-def shared_memory(path: Path) -> None:
-    """Delete only the index of the log."""
-    path.with_name("locks.db-shm").unlink()
-
-
-def lone_claims(path: Path) -> None:
-    """Delete the table of lone claims."""
-    path.with_name("locks.db-lone").unlink()
-
-
-def replaced(path: Path) -> None:
-    """Put another lock database in the place of this one."""
+def remove(path: Path, what: str) -> None:
+    """Delete a part of the store, or put another lock database in the place of this one."""
+    if what != "replaced":
+        assert delete(*(Path(f"{path}{end}") for end in GONE[what]))
+        return
     another = path.with_name(f"other-{path.stat().st_ino}.db")
     with Desk(another) as other:
         assert other.free()
     os.replace(another, path)
 
 
-def gate(path: Path) -> None:
-    """Delete only the file mutex, while a client can hold it."""
-    (path.with_name("locks.db.d") / "gate").unlink()
-
-
-def folder(path: Path) -> None:
-    """Delete the folder with the file mutex and the sessions."""
-    shutil.rmtree(path.with_name("locks.db.d"))
-
-
-GONE = [database, database_and_log, log, shared_memory, lone_claims, replaced, gate, folder]
-
-
-@pytest.mark.parametrize("delete", GONE)
+@pytest.mark.parametrize("what", GONE)
 @pytest.mark.parametrize("contended", [False, True])
 def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
-    delete: Callable[[Path], None],
-    contended: bool,
-    path: Path,
-    desk: Callable[..., Desk],
-    clock: Clock,
+    what: str, contended: bool, path: Path, desk: Callable[..., Desk], clock: Clock
 ) -> None:
     # Given a holder of two names with 30 s and 20 s to go, one of them with a waiter
     old = desk()
@@ -107,7 +82,7 @@ def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
     if contended:
         assert isinstance(old.join(claim()), Waiting)
     # When the files are deleted under it, and a new client comes that doesn't know this
-    delete(path)
+    remove(path, what)
     new = desk()
     # Then no claim is granted while the holder can still rely on its lease
     wanted = claim()
@@ -135,22 +110,18 @@ def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
     assert old.free()
 
 
-@pytest.mark.parametrize("then", [database, gate, folder])
+@pytest.mark.parametrize("then", ["database", "gate", "folder"])
 @pytest.mark.parametrize("first", GONE)
 def test_a_second_deletion_does_not_let_the_old_holders_be_forgotten(
-    first: Callable[[Path], None],
-    then: Callable[[Path], None],
-    path: Path,
-    desk: Callable[..., Desk],
-    clock: Clock,
+    first: str, then: str, path: Path, desk: Callable[..., Desk], clock: Clock
 ) -> None:
     # Given a holder with 30 s to go, and a new client that has found the files deleted
     fence = desk().hold(claim(ttl=30.0))
-    first(path)
+    remove(path, first)
     assert isinstance(desk().join(claim(), wait=False), Refused)
     # When files are deleted again
     clock.now += 1.0
-    then(path)
+    remove(path, then)
     # Then the next new client still waits for the end of the old lease
     new, wanted = desk(), claim()
     assert isinstance(new.join(wanted), Waiting)
@@ -164,8 +135,6 @@ def test_a_second_deletion_does_not_let_the_old_holders_be_forgotten(
 def test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex(
     path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The opening is exclusive even if the file mutex is deleted. Otherwise one client could empty
-    files that another client has just adopted."""
     # Given a client that is opening the files
     begun: queue.SimpleQueue[bool] = queue.SimpleQueue()
     go_on = threading.Event()
@@ -186,10 +155,9 @@ def test_files_are_opened_by_one_client_at_a_time_for_any_file_mutex(
         assert begun.get(timeout=10)
         # When its file mutex is deleted, and also the mutex of the next client, which waits for it
         for _ in range(2):
-            gate(path)
+            remove(path, "gate")
             opening.append(pool.submit(desk().join, claim(), wait=False))
-            while not (path.with_name("locks.db.d") / "gate").exists():
-                time.sleep(0.001)
+            until(Path(f"{path}.d/gate").exists, "the next client has made its mutex")
             # Then no other client begins while the first one is opening the files
             with pytest.raises(queue.Empty):
                 begun.get(timeout=0.2)
@@ -231,7 +199,7 @@ def test_a_detached_claim_outlives_the_file_mutex(
 
 
 def test_a_deleted_session_is_made_again_and_death_is_noticed(
-    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch, here: Desk
 ) -> None:
     # Given a holder whose session file was deleted
     def holder(child: Child) -> None:
@@ -247,7 +215,6 @@ def test_a_deleted_session_is_made_again_and_death_is_noticed(
         child.say("ready")
         signal.pause()
 
-    here = desk()
     with Child(holder) as child:
         assert child.hear() == "ready"
         assert not here.free()
@@ -259,9 +226,8 @@ def test_a_deleted_session_is_made_again_and_death_is_noticed(
     assert here.free("lined")
 
 
-def test_a_session_that_is_missing_proves_nothing(path: Path, desk: Callable[..., Desk]) -> None:
+def test_a_session_that_is_missing_proves_nothing(path: Path, here: Desk, there: Desk) -> None:
     # Given a living holder whose session file was deleted
-    here, there = desk(), desk()
     fence = here.hold(held := claim())
     (path.with_name("locks.db.d") / "sessions" / here.engine._session.name).unlink()
     # When another client requests the lock, then the holder's lease counts
@@ -270,50 +236,27 @@ def test_a_session_that_is_missing_proves_nothing(path: Path, desk: Callable[...
     assert here.leave(held, fence)
 
 
-def boot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a reboot of the machine for all code after this call."""
+@pytest.mark.parametrize("torn", [False, True], ids=["reboot", "power cut"])
+def test_after_a_boot_all_claims_are_dead_and_a_new_claim_holds(
+    torn: bool, path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given claims of all sorts, detached ones too, and a machine that was booted
+    with Desk(path) as old:
+        fence = old.hold(held := claim(ttl=3600.0))
+        old.keep(held, fence, detach=True)
+        old.join(claim())
+        last = old.hold(claim("lone", ttl=3600.0))
+        limit = old.engine._files.words[header.LIMIT]
+    if torn:  # random bytes in the files after a power cut
+        for end, size in (("", 20_000), ("-lone", 20_000), ("-wal", 5_000)):
+            with open(f"{path}{end}", "r+b" if end != "-wal" else "wb") as raw:
+                raw.write(os.urandom(size))
     for module in (header, world, blocking.database):
         monkeypatch.setattr(module, "boot_id", lambda: 0xB007)
-
-
-def test_after_a_power_cut_the_database_may_be_garbage(
-    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given a store that was in use at a power cut, with random bytes in its files after it
-    old = desk()
-    fence = old.hold(claim(ttl=3600.0))
-    limit = old.engine._files.words[header.LIMIT]
-    old.close()
-    for file in (path, path.with_name("locks.db-lone")):
-        with open(file, "r+b") as raw:
-            raw.write(os.urandom(20_000))
-    path.with_name("locks.db-wal").write_bytes(os.urandom(5_000))
-    boot(monkeypatch)
-    # When a client comes
-    answer = desk().join(claim(), wait=False)
-    # Then it holds, and its fence is greater than all fences that can have been granted before
-    assert isinstance(answer, Held)
-    assert answer.fence >= limit > fence
-
-
-def test_after_a_reboot_all_claims_are_dead_and_a_new_claim_holds(
-    path: Path, desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given claims of all sorts, detached ones too, and a rebooted machine
-    old = desk()
-    fence = old.hold(held := claim(ttl=3600.0))
-    old.keep(held, fence, detach=True)
-    old.join(claim())
-    last = old.hold(claim("lone", ttl=3600.0))
-    limit = old.engine._files.words[header.LIMIT]
-    for client in (old, desk()):
-        client.close()
-    boot(monkeypatch)
-    # When a client comes
+    # When a client comes, then nothing is held
     new = desk()
-    # Then nothing is held, and its fence is greater than all fences that can have been granted
-    # before
     assert new.lines() == []
+    # And its fence is greater than all fences that can have been granted before
     answer = new.join(claim(), wait=False)
     assert isinstance(answer, Held)
     assert answer.fence >= limit > last
@@ -332,7 +275,7 @@ def test_another_time_namespace_is_refused(
 
 @pytest.mark.parametrize("moment", range(12))
 def test_killed_while_it_makes_the_store_the_next_one_makes_it(
-    moment: int, path: Path, desk: Callable[..., Desk]
+    moment: int, path: Path, here: Desk
 ) -> None:
     # Given a process that is killed at one of the system calls of the very first opening
     def opens(child: Child) -> None:
@@ -344,15 +287,12 @@ def test_killed_while_it_makes_the_store_the_next_one_makes_it(
             if calls > moment and event != "os.kill":
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        import sys
-
         sys.addaudithook(count)
         Desk(path).free()
 
     with Child(opens) as child:
         child.end()
     # When the next client comes, then it works
-    here = desk()
     assert here.free()
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA quick_check").fetchone() == ("ok",)
@@ -360,11 +300,10 @@ def test_killed_while_it_makes_the_store_the_next_one_makes_it(
 
 @pytest.mark.parametrize("renewed", [False, True])
 def test_claims_survive_a_kill_between_table_and_database(
-    renewed: bool, path: Path, desk: Callable[..., Desk]
+    renewed: bool, path: Path, desk: Callable[..., Desk], here: Desk
 ) -> None:
     # Given a lone claim, and a process that joins behind it and is killed after the commit, before
     # it can free the claim's slot
-    here = desk()
     fence = here.hold(held := claim())
 
     def joins(child: Child) -> None:
